@@ -1,0 +1,1 @@
+"""The database of Telesto: schema, stored procedures and the embedded server."""

@@ -1,0 +1,1 @@
+"""The middleware of Telesto: accepts clients and calls the stored procedures in batches."""

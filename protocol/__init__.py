@@ -1,0 +1,1 @@
+"""The wire protocol of Telesto: packets, errors and framing, without I/O."""
