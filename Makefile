@@ -1,0 +1,60 @@
+# Telesto. `make help` lists the targets. Everything lives in .venv and telesto-data; nothing else is touched.
+
+SHELL := /bin/sh
+PY := .venv/bin/python
+TELESTO := .venv/bin/telesto
+DATA_DIR ?= telesto-data
+PORT ?= 7001
+FILE ?=
+# Where the type checker finds the top-level folders as telesto.*
+MYPY := MYPYPATH=tools/typing .venv/bin/mypy --strict --explicit-package-bases --namespace-packages
+PACKAGES := protocol client middleware db cli benchmarks
+
+.DEFAULT_GOAL := help
+.PHONY: help run demo test check format generate verify unit bench-core lock clean
+
+help: ## Show this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: .venv/server.stamp ## Start the service with its own PostgreSQL (DATA_DIR=telesto-data PORT=7001)
+	@$(TELESTO) serve --data-dir $(DATA_DIR) --port $(PORT)
+
+demo: .venv/server.stamp ## Ship a text file through two middlewares and check that each line came once (FILE=...)
+	@$(TELESTO) demo $(FILE)
+
+test: check unit ## Run every check and the whole test suite
+
+check: .venv/dev.stamp verify ## Lint, types, layers, generated files, SQL headers
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	$(MYPY) $(foreach package,$(PACKAGES),-p telesto.$(package))
+	$(MYPY) tools/codegen
+	.venv/bin/lint-imports
+	$(PY) -m tools.checks
+
+format: .venv/dev.stamp ## Format the code
+	.venv/bin/ruff check --fix .
+	.venv/bin/ruff format .
+
+generate: .venv/dev.stamp ## Generate packets, errors and docs/protocol.md from protocol/spec
+	$(PY) -m tools.codegen
+
+verify: .venv/dev.stamp ## Fail when a generated file is not what `make generate` gives
+	$(PY) -m tools.codegen --verify
+
+unit: .venv/dev.stamp ## Run the test suite only
+	$(PY) -m pytest -n 2
+
+bench-core: .venv/dev.stamp ## Measure puts and reads beside ungathered calls and bare asyncpg
+	$(PY) -m telesto.benchmarks.core $(ARGS)
+
+lock: .venv/dev.stamp ## Write requirements.lock anew from pyproject.toml
+	$(PY) -m pip install --quiet uv
+	.venv/bin/uv pip compile --upgrade --universal --all-extras --no-header --no-emit-index-url pyproject.toml -o requirements.lock
+
+clean: ## Remove the environment and caches; the data directory stays
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info build dist
+
+.venv/%.stamp: pyproject.toml requirements.lock tools/make_environment
+	@tools/make_environment $*
+	@touch $@
