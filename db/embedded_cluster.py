@@ -1,0 +1,218 @@
+"""The files of the embedded server: its data directory, made once, checked at every start.
+
+Layout of a data directory: ``postgresql/`` (the cluster, owned by the account PostgreSQL runs as), ``log/``
+(PostgreSQL's log), ``password``, ``port`` (of the last run), ``owner.lock``, ``start.log`` (what PostgreSQL
+wrote before it opened its log).
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from pathlib import Path
+
+from telesto.db.embedded_account import Account, account_for, give, let_pass
+from telesto.db.embedded_binaries import Binaries, run_program
+from telesto.db.embedded_errors import (
+    DataDirectoryError,
+    DataDirectoryVersionError,
+    StartFailedError,
+)
+from telesto.db.embedded_settings import add_includes
+
+SUPERUSER = "telesto"
+DATABASE = "telesto"
+LOG_LINES_SHOWN = 20
+LOG_FILES_KEPT = 10
+FREE_BYTES_MIN = 256 * 1024 * 1024
+LOCALE_PROVIDER_SINCE = 17
+
+
+class DataDirectory:
+    """One data directory: its paths, and what is kept in them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.cluster = path / "postgresql"
+        self.log_dir = path / "log"
+        self.start_log = path / "start.log"
+        self.password_file = path / "password"
+        self.port_file = path / "port"
+
+    @property
+    def initialised(self) -> bool:
+        """Tell whether the cluster has been made."""
+        return (self.cluster / "PG_VERSION").is_file()
+
+    @property
+    def password(self) -> str:
+        """Return the superuser's password."""
+        return self.password_file.read_text().strip()
+
+    @property
+    def last_port(self) -> int | None:
+        """Return the port of the last run; None before the first."""
+        try:
+            text = self.port_file.read_text().strip()
+        except FileNotFoundError:
+            return None
+        return int(text) if text.isdigit() else None
+
+    def create(self) -> None:
+        """Make the directory if it is missing and see that this process may write to it.
+
+        Raises:
+            DataDirectoryError: it cannot be made or written.
+        """
+        try:
+            if not self.path.exists():
+                self.path.mkdir(parents=True, mode=0o711 if os.geteuid() == 0 else 0o700)
+        except OSError as error:
+            raise DataDirectoryError(self.path, f"cannot be created ({error.strerror})") from error
+        if not self.path.is_dir():
+            raise DataDirectoryError(self.path, "is not a directory")
+        if not os.access(self.path, os.W_OK | os.X_OK):
+            raise DataDirectoryError(self.path, "is not writable for this user")
+        if (self.path / "PG_VERSION").exists():
+            raise DataDirectoryError(
+                self.path, "is a PostgreSQL cluster itself; give Telesto a directory of its own"
+            )
+
+    def account(self) -> Account:
+        """Return the account that PostgreSQL runs as here, and let it reach the cluster.
+
+        Raises:
+            DataDirectoryError: the cluster belongs to somebody else.
+        """
+        found = (self.cluster if self.cluster.exists() else self.path).stat()
+        account = account_for(found.st_uid, found.st_gid)
+        if self.cluster.exists() and found.st_uid not in (account.uid, 0):
+            raise DataDirectoryError(self.path, f"holds data of the user with number {found.st_uid}")
+        let_pass(self.path, account)
+        return account
+
+    def check_version(self, binaries: Binaries) -> None:
+        """See that the cluster was made by the major version at hand.
+
+        Raises:
+            DataDirectoryVersionError: it was not.
+        """
+        found = (self.cluster / "PG_VERSION").read_text().strip()
+        if found != str(binaries.major):
+            raise DataDirectoryVersionError(self.path, found, binaries.major)
+
+    def initialise(self, binaries: Binaries, account: Account) -> None:
+        """Make the cluster beside its final place and move it there whole, so that a crash leaves none or all.
+
+        Raises:
+            DataDirectoryError: not enough space.
+            StartFailedError: PostgreSQL's own programs failed.
+        """
+        self._require_space()
+        for unfinished in self.path.glob("postgresql.new-*"):
+            shutil.rmtree(unfinished, ignore_errors=True)
+        fresh = self.path / f"postgresql.new-{os.getpid()}"
+        fresh.mkdir(mode=0o700)
+        give(fresh, account)
+        try:
+            self._write_password(account)
+            self._run_initdb(binaries, account, fresh)
+            single_user(binaries, account, fresh, f"CREATE DATABASE {DATABASE}", "postgres")
+            add_includes(fresh, account)
+            fresh.rename(self.cluster)
+        except BaseException:
+            shutil.rmtree(fresh, ignore_errors=True)
+            raise
+
+    def renew_password(self, binaries: Binaries, account: Account) -> None:
+        """Give the superuser a new password, for a directory whose password file was lost; the server is down."""
+        self._write_password(account)
+        statement = f"ALTER ROLE {SUPERUSER} PASSWORD '{self.password}'"
+        try:
+            single_user(binaries, account, self.cluster, statement, DATABASE)
+        except BaseException:
+            self.password_file.unlink()
+            raise
+
+    def _write_password(self, account: Account) -> None:
+        descriptor = os.open(self.password_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            os.fchmod(descriptor, 0o600)
+            file.write(secrets.token_urlsafe(32) + "\n")
+            file.flush()
+            os.fsync(descriptor)
+        # initdb reads it with that account's rights.
+        give(self.password_file, account)
+
+    def _run_initdb(self, binaries: Binaries, account: Account, fresh: Path) -> None:
+        options = [
+            f"--pgdata={fresh}",
+            f"--username={SUPERUSER}",
+            f"--pwfile={self.password_file}",
+            "--auth=scram-sha-256",
+            "--encoding=UTF8",
+            "--locale=C",
+            "--data-checksums",
+            "--no-instructions",
+        ]
+        if binaries.major >= LOCALE_PROVIDER_SINCE:
+            # One order and one set of character classes on every machine and after every upgrade.
+            options += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
+        succeeded, output = run_program(account, binaries.program("initdb"), options)
+        if not succeeded:
+            raise StartFailedError(f"the data directory {self.path} could not be made", last_lines(output))
+
+    def _require_space(self) -> None:
+        found = os.statvfs(self.path)
+        free = found.f_bavail * found.f_frsize
+        if free < FREE_BYTES_MIN:
+            raise DataDirectoryError(
+                self.path, f"has {free} bytes free, but a new database needs {FREE_BYTES_MIN} to begin with"
+            )
+
+    def prepare_log(self, account: Account) -> None:
+        """Make the directory of PostgreSQL's log and keep only its newest files."""
+        self.log_dir.mkdir(mode=0o700, exist_ok=True)
+        give(self.log_dir, account)
+        self.prune_log()
+
+    def prune_log(self) -> None:
+        """Remove the oldest files of the log beyond those to keep."""
+        for path in self._log_files()[:-LOG_FILES_KEPT]:
+            path.unlink(missing_ok=True)
+
+    def last_log_lines(self) -> list[str]:
+        """Return the end of what the server said since it was last started."""
+        text = _read(self.start_log)
+        newest = self._log_files()[-1:]
+        if newest and newest[0].stat().st_mtime >= self.start_log.stat().st_mtime:
+            text += _read(newest[0])
+        return last_lines(text)
+
+    def _log_files(self) -> list[Path]:
+        return sorted(self.log_dir.glob("postgresql-*.log"))
+
+
+def single_user(binaries: Binaries, account: Account, cluster: Path, statement: str, database: str) -> None:
+    """Execute one statement without a server.
+
+    Raises:
+        StartFailedError: it failed.
+    """
+    arguments = ["--single", "-D", str(cluster), "-c", "log_min_error_statement=panic", database]
+    succeeded, output = run_program(account, binaries.program("postgres"), arguments, statement + "\n")
+    if not succeeded or "ERROR:" in output:
+        raise StartFailedError(f"PostgreSQL could not prepare {cluster}", last_lines(output))
+
+
+def last_lines(text: str) -> list[str]:
+    """Return the last lines of a log's text, as many as an error shows."""
+    return [line for line in text.splitlines() if line.strip()][-LOG_LINES_SHOWN:]
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except FileNotFoundError:
+        return ""

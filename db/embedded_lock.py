@@ -1,0 +1,51 @@
+"""One owner per data directory: a lock file that the kernel frees with its holder, however that ends."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+from telesto.db.embedded_errors import DataDirectoryInUseError
+
+LOCK_FILE = "owner.lock"
+
+
+class DirectoryLock:
+    """An exclusive ``flock`` on a file in the data directory, which names the holder's process."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._data_dir = data_dir
+        self._descriptor: int | None = None
+
+    def acquire(self) -> None:
+        """Take the lock without waiting.
+
+        Raises:
+            DataDirectoryInUseError: somebody else (also in this process) holds it.
+        """
+        descriptor = os.open(self._data_dir / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = _holder(descriptor)
+            os.close(descriptor)
+            raise DataDirectoryInUseError(self._data_dir, holder) from None
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        """Give the lock up; does nothing when it is not held."""
+        if self._descriptor is None:
+            return
+        descriptor, self._descriptor = self._descriptor, None
+        os.ftruncate(descriptor, 0)
+        # Said aloud rather than left to close: a forked child may still have the descriptor open.
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+        os.close(descriptor)
+
+
+def _holder(descriptor: int) -> int | None:
+    text = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
+    return int(text) if text.isdigit() else None

@@ -1,0 +1,130 @@
+"""PostgreSQL's settings for a queue on this machine, and the files that carry them.
+
+``postgresql.conf`` includes ``telesto.conf`` (ours, rewritten at every start) and then ``user.conf`` (never
+touched again, so what an administrator writes there stays and wins).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from telesto.db.embedded_account import Account, give
+
+OWN_FILE = "telesto.conf"
+USER_FILE = "user.conf"
+MIB = 1024 * 1024
+SHARED_BUFFERS_MIN_MIB = 128
+SHARED_BUFFERS_MAX_MIB = 2048
+CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
+
+_INCLUDES = (
+    f"\n# Added by Telesto; {USER_FILE} is yours and wins.\ninclude '{OWN_FILE}'\ninclude '{USER_FILE}'\n"
+)
+_USER_HEADER = (
+    "# Your own settings for Telesto's PostgreSQL. They win over telesto.conf and are never overwritten.\n"
+)
+_OWN_HEADER = f"# Written by Telesto at every start; changes belong into {USER_FILE}.\n"
+
+_FIXED: dict[str, str] = {
+    # An answered put is durable: these two are what the guarantee rests on.
+    "fsync": "on",
+    "synchronous_commit": "on",
+    "full_page_writes": "on",
+    "max_connections": "100",
+    # A batch takes an advisory lock for each of its clients and two for each of its queues.
+    "max_locks_per_transaction": "512",
+    # Rare checkpoints: each is followed by whole pages in the log, and a queue rewrites the same pages again.
+    "max_wal_size": "4GB",
+    "min_wal_size": "256MB",
+    "checkpoint_timeout": "15min",
+    "checkpoint_completion_target": "0.9",
+    "wal_compression": "on",
+    # Consumed rows are dead rows: they have to be found within seconds, at any cost in I/O delay.
+    "autovacuum_naptime": "5s",
+    "autovacuum_vacuum_cost_delay": "0",
+    # Compiling a plan costs more than any procedure of a queue takes.
+    "jit": "off",
+    "random_page_cost": "1.1",
+    # A backend that cannot send its answer keeps its locks, and no timeout of PostgreSQL's own ends it.
+    "tcp_user_timeout": "5s",
+    "tcp_keepalives_idle": "30s",
+    "tcp_keepalives_interval": "5s",
+    "tcp_keepalives_count": "3",
+    "client_connection_check_interval": "5s",
+    # An application may keep a transaction open for minutes, but nobody may hold back vacuum for ever.
+    "idle_in_transaction_session_timeout": "30min",
+    "deadlock_timeout": "1s",
+    # The log never holds the text of a statement: it may contain a message's body or a password.
+    "log_min_error_statement": "panic",
+    "log_parameter_max_length": "0",
+    "log_parameter_max_length_on_error": "0",
+    "log_lock_waits": "on",
+    "log_line_prefix": "%m [%p] %q%d %a ",
+    "log_rotation_size": "10MB",
+    "log_rotation_age": "1d",
+}
+
+
+def memory_mib() -> int:
+    """Return the memory that this process may use, in MiB: the machine's, or less in a container."""
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        limit = CGROUP_LIMIT.read_text().strip()
+    except OSError:
+        limit = "max"
+    return (min(machine, int(limit)) if limit.isdigit() else machine) // MIB
+
+
+def shared_buffers_mib(memory: int) -> int:
+    """Return PostgreSQL's own cache in MiB: a quarter of `memory` (MiB), within bounds."""
+    return max(SHARED_BUFFERS_MIN_MIB, min(SHARED_BUFFERS_MAX_MIB, memory // 4))
+
+
+def queue_settings(memory: int) -> dict[str, str]:
+    """Return the settings for a machine with `memory` MiB."""
+    return {
+        **_FIXED,
+        "shared_buffers": f"{shared_buffers_mib(memory)}MB",
+        "effective_cache_size": f"{max(SHARED_BUFFERS_MIN_MIB, memory // 2)}MB",
+    }
+
+
+def identity_settings(port: int, log_dir: Path) -> dict[str, str]:
+    """Return what the owner relies on to find the server again; given on the command line, so nothing overrides it."""
+    return {
+        "listen_addresses": "127.0.0.1",
+        "port": str(port),
+        "unix_socket_directories": "",
+        "logging_collector": "on",
+        "log_destination": "stderr",
+        "log_directory": str(log_dir),
+        "log_filename": "postgresql-%Y%m%d-%H%M%S.log",
+    }
+
+
+def quoted(value: str) -> str:
+    """Quote a value for a configuration file."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+def settings_text(settings: Mapping[str, str]) -> str:
+    """Return the text of a configuration file."""
+    return _OWN_HEADER + "".join(f"{name} = {quoted(value)}\n" for name, value in settings.items())
+
+
+def add_includes(cluster: Path, account: Account) -> None:
+    """Make a fresh cluster read our file and the user's."""
+    (cluster / USER_FILE).write_text(_USER_HEADER)
+    give(cluster / USER_FILE, account)
+    with (cluster / "postgresql.conf").open("a") as configuration:
+        configuration.write(_INCLUDES)
+
+
+def write_own_settings(cluster: Path, settings: Mapping[str, str], account: Account) -> None:
+    """Write our file anew, in one step so that a crash never leaves half of it."""
+    fresh = cluster / f"{OWN_FILE}.new"
+    fresh.write_text(settings_text(settings))
+    give(fresh, account)
+    fresh.replace(cluster / OWN_FILE)
