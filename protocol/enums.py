@@ -1,0 +1,175 @@
+# Generated from protocol/spec/telesto.toml by "python -m tools.codegen"; do not edit.
+"""The enums of the protocol and the states of a connection."""
+
+from __future__ import annotations
+
+from enum import Enum, IntEnum
+
+
+class ClientMode(IntEnum):
+    """What a client may do."""
+
+    #: Every request.
+    FULL = 1
+
+    #: Look up, list, browse, read, consume and acknowledge; neither put nor create nor delete.
+    READ_ONLY = 2
+
+
+class ReadMode(IntEnum):
+    """Which message of a queue a read takes first."""
+
+    #: The highest priority first, the oldest first among equals.
+    PRIORITY = 1
+
+    #: The oldest first, whatever its priority.
+    TIME = 2
+
+
+class ErrorClass(IntEnum):
+    """What holds after an error."""
+
+    #: Nothing was done; the same request will be refused again.
+    REJECTED = 1
+
+    #: Nothing was done; the same request may succeed later.
+    RETRYABLE = 2
+
+    #: The request may have been done; a takeover tells.
+    IN_DOUBT = 3
+
+    #: This connection is over.
+    FATAL = 4
+
+
+class ErrorCode(IntEnum):
+    """The error codes; telesto.protocol.errors has an exception for each."""
+
+    #: The middleware failed in a way it does not know; its log tells more.
+    INTERNAL_ERROR = 0
+
+    #: The packet is not allowed in this state of the connection, or only the server sends it, or its number
+    #: does not rise.
+    UNEXPECTED_PACKET = 1
+
+    #: The connection to the database or to the middleware was lost while the request was under way.
+    IO_ERROR = 2
+
+    #: Something with this identity exists already.
+    UNIQUE_CONSTRAINT = 3
+
+    #: A queue of this name exists already.
+    QUEUE_NAME_NOT_UNIQUE = 4
+
+    #: There is no such client.
+    CLIENT_NOT_EXISTING = 5
+
+    #: A client of this name exists already.
+    CLIENT_NAME_NOT_UNIQUE = 6
+
+    #: There is no such queue, or it was deleted meanwhile.
+    QUEUE_NOT_EXISTING = 7
+
+    #: Reserved: an empty list is an answer, not an error.
+    NO_ACTIVE_QUEUES_EXISTING = 8
+
+    #: Reserved: an empty list is an answer, not an error.
+    NO_QUEUES_EXISTING = 9
+
+    #: Reserved: an empty list is an answer, not an error.
+    NO_MESSAGES_IN_QUEUE = 10
+
+    #: Reserved: an empty list is an answer, not an error.
+    NO_MESSAGES_RETRIEVED = 11
+
+    #: A parameter is missing or outside its range; the details name it and its value.
+    REQUIRED_PARAMETER_MISSING = 12
+
+    #: A READ_ONLY client may not do this.
+    CLIENT_MODE_PERMISSION_VIOLATION = 13
+
+    #: The middleware does not speak this major version; the details name those it speaks.
+    UNSUPPORTED_VERSION = 14
+
+    #: A tagged field that must be understood is not known here.
+    UNSUPPORTED_FIELD = 15
+
+    #: There is no packet with this method id.
+    UNKNOWN_METHOD = 16
+
+    #: The payload does not have the fields of its packet.
+    MALFORMED_PACKET = 17
+
+    #: The declared length is beyond the limit, or below that of a frame's header.
+    FRAME_TOO_LARGE = 18
+
+    #: The request needs a client; register or identify first.
+    NOT_IDENTIFIED = 19
+
+    #: The client has opened another session; this one is over. Nothing was done.
+    SESSION_FENCED = 20
+
+    #: Too many numbered requests are unconfirmed; confirm some first.
+    TOO_MANY_UNCONFIRMED = 21
+
+    #: The number is not the next one; the related id is the one expected.
+    SEQUENCE_GAP = 22
+
+    #: The middleware has as much under way as it may; try again later.
+    OVERLOADED = 23
+
+    #: The database cannot be reached; nothing was sent to it.
+    DATABASE_UNAVAILABLE = 24
+
+    #: The queue holds as many messages as it may.
+    QUEUE_FULL = 25
+
+    #: The message is larger than what is allowed or can be received; the related id names it.
+    MESSAGE_TOO_LARGE = 26
+
+    #: The delivery belongs to somebody else by now.
+    LEASE_LOST = 27
+
+    #: The client has this subscription already.
+    ALREADY_SUBSCRIBED = 28
+
+    #: The client has no such subscription.
+    NOT_SUBSCRIBED = 29
+
+    #: There is no such topic.
+    TOPIC_NOT_EXISTING = 30
+
+    #: The client could not prove who it is.
+    AUTHENTICATION_FAILED = 31
+
+    #: This client may not do this.
+    PERMISSION_DENIED = 32
+
+    #: The middleware is about to stop; go to another one.
+    SHUTTING_DOWN = 33
+
+    #: The middleware has as many connections as it may; go to another one.
+    TOO_MANY_CONNECTIONS = 34
+
+    #: A transaction of the client's earlier session is still running; try again.
+    TAKEOVER_BUSY = 35
+
+    #: A request with this number was executed already in this session.
+    NUMBER_REPEATED = 36
+
+
+class ConnectionState(Enum):
+    """How far a connection is, seen from the middleware."""
+
+    #: The connection is open and nothing has been agreed on.
+    AWAITING_HELLO = "AWAITING_HELLO"
+
+    #: Versions and limits are agreed on; the middleware does not know yet which client this is.
+    AWAITING_IDENTITY = "AWAITING_IDENTITY"
+
+    #: The client is known, has the current session and may send every request.
+    IDENTIFIED = "IDENTIFIED"
+
+    #: The middleware has sent GoAway: requests under way are answered, new ones are refused with
+    #: SHUTTING_DOWN.
+    DRAINING = "DRAINING"

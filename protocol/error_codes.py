@@ -1,0 +1,575 @@
+# Generated from protocol/spec/telesto.toml by "python -m tools.codegen"; do not edit.
+"""An exception for each error code; import them from telesto.protocol.errors."""
+
+from __future__ import annotations
+
+from telesto.protocol.enums import ErrorClass, ErrorCode
+from telesto.protocol.error_base import ErrorInfo, FatalError, InDoubtError, RejectedError, RetryableError
+
+__all__ = [
+    "ERRORS",
+    "AlreadySubscribedError",
+    "AuthenticationFailedError",
+    "ClientModePermissionError",
+    "ClientNameNotUniqueError",
+    "ClientNotExistingError",
+    "ConnectionLostError",
+    "DatabaseUnavailableError",
+    "FrameTooLargeError",
+    "InternalError",
+    "InvalidParameterError",
+    "LeaseLostError",
+    "MalformedPacketError",
+    "MessageTooLargeError",
+    "NoActiveQueuesExistingError",
+    "NoMessagesInQueueError",
+    "NoMessagesRetrievedError",
+    "NoQueuesExistingError",
+    "NotIdentifiedError",
+    "NotSubscribedError",
+    "NumberRepeatedError",
+    "OverloadedError",
+    "PermissionDeniedError",
+    "QueueFullError",
+    "QueueNameNotUniqueError",
+    "QueueNotExistingError",
+    "SequenceGapError",
+    "SessionFencedError",
+    "ShuttingDownError",
+    "TakeoverBusyError",
+    "TooManyConnectionsError",
+    "TooManyUnconfirmedError",
+    "TopicNotExistingError",
+    "UnexpectedPacketError",
+    "UniqueConstraintError",
+    "UnknownMethodError",
+    "UnsupportedFieldError",
+    "UnsupportedVersionError",
+]
+
+
+class InternalError(InDoubtError):
+    """The middleware failed in a way it does not know; its log tells more."""
+
+    code = ErrorCode.INTERNAL_ERROR
+
+
+class UnexpectedPacketError(RejectedError):
+    """The packet is not allowed in this state of the connection, or only the server sends it, or its
+    number does not rise."""
+
+    code = ErrorCode.UNEXPECTED_PACKET
+
+
+class ConnectionLostError(InDoubtError):
+    """The connection to the database or to the middleware was lost while the request was under way."""
+
+    code = ErrorCode.IO_ERROR
+
+
+class UniqueConstraintError(RejectedError):
+    """Something with this identity exists already."""
+
+    code = ErrorCode.UNIQUE_CONSTRAINT
+
+
+class QueueNameNotUniqueError(RejectedError):
+    """A queue of this name exists already."""
+
+    code = ErrorCode.QUEUE_NAME_NOT_UNIQUE
+
+
+class ClientNotExistingError(RejectedError):
+    """There is no such client."""
+
+    code = ErrorCode.CLIENT_NOT_EXISTING
+
+
+class ClientNameNotUniqueError(RejectedError):
+    """A client of this name exists already."""
+
+    code = ErrorCode.CLIENT_NAME_NOT_UNIQUE
+
+
+class QueueNotExistingError(RejectedError):
+    """There is no such queue, or it was deleted meanwhile."""
+
+    code = ErrorCode.QUEUE_NOT_EXISTING
+
+
+class NoActiveQueuesExistingError(RejectedError):
+    """Reserved: an empty list is an answer, not an error."""
+
+    code = ErrorCode.NO_ACTIVE_QUEUES_EXISTING
+
+
+class NoQueuesExistingError(RejectedError):
+    """Reserved: an empty list is an answer, not an error."""
+
+    code = ErrorCode.NO_QUEUES_EXISTING
+
+
+class NoMessagesInQueueError(RejectedError):
+    """Reserved: an empty list is an answer, not an error."""
+
+    code = ErrorCode.NO_MESSAGES_IN_QUEUE
+
+
+class NoMessagesRetrievedError(RejectedError):
+    """Reserved: an empty list is an answer, not an error."""
+
+    code = ErrorCode.NO_MESSAGES_RETRIEVED
+
+
+class InvalidParameterError(RejectedError):
+    """A parameter is missing or outside its range; the details name it and its value."""
+
+    code = ErrorCode.REQUIRED_PARAMETER_MISSING
+
+
+class ClientModePermissionError(RejectedError):
+    """A READ_ONLY client may not do this."""
+
+    code = ErrorCode.CLIENT_MODE_PERMISSION_VIOLATION
+
+
+class UnsupportedVersionError(FatalError):
+    """The middleware does not speak this major version; the details name those it speaks."""
+
+    code = ErrorCode.UNSUPPORTED_VERSION
+
+
+class UnsupportedFieldError(RejectedError):
+    """A tagged field that must be understood is not known here."""
+
+    code = ErrorCode.UNSUPPORTED_FIELD
+
+
+class UnknownMethodError(RejectedError):
+    """There is no packet with this method id."""
+
+    code = ErrorCode.UNKNOWN_METHOD
+
+
+class MalformedPacketError(RejectedError):
+    """The payload does not have the fields of its packet."""
+
+    code = ErrorCode.MALFORMED_PACKET
+
+
+class FrameTooLargeError(FatalError):
+    """The declared length is beyond the limit, or below that of a frame's header."""
+
+    code = ErrorCode.FRAME_TOO_LARGE
+
+
+class NotIdentifiedError(RejectedError):
+    """The request needs a client; register or identify first."""
+
+    code = ErrorCode.NOT_IDENTIFIED
+
+
+class SessionFencedError(FatalError):
+    """The client has opened another session; this one is over. Nothing was done."""
+
+    code = ErrorCode.SESSION_FENCED
+
+
+class TooManyUnconfirmedError(RejectedError):
+    """Too many numbered requests are unconfirmed; confirm some first."""
+
+    code = ErrorCode.TOO_MANY_UNCONFIRMED
+
+
+class SequenceGapError(RejectedError):
+    """The number is not the next one; the related id is the one expected."""
+
+    code = ErrorCode.SEQUENCE_GAP
+
+
+class OverloadedError(RetryableError):
+    """The middleware has as much under way as it may; try again later."""
+
+    code = ErrorCode.OVERLOADED
+
+
+class DatabaseUnavailableError(RetryableError):
+    """The database cannot be reached; nothing was sent to it."""
+
+    code = ErrorCode.DATABASE_UNAVAILABLE
+
+
+class QueueFullError(RejectedError):
+    """The queue holds as many messages as it may."""
+
+    code = ErrorCode.QUEUE_FULL
+
+
+class MessageTooLargeError(RejectedError):
+    """The message is larger than what is allowed or can be received; the related id names it."""
+
+    code = ErrorCode.MESSAGE_TOO_LARGE
+
+
+class LeaseLostError(RejectedError):
+    """The delivery belongs to somebody else by now."""
+
+    code = ErrorCode.LEASE_LOST
+
+
+class AlreadySubscribedError(RejectedError):
+    """The client has this subscription already."""
+
+    code = ErrorCode.ALREADY_SUBSCRIBED
+
+
+class NotSubscribedError(RejectedError):
+    """The client has no such subscription."""
+
+    code = ErrorCode.NOT_SUBSCRIBED
+
+
+class TopicNotExistingError(RejectedError):
+    """There is no such topic."""
+
+    code = ErrorCode.TOPIC_NOT_EXISTING
+
+
+class AuthenticationFailedError(FatalError):
+    """The client could not prove who it is."""
+
+    code = ErrorCode.AUTHENTICATION_FAILED
+
+
+class PermissionDeniedError(RejectedError):
+    """This client may not do this."""
+
+    code = ErrorCode.PERMISSION_DENIED
+
+
+class ShuttingDownError(RetryableError):
+    """The middleware is about to stop; go to another one."""
+
+    code = ErrorCode.SHUTTING_DOWN
+
+
+class TooManyConnectionsError(FatalError):
+    """The middleware has as many connections as it may; go to another one."""
+
+    code = ErrorCode.TOO_MANY_CONNECTIONS
+
+
+class TakeoverBusyError(RetryableError):
+    """A transaction of the client's earlier session is still running; try again."""
+
+    code = ErrorCode.TAKEOVER_BUSY
+
+
+class NumberRepeatedError(RejectedError):
+    """A request with this number was executed already in this session."""
+
+    code = ErrorCode.NUMBER_REPEATED
+
+
+#: What the specification says about each code, by its number.
+ERRORS: dict[int, ErrorInfo] = {
+    0: ErrorInfo(
+        code=ErrorCode.INTERNAL_ERROR,
+        name="INTERNAL_ERROR",
+        error_class=ErrorClass.IN_DOUBT,
+        sqlstate="TL000",
+        exception=InternalError,
+        doc=("The middleware failed in a way it does not know; its log tells more."),
+    ),
+    1: ErrorInfo(
+        code=ErrorCode.UNEXPECTED_PACKET,
+        name="UNEXPECTED_PACKET",
+        error_class=ErrorClass.REJECTED,
+        sqlstate="TL001",
+        exception=UnexpectedPacketError,
+        doc=(
+            "The packet is not allowed in this state of the connection, or only the server sends it, or"
+            " its number does not rise."
+        ),
+    ),
+    2: ErrorInfo(
+        code=ErrorCode.IO_ERROR,
+        name="IO_ERROR",
+        error_class=ErrorClass.IN_DOUBT,
+        sqlstate="TL002",
+        exception=ConnectionLostError,
+        doc=("The connection to the database or to the middleware was lost while the request was under way."),
+    ),
+    3: ErrorInfo(
+        code=ErrorCode.UNIQUE_CONSTRAINT,
+        name="UNIQUE_CONSTRAINT",
+        error_class=ErrorClass.REJECTED,
+        sqlstate="TL003",
+        exception=UniqueConstraintError,
+        doc=("Something with this identity exists already."),
+    ),
+    4: ErrorInfo(
+        code=ErrorCode.QUEUE_NAME_NOT_UNIQUE,
+        name="QUEUE_NAME_NOT_UNIQUE",
+        error_class=ErrorClass.REJECTED,
+        sqlstate="TL004",
+        exception=QueueNameNotUniqueError,
+        doc=("A queue of this name exists already."),
+    ),
+    5: ErrorInfo(
+        code=ErrorCode.CLIENT_NOT_EXISTING,
+        name="CLIENT_NOT_EXISTING",
+        error_class=ErrorClass.REJECTED,
+        sqlstate="TL005",
+        exception=ClientNotExistingError,
+        doc=("There is no such client."),
+    ),
+    6: ErrorInfo(
+        code=ErrorCode.CLIENT_NAME_NOT_UNIQUE,
+        name="CLIENT_NAME_NOT_UNIQUE",
+        error_class=ErrorClass.REJECTED,
+        sqlstate="TL006",
+        exception=ClientNameNotUniqueError,
+        doc=("A client of this name exists already."),
+    ),
+    7: ErrorInfo(
+        code=ErrorCode.QUEUE_NOT_EXISTING,
+        name="QUEUE_NOT_EXISTING",
+        error_class=ErrorClass.REJECTED,
+        sqlstate="TL007",
+        exception=QueueNotExistingError,
+        doc=("There is no such queue, or it was deleted meanwhile."),
+    ),
+    8: ErrorInfo(
+        code=ErrorCode.NO_ACTIVE_QUEUES_EXISTING,
+        name="NO_ACTIVE_QUEUES_EXISTING",
+        error_class=ErrorClass.REJECTED,
+        sqlstate="TL008",
+        exception=NoActiveQueuesExistingError,
+        doc=("Reserved: an empty list is an answer, not an error."),
+    ),
+    9: ErrorInfo(
+        code=ErrorCode.NO_QUEUES_EXISTING,
+        name="NO_QUEUES_EXISTING",
+        error_class=ErrorClass.REJECTED,
+        sqlstate="TL009",
+        exception=NoQueuesExistingError,
+        doc=("Reserved: an empty list is an answer, not an error."),
+    ),
+    10: ErrorInfo(
+        code=ErrorCode.NO_MESSAGES_IN_QUEUE,
+        name="NO_MESSAGES_IN_QUEUE",
+        error_class=ErrorClass.REJECTED,
+        sqlstate="TL010",
+        exception=NoMessagesInQueueError,
+        doc=("Reserved: an empty list is an answer, not an error."),
+    ),
+    11: ErrorInfo(
+        code=ErrorCode.NO_MESSAGES_RETRIEVED,
+        name="NO_MESSAGES_RETRIEVED",
+        error_class=ErrorClass.REJECTED,
+        sqlstate="TL011",
+        exception=NoMessagesRetrievedError,
+        doc=("Reserved: an empty list is an answer, not an error."),
+    ),
+    12: ErrorInfo(
+        code=ErrorCode.REQUIRED_PARAMETER_MISSING,
+        name="REQUIRED_PARAMETER_MISSING",
+        error_class=ErrorClass.REJECTED,
+        sqlstate="TL012",
+        exception=InvalidParameterError,
+        doc=("A parameter is missing or outside its range; the details name it and its value."),
+    ),
+    13: ErrorInfo(
+        code=ErrorCode.CLIENT_MODE_PERMISSION_VIOLATION,
+        name="CLIENT_MODE_PERMISSION_VIOLATION",
+        error_class=ErrorClass.REJECTED,
+        sqlstate="TL013",
+        exception=ClientModePermissionError,
+        doc=("A READ_ONLY client may not do this."),
+    ),
+    14: ErrorInfo(
+        code=ErrorCode.UNSUPPORTED_VERSION,
+        name="UNSUPPORTED_VERSION",
+        error_class=ErrorClass.FATAL,
+        sqlstate="TL014",
+        exception=UnsupportedVersionError,
+        doc=("The middleware does not speak this major version; the details name those it speaks."),
+    ),
+    15: ErrorInfo(
+        code=ErrorCode.UNSUPPORTED_FIELD,
+        name="UNSUPPORTED_FIELD",
+        error_class=ErrorClass.REJECTED,
+        sqlstate="TL015",
+        exception=UnsupportedFieldError,
+        doc=("A tagged field that must be understood is not known here."),
+    ),
+    16: ErrorInfo(
+        code=ErrorCode.UNKNOWN_METHOD,
+        name="UNKNOWN_METHOD",
+        error_class=ErrorClass.REJECTED,
+        sqlstate="TL016",
+        exception=UnknownMethodError,
+        doc=("There is no packet with this method id."),
+    ),
+    17: ErrorInfo(
+        code=ErrorCode.MALFORMED_PACKET,
+        name="MALFORMED_PACKET",
+        error_class=ErrorClass.REJECTED,
+        sqlstate="TL017",
+        exception=MalformedPacketError,
+        doc=("The payload does not have the fields of its packet."),
+    ),
+    18: ErrorInfo(
+        code=ErrorCode.FRAME_TOO_LARGE,
+        name="FRAME_TOO_LARGE",
+        error_class=ErrorClass.FATAL,
+        sqlstate="TL018",
+        exception=FrameTooLargeError,
+        doc=("The declared length is beyond the limit, or below that of a frame's header."),
+    ),
+    19: ErrorInfo(
+        code=ErrorCode.NOT_IDENTIFIED,
+        name="NOT_IDENTIFIED",
+        error_class=ErrorClass.REJECTED,
+        sqlstate="TL019",
+        exception=NotIdentifiedError,
+        doc=("The request needs a client; register or identify first."),
+    ),
+    20: ErrorInfo(
+        code=ErrorCode.SESSION_FENCED,
+        name="SESSION_FENCED",
+        error_class=ErrorClass.FATAL,
+        sqlstate="TL020",
+        exception=SessionFencedError,
+        doc=("The client has opened another session; this one is over. Nothing was done."),
+    ),
+    21: ErrorInfo(
+        code=ErrorCode.TOO_MANY_UNCONFIRMED,
+        name="TOO_MANY_UNCONFIRMED",
+        error_class=ErrorClass.REJECTED,
+        sqlstate="TL021",
+        exception=TooManyUnconfirmedError,
+        doc=("Too many numbered requests are unconfirmed; confirm some first."),
+    ),
+    22: ErrorInfo(
+        code=ErrorCode.SEQUENCE_GAP,
+        name="SEQUENCE_GAP",
+        error_class=ErrorClass.REJECTED,
+        sqlstate="TL022",
+        exception=SequenceGapError,
+        doc=("The number is not the next one; the related id is the one expected."),
+    ),
+    23: ErrorInfo(
+        code=ErrorCode.OVERLOADED,
+        name="OVERLOADED",
+        error_class=ErrorClass.RETRYABLE,
+        sqlstate="TL023",
+        exception=OverloadedError,
+        doc=("The middleware has as much under way as it may; try again later."),
+    ),
+    24: ErrorInfo(
+        code=ErrorCode.DATABASE_UNAVAILABLE,
+        name="DATABASE_UNAVAILABLE",
+        error_class=ErrorClass.RETRYABLE,
+        sqlstate="TL024",
+        exception=DatabaseUnavailableError,
+        doc=("The database cannot be reached; nothing was sent to it."),
+    ),
+    25: ErrorInfo(
+        code=ErrorCode.QUEUE_FULL,
+        name="QUEUE_FULL",
+        error_class=ErrorClass.REJECTED,
+        sqlstate="TL025",
+        exception=QueueFullError,
+        doc=("The queue holds as many messages as it may."),
+    ),
+    26: ErrorInfo(
+        code=ErrorCode.MESSAGE_TOO_LARGE,
+        name="MESSAGE_TOO_LARGE",
+        error_class=ErrorClass.REJECTED,
+        sqlstate="TL026",
+        exception=MessageTooLargeError,
+        doc=("The message is larger than what is allowed or can be received; the related id names it."),
+    ),
+    27: ErrorInfo(
+        code=ErrorCode.LEASE_LOST,
+        name="LEASE_LOST",
+        error_class=ErrorClass.REJECTED,
+        sqlstate="TL027",
+        exception=LeaseLostError,
+        doc=("The delivery belongs to somebody else by now."),
+    ),
+    28: ErrorInfo(
+        code=ErrorCode.ALREADY_SUBSCRIBED,
+        name="ALREADY_SUBSCRIBED",
+        error_class=ErrorClass.REJECTED,
+        sqlstate="TL028",
+        exception=AlreadySubscribedError,
+        doc=("The client has this subscription already."),
+    ),
+    29: ErrorInfo(
+        code=ErrorCode.NOT_SUBSCRIBED,
+        name="NOT_SUBSCRIBED",
+        error_class=ErrorClass.REJECTED,
+        sqlstate="TL029",
+        exception=NotSubscribedError,
+        doc=("The client has no such subscription."),
+    ),
+    30: ErrorInfo(
+        code=ErrorCode.TOPIC_NOT_EXISTING,
+        name="TOPIC_NOT_EXISTING",
+        error_class=ErrorClass.REJECTED,
+        sqlstate="TL030",
+        exception=TopicNotExistingError,
+        doc=("There is no such topic."),
+    ),
+    31: ErrorInfo(
+        code=ErrorCode.AUTHENTICATION_FAILED,
+        name="AUTHENTICATION_FAILED",
+        error_class=ErrorClass.FATAL,
+        sqlstate="TL031",
+        exception=AuthenticationFailedError,
+        doc=("The client could not prove who it is."),
+    ),
+    32: ErrorInfo(
+        code=ErrorCode.PERMISSION_DENIED,
+        name="PERMISSION_DENIED",
+        error_class=ErrorClass.REJECTED,
+        sqlstate="TL032",
+        exception=PermissionDeniedError,
+        doc=("This client may not do this."),
+    ),
+    33: ErrorInfo(
+        code=ErrorCode.SHUTTING_DOWN,
+        name="SHUTTING_DOWN",
+        error_class=ErrorClass.RETRYABLE,
+        sqlstate="TL033",
+        exception=ShuttingDownError,
+        doc=("The middleware is about to stop; go to another one."),
+    ),
+    34: ErrorInfo(
+        code=ErrorCode.TOO_MANY_CONNECTIONS,
+        name="TOO_MANY_CONNECTIONS",
+        error_class=ErrorClass.FATAL,
+        sqlstate="TL034",
+        exception=TooManyConnectionsError,
+        doc=("The middleware has as many connections as it may; go to another one."),
+    ),
+    35: ErrorInfo(
+        code=ErrorCode.TAKEOVER_BUSY,
+        name="TAKEOVER_BUSY",
+        error_class=ErrorClass.RETRYABLE,
+        sqlstate="TL035",
+        exception=TakeoverBusyError,
+        doc=("A transaction of the client's earlier session is still running; try again."),
+    ),
+    36: ErrorInfo(
+        code=ErrorCode.NUMBER_REPEATED,
+        name="NUMBER_REPEATED",
+        error_class=ErrorClass.REJECTED,
+        sqlstate="TL036",
+        exception=NumberRepeatedError,
+        doc=("A request with this number was executed already in this session."),
+    ),
+}

@@ -1,0 +1,3603 @@
+# Generated from protocol/spec/telesto.toml by "python -m tools.codegen"; do not edit.
+"""The packets of the protocol with their codecs.
+
+A decoder that meets anything unexpected leaves it to telesto.protocol.diagnosis to say what and where; an
+encoder does the same with values that do not fit. Neither pays for that as long as all is well.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import KW_ONLY, dataclass
+from enum import IntEnum
+from typing import ClassVar, Self
+
+from telesto.protocol.diagnosis import Diagnosis, Layout
+from telesto.protocol.enums import ClientMode, ConnectionState, ErrorClass, ReadMode
+from telesto.protocol.packet import Packet, RequestInfo
+from telesto.protocol.primitives import (
+    BOOLS,
+    DECODE_ERRORS,
+    ENCODE_ERRORS,
+    Packers,
+    Unpackers,
+    check_end,
+    read_strings,
+    read_tags,
+    skip_tags,
+    write_strings,
+    write_tagged,
+)
+
+__all__ = [
+    "DEFAULT_PORT",
+    "MAGIC",
+    "MAX_FRAME_DEFAULT",
+    "MAX_FRAME_UNIDENTIFIED",
+    "PACKETS",
+    "PROTOCOL_MAJOR",
+    "PROTOCOL_MINOR",
+    "REQUESTS",
+    "CancelRequest",
+    "CancelRequestResponse",
+    "ClientMode",
+    "Confirm",
+    "ConnectionState",
+    "CreateQueue",
+    "CreateQueueResponse",
+    "DeleteClient",
+    "DeleteQueue",
+    "ElementResult",
+    "Error",
+    "ErrorClass",
+    "GetActiveQueues",
+    "GetActiveQueuesResponse",
+    "GetMessages",
+    "GetMessagesResponse",
+    "GetQueueId",
+    "GetQueueIdResponse",
+    "GetQueueName",
+    "GetQueueNameResponse",
+    "GetQueueStatistics",
+    "GetQueueStatisticsResponse",
+    "GetQueues",
+    "GetQueuesResponse",
+    "GoAway",
+    "HandOver",
+    "HandOverRef",
+    "Hello",
+    "HelloResponse",
+    "IdentifyClient",
+    "IdentifyClientResponse",
+    "ListUnconfirmed",
+    "ListUnconfirmedResponse",
+    "Message",
+    "NewMessage",
+    "OperationRef",
+    "OperationResult",
+    "Packet",
+    "Ping",
+    "Pong",
+    "PurgeQueue",
+    "PurgeQueueResponse",
+    "PutMessage",
+    "PutMessageResponse",
+    "PutMessages",
+    "PutMessagesResponse",
+    "PutResult",
+    "Queue",
+    "QueuedMessage",
+    "ReadMessage",
+    "ReadMessageResponse",
+    "ReadMode",
+    "ReadResponse",
+    "ReadResponseResponse",
+    "RegisterClient",
+    "RegisterClientResponse",
+    "Release",
+    "RequestInfo",
+    "Success",
+]
+
+PROTOCOL_MAJOR = 1
+PROTOCOL_MINOR = 0
+#: The first field of Hello.
+MAGIC = 0x544C5354
+DEFAULT_PORT = 7001
+#: The longest frame until the client is identified, in bytes after the length field.
+MAX_FRAME_UNIDENTIFIED = 4_096
+#: The longest frame after that unless the two sides agree on less, in bytes after the length field.
+MAX_FRAME_DEFAULT = 16_777_216
+
+_PACK_I64 = struct.Struct(">q").pack
+_PACK_I64X2_U32_U8 = struct.Struct(">qqIB").pack
+_PACK_I64X2_U8X2 = struct.Struct(">qqBB").pack
+_PACK_I64X2_U8X2_U16 = struct.Struct(">qqBBH").pack
+_PACK_I64X2_U8_U32X3_U8 = struct.Struct(">qqBIIIB").pack
+_PACK_I64X4_U8_I64_U16_U8_U32 = struct.Struct(">qqqqBqHBI").pack
+_PACK_I64_U16 = struct.Struct(">qH").pack
+_PACK_I64_U8 = struct.Struct(">qB").pack
+_PACK_I64_U8_I64_U32 = struct.Struct(">qBqI").pack
+_PACK_I64_U8_U16 = struct.Struct(">qBH").pack
+_PACK_U16 = struct.Struct(">H").pack
+_PACK_U32 = struct.Struct(">I").pack
+_PACK_U32X2 = struct.Struct(">II").pack
+_PACK_U32X4 = struct.Struct(">IIII").pack
+_PACK_U32_U16_U32X2 = struct.Struct(">IHII").pack
+_PACK_U32_U16_U32X2_U16X3 = struct.Struct(">IHIIHHH").pack
+_PACK_U32_U16_U32X2_U8 = struct.Struct(">IHIIB").pack
+_PACK_U32_U16_U32_I64X2_U32_U8 = struct.Struct(">IHIqqIB").pack
+_PACK_U32_U16_U32_I64X5_U8 = struct.Struct(">IHIqqqqqB").pack
+_PACK_U32_U16_U32_I64_U16 = struct.Struct(">IHIqH").pack
+_PACK_U32_U16_U32_I64_U32_U8 = struct.Struct(">IHIqIB").pack
+_PACK_U32_U16_U32_I64_U64_U16 = struct.Struct(">IHIqQH").pack
+_PACK_U32_U16_U32_I64_U8 = struct.Struct(">IHIqB").pack
+_PACK_U32_U16_U32_U16 = struct.Struct(">IHIH").pack
+_PACK_U32_U16_U32_U16X2_I64_U16 = struct.Struct(">IHIHHqH").pack
+_PACK_U32_U16_U32_U16_U8_U16 = struct.Struct(">IHIHBH").pack
+_PACK_U32_U16_U32_U64X4_I64_U8 = struct.Struct(">IHIQQQQqB").pack
+_PACK_U32_U16_U32_U64_U32 = struct.Struct(">IHIQI").pack
+_PACK_U32_U16_U32_U8 = struct.Struct(">IHIB").pack
+_PACK_U32_U16_U32_U8X2 = struct.Struct(">IHIBB").pack
+_PACK_U64X2 = struct.Struct(">QQ").pack
+_PACK_U64X2_I64 = struct.Struct(">QQq").pack
+_PACK_U64X2_I64X4_U8_I64_U16_U8_U32 = struct.Struct(">QQqqqqBqHBI").pack
+_PACK_U64X2_U16_U32 = struct.Struct(">QQHI").pack
+_PACK_U64_U32 = struct.Struct(">QI").pack
+_PACK_U8 = struct.Struct(">B").pack
+_PACK_U8X2 = struct.Struct(">BB").pack
+_PACK_U8X2_U32 = struct.Struct(">BBI").pack
+_PACK_U8_I64 = struct.Struct(">Bq").pack
+_PACK_U8_I64_U32 = struct.Struct(">BqI").pack
+_PACK_U8_I64_U8 = struct.Struct(">BqB").pack
+_PACK_U8_I64_U8_U32 = struct.Struct(">BqBI").pack
+_PACK_U8_U32 = struct.Struct(">BI").pack
+_PACK_U8_U32_U8 = struct.Struct(">BIB").pack
+_PACK_U8_U64_U16 = struct.Struct(">BQH").pack
+_PACK_U64S = Packers("Q")
+_PACK_I64S = Packers("q")
+_UNPACK_I64 = struct.Struct(">q").unpack_from
+_UNPACK_I64X2_U32_U8 = struct.Struct(">qqIB").unpack_from
+_UNPACK_I64X2_U8X2 = struct.Struct(">qqBB").unpack_from
+_UNPACK_I64X2_U8_U32X3_U8 = struct.Struct(">qqBIIIB").unpack_from
+_UNPACK_I64X4_U8_I64_U16_U8_U32 = struct.Struct(">qqqqBqHBI").unpack_from
+_UNPACK_I64X5_U8 = struct.Struct(">qqqqqB").unpack_from
+_UNPACK_I64_U16 = struct.Struct(">qH").unpack_from
+_UNPACK_I64_U32_U8 = struct.Struct(">qIB").unpack_from
+_UNPACK_I64_U64_U16 = struct.Struct(">qQH").unpack_from
+_UNPACK_I64_U8 = struct.Struct(">qB").unpack_from
+_UNPACK_I64_U8_I64_U32 = struct.Struct(">qBqI").unpack_from
+_UNPACK_U16 = struct.Struct(">H").unpack_from
+_UNPACK_U16X2_I64_U16 = struct.Struct(">HHqH").unpack_from
+_UNPACK_U16_U8_U16 = struct.Struct(">HBH").unpack_from
+_UNPACK_U32 = struct.Struct(">I").unpack_from
+_UNPACK_U32X2 = struct.Struct(">II").unpack_from
+_UNPACK_U32X4 = struct.Struct(">IIII").unpack_from
+_UNPACK_U32_U16X3 = struct.Struct(">IHHH").unpack_from
+_UNPACK_U32_U8 = struct.Struct(">IB").unpack_from
+_UNPACK_U64X2 = struct.Struct(">QQ").unpack_from
+_UNPACK_U64X2_I64 = struct.Struct(">QQq").unpack_from
+_UNPACK_U64X2_I64X4_U8_I64_U16_U8_U32 = struct.Struct(">QQqqqqBqHBI").unpack_from
+_UNPACK_U64X2_U16_U32 = struct.Struct(">QQHI").unpack_from
+_UNPACK_U64X4_I64_U8 = struct.Struct(">QQQQqB").unpack_from
+_UNPACK_U64_U32 = struct.Struct(">QI").unpack_from
+_UNPACK_U8X2 = struct.Struct(">BB").unpack_from
+_UNPACK_U8_I64_U32 = struct.Struct(">BqI").unpack_from
+_UNPACK_U8_U32 = struct.Struct(">BI").unpack_from
+_UNPACK_U8_U64_U16 = struct.Struct(">BQH").unpack_from
+_UNPACK_U64S = Unpackers("Q")
+_UNPACK_I64S = Unpackers("q")
+
+_CLIENT_MODE_BY_VALUE: dict[int, ClientMode] = {member.value: member for member in ClientMode}
+_READ_MODE_BY_VALUE: dict[int, ReadMode] = {member.value: member for member in ReadMode}
+_ERROR_CLASS_BY_VALUE: dict[int, ErrorClass] = {member.value: member for member in ErrorClass}
+_CREATE_QUEUE_TAGS = frozenset({1})
+
+
+@dataclass(slots=True)
+class Queue:
+    """A queue as clients see it.
+
+    Attributes:
+        queue_id: Identifies the queue; never used again after the queue is deleted.
+        name: Unique name, 1 to 255 characters.
+    """
+
+    queue_id: int
+    name: str
+
+
+@dataclass(slots=True)
+class NewMessage:
+    """A message as a client puts it.
+
+    Attributes:
+        priority: 1 (lowest) to 10 (highest).
+        receiver_id: The only client that may read the message; 0 for anyone.
+        body: The content; may be empty.
+        context: Connects a request and its response.
+    """
+
+    priority: int
+    receiver_id: int
+    body: bytes
+    context: int | None
+
+
+@dataclass(slots=True)
+class QueuedMessage:
+    """A message and the queue that it goes to.
+
+    Attributes:
+        queue_id: The queue.
+        message: The message.
+    """
+
+    queue_id: int
+    message: NewMessage
+
+
+@dataclass(slots=True)
+class Message:
+    """A message as it is handed over or browsed.
+
+    Attributes:
+        message_id: Identifies the message; rises within a queue in the order of arrival.
+        queue_id: The queue that held it.
+        sender_id: The client that put it.
+        receiver_id: The only client that may read it; 0 for anyone.
+        priority: 1 (lowest) to 10 (highest).
+        time_of_arrival: Microseconds since the Unix epoch, UTC, by the database's clock.
+        attempt: How often it has been handed over, this time included; 0 while it is browsed and never
+            was.
+        redelivered: It was handed over before and may have been processed.
+        body: The content.
+        context: Connects a request and its response.
+    """
+
+    message_id: int
+    queue_id: int
+    sender_id: int
+    receiver_id: int
+    priority: int
+    time_of_arrival: int
+    attempt: int
+    redelivered: bool
+    body: bytes
+    context: int | None
+
+
+@dataclass(slots=True)
+class PutResult:
+    """What became of one message in one queue.
+
+    Attributes:
+        queue_id: The queue.
+        message_id: The message's id; 0 when the queue did not take it.
+        duplicate: The queue already had a message with this key; message_id is that message's.
+        error: Why the queue did not take it: an error code.
+    """
+
+    queue_id: int
+    message_id: int
+    duplicate: bool
+    error: int | None
+
+
+@dataclass(slots=True)
+class ElementResult:
+    """The recorded result of one part of a numbered request.
+
+    Attributes:
+        related_id: The id that the request produced (message or queue); 0 without one.
+        error: The error code that it was answered with.
+    """
+
+    related_id: int
+    error: int | None
+
+
+@dataclass(slots=True)
+class OperationResult:
+    """A numbered request that was executed and whose answer the client has not confirmed.
+
+    Attributes:
+        session: The session in which it was sent.
+        number: Its number in that session.
+        method_id: The request's method id.
+        results: One result for each part, in the request's order.
+    """
+
+    session: int
+    number: int
+    method_id: int
+    results: list[ElementResult]
+
+
+@dataclass(slots=True)
+class HandOver:
+    """A message that was handed over and that the client has not confirmed.
+
+    Attributes:
+        session: The session of the read.
+        number: The read's number in that session.
+        message: The message.
+    """
+
+    session: int
+    number: int
+    message: Message
+
+
+@dataclass(slots=True)
+class OperationRef:
+    """Names a numbered request of an earlier session.
+
+    Attributes:
+        session: The session in which it was sent.
+        number: Its number in that session.
+    """
+
+    session: int
+    number: int
+
+
+@dataclass(slots=True)
+class HandOverRef:
+    """Names one message of one read.
+
+    Attributes:
+        session: The session of the read.
+        number: The read's number in that session.
+        message_id: The message.
+    """
+
+    session: int
+    number: int
+    message_id: int
+
+
+def _read_queues(payload: bytes, at: int, count: int) -> tuple[list[Queue], int]:
+    if 11 * count > len(payload) - at:
+        raise ValueError("count")
+    queues = []
+    for _ in range(count):
+        queue_id, name_size = _UNPACK_I64_U16(payload, at)
+        name = str(payload[at + 10 : at + 10 + name_size], "utf-8")
+        at += 10 + name_size
+        tags = payload[at]
+        at += 1
+        if tags:
+            at = skip_tags(payload, at, tags)
+        queues.append(Queue(queue_id, name))
+    return queues, at
+
+
+def _write_queues(queues: list[Queue]) -> tuple[list[bytes], int]:
+    parts: list[bytes] = []
+    size = 11 * len(queues)
+    for queue in queues:
+        name = queue.name.encode()
+        name_size = len(name)
+        size += name_size
+        parts += (_PACK_I64_U16(queue.queue_id, name_size), name, b"\x00")
+    return parts, size
+
+
+def _read_queued_messages(payload: bytes, at: int, count: int) -> tuple[list[QueuedMessage], int]:
+    if 23 * count > len(payload) - at:
+        raise ValueError("count")
+    queued_messages = []
+    for _ in range(count):
+        queue_id, priority, receiver_id, body_size = _UNPACK_I64_U8_I64_U32(payload, at)
+        body = payload[at + 21 : at + 21 + body_size]
+        at += 21 + body_size
+        context_flag = payload[at]
+        context: int | None = None
+        if context_flag:
+            if context_flag != 1:
+                raise ValueError("flag")
+            (context,) = _UNPACK_I64(payload, at + 1)
+            at += 8
+        message_tags = payload[at + 1]
+        at += 2
+        if message_tags:
+            at = skip_tags(payload, at, message_tags)
+        queued_messages.append(QueuedMessage(queue_id, NewMessage(priority, receiver_id, body, context)))
+    return queued_messages, at
+
+
+def _write_queued_messages(queued_messages: list[QueuedMessage]) -> tuple[list[bytes], int]:
+    parts: list[bytes] = []
+    size = 21 * len(queued_messages)
+    for queued_message in queued_messages:
+        message = queued_message.message
+        body = message.body
+        body_size = len(body)
+        context = message.context
+        context_part = b"\x00\x00" if context is None else _PACK_U8_I64_U8(1, context, 0)
+        size += body_size + len(context_part)
+        parts += (
+            _PACK_I64_U8_I64_U32(queued_message.queue_id, message.priority, message.receiver_id, body_size),
+            body,
+            context_part,
+        )
+    return parts, size
+
+
+def _read_messages(payload: bytes, at: int, count: int) -> tuple[list[Message], int]:
+    if 50 * count > len(payload) - at:
+        raise ValueError("count")
+    messages = []
+    for _ in range(count):
+        (
+            message_id,
+            queue_id,
+            sender_id,
+            receiver_id,
+            priority,
+            time_of_arrival,
+            attempt,
+            redelivered,
+            body_size,
+        ) = _UNPACK_I64X4_U8_I64_U16_U8_U32(payload, at)
+        body = payload[at + 48 : at + 48 + body_size]
+        at += 48 + body_size
+        context_flag = payload[at]
+        context: int | None = None
+        if context_flag:
+            if context_flag != 1:
+                raise ValueError("flag")
+            (context,) = _UNPACK_I64(payload, at + 1)
+            at += 8
+        tags = payload[at + 1]
+        at += 2
+        if tags:
+            at = skip_tags(payload, at, tags)
+        messages.append(
+            Message(
+                message_id,
+                queue_id,
+                sender_id,
+                receiver_id,
+                priority,
+                time_of_arrival,
+                attempt,
+                BOOLS[redelivered],
+                body,
+                context,
+            )
+        )
+    return messages, at
+
+
+def _write_messages(messages: list[Message]) -> tuple[list[bytes], int]:
+    parts: list[bytes] = []
+    size = 48 * len(messages)
+    for message in messages:
+        body = message.body
+        body_size = len(body)
+        context = message.context
+        context_part = b"\x00\x00" if context is None else _PACK_U8_I64_U8(1, context, 0)
+        size += body_size + len(context_part)
+        parts += (
+            _PACK_I64X4_U8_I64_U16_U8_U32(
+                message.message_id,
+                message.queue_id,
+                message.sender_id,
+                message.receiver_id,
+                message.priority,
+                message.time_of_arrival,
+                message.attempt,
+                1 if message.redelivered else 0,
+                body_size,
+            ),
+            body,
+            context_part,
+        )
+    return parts, size
+
+
+def _read_put_results(payload: bytes, at: int, count: int) -> tuple[list[PutResult], int]:
+    if 18 * count > len(payload) - at:
+        raise ValueError("count")
+    put_results = []
+    for _ in range(count):
+        queue_id, message_id, duplicate, error__flag = _UNPACK_I64X2_U8X2(payload, at)
+        error_: int | None = None
+        if error__flag:
+            if error__flag != 1:
+                raise ValueError("flag")
+            (error_,) = _UNPACK_U16(payload, at + 18)
+            at += 2
+        at += 18
+        put_results.append(PutResult(queue_id, message_id, BOOLS[duplicate], error_))
+    return put_results, at
+
+
+def _write_put_results(put_results: list[PutResult]) -> tuple[list[bytes], int]:
+    parts: list[bytes] = []
+    size = 0 * len(put_results)
+    for put_result in put_results:
+        error_ = put_result.error
+        error__part = (
+            _PACK_I64X2_U8X2(put_result.queue_id, put_result.message_id, 1 if put_result.duplicate else 0, 0)
+            if error_ is None
+            else _PACK_I64X2_U8X2_U16(
+                put_result.queue_id, put_result.message_id, 1 if put_result.duplicate else 0, 1, error_
+            )
+        )
+        size += len(error__part)
+        parts.append(error__part)
+    return parts, size
+
+
+def _read_element_results(payload: bytes, at: int, count: int) -> tuple[list[ElementResult], int]:
+    if 9 * count > len(payload) - at:
+        raise ValueError("count")
+    element_results = []
+    for _ in range(count):
+        related_id, error__flag = _UNPACK_I64_U8(payload, at)
+        error_: int | None = None
+        if error__flag:
+            if error__flag != 1:
+                raise ValueError("flag")
+            (error_,) = _UNPACK_U16(payload, at + 9)
+            at += 2
+        at += 9
+        element_results.append(ElementResult(related_id, error_))
+    return element_results, at
+
+
+def _write_element_results(element_results: list[ElementResult]) -> tuple[list[bytes], int]:
+    parts: list[bytes] = []
+    size = 0 * len(element_results)
+    for element_result in element_results:
+        error_ = element_result.error
+        error__part = (
+            _PACK_I64_U8(element_result.related_id, 0)
+            if error_ is None
+            else _PACK_I64_U8_U16(element_result.related_id, 1, error_)
+        )
+        size += len(error__part)
+        parts.append(error__part)
+    return parts, size
+
+
+def _read_operation_results(payload: bytes, at: int, count: int) -> tuple[list[OperationResult], int]:
+    if 22 * count > len(payload) - at:
+        raise ValueError("count")
+    operation_results = []
+    for _ in range(count):
+        session, number, method_id, results_count = _UNPACK_U64X2_U16_U32(payload, at)
+        results, at = _read_element_results(payload, at + 22, results_count)
+        operation_results.append(OperationResult(session, number, method_id, results))
+    return operation_results, at
+
+
+def _write_operation_results(operation_results: list[OperationResult]) -> tuple[list[bytes], int]:
+    parts: list[bytes] = []
+    size = 22 * len(operation_results)
+    for operation_result in operation_results:
+        results = operation_result.results
+        results_count = len(results)
+        results_parts, results_size = _write_element_results(results)
+        size += results_size
+        parts += (
+            _PACK_U64X2_U16_U32(
+                operation_result.session, operation_result.number, operation_result.method_id, results_count
+            ),
+            *results_parts,
+        )
+    return parts, size
+
+
+def _read_hand_overs(payload: bytes, at: int, count: int) -> tuple[list[HandOver], int]:
+    if 66 * count > len(payload) - at:
+        raise ValueError("count")
+    hand_overs = []
+    for _ in range(count):
+        (
+            session,
+            number,
+            message_id,
+            queue_id,
+            sender_id,
+            receiver_id,
+            priority,
+            time_of_arrival,
+            attempt,
+            redelivered,
+            body_size,
+        ) = _UNPACK_U64X2_I64X4_U8_I64_U16_U8_U32(payload, at)
+        body = payload[at + 64 : at + 64 + body_size]
+        at += 64 + body_size
+        context_flag = payload[at]
+        context: int | None = None
+        if context_flag:
+            if context_flag != 1:
+                raise ValueError("flag")
+            (context,) = _UNPACK_I64(payload, at + 1)
+            at += 8
+        message_tags = payload[at + 1]
+        at += 2
+        if message_tags:
+            at = skip_tags(payload, at, message_tags)
+        hand_overs.append(
+            HandOver(
+                session,
+                number,
+                Message(
+                    message_id,
+                    queue_id,
+                    sender_id,
+                    receiver_id,
+                    priority,
+                    time_of_arrival,
+                    attempt,
+                    BOOLS[redelivered],
+                    body,
+                    context,
+                ),
+            )
+        )
+    return hand_overs, at
+
+
+def _write_hand_overs(hand_overs: list[HandOver]) -> tuple[list[bytes], int]:
+    parts: list[bytes] = []
+    size = 64 * len(hand_overs)
+    for hand_over in hand_overs:
+        message = hand_over.message
+        body = message.body
+        body_size = len(body)
+        context = message.context
+        context_part = b"\x00\x00" if context is None else _PACK_U8_I64_U8(1, context, 0)
+        size += body_size + len(context_part)
+        parts += (
+            _PACK_U64X2_I64X4_U8_I64_U16_U8_U32(
+                hand_over.session,
+                hand_over.number,
+                message.message_id,
+                message.queue_id,
+                message.sender_id,
+                message.receiver_id,
+                message.priority,
+                message.time_of_arrival,
+                message.attempt,
+                1 if message.redelivered else 0,
+                body_size,
+            ),
+            body,
+            context_part,
+        )
+    return parts, size
+
+
+def _read_operation_refs(payload: bytes, at: int, count: int) -> tuple[list[OperationRef], int]:
+    if 16 * count > len(payload) - at:
+        raise ValueError("count")
+    operation_refs = []
+    for _ in range(count):
+        session, number = _UNPACK_U64X2(payload, at)
+        at += 16
+        operation_refs.append(OperationRef(session, number))
+    return operation_refs, at
+
+
+def _write_operation_refs(operation_refs: list[OperationRef]) -> tuple[list[bytes], int]:
+    parts: list[bytes] = []
+    size = 16 * len(operation_refs)
+    for operation_ref in operation_refs:
+        parts.append(_PACK_U64X2(operation_ref.session, operation_ref.number))
+    return parts, size
+
+
+def _read_hand_over_refs(payload: bytes, at: int, count: int) -> tuple[list[HandOverRef], int]:
+    if 24 * count > len(payload) - at:
+        raise ValueError("count")
+    hand_over_refs = []
+    for _ in range(count):
+        session, number, message_id = _UNPACK_U64X2_I64(payload, at)
+        at += 24
+        hand_over_refs.append(HandOverRef(session, number, message_id))
+    return hand_over_refs, at
+
+
+def _write_hand_over_refs(hand_over_refs: list[HandOverRef]) -> tuple[list[bytes], int]:
+    parts: list[bytes] = []
+    size = 24 * len(hand_over_refs)
+    for hand_over_ref in hand_over_refs:
+        parts.append(_PACK_U64X2_I64(hand_over_ref.session, hand_over_ref.number, hand_over_ref.message_id))
+    return parts, size
+
+
+@dataclass(slots=True)
+class Ping(Packet):
+    """Asks for a sign of life. Answered at once, without waiting for requests before it."""
+
+    METHOD_ID: ClassVar[int] = 0x01
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            return _PACK_U32_U16_U32_U8(7, 0x01, packet_id, 0)
+        except ENCODE_ERRORS as error:
+            raise _DIAGNOSIS.of_packet("Ping", self, packet_id, error) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            tags = payload[0]
+            if tags or len(payload) != 1:
+                check_end(payload, 1, tags)
+            return cls()
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("Ping", payload) from None
+
+
+@dataclass(slots=True)
+class Pong(Packet):
+    """The answer to a Ping."""
+
+    METHOD_ID: ClassVar[int] = 0x02
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            return _PACK_U32_U16_U32_U8(7, 0x02, packet_id, 0)
+        except ENCODE_ERRORS as error:
+            raise _DIAGNOSIS.of_packet("Pong", self, packet_id, error) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            tags = payload[0]
+            if tags or len(payload) != 1:
+                check_end(payload, 1, tags)
+            return cls()
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("Pong", payload) from None
+
+
+@dataclass(slots=True)
+class Success(Packet):
+    """The request was done; there is nothing else to say."""
+
+    METHOD_ID: ClassVar[int] = 0x03
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            return _PACK_U32_U16_U32_U8(7, 0x03, packet_id, 0)
+        except ENCODE_ERRORS as error:
+            raise _DIAGNOSIS.of_packet("Success", self, packet_id, error) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            tags = payload[0]
+            if tags or len(payload) != 1:
+                check_end(payload, 1, tags)
+            return cls()
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("Success", payload) from None
+
+
+@dataclass(slots=True)
+class Error(Packet):
+    """The request was not, or may not have been, done. With packet id 0: it concerns the connection.
+
+    Attributes:
+        code: Which error; an unknown code is treated by its class.
+        error_class: What holds now.
+        details: For people; not to be parsed.
+        related_id: The queue, message or client that it is about.
+        retry_after_ms: How long to wait before trying again, in milliseconds.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x05
+
+    code: int
+    error_class: ErrorClass
+    details: str
+    related_id: int | None
+    retry_after_ms: int | None
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            details = self.details.encode()
+            details_size = len(details)
+            related_id = self.related_id
+            retry_after_ms = self.retry_after_ms
+            related_id_part = b"\x00" if related_id is None else _PACK_U8_I64(1, related_id)
+            retry_after_ms_part = (
+                b"\x00\x00" if retry_after_ms is None else _PACK_U8_U32_U8(1, retry_after_ms, 0)
+            )
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32_U16_U8_U16(
+                        11 + details_size + len(related_id_part) + len(retry_after_ms_part),
+                        0x05,
+                        packet_id,
+                        self.code,
+                        _ERROR_CLASS_BY_VALUE[self.error_class],
+                        details_size,
+                    ),
+                    details,
+                    related_id_part,
+                    retry_after_ms_part,
+                )
+            )
+        except ENCODE_ERRORS as error:
+            raise _DIAGNOSIS.of_packet("Error", self, packet_id, error) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            code, error_class, details_size = _UNPACK_U16_U8_U16(payload)
+            details = str(payload[5 : 5 + details_size], "utf-8")
+            at = 5 + details_size
+            related_id_flag = payload[at]
+            related_id: int | None = None
+            if related_id_flag:
+                if related_id_flag != 1:
+                    raise ValueError("flag")
+                (related_id,) = _UNPACK_I64(payload, at + 1)
+                at += 8
+            retry_after_ms_flag = payload[at + 1]
+            retry_after_ms: int | None = None
+            if retry_after_ms_flag:
+                if retry_after_ms_flag != 1:
+                    raise ValueError("flag")
+                (retry_after_ms,) = _UNPACK_U32(payload, at + 2)
+                at += 4
+            tags = payload[at + 2]
+            if tags or len(payload) != at + 3:
+                check_end(payload, at + 3, tags)
+            return cls(code, _ERROR_CLASS_BY_VALUE[error_class], details, related_id, retry_after_ms)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("Error", payload) from None
+
+
+@dataclass(slots=True)
+class Hello(Packet):
+    """Opens the conversation.
+
+    Attributes:
+        magic: 0x544C5354, that is TLST.
+        major: The protocol's major version that the client speaks.
+        minor: The highest minor version that the client knows.
+        library: Name of the client library.
+        library_version: Version of the client library.
+        max_frame: The longest frame that the client accepts, in bytes after the length field.
+        capabilities: Optional abilities of the client.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x07
+
+    magic: int
+    major: int
+    minor: int
+    library: str
+    library_version: str
+    max_frame: int
+    capabilities: list[str]
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            library = self.library.encode()
+            library_size = len(library)
+            library_version = self.library_version.encode()
+            library_version_size = len(library_version)
+            capabilities = self.capabilities
+            capabilities_count = len(capabilities)
+            capabilities_part = write_strings(capabilities)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32X2_U16X3(
+                        27 + library_size + library_version_size + len(capabilities_part),
+                        0x07,
+                        packet_id,
+                        self.magic,
+                        self.major,
+                        self.minor,
+                        library_size,
+                    ),
+                    library,
+                    _PACK_U16(library_version_size),
+                    library_version,
+                    _PACK_U32X2(self.max_frame, capabilities_count),
+                    capabilities_part,
+                    b"\x00",
+                )
+            )
+        except ENCODE_ERRORS as error:
+            raise _DIAGNOSIS.of_packet("Hello", self, packet_id, error) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            magic, major, minor, library_size = _UNPACK_U32_U16X3(payload)
+            library = str(payload[10 : 10 + library_size], "utf-8")
+            at = 10 + library_size
+            (library_version_size,) = _UNPACK_U16(payload, at)
+            library_version = str(payload[at + 2 : at + 2 + library_version_size], "utf-8")
+            at += 2 + library_version_size
+            max_frame, capabilities_count = _UNPACK_U32X2(payload, at)
+            capabilities, at = read_strings(payload, at + 8, capabilities_count)
+            tags = payload[at]
+            if tags or len(payload) != at + 1:
+                check_end(payload, at + 1, tags)
+            return cls(magic, major, minor, library, library_version, max_frame, capabilities)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("Hello", payload) from None
+
+
+@dataclass(slots=True)
+class HelloResponse(Packet):
+    """Agrees on version and limits.
+
+    Attributes:
+        major: The major version in use.
+        minor: The minor version in use: the lower of both sides'.
+        middleware_id: Identifies the middleware process.
+        server_version: Version of the middleware.
+        max_frame: The longest frame in either direction once the client is identified, in bytes after the
+            length field.
+        idle_limit_ms: A connection that sends nothing for so long is closed; 0 for never. In
+            milliseconds.
+        max_unconfirmed: How many numbered requests may be unconfirmed at a time.
+        mechanisms: Authentication mechanisms; empty when none is asked for.
+        addresses: host:port of the other live middlewares.
+        capabilities: Optional abilities of the middleware.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x08
+
+    major: int
+    minor: int
+    middleware_id: int
+    server_version: str
+    max_frame: int
+    idle_limit_ms: int
+    max_unconfirmed: int
+    mechanisms: list[str]
+    addresses: list[str]
+    capabilities: list[str]
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            server_version = self.server_version.encode()
+            server_version_size = len(server_version)
+            mechanisms = self.mechanisms
+            mechanisms_count = len(mechanisms)
+            mechanisms_part = write_strings(mechanisms)
+            addresses = self.addresses
+            addresses_count = len(addresses)
+            addresses_part = write_strings(addresses)
+            capabilities = self.capabilities
+            capabilities_count = len(capabilities)
+            capabilities_part = write_strings(capabilities)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32_U16X2_I64_U16(
+                        45
+                        + server_version_size
+                        + len(mechanisms_part)
+                        + len(addresses_part)
+                        + len(capabilities_part),
+                        0x08,
+                        packet_id,
+                        self.major,
+                        self.minor,
+                        self.middleware_id,
+                        server_version_size,
+                    ),
+                    server_version,
+                    _PACK_U32X4(self.max_frame, self.idle_limit_ms, self.max_unconfirmed, mechanisms_count),
+                    mechanisms_part,
+                    _PACK_U32(addresses_count),
+                    addresses_part,
+                    _PACK_U32(capabilities_count),
+                    capabilities_part,
+                    b"\x00",
+                )
+            )
+        except ENCODE_ERRORS as error:
+            raise _DIAGNOSIS.of_packet("HelloResponse", self, packet_id, error) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            major, minor, middleware_id, server_version_size = _UNPACK_U16X2_I64_U16(payload)
+            server_version = str(payload[14 : 14 + server_version_size], "utf-8")
+            at = 14 + server_version_size
+            max_frame, idle_limit_ms, max_unconfirmed, mechanisms_count = _UNPACK_U32X4(payload, at)
+            mechanisms, at = read_strings(payload, at + 16, mechanisms_count)
+            (addresses_count,) = _UNPACK_U32(payload, at)
+            addresses, at = read_strings(payload, at + 4, addresses_count)
+            (capabilities_count,) = _UNPACK_U32(payload, at)
+            capabilities, at = read_strings(payload, at + 4, capabilities_count)
+            tags = payload[at]
+            if tags or len(payload) != at + 1:
+                check_end(payload, at + 1, tags)
+            return cls(
+                major,
+                minor,
+                middleware_id,
+                server_version,
+                max_frame,
+                idle_limit_ms,
+                max_unconfirmed,
+                mechanisms,
+                addresses,
+                capabilities,
+            )
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("HelloResponse", payload) from None
+
+
+@dataclass(slots=True)
+class GoAway(Packet):
+    """The middleware is about to stop: finish what is under way, then move to another address.
+
+    Attributes:
+        reason: For people.
+        addresses: host:port of other live middlewares; may be empty.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x0C
+
+    reason: str
+    addresses: list[str]
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            reason = self.reason.encode()
+            reason_size = len(reason)
+            addresses = self.addresses
+            addresses_count = len(addresses)
+            addresses_part = write_strings(addresses)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32_U16(
+                        13 + reason_size + len(addresses_part), 0x0C, packet_id, reason_size
+                    ),
+                    reason,
+                    _PACK_U32(addresses_count),
+                    addresses_part,
+                    b"\x00",
+                )
+            )
+        except ENCODE_ERRORS as error:
+            raise _DIAGNOSIS.of_packet("GoAway", self, packet_id, error) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            (reason_size,) = _UNPACK_U16(payload)
+            reason = str(payload[2 : 2 + reason_size], "utf-8")
+            at = 2 + reason_size
+            (addresses_count,) = _UNPACK_U32(payload, at)
+            addresses, at = read_strings(payload, at + 4, addresses_count)
+            tags = payload[at]
+            if tags or len(payload) != at + 1:
+                check_end(payload, at + 1, tags)
+            return cls(reason, addresses)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("GoAway", payload) from None
+
+
+@dataclass(slots=True)
+class Confirm(Packet):
+    """Says which answers the application has taken, when no other request can carry it. Confirming twice
+    is harmless.
+
+    Attributes:
+        confirmed: Numbers of this session.
+        earlier: Requests of earlier sessions, all their messages included.
+        hand_overs: Single messages of reads of any session.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x0D
+
+    confirmed: list[int]
+    earlier: list[OperationRef]
+    hand_overs: list[HandOverRef]
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            confirmed = self.confirmed
+            confirmed_count = len(confirmed)
+            earlier = self.earlier
+            earlier_count = len(earlier)
+            earlier_parts, earlier_size = _write_operation_refs(earlier)
+            hand_overs = self.hand_overs
+            hand_overs_count = len(hand_overs)
+            hand_overs_parts, hand_overs_size = _write_hand_over_refs(hand_overs)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32X2(
+                        19 + 8 * confirmed_count + earlier_size + hand_overs_size,
+                        0x0D,
+                        packet_id,
+                        confirmed_count,
+                    ),
+                    _PACK_U64S[confirmed_count](*confirmed),
+                    _PACK_U32(earlier_count),
+                    *earlier_parts,
+                    _PACK_U32(hand_overs_count),
+                    *hand_overs_parts,
+                    b"\x00",
+                )
+            )
+        except ENCODE_ERRORS as error:
+            raise _DIAGNOSIS.of_packet("Confirm", self, packet_id, error) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            (confirmed_count,) = _UNPACK_U32(payload)
+            confirmed = list(_UNPACK_U64S[confirmed_count](payload, 4))
+            at = 4 + 8 * confirmed_count
+            (earlier_count,) = _UNPACK_U32(payload, at)
+            earlier, at = _read_operation_refs(payload, at + 4, earlier_count)
+            (hand_overs_count,) = _UNPACK_U32(payload, at)
+            hand_overs, at = _read_hand_over_refs(payload, at + 4, hand_overs_count)
+            tags = payload[at]
+            if tags or len(payload) != at + 1:
+                check_end(payload, at + 1, tags)
+            return cls(confirmed, earlier, hand_overs)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("Confirm", payload) from None
+
+
+@dataclass(slots=True)
+class CancelRequest(Packet):
+    """Ends the waiting of a read. The read itself is always answered: empty when it was cancelled, else as
+    it turned out. Handled at once, without waiting for requests before it.
+
+    Attributes:
+        packet_id: The packet id of the read.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x0F
+
+    packet_id: int
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            return _PACK_U32_U16_U32X2_U8(11, 0x0F, packet_id, self.packet_id, 0)
+        except ENCODE_ERRORS as error:
+            raise _DIAGNOSIS.of_packet("CancelRequest", self, packet_id, error) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            packet_id, tags = _UNPACK_U32_U8(payload)
+            if tags or len(payload) != 5:
+                check_end(payload, 5, tags)
+            return cls(packet_id)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("CancelRequest", payload) from None
+
+
+@dataclass(slots=True)
+class CancelRequestResponse(Packet):
+    """The answer to CancelRequest.
+
+    Attributes:
+        cancelled: True: the read took nothing. False: it was answered already, is being answered or is
+            unknown.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x10
+
+    cancelled: bool
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            return _PACK_U32_U16_U32_U8X2(8, 0x10, packet_id, 1 if self.cancelled else 0, 0)
+        except ENCODE_ERRORS as error:
+            raise _DIAGNOSIS.of_packet("CancelRequestResponse", self, packet_id, error) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            cancelled, tags = _UNPACK_U8X2(payload)
+            if tags or len(payload) != 2:
+                check_end(payload, 2, tags)
+            return cls(BOOLS[cancelled])
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("CancelRequestResponse", payload) from None
+
+
+@dataclass(slots=True)
+class RegisterClient(Packet):
+    """Creates a client and opens its first session. Repeated with the same token, it answers with the same
+    client and a new session.
+
+    Attributes:
+        client_name: Unique name, 1 to 255 characters.
+        mode: What the client may do.
+        token: 16 random bytes, the same in each repetition.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x11
+
+    client_name: str
+    mode: ClientMode
+    token: bytes
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            client_name = self.client_name.encode()
+            client_name_size = len(client_name)
+            token = self.token
+            token_size = len(token)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32_U16(
+                        14 + client_name_size + token_size, 0x11, packet_id, client_name_size
+                    ),
+                    client_name,
+                    _PACK_U8_U32(_CLIENT_MODE_BY_VALUE[self.mode], token_size),
+                    token,
+                    b"\x00",
+                )
+            )
+        except ENCODE_ERRORS as error:
+            raise _DIAGNOSIS.of_packet("RegisterClient", self, packet_id, error) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            (client_name_size,) = _UNPACK_U16(payload)
+            client_name = str(payload[2 : 2 + client_name_size], "utf-8")
+            at = 2 + client_name_size
+            mode, token_size = _UNPACK_U8_U32(payload, at)
+            token = payload[at + 5 : at + 5 + token_size]
+            at += 5 + token_size
+            tags = payload[at]
+            if tags or len(payload) != at + 1:
+                check_end(payload, at + 1, tags)
+            return cls(client_name, _CLIENT_MODE_BY_VALUE[mode], token)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("RegisterClient", payload) from None
+
+
+@dataclass(slots=True)
+class RegisterClientResponse(Packet):
+    """The new client and its session.
+
+    Attributes:
+        client_id: Identifies the client; never used again.
+        session: The session; numbers start at 1.
+        incarnation: Identifies the database; sessions and numbers mean something within one incarnation
+            only.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x12
+
+    client_id: int
+    session: int
+    incarnation: str
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            incarnation = self.incarnation.encode()
+            incarnation_size = len(incarnation)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32_I64_U64_U16(
+                        25 + incarnation_size, 0x12, packet_id, self.client_id, self.session, incarnation_size
+                    ),
+                    incarnation,
+                    b"\x00",
+                )
+            )
+        except ENCODE_ERRORS as error:
+            raise _DIAGNOSIS.of_packet("RegisterClientResponse", self, packet_id, error) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            client_id, session, incarnation_size = _UNPACK_I64_U64_U16(payload)
+            incarnation = str(payload[18 : 18 + incarnation_size], "utf-8")
+            at = 18 + incarnation_size
+            tags = payload[at]
+            if tags or len(payload) != at + 1:
+                check_end(payload, at + 1, tags)
+            return cls(client_id, session, incarnation)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("RegisterClientResponse", payload) from None
+
+
+@dataclass(slots=True)
+class IdentifyClient(Packet):
+    """Opens a new session of a client, which ends (fences) its session before, and returns what that one
+    executed and the client has not confirmed: a takeover.
+
+    Attributes:
+        client_id: The client, or 0 to find it by name.
+        client_name: The client's name when client_id is 0, else empty.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x13
+
+    client_id: int
+    client_name: str
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            client_name = self.client_name.encode()
+            client_name_size = len(client_name)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32_I64_U16(
+                        17 + client_name_size, 0x13, packet_id, self.client_id, client_name_size
+                    ),
+                    client_name,
+                    b"\x00",
+                )
+            )
+        except ENCODE_ERRORS as error:
+            raise _DIAGNOSIS.of_packet("IdentifyClient", self, packet_id, error) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            client_id, client_name_size = _UNPACK_I64_U16(payload)
+            client_name = str(payload[10 : 10 + client_name_size], "utf-8")
+            at = 10 + client_name_size
+            tags = payload[at]
+            if tags or len(payload) != at + 1:
+                check_end(payload, at + 1, tags)
+            return cls(client_id, client_name)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("IdentifyClient", payload) from None
+
+
+@dataclass(slots=True)
+class IdentifyClientResponse(Packet):
+    """The client, its new session, and the first page of what is unconfirmed.
+
+    Attributes:
+        client_id: The client.
+        client_name: Its name.
+        mode: What it may do.
+        session: The new session.
+        incarnation: Identifies the database.
+        next_number: The number of the next numbered request.
+        operations: Executed and unconfirmed requests other than reads, by session and number.
+        hand_overs: Messages handed over and unconfirmed, by session, number and id.
+        more: There is more: ask with ListUnconfirmed.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x14
+
+    client_id: int
+    client_name: str
+    mode: ClientMode
+    session: int
+    incarnation: str
+    next_number: int
+    operations: list[OperationResult]
+    hand_overs: list[HandOver]
+    more: bool
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            client_name = self.client_name.encode()
+            client_name_size = len(client_name)
+            incarnation = self.incarnation.encode()
+            incarnation_size = len(incarnation)
+            operations = self.operations
+            operations_count = len(operations)
+            operations_parts, operations_size = _write_operation_results(operations)
+            hand_overs = self.hand_overs
+            hand_overs_count = len(hand_overs)
+            hand_overs_parts, hand_overs_size = _write_hand_overs(hand_overs)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32_I64_U16(
+                        45 + client_name_size + incarnation_size + operations_size + hand_overs_size,
+                        0x14,
+                        packet_id,
+                        self.client_id,
+                        client_name_size,
+                    ),
+                    client_name,
+                    _PACK_U8_U64_U16(_CLIENT_MODE_BY_VALUE[self.mode], self.session, incarnation_size),
+                    incarnation,
+                    _PACK_U64_U32(self.next_number, operations_count),
+                    *operations_parts,
+                    _PACK_U32(hand_overs_count),
+                    *hand_overs_parts,
+                    _PACK_U8X2(1 if self.more else 0, 0),
+                )
+            )
+        except ENCODE_ERRORS as error:
+            raise _DIAGNOSIS.of_packet("IdentifyClientResponse", self, packet_id, error) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            client_id, client_name_size = _UNPACK_I64_U16(payload)
+            client_name = str(payload[10 : 10 + client_name_size], "utf-8")
+            at = 10 + client_name_size
+            mode, session, incarnation_size = _UNPACK_U8_U64_U16(payload, at)
+            incarnation = str(payload[at + 11 : at + 11 + incarnation_size], "utf-8")
+            at += 11 + incarnation_size
+            next_number, operations_count = _UNPACK_U64_U32(payload, at)
+            operations, at = _read_operation_results(payload, at + 12, operations_count)
+            (hand_overs_count,) = _UNPACK_U32(payload, at)
+            hand_overs, at = _read_hand_overs(payload, at + 4, hand_overs_count)
+            more, tags = _UNPACK_U8X2(payload, at)
+            if tags or len(payload) != at + 2:
+                check_end(payload, at + 2, tags)
+            return cls(
+                client_id,
+                client_name,
+                _CLIENT_MODE_BY_VALUE[mode],
+                session,
+                incarnation,
+                next_number,
+                operations,
+                hand_overs,
+                BOOLS[more],
+            )
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("IdentifyClientResponse", payload) from None
+
+
+@dataclass(slots=True)
+class DeleteClient(Packet):
+    """Deletes the client of this connection. What the request confirms is done; its other unconfirmed
+    messages go back to their queues, marked redelivered. Messages addressed to it stay. The connection is
+    closed after the answer.
+
+    Attributes:
+        number: The request's number in this session, one more than the last one's.
+        confirmed: Numbers of this session whose answers the application has taken.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x15
+
+    number: int
+    confirmed: list[int]
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            confirmed = self.confirmed
+            confirmed_count = len(confirmed)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32_U64_U32(
+                        19 + 8 * confirmed_count, 0x15, packet_id, self.number, confirmed_count
+                    ),
+                    _PACK_U64S[confirmed_count](*confirmed),
+                    b"\x00",
+                )
+            )
+        except ENCODE_ERRORS as error:
+            raise _DIAGNOSIS.of_packet("DeleteClient", self, packet_id, error) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            number, confirmed_count = _UNPACK_U64_U32(payload)
+            confirmed = list(_UNPACK_U64S[confirmed_count](payload, 12))
+            at = 12 + 8 * confirmed_count
+            tags = payload[at]
+            if tags or len(payload) != at + 1:
+                check_end(payload, at + 1, tags)
+            return cls(number, confirmed)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("DeleteClient", payload) from None
+
+
+@dataclass(slots=True)
+class Release(Packet):
+    """Gives messages that were handed over and are unconfirmed back to their queues, to their old place,
+    marked redelivered. What is no longer unconfirmed is passed over.
+
+    Attributes:
+        hand_overs: The messages to give back.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x17
+
+    hand_overs: list[HandOverRef]
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            hand_overs = self.hand_overs
+            hand_overs_count = len(hand_overs)
+            hand_overs_parts, hand_overs_size = _write_hand_over_refs(hand_overs)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32X2(11 + hand_overs_size, 0x17, packet_id, hand_overs_count),
+                    *hand_overs_parts,
+                    b"\x00",
+                )
+            )
+        except ENCODE_ERRORS as error:
+            raise _DIAGNOSIS.of_packet("Release", self, packet_id, error) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            (hand_overs_count,) = _UNPACK_U32(payload)
+            hand_overs, at = _read_hand_over_refs(payload, 4, hand_overs_count)
+            tags = payload[at]
+            if tags or len(payload) != at + 1:
+                check_end(payload, at + 1, tags)
+            return cls(hand_overs)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("Release", payload) from None
+
+
+@dataclass(slots=True)
+class ListUnconfirmed(Packet):
+    """The next page of a takeover. Operations come before hand-overs; each list continues after the
+    position given.
+
+    Attributes:
+        after_operation: The last operation received; zeros for none.
+        after_hand_over: The last hand-over received; zeros for none.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x19
+
+    after_operation: OperationRef
+    after_hand_over: HandOverRef
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            after_operation = self.after_operation
+            after_hand_over = self.after_hand_over
+            return _PACK_U32_U16_U32_U64X4_I64_U8(
+                47,
+                0x19,
+                packet_id,
+                after_operation.session,
+                after_operation.number,
+                after_hand_over.session,
+                after_hand_over.number,
+                after_hand_over.message_id,
+                0,
+            )
+        except ENCODE_ERRORS as error:
+            raise _DIAGNOSIS.of_packet("ListUnconfirmed", self, packet_id, error) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            session, number, after_hand_over_session, after_hand_over_number, message_id, tags = (
+                _UNPACK_U64X4_I64_U8(payload)
+            )
+            if tags or len(payload) != 41:
+                check_end(payload, 41, tags)
+            return cls(
+                OperationRef(session, number),
+                HandOverRef(after_hand_over_session, after_hand_over_number, message_id),
+            )
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("ListUnconfirmed", payload) from None
+
+
+@dataclass(slots=True)
+class ListUnconfirmedResponse(Packet):
+    """A page of what earlier sessions executed and the client has not confirmed.
+
+    Attributes:
+        operations: Requests other than reads.
+        hand_overs: Messages handed over.
+        more: There is more.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x1A
+
+    operations: list[OperationResult]
+    hand_overs: list[HandOver]
+    more: bool
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            operations = self.operations
+            operations_count = len(operations)
+            operations_parts, operations_size = _write_operation_results(operations)
+            hand_overs = self.hand_overs
+            hand_overs_count = len(hand_overs)
+            hand_overs_parts, hand_overs_size = _write_hand_overs(hand_overs)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32X2(
+                        16 + operations_size + hand_overs_size, 0x1A, packet_id, operations_count
+                    ),
+                    *operations_parts,
+                    _PACK_U32(hand_overs_count),
+                    *hand_overs_parts,
+                    _PACK_U8X2(1 if self.more else 0, 0),
+                )
+            )
+        except ENCODE_ERRORS as error:
+            raise _DIAGNOSIS.of_packet("ListUnconfirmedResponse", self, packet_id, error) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            (operations_count,) = _UNPACK_U32(payload)
+            operations, at = _read_operation_results(payload, 4, operations_count)
+            (hand_overs_count,) = _UNPACK_U32(payload, at)
+            hand_overs, at = _read_hand_overs(payload, at + 4, hand_overs_count)
+            more, tags = _UNPACK_U8X2(payload, at)
+            if tags or len(payload) != at + 2:
+                check_end(payload, at + 2, tags)
+            return cls(operations, hand_overs, BOOLS[more])
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("ListUnconfirmedResponse", payload) from None
+
+
+@dataclass(slots=True)
+class CreateQueue(Packet):
+    """Creates a queue.
+
+    Attributes:
+        number: The request's number in this session, one more than the last one's.
+        confirmed: Numbers of this session whose answers the application has taken.
+        queue_name: Unique name, 1 to 255 characters, no control characters.
+        max_messages: A put beyond so many messages is refused with QUEUE_FULL; without it the queue is
+            unbounded. Tag 1; may be left out.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x21
+
+    number: int
+    confirmed: list[int]
+    queue_name: str
+    _: KW_ONLY
+    max_messages: int | None = None
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            confirmed = self.confirmed
+            confirmed_count = len(confirmed)
+            queue_name = self.queue_name.encode()
+            queue_name_size = len(queue_name)
+            tagged: list[bytes] = []
+            max_messages = self.max_messages
+            if max_messages is not None:
+                tagged.append(write_tagged(1, _PACK_I64(max_messages)))
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32_U64_U32(
+                        21 + 8 * confirmed_count + queue_name_size + sum(map(len, tagged)),
+                        0x21,
+                        packet_id,
+                        self.number,
+                        confirmed_count,
+                    ),
+                    _PACK_U64S[confirmed_count](*confirmed),
+                    _PACK_U16(queue_name_size),
+                    queue_name,
+                    _PACK_U8(len(tagged)),
+                    *tagged,
+                )
+            )
+        except ENCODE_ERRORS as error:
+            raise _DIAGNOSIS.of_packet("CreateQueue", self, packet_id, error) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            number, confirmed_count = _UNPACK_U64_U32(payload)
+            confirmed = list(_UNPACK_U64S[confirmed_count](payload, 12))
+            at = 12 + 8 * confirmed_count
+            (queue_name_size,) = _UNPACK_U16(payload, at)
+            queue_name = str(payload[at + 2 : at + 2 + queue_name_size], "utf-8")
+            at += 2 + queue_name_size
+            tags = payload[at]
+            at += 1
+            max_messages: int | None = None
+            if tags:
+                found, at = read_tags(payload, at, tags, _CREATE_QUEUE_TAGS)
+                content = found.get(1)
+                if content is not None:
+                    (max_messages_max_messages,) = _UNPACK_I64(content)
+                    if len(content) != 8:
+                        raise ValueError("size")
+                    max_messages = max_messages_max_messages
+            if len(payload) != at:
+                raise ValueError("end")
+            return cls(number, confirmed, queue_name, max_messages=max_messages)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("CreateQueue", payload) from None
+
+
+@dataclass(slots=True)
+class CreateQueueResponse(Packet):
+    """The new queue.
+
+    Attributes:
+        queue: The new queue.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x22
+
+    queue: Queue
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            queue = self.queue
+            name = queue.name.encode()
+            name_size = len(name)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32_I64_U16(18 + name_size, 0x22, packet_id, queue.queue_id, name_size),
+                    name,
+                    b"\x00\x00",
+                )
+            )
+        except ENCODE_ERRORS as error:
+            raise _DIAGNOSIS.of_packet("CreateQueueResponse", self, packet_id, error) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            queue_id, name_size = _UNPACK_I64_U16(payload)
+            name = str(payload[10 : 10 + name_size], "utf-8")
+            at = 10 + name_size
+            queue_tags = payload[at]
+            at += 1
+            if queue_tags:
+                at = skip_tags(payload, at, queue_tags)
+            tags = payload[at]
+            if tags or len(payload) != at + 1:
+                check_end(payload, at + 1, tags)
+            return cls(Queue(queue_id, name))
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("CreateQueueResponse", payload) from None
+
+
+@dataclass(slots=True)
+class DeleteQueue(Packet):
+    """Deletes a queue and its messages. Waiting reads are answered with QUEUE_NOT_EXISTING.
+
+    Attributes:
+        number: The request's number in this session, one more than the last one's.
+        confirmed: Numbers of this session whose answers the application has taken.
+        queue_id: The queue.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x23
+
+    number: int
+    confirmed: list[int]
+    queue_id: int
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            confirmed = self.confirmed
+            confirmed_count = len(confirmed)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32_U64_U32(
+                        27 + 8 * confirmed_count, 0x23, packet_id, self.number, confirmed_count
+                    ),
+                    _PACK_U64S[confirmed_count](*confirmed),
+                    _PACK_I64_U8(self.queue_id, 0),
+                )
+            )
+        except ENCODE_ERRORS as error:
+            raise _DIAGNOSIS.of_packet("DeleteQueue", self, packet_id, error) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            number, confirmed_count = _UNPACK_U64_U32(payload)
+            confirmed = list(_UNPACK_U64S[confirmed_count](payload, 12))
+            at = 12 + 8 * confirmed_count
+            queue_id, tags = _UNPACK_I64_U8(payload, at)
+            if tags or len(payload) != at + 9:
+                check_end(payload, at + 9, tags)
+            return cls(number, confirmed, queue_id)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("DeleteQueue", payload) from None
+
+
+@dataclass(slots=True)
+class GetQueueId(Packet):
+    """Finds a queue by its name.
+
+    Attributes:
+        queue_name: The name.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x25
+
+    queue_name: str
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            queue_name = self.queue_name.encode()
+            queue_name_size = len(queue_name)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32_U16(9 + queue_name_size, 0x25, packet_id, queue_name_size),
+                    queue_name,
+                    b"\x00",
+                )
+            )
+        except ENCODE_ERRORS as error:
+            raise _DIAGNOSIS.of_packet("GetQueueId", self, packet_id, error) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            (queue_name_size,) = _UNPACK_U16(payload)
+            queue_name = str(payload[2 : 2 + queue_name_size], "utf-8")
+            at = 2 + queue_name_size
+            tags = payload[at]
+            if tags or len(payload) != at + 1:
+                check_end(payload, at + 1, tags)
+            return cls(queue_name)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("GetQueueId", payload) from None
+
+
+@dataclass(slots=True)
+class GetQueueIdResponse(Packet):
+    """The queue's id.
+
+    Attributes:
+        queue_id: The queue.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x26
+
+    queue_id: int
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            return _PACK_U32_U16_U32_I64_U8(15, 0x26, packet_id, self.queue_id, 0)
+        except ENCODE_ERRORS as error:
+            raise _DIAGNOSIS.of_packet("GetQueueIdResponse", self, packet_id, error) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            queue_id, tags = _UNPACK_I64_U8(payload)
+            if tags or len(payload) != 9:
+                check_end(payload, 9, tags)
+            return cls(queue_id)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("GetQueueIdResponse", payload) from None
+
+
+@dataclass(slots=True)
+class GetQueueName(Packet):
+    """Finds a queue's name.
+
+    Attributes:
+        queue_id: The queue.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x27
+
+    queue_id: int
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            return _PACK_U32_U16_U32_I64_U8(15, 0x27, packet_id, self.queue_id, 0)
+        except ENCODE_ERRORS as error:
+            raise _DIAGNOSIS.of_packet("GetQueueName", self, packet_id, error) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            queue_id, tags = _UNPACK_I64_U8(payload)
+            if tags or len(payload) != 9:
+                check_end(payload, 9, tags)
+            return cls(queue_id)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("GetQueueName", payload) from None
+
+
+@dataclass(slots=True)
+class GetQueueNameResponse(Packet):
+    """The queue's name.
+
+    Attributes:
+        queue_name: The name.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x28
+
+    queue_name: str
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            queue_name = self.queue_name.encode()
+            queue_name_size = len(queue_name)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32_U16(9 + queue_name_size, 0x28, packet_id, queue_name_size),
+                    queue_name,
+                    b"\x00",
+                )
+            )
+        except ENCODE_ERRORS as error:
+            raise _DIAGNOSIS.of_packet("GetQueueNameResponse", self, packet_id, error) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            (queue_name_size,) = _UNPACK_U16(payload)
+            queue_name = str(payload[2 : 2 + queue_name_size], "utf-8")
+            at = 2 + queue_name_size
+            tags = payload[at]
+            if tags or len(payload) != at + 1:
+                check_end(payload, at + 1, tags)
+            return cls(queue_name)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("GetQueueNameResponse", payload) from None
+
+
+@dataclass(slots=True)
+class GetQueues(Packet):
+    """Lists the queues by rising id, page by page.
+
+    Attributes:
+        after_queue_id: The last queue received; 0 for the first page.
+        limit: At most so many; the middleware may send fewer.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x29
+
+    after_queue_id: int
+    limit: int
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            return _PACK_U32_U16_U32_I64_U32_U8(19, 0x29, packet_id, self.after_queue_id, self.limit, 0)
+        except ENCODE_ERRORS as error:
+            raise _DIAGNOSIS.of_packet("GetQueues", self, packet_id, error) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            after_queue_id, limit, tags = _UNPACK_I64_U32_U8(payload)
+            if tags or len(payload) != 13:
+                check_end(payload, 13, tags)
+            return cls(after_queue_id, limit)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("GetQueues", payload) from None
+
+
+@dataclass(slots=True)
+class GetQueuesResponse(Packet):
+    """A page of queues.
+
+    Attributes:
+        queues: The queues; may be empty.
+        more: There may be more.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x2A
+
+    queues: list[Queue]
+    more: bool
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            queues = self.queues
+            queues_count = len(queues)
+            queues_parts, queues_size = _write_queues(queues)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32X2(12 + queues_size, 0x2A, packet_id, queues_count),
+                    *queues_parts,
+                    _PACK_U8X2(1 if self.more else 0, 0),
+                )
+            )
+        except ENCODE_ERRORS as error:
+            raise _DIAGNOSIS.of_packet("GetQueuesResponse", self, packet_id, error) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            (queues_count,) = _UNPACK_U32(payload)
+            queues, at = _read_queues(payload, 4, queues_count)
+            more, tags = _UNPACK_U8X2(payload, at)
+            if tags or len(payload) != at + 2:
+                check_end(payload, at + 2, tags)
+            return cls(queues, BOOLS[more])
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("GetQueuesResponse", payload) from None
+
+
+@dataclass(slots=True)
+class GetActiveQueues(Packet):
+    """Lists the queues that hold a message which this client may read, by rising id, page by page.
+
+    Attributes:
+        after_queue_id: The last queue received; 0 for the first page.
+        limit: At most so many; the middleware may send fewer.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x2B
+
+    after_queue_id: int
+    limit: int
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            return _PACK_U32_U16_U32_I64_U32_U8(19, 0x2B, packet_id, self.after_queue_id, self.limit, 0)
+        except ENCODE_ERRORS as error:
+            raise _DIAGNOSIS.of_packet("GetActiveQueues", self, packet_id, error) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            after_queue_id, limit, tags = _UNPACK_I64_U32_U8(payload)
+            if tags or len(payload) != 13:
+                check_end(payload, 13, tags)
+            return cls(after_queue_id, limit)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("GetActiveQueues", payload) from None
+
+
+@dataclass(slots=True)
+class GetActiveQueuesResponse(Packet):
+    """A page of queues.
+
+    Attributes:
+        queues: The queues; may be empty.
+        more: There may be more.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x2C
+
+    queues: list[Queue]
+    more: bool
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            queues = self.queues
+            queues_count = len(queues)
+            queues_parts, queues_size = _write_queues(queues)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32X2(12 + queues_size, 0x2C, packet_id, queues_count),
+                    *queues_parts,
+                    _PACK_U8X2(1 if self.more else 0, 0),
+                )
+            )
+        except ENCODE_ERRORS as error:
+            raise _DIAGNOSIS.of_packet("GetActiveQueuesResponse", self, packet_id, error) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            (queues_count,) = _UNPACK_U32(payload)
+            queues, at = _read_queues(payload, 4, queues_count)
+            more, tags = _UNPACK_U8X2(payload, at)
+            if tags or len(payload) != at + 2:
+                check_end(payload, at + 2, tags)
+            return cls(queues, BOOLS[more])
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("GetActiveQueuesResponse", payload) from None
+
+
+@dataclass(slots=True)
+class GetMessages(Packet):
+    """Browses: shows the messages that this client may read, by rising id, without taking them.
+
+    Attributes:
+        queue_id: The queue.
+        after_message_id: The last message received; 0 for the first page.
+        limit: At most so many; the middleware may send fewer.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x2D
+
+    queue_id: int
+    after_message_id: int
+    limit: int
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            return _PACK_U32_U16_U32_I64X2_U32_U8(
+                27, 0x2D, packet_id, self.queue_id, self.after_message_id, self.limit, 0
+            )
+        except ENCODE_ERRORS as error:
+            raise _DIAGNOSIS.of_packet("GetMessages", self, packet_id, error) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            queue_id, after_message_id, limit, tags = _UNPACK_I64X2_U32_U8(payload)
+            if tags or len(payload) != 21:
+                check_end(payload, 21, tags)
+            return cls(queue_id, after_message_id, limit)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("GetMessages", payload) from None
+
+
+@dataclass(slots=True)
+class GetMessagesResponse(Packet):
+    """A page of messages.
+
+    Attributes:
+        messages: The messages; may be empty.
+        more: There may be more.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x2E
+
+    messages: list[Message]
+    more: bool
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            messages = self.messages
+            messages_count = len(messages)
+            messages_parts, messages_size = _write_messages(messages)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32X2(12 + messages_size, 0x2E, packet_id, messages_count),
+                    *messages_parts,
+                    _PACK_U8X2(1 if self.more else 0, 0),
+                )
+            )
+        except ENCODE_ERRORS as error:
+            raise _DIAGNOSIS.of_packet("GetMessagesResponse", self, packet_id, error) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            (messages_count,) = _UNPACK_U32(payload)
+            messages, at = _read_messages(payload, 4, messages_count)
+            more, tags = _UNPACK_U8X2(payload, at)
+            if tags or len(payload) != at + 2:
+                check_end(payload, at + 2, tags)
+            return cls(messages, BOOLS[more])
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("GetMessagesResponse", payload) from None
+
+
+@dataclass(slots=True)
+class PutMessage(Packet):
+    """Puts one message into one or several queues, in one transaction. A queue that does not exist or is
+    full is reported; the others take the message.
+
+    Attributes:
+        number: The request's number in this session, one more than the last one's.
+        confirmed: Numbers of this session whose answers the application has taken.
+        message: The message.
+        queue_ids: The queues, each once.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x31
+
+    number: int
+    confirmed: list[int]
+    message: NewMessage
+    queue_ids: list[int]
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            confirmed = self.confirmed
+            confirmed_count = len(confirmed)
+            message = self.message
+            body = message.body
+            body_size = len(body)
+            context = message.context
+            queue_ids = self.queue_ids
+            queue_ids_count = len(queue_ids)
+            context_part = (
+                _PACK_U8X2_U32(0, 0, queue_ids_count)
+                if context is None
+                else _PACK_U8_I64_U8_U32(1, context, 0, queue_ids_count)
+            )
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32_U64_U32(
+                        32 + 8 * confirmed_count + body_size + len(context_part) + 8 * queue_ids_count,
+                        0x31,
+                        packet_id,
+                        self.number,
+                        confirmed_count,
+                    ),
+                    _PACK_U64S[confirmed_count](*confirmed),
+                    _PACK_U8_I64_U32(message.priority, message.receiver_id, body_size),
+                    body,
+                    context_part,
+                    _PACK_I64S[queue_ids_count](*queue_ids),
+                    b"\x00",
+                )
+            )
+        except ENCODE_ERRORS as error:
+            raise _DIAGNOSIS.of_packet("PutMessage", self, packet_id, error) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            number, confirmed_count = _UNPACK_U64_U32(payload)
+            confirmed = list(_UNPACK_U64S[confirmed_count](payload, 12))
+            at = 12 + 8 * confirmed_count
+            priority, receiver_id, body_size = _UNPACK_U8_I64_U32(payload, at)
+            body = payload[at + 13 : at + 13 + body_size]
+            at += 13 + body_size
+            context_flag = payload[at]
+            context: int | None = None
+            if context_flag:
+                if context_flag != 1:
+                    raise ValueError("flag")
+                (context,) = _UNPACK_I64(payload, at + 1)
+                at += 8
+            message_tags = payload[at + 1]
+            at += 2
+            if message_tags:
+                at = skip_tags(payload, at, message_tags)
+            (queue_ids_count,) = _UNPACK_U32(payload, at)
+            queue_ids = list(_UNPACK_I64S[queue_ids_count](payload, at + 4))
+            at += 4 + 8 * queue_ids_count
+            tags = payload[at]
+            if tags or len(payload) != at + 1:
+                check_end(payload, at + 1, tags)
+            return cls(number, confirmed, NewMessage(priority, receiver_id, body, context), queue_ids)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("PutMessage", payload) from None
+
+
+@dataclass(slots=True)
+class PutMessageResponse(Packet):
+    """What became of the message in each queue.
+
+    Attributes:
+        results: One for each queue, in the request's order.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x32
+
+    results: list[PutResult]
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            results = self.results
+            results_count = len(results)
+            results_parts, results_size = _write_put_results(results)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32X2(11 + results_size, 0x32, packet_id, results_count),
+                    *results_parts,
+                    b"\x00",
+                )
+            )
+        except ENCODE_ERRORS as error:
+            raise _DIAGNOSIS.of_packet("PutMessageResponse", self, packet_id, error) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            (results_count,) = _UNPACK_U32(payload)
+            results, at = _read_put_results(payload, 4, results_count)
+            tags = payload[at]
+            if tags or len(payload) != at + 1:
+                check_end(payload, at + 1, tags)
+            return cls(results)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("PutMessageResponse", payload) from None
+
+
+@dataclass(slots=True)
+class ReadMessage(Packet):
+    """Takes messages from a queue: those for anyone and those for this client.
+
+    Attributes:
+        number: The request's number in this session, one more than the last one's.
+        confirmed: Numbers of this session whose answers the application has taken.
+        queue_id: The queue.
+        sender_id: Only messages of this sender; 0 for any.
+        mode: Which message comes first.
+        wait_ms: How long to wait for the first message, in milliseconds; 0 not at all; 4294967295 without
+            limit.
+        max_messages: At most so many, at least 1.
+        max_bytes: At most so many bytes of bodies; 0 for what the frame holds. A first message beyond it
+            is not taken and answered with MESSAGE_TOO_LARGE.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x33
+
+    number: int
+    confirmed: list[int]
+    queue_id: int
+    sender_id: int
+    mode: ReadMode
+    wait_ms: int
+    max_messages: int
+    max_bytes: int
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            confirmed = self.confirmed
+            confirmed_count = len(confirmed)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32_U64_U32(
+                        48 + 8 * confirmed_count, 0x33, packet_id, self.number, confirmed_count
+                    ),
+                    _PACK_U64S[confirmed_count](*confirmed),
+                    _PACK_I64X2_U8_U32X3_U8(
+                        self.queue_id,
+                        self.sender_id,
+                        _READ_MODE_BY_VALUE[self.mode],
+                        self.wait_ms,
+                        self.max_messages,
+                        self.max_bytes,
+                        0,
+                    ),
+                )
+            )
+        except ENCODE_ERRORS as error:
+            raise _DIAGNOSIS.of_packet("ReadMessage", self, packet_id, error) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            number, confirmed_count = _UNPACK_U64_U32(payload)
+            confirmed = list(_UNPACK_U64S[confirmed_count](payload, 12))
+            at = 12 + 8 * confirmed_count
+            queue_id, sender_id, mode, wait_ms, max_messages, max_bytes, tags = _UNPACK_I64X2_U8_U32X3_U8(
+                payload, at
+            )
+            if tags or len(payload) != at + 30:
+                check_end(payload, at + 30, tags)
+            return cls(
+                number,
+                confirmed,
+                queue_id,
+                sender_id,
+                _READ_MODE_BY_VALUE[mode],
+                wait_ms,
+                max_messages,
+                max_bytes,
+            )
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("ReadMessage", payload) from None
+
+
+@dataclass(slots=True)
+class ReadMessageResponse(Packet):
+    """The messages taken.
+
+    Attributes:
+        messages: The messages, in order; empty when none came within the time.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x34
+
+    messages: list[Message]
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            messages = self.messages
+            messages_count = len(messages)
+            messages_parts, messages_size = _write_messages(messages)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32X2(11 + messages_size, 0x34, packet_id, messages_count),
+                    *messages_parts,
+                    b"\x00",
+                )
+            )
+        except ENCODE_ERRORS as error:
+            raise _DIAGNOSIS.of_packet("ReadMessageResponse", self, packet_id, error) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            (messages_count,) = _UNPACK_U32(payload)
+            messages, at = _read_messages(payload, 4, messages_count)
+            tags = payload[at]
+            if tags or len(payload) != at + 1:
+                check_end(payload, at + 1, tags)
+            return cls(messages)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("ReadMessageResponse", payload) from None
+
+
+@dataclass(slots=True)
+class ReadResponse(Packet):
+    """Takes the response to a request: the message for this client with the request's context.
+
+    Attributes:
+        number: The request's number in this session, one more than the last one's.
+        confirmed: Numbers of this session whose answers the application has taken.
+        queue_id: The queue.
+        context: The context of the request.
+        wait_ms: How long to wait, in milliseconds; 0 not at all; 4294967295 without limit.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x35
+
+    number: int
+    confirmed: list[int]
+    queue_id: int
+    context: int
+    wait_ms: int
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            confirmed = self.confirmed
+            confirmed_count = len(confirmed)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32_U64_U32(
+                        39 + 8 * confirmed_count, 0x35, packet_id, self.number, confirmed_count
+                    ),
+                    _PACK_U64S[confirmed_count](*confirmed),
+                    _PACK_I64X2_U32_U8(self.queue_id, self.context, self.wait_ms, 0),
+                )
+            )
+        except ENCODE_ERRORS as error:
+            raise _DIAGNOSIS.of_packet("ReadResponse", self, packet_id, error) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            number, confirmed_count = _UNPACK_U64_U32(payload)
+            confirmed = list(_UNPACK_U64S[confirmed_count](payload, 12))
+            at = 12 + 8 * confirmed_count
+            queue_id, context, wait_ms, tags = _UNPACK_I64X2_U32_U8(payload, at)
+            if tags or len(payload) != at + 21:
+                check_end(payload, at + 21, tags)
+            return cls(number, confirmed, queue_id, context, wait_ms)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("ReadResponse", payload) from None
+
+
+@dataclass(slots=True)
+class ReadResponseResponse(Packet):
+    """The response.
+
+    Attributes:
+        messages: One message, or none when none came within the time.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x36
+
+    messages: list[Message]
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            messages = self.messages
+            messages_count = len(messages)
+            messages_parts, messages_size = _write_messages(messages)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32X2(11 + messages_size, 0x36, packet_id, messages_count),
+                    *messages_parts,
+                    b"\x00",
+                )
+            )
+        except ENCODE_ERRORS as error:
+            raise _DIAGNOSIS.of_packet("ReadResponseResponse", self, packet_id, error) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            (messages_count,) = _UNPACK_U32(payload)
+            messages, at = _read_messages(payload, 4, messages_count)
+            tags = payload[at]
+            if tags or len(payload) != at + 1:
+                check_end(payload, at + 1, tags)
+            return cls(messages)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("ReadResponseResponse", payload) from None
+
+
+@dataclass(slots=True)
+class PutMessages(Packet):
+    """Puts several messages in one transaction.
+
+    Attributes:
+        number: The request's number in this session, one more than the last one's.
+        confirmed: Numbers of this session whose answers the application has taken.
+        messages: The messages, in the order in which they are put.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x37
+
+    number: int
+    confirmed: list[int]
+    messages: list[QueuedMessage]
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            confirmed = self.confirmed
+            confirmed_count = len(confirmed)
+            messages = self.messages
+            messages_count = len(messages)
+            messages_parts, messages_size = _write_queued_messages(messages)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32_U64_U32(
+                        23 + 8 * confirmed_count + messages_size,
+                        0x37,
+                        packet_id,
+                        self.number,
+                        confirmed_count,
+                    ),
+                    _PACK_U64S[confirmed_count](*confirmed),
+                    _PACK_U32(messages_count),
+                    *messages_parts,
+                    b"\x00",
+                )
+            )
+        except ENCODE_ERRORS as error:
+            raise _DIAGNOSIS.of_packet("PutMessages", self, packet_id, error) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            number, confirmed_count = _UNPACK_U64_U32(payload)
+            confirmed = list(_UNPACK_U64S[confirmed_count](payload, 12))
+            at = 12 + 8 * confirmed_count
+            (messages_count,) = _UNPACK_U32(payload, at)
+            messages, at = _read_queued_messages(payload, at + 4, messages_count)
+            tags = payload[at]
+            if tags or len(payload) != at + 1:
+                check_end(payload, at + 1, tags)
+            return cls(number, confirmed, messages)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("PutMessages", payload) from None
+
+
+@dataclass(slots=True)
+class PutMessagesResponse(Packet):
+    """What became of each message.
+
+    Attributes:
+        results: One for each message, in the request's order.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x38
+
+    results: list[PutResult]
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            results = self.results
+            results_count = len(results)
+            results_parts, results_size = _write_put_results(results)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32X2(11 + results_size, 0x38, packet_id, results_count),
+                    *results_parts,
+                    b"\x00",
+                )
+            )
+        except ENCODE_ERRORS as error:
+            raise _DIAGNOSIS.of_packet("PutMessagesResponse", self, packet_id, error) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            (results_count,) = _UNPACK_U32(payload)
+            results, at = _read_put_results(payload, 4, results_count)
+            tags = payload[at]
+            if tags or len(payload) != at + 1:
+                check_end(payload, at + 1, tags)
+            return cls(results)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("PutMessagesResponse", payload) from None
+
+
+@dataclass(slots=True)
+class PurgeQueue(Packet):
+    """Removes the messages that wait in a queue, whoever they are for; what has been handed over is not
+    touched.
+
+    Attributes:
+        number: The request's number in this session, one more than the last one's.
+        confirmed: Numbers of this session whose answers the application has taken.
+        queue_id: The queue.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x61
+
+    number: int
+    confirmed: list[int]
+    queue_id: int
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            confirmed = self.confirmed
+            confirmed_count = len(confirmed)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32_U64_U32(
+                        27 + 8 * confirmed_count, 0x61, packet_id, self.number, confirmed_count
+                    ),
+                    _PACK_U64S[confirmed_count](*confirmed),
+                    _PACK_I64_U8(self.queue_id, 0),
+                )
+            )
+        except ENCODE_ERRORS as error:
+            raise _DIAGNOSIS.of_packet("PurgeQueue", self, packet_id, error) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            number, confirmed_count = _UNPACK_U64_U32(payload)
+            confirmed = list(_UNPACK_U64S[confirmed_count](payload, 12))
+            at = 12 + 8 * confirmed_count
+            queue_id, tags = _UNPACK_I64_U8(payload, at)
+            if tags or len(payload) != at + 9:
+                check_end(payload, at + 9, tags)
+            return cls(number, confirmed, queue_id)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("PurgeQueue", payload) from None
+
+
+@dataclass(slots=True)
+class PurgeQueueResponse(Packet):
+    """What was removed.
+
+    Attributes:
+        removed: How many messages.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x62
+
+    removed: int
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            return _PACK_U32_U16_U32_I64_U8(15, 0x62, packet_id, self.removed, 0)
+        except ENCODE_ERRORS as error:
+            raise _DIAGNOSIS.of_packet("PurgeQueueResponse", self, packet_id, error) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            removed, tags = _UNPACK_I64_U8(payload)
+            if tags or len(payload) != 9:
+                check_end(payload, 9, tags)
+            return cls(removed)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("PurgeQueueResponse", payload) from None
+
+
+@dataclass(slots=True)
+class GetQueueStatistics(Packet):
+    """Counts what a queue holds.
+
+    Attributes:
+        queue_id: The queue.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x63
+
+    queue_id: int
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            return _PACK_U32_U16_U32_I64_U8(15, 0x63, packet_id, self.queue_id, 0)
+        except ENCODE_ERRORS as error:
+            raise _DIAGNOSIS.of_packet("GetQueueStatistics", self, packet_id, error) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            queue_id, tags = _UNPACK_I64_U8(payload)
+            if tags or len(payload) != 9:
+                check_end(payload, 9, tags)
+            return cls(queue_id)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("GetQueueStatistics", payload) from None
+
+
+@dataclass(slots=True)
+class GetQueueStatisticsResponse(Packet):
+    """Figures of a queue.
+
+    Attributes:
+        depth: Messages that wait.
+        directed_depth: Those of them that wait for one receiver.
+        put_total: Messages ever put.
+        taken_total: Messages ever taken and not given back.
+        max_messages: The bound; 0 when unbounded.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x64
+
+    depth: int
+    directed_depth: int
+    put_total: int
+    taken_total: int
+    max_messages: int
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            return _PACK_U32_U16_U32_I64X5_U8(
+                47,
+                0x64,
+                packet_id,
+                self.depth,
+                self.directed_depth,
+                self.put_total,
+                self.taken_total,
+                self.max_messages,
+                0,
+            )
+        except ENCODE_ERRORS as error:
+            raise _DIAGNOSIS.of_packet("GetQueueStatisticsResponse", self, packet_id, error) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            depth, directed_depth, put_total, taken_total, max_messages, tags = _UNPACK_I64X5_U8(payload)
+            if tags or len(payload) != 41:
+                check_end(payload, 41, tags)
+            return cls(depth, directed_depth, put_total, taken_total, max_messages)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("GetQueueStatisticsResponse", payload) from None
+
+
+_LAYOUTS: dict[str, Layout] = {
+    "Queue": Layout(
+        fields=(
+            ("queue_id", "i64"),
+            ("name", "string"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "NewMessage": Layout(
+        fields=(
+            ("priority", "u8"),
+            ("receiver_id", "i64"),
+            ("body", "bytes"),
+            ("context", "optional<i64>"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "QueuedMessage": Layout(
+        fields=(
+            ("queue_id", "i64"),
+            ("message", "NewMessage"),
+        ),
+        tagged={},
+        extensible=False,
+    ),
+    "Message": Layout(
+        fields=(
+            ("message_id", "i64"),
+            ("queue_id", "i64"),
+            ("sender_id", "i64"),
+            ("receiver_id", "i64"),
+            ("priority", "u8"),
+            ("time_of_arrival", "i64"),
+            ("attempt", "u16"),
+            ("redelivered", "bool"),
+            ("body", "bytes"),
+            ("context", "optional<i64>"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "PutResult": Layout(
+        fields=(
+            ("queue_id", "i64"),
+            ("message_id", "i64"),
+            ("duplicate", "bool"),
+            ("error", "optional<u16>"),
+        ),
+        tagged={},
+        extensible=False,
+    ),
+    "ElementResult": Layout(
+        fields=(
+            ("related_id", "i64"),
+            ("error", "optional<u16>"),
+        ),
+        tagged={},
+        extensible=False,
+    ),
+    "OperationResult": Layout(
+        fields=(
+            ("session", "u64"),
+            ("number", "u64"),
+            ("method_id", "u16"),
+            ("results", "list<ElementResult>"),
+        ),
+        tagged={},
+        extensible=False,
+    ),
+    "HandOver": Layout(
+        fields=(
+            ("session", "u64"),
+            ("number", "u64"),
+            ("message", "Message"),
+        ),
+        tagged={},
+        extensible=False,
+    ),
+    "OperationRef": Layout(
+        fields=(
+            ("session", "u64"),
+            ("number", "u64"),
+        ),
+        tagged={},
+        extensible=False,
+    ),
+    "HandOverRef": Layout(
+        fields=(
+            ("session", "u64"),
+            ("number", "u64"),
+            ("message_id", "i64"),
+        ),
+        tagged={},
+        extensible=False,
+    ),
+    "Ping": Layout(
+        fields=(),
+        tagged={},
+        extensible=True,
+    ),
+    "Pong": Layout(
+        fields=(),
+        tagged={},
+        extensible=True,
+    ),
+    "Success": Layout(
+        fields=(),
+        tagged={},
+        extensible=True,
+    ),
+    "Error": Layout(
+        fields=(
+            ("code", "u16"),
+            ("error_class", "ErrorClass"),
+            ("details", "string"),
+            ("related_id", "optional<i64>"),
+            ("retry_after_ms", "optional<u32>"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "Hello": Layout(
+        fields=(
+            ("magic", "u32"),
+            ("major", "u16"),
+            ("minor", "u16"),
+            ("library", "string"),
+            ("library_version", "string"),
+            ("max_frame", "u32"),
+            ("capabilities", "list<string>"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "HelloResponse": Layout(
+        fields=(
+            ("major", "u16"),
+            ("minor", "u16"),
+            ("middleware_id", "i64"),
+            ("server_version", "string"),
+            ("max_frame", "u32"),
+            ("idle_limit_ms", "u32"),
+            ("max_unconfirmed", "u32"),
+            ("mechanisms", "list<string>"),
+            ("addresses", "list<string>"),
+            ("capabilities", "list<string>"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "GoAway": Layout(
+        fields=(
+            ("reason", "string"),
+            ("addresses", "list<string>"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "Confirm": Layout(
+        fields=(
+            ("confirmed", "list<u64>"),
+            ("earlier", "list<OperationRef>"),
+            ("hand_overs", "list<HandOverRef>"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "CancelRequest": Layout(
+        fields=(("packet_id", "u32"),),
+        tagged={},
+        extensible=True,
+    ),
+    "CancelRequestResponse": Layout(
+        fields=(("cancelled", "bool"),),
+        tagged={},
+        extensible=True,
+    ),
+    "RegisterClient": Layout(
+        fields=(
+            ("client_name", "string"),
+            ("mode", "ClientMode"),
+            ("token", "bytes"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "RegisterClientResponse": Layout(
+        fields=(
+            ("client_id", "i64"),
+            ("session", "u64"),
+            ("incarnation", "string"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "IdentifyClient": Layout(
+        fields=(
+            ("client_id", "i64"),
+            ("client_name", "string"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "IdentifyClientResponse": Layout(
+        fields=(
+            ("client_id", "i64"),
+            ("client_name", "string"),
+            ("mode", "ClientMode"),
+            ("session", "u64"),
+            ("incarnation", "string"),
+            ("next_number", "u64"),
+            ("operations", "list<OperationResult>"),
+            ("hand_overs", "list<HandOver>"),
+            ("more", "bool"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "DeleteClient": Layout(
+        fields=(
+            ("number", "u64"),
+            ("confirmed", "list<u64>"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "Release": Layout(
+        fields=(("hand_overs", "list<HandOverRef>"),),
+        tagged={},
+        extensible=True,
+    ),
+    "ListUnconfirmed": Layout(
+        fields=(
+            ("after_operation", "OperationRef"),
+            ("after_hand_over", "HandOverRef"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "ListUnconfirmedResponse": Layout(
+        fields=(
+            ("operations", "list<OperationResult>"),
+            ("hand_overs", "list<HandOver>"),
+            ("more", "bool"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "CreateQueue": Layout(
+        fields=(
+            ("number", "u64"),
+            ("confirmed", "list<u64>"),
+            ("queue_name", "string"),
+        ),
+        tagged={
+            1: ("max_messages", "i64"),
+        },
+        extensible=True,
+    ),
+    "CreateQueueResponse": Layout(
+        fields=(("queue", "Queue"),),
+        tagged={},
+        extensible=True,
+    ),
+    "DeleteQueue": Layout(
+        fields=(
+            ("number", "u64"),
+            ("confirmed", "list<u64>"),
+            ("queue_id", "i64"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "GetQueueId": Layout(
+        fields=(("queue_name", "string"),),
+        tagged={},
+        extensible=True,
+    ),
+    "GetQueueIdResponse": Layout(
+        fields=(("queue_id", "i64"),),
+        tagged={},
+        extensible=True,
+    ),
+    "GetQueueName": Layout(
+        fields=(("queue_id", "i64"),),
+        tagged={},
+        extensible=True,
+    ),
+    "GetQueueNameResponse": Layout(
+        fields=(("queue_name", "string"),),
+        tagged={},
+        extensible=True,
+    ),
+    "GetQueues": Layout(
+        fields=(
+            ("after_queue_id", "i64"),
+            ("limit", "u32"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "GetQueuesResponse": Layout(
+        fields=(
+            ("queues", "list<Queue>"),
+            ("more", "bool"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "GetActiveQueues": Layout(
+        fields=(
+            ("after_queue_id", "i64"),
+            ("limit", "u32"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "GetActiveQueuesResponse": Layout(
+        fields=(
+            ("queues", "list<Queue>"),
+            ("more", "bool"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "GetMessages": Layout(
+        fields=(
+            ("queue_id", "i64"),
+            ("after_message_id", "i64"),
+            ("limit", "u32"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "GetMessagesResponse": Layout(
+        fields=(
+            ("messages", "list<Message>"),
+            ("more", "bool"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "PutMessage": Layout(
+        fields=(
+            ("number", "u64"),
+            ("confirmed", "list<u64>"),
+            ("message", "NewMessage"),
+            ("queue_ids", "list<i64>"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "PutMessageResponse": Layout(
+        fields=(("results", "list<PutResult>"),),
+        tagged={},
+        extensible=True,
+    ),
+    "ReadMessage": Layout(
+        fields=(
+            ("number", "u64"),
+            ("confirmed", "list<u64>"),
+            ("queue_id", "i64"),
+            ("sender_id", "i64"),
+            ("mode", "ReadMode"),
+            ("wait_ms", "u32"),
+            ("max_messages", "u32"),
+            ("max_bytes", "u32"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "ReadMessageResponse": Layout(
+        fields=(("messages", "list<Message>"),),
+        tagged={},
+        extensible=True,
+    ),
+    "ReadResponse": Layout(
+        fields=(
+            ("number", "u64"),
+            ("confirmed", "list<u64>"),
+            ("queue_id", "i64"),
+            ("context", "i64"),
+            ("wait_ms", "u32"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "ReadResponseResponse": Layout(
+        fields=(("messages", "list<Message>"),),
+        tagged={},
+        extensible=True,
+    ),
+    "PutMessages": Layout(
+        fields=(
+            ("number", "u64"),
+            ("confirmed", "list<u64>"),
+            ("messages", "list<QueuedMessage>"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "PutMessagesResponse": Layout(
+        fields=(("results", "list<PutResult>"),),
+        tagged={},
+        extensible=True,
+    ),
+    "PurgeQueue": Layout(
+        fields=(
+            ("number", "u64"),
+            ("confirmed", "list<u64>"),
+            ("queue_id", "i64"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "PurgeQueueResponse": Layout(
+        fields=(("removed", "i64"),),
+        tagged={},
+        extensible=True,
+    ),
+    "GetQueueStatistics": Layout(
+        fields=(("queue_id", "i64"),),
+        tagged={},
+        extensible=True,
+    ),
+    "GetQueueStatisticsResponse": Layout(
+        fields=(
+            ("depth", "i64"),
+            ("directed_depth", "i64"),
+            ("put_total", "i64"),
+            ("taken_total", "i64"),
+            ("max_messages", "i64"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+}
+
+_ENUMS: dict[str, type[IntEnum]] = {
+    "ClientMode": ClientMode,
+    "ReadMode": ReadMode,
+    "ErrorClass": ErrorClass,
+}
+
+_DIAGNOSIS = Diagnosis(_LAYOUTS, _ENUMS)
+
+#: The class of each packet, by its method id.
+PACKETS: dict[int, type[Packet]] = {
+    0x01: Ping,
+    0x02: Pong,
+    0x03: Success,
+    0x05: Error,
+    0x07: Hello,
+    0x08: HelloResponse,
+    0x0C: GoAway,
+    0x0D: Confirm,
+    0x0F: CancelRequest,
+    0x10: CancelRequestResponse,
+    0x11: RegisterClient,
+    0x12: RegisterClientResponse,
+    0x13: IdentifyClient,
+    0x14: IdentifyClientResponse,
+    0x15: DeleteClient,
+    0x17: Release,
+    0x19: ListUnconfirmed,
+    0x1A: ListUnconfirmedResponse,
+    0x21: CreateQueue,
+    0x22: CreateQueueResponse,
+    0x23: DeleteQueue,
+    0x25: GetQueueId,
+    0x26: GetQueueIdResponse,
+    0x27: GetQueueName,
+    0x28: GetQueueNameResponse,
+    0x29: GetQueues,
+    0x2A: GetQueuesResponse,
+    0x2B: GetActiveQueues,
+    0x2C: GetActiveQueuesResponse,
+    0x2D: GetMessages,
+    0x2E: GetMessagesResponse,
+    0x31: PutMessage,
+    0x32: PutMessageResponse,
+    0x33: ReadMessage,
+    0x34: ReadMessageResponse,
+    0x35: ReadResponse,
+    0x36: ReadResponseResponse,
+    0x37: PutMessages,
+    0x38: PutMessagesResponse,
+    0x61: PurgeQueue,
+    0x62: PurgeQueueResponse,
+    0x63: GetQueueStatistics,
+    0x64: GetQueueStatisticsResponse,
+}
+
+#: What a middleware must handle, by the method id.
+REQUESTS: dict[int, RequestInfo] = {
+    0x01: RequestInfo(
+        packet=Ping,
+        response=Pong,
+        allowed=frozenset(
+            {
+                ConnectionState.AWAITING_IDENTITY,
+                ConnectionState.IDENTIFIED,
+                ConnectionState.DRAINING,
+            }
+        ),
+        leads_to=None,
+        numbered=False,
+        mode=None,
+    ),
+    0x07: RequestInfo(
+        packet=Hello,
+        response=HelloResponse,
+        allowed=frozenset(
+            {
+                ConnectionState.AWAITING_HELLO,
+            }
+        ),
+        leads_to=ConnectionState.AWAITING_IDENTITY,
+        numbered=False,
+        mode=None,
+    ),
+    0x0D: RequestInfo(
+        packet=Confirm,
+        response=Success,
+        allowed=frozenset(
+            {
+                ConnectionState.IDENTIFIED,
+                ConnectionState.DRAINING,
+            }
+        ),
+        leads_to=None,
+        numbered=False,
+        mode=ClientMode.READ_ONLY,
+    ),
+    0x0F: RequestInfo(
+        packet=CancelRequest,
+        response=CancelRequestResponse,
+        allowed=frozenset(
+            {
+                ConnectionState.IDENTIFIED,
+                ConnectionState.DRAINING,
+            }
+        ),
+        leads_to=None,
+        numbered=False,
+        mode=ClientMode.READ_ONLY,
+    ),
+    0x11: RequestInfo(
+        packet=RegisterClient,
+        response=RegisterClientResponse,
+        allowed=frozenset(
+            {
+                ConnectionState.AWAITING_IDENTITY,
+            }
+        ),
+        leads_to=ConnectionState.IDENTIFIED,
+        numbered=False,
+        mode=None,
+    ),
+    0x13: RequestInfo(
+        packet=IdentifyClient,
+        response=IdentifyClientResponse,
+        allowed=frozenset(
+            {
+                ConnectionState.AWAITING_IDENTITY,
+            }
+        ),
+        leads_to=ConnectionState.IDENTIFIED,
+        numbered=False,
+        mode=None,
+    ),
+    0x15: RequestInfo(
+        packet=DeleteClient,
+        response=Success,
+        allowed=frozenset(
+            {
+                ConnectionState.IDENTIFIED,
+            }
+        ),
+        leads_to=None,
+        numbered=True,
+        mode=ClientMode.FULL,
+    ),
+    0x17: RequestInfo(
+        packet=Release,
+        response=Success,
+        allowed=frozenset(
+            {
+                ConnectionState.IDENTIFIED,
+                ConnectionState.DRAINING,
+            }
+        ),
+        leads_to=None,
+        numbered=False,
+        mode=ClientMode.READ_ONLY,
+    ),
+    0x19: RequestInfo(
+        packet=ListUnconfirmed,
+        response=ListUnconfirmedResponse,
+        allowed=frozenset(
+            {
+                ConnectionState.IDENTIFIED,
+                ConnectionState.DRAINING,
+            }
+        ),
+        leads_to=None,
+        numbered=False,
+        mode=ClientMode.READ_ONLY,
+    ),
+    0x21: RequestInfo(
+        packet=CreateQueue,
+        response=CreateQueueResponse,
+        allowed=frozenset(
+            {
+                ConnectionState.IDENTIFIED,
+            }
+        ),
+        leads_to=None,
+        numbered=True,
+        mode=ClientMode.FULL,
+    ),
+    0x23: RequestInfo(
+        packet=DeleteQueue,
+        response=Success,
+        allowed=frozenset(
+            {
+                ConnectionState.IDENTIFIED,
+            }
+        ),
+        leads_to=None,
+        numbered=True,
+        mode=ClientMode.FULL,
+    ),
+    0x25: RequestInfo(
+        packet=GetQueueId,
+        response=GetQueueIdResponse,
+        allowed=frozenset(
+            {
+                ConnectionState.IDENTIFIED,
+            }
+        ),
+        leads_to=None,
+        numbered=False,
+        mode=ClientMode.READ_ONLY,
+    ),
+    0x27: RequestInfo(
+        packet=GetQueueName,
+        response=GetQueueNameResponse,
+        allowed=frozenset(
+            {
+                ConnectionState.IDENTIFIED,
+            }
+        ),
+        leads_to=None,
+        numbered=False,
+        mode=ClientMode.READ_ONLY,
+    ),
+    0x29: RequestInfo(
+        packet=GetQueues,
+        response=GetQueuesResponse,
+        allowed=frozenset(
+            {
+                ConnectionState.IDENTIFIED,
+            }
+        ),
+        leads_to=None,
+        numbered=False,
+        mode=ClientMode.READ_ONLY,
+    ),
+    0x2B: RequestInfo(
+        packet=GetActiveQueues,
+        response=GetActiveQueuesResponse,
+        allowed=frozenset(
+            {
+                ConnectionState.IDENTIFIED,
+            }
+        ),
+        leads_to=None,
+        numbered=False,
+        mode=ClientMode.READ_ONLY,
+    ),
+    0x2D: RequestInfo(
+        packet=GetMessages,
+        response=GetMessagesResponse,
+        allowed=frozenset(
+            {
+                ConnectionState.IDENTIFIED,
+            }
+        ),
+        leads_to=None,
+        numbered=False,
+        mode=ClientMode.READ_ONLY,
+    ),
+    0x31: RequestInfo(
+        packet=PutMessage,
+        response=PutMessageResponse,
+        allowed=frozenset(
+            {
+                ConnectionState.IDENTIFIED,
+            }
+        ),
+        leads_to=None,
+        numbered=True,
+        mode=ClientMode.FULL,
+    ),
+    0x33: RequestInfo(
+        packet=ReadMessage,
+        response=ReadMessageResponse,
+        allowed=frozenset(
+            {
+                ConnectionState.IDENTIFIED,
+            }
+        ),
+        leads_to=None,
+        numbered=True,
+        mode=ClientMode.READ_ONLY,
+    ),
+    0x35: RequestInfo(
+        packet=ReadResponse,
+        response=ReadResponseResponse,
+        allowed=frozenset(
+            {
+                ConnectionState.IDENTIFIED,
+            }
+        ),
+        leads_to=None,
+        numbered=True,
+        mode=ClientMode.READ_ONLY,
+    ),
+    0x37: RequestInfo(
+        packet=PutMessages,
+        response=PutMessagesResponse,
+        allowed=frozenset(
+            {
+                ConnectionState.IDENTIFIED,
+            }
+        ),
+        leads_to=None,
+        numbered=True,
+        mode=ClientMode.FULL,
+    ),
+    0x61: RequestInfo(
+        packet=PurgeQueue,
+        response=PurgeQueueResponse,
+        allowed=frozenset(
+            {
+                ConnectionState.IDENTIFIED,
+            }
+        ),
+        leads_to=None,
+        numbered=True,
+        mode=ClientMode.FULL,
+    ),
+    0x63: RequestInfo(
+        packet=GetQueueStatistics,
+        response=GetQueueStatisticsResponse,
+        allowed=frozenset(
+            {
+                ConnectionState.IDENTIFIED,
+            }
+        ),
+        leads_to=None,
+        numbered=False,
+        mode=ClientMode.READ_ONLY,
+    ),
+}

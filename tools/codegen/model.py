@@ -1,0 +1,111 @@
+"""The specification as values, checked by tools.codegen.loading."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tools.codegen.types import Type
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of a struct or packet; ``tag`` is 0 for a field that is always there."""
+
+    name: str
+    type: Type
+    doc: str
+    tag: int = 0
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value of an enum."""
+
+    name: str
+    value: int
+    doc: str
+
+
+@dataclass(frozen=True)
+class EnumType:
+    """An enum; sent as u8."""
+
+    name: str
+    doc: str
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class Struct:
+    """A named group of fields; an extensible one ends in a tagged section."""
+
+    name: str
+    doc: str
+    fields: tuple[Field, ...]
+    tagged: tuple[Field, ...] = ()
+    extensible: bool = False
+
+
+@dataclass(frozen=True)
+class Packet(Struct):
+    """A packet; ``fields`` begins with number and confirmed when it is numbered."""
+
+    id: int = 0
+    sender: str = ""
+    response: str | None = None
+    allowed: tuple[str, ...] = ()
+    leads_to: str | None = None
+    numbered: bool = False
+    mode: str | None = None
+    unsolicited: bool = False
+
+    @property
+    def is_request(self) -> bool:
+        """Whether a client sends it and gets an answer."""
+        return self.sender == "client"
+
+
+@dataclass(frozen=True)
+class State:
+    """A state of a connection."""
+
+    name: str
+    doc: str
+
+
+@dataclass(frozen=True)
+class Error:
+    """An error code."""
+
+    code: int
+    name: str
+    error_class: str
+    exception: str
+    doc: str
+
+    @property
+    def sqlstate(self) -> str:
+        """What the procedures raise for it."""
+        return f"TL{self.code:03d}"
+
+
+@dataclass(frozen=True)
+class Spec:
+    """The whole specification."""
+
+    constants: dict[str, int]
+    states: tuple[State, ...]
+    enums: tuple[EnumType, ...]
+    structs: tuple[Struct, ...]
+    packets: tuple[Packet, ...]
+    errors: tuple[Error, ...]
+    by_name: dict[str, Struct] = field(default_factory=dict)
+
+    @property
+    def requests(self) -> list[Packet]:
+        """The packets that clients send."""
+        return [packet for packet in self.packets if packet.is_request]
+
+    def struct(self, name: str) -> Struct:
+        """The struct of this name."""
+        return self.by_name[name]

@@ -1,0 +1,160 @@
+"""Fills the templates; the result is what stands in the generated files, byte for byte."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from tools.codegen.decoding import decoder_body, list_reader_body
+from tools.codegen.encoding import encoder_body, list_writer_body
+from tools.codegen.model import Spec, Struct
+from tools.codegen.naming import enum_table, python_type, snake
+from tools.codegen.structs import StructTable
+
+#: What the first line of every generated file says.
+MARK = 'Generated from protocol/spec/telesto.toml by "python -m tools.codegen"; do not edit.'
+
+#: Line length of the repository.
+_WIDTH = 110
+_TEMPLATES = Path(__file__).parent / "templates"
+_PRIMITIVES = (
+    "BOOLS",
+    "DECODE_ERRORS",
+    "ENCODE_ERRORS",
+    "Packers",
+    "Unpackers",
+    "check_end",
+    "read_byte_strings",
+    "read_strings",
+    "read_tags",
+    "skip_tags",
+    "write_byte_strings",
+    "write_strings",
+    "write_tagged",
+)
+_BRANCHES = {
+    "REJECTED": "RejectedError",
+    "RETRYABLE": "RetryableError",
+    "IN_DOUBT": "InDoubtError",
+    "FATAL": "FatalError",
+}
+_CONSTANTS = (
+    "DEFAULT_PORT",
+    "MAGIC",
+    "MAX_FRAME_DEFAULT",
+    "MAX_FRAME_UNIDENTIFIED",
+    "PACKETS",
+    "PROTOCOL_MAJOR",
+    "PROTOCOL_MINOR",
+    "REQUESTS",
+)
+
+
+class RenderError(Exception):
+    """The generated code could not be formatted."""
+
+
+def render(spec: Spec) -> dict[str, str]:
+    """Returns the content of each generated file by its path from the root of the repository."""
+    environment = _environment()
+    return {
+        "protocol/enums.py": _python(environment, "enums.py", spec=spec),
+        "protocol/error_codes.py": _python(environment, "error_codes.py", spec=spec),
+        "protocol/packets.py": _python(environment, "packets.py", **_codecs(spec)),
+    }
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+    environment.globals["mark"] = MARK
+    environment.filters["wrapped"] = _wrapped
+    environment.filters["quoted"] = _quoted
+    environment.filters["branch"] = _BRANCHES.__getitem__
+    environment.filters["python"] = python_type
+    environment.filters["snake"] = snake
+    environment.filters["enum_table"] = enum_table
+    return environment
+
+
+def _wrapped(text: str, prefix: str, used: int = 0) -> str:
+    """Breaks a text into lines that begin with the prefix; ``used`` is what the first has before it."""
+    lines = textwrap.wrap(" " * used + text, _WIDTH - len(prefix), drop_whitespace=True)
+    return f"\n{prefix}".join(lines).strip()
+
+
+def _quoted(text: str) -> str:
+    """A string literal for a text, in pieces that fit their lines."""
+    pieces = textwrap.wrap(text, _WIDTH - 20, drop_whitespace=False)
+    return " ".join(json.dumps(piece, ensure_ascii=False) for piece in pieces)
+
+
+def _codecs(spec: Spec) -> dict[str, Any]:
+    """What the template of the packets needs."""
+    table = StructTable()
+    listed = _listed_structs(spec)
+    codecs: dict[str, Any] = {
+        "decoders": {packet.name: decoder_body(spec, table, packet) for packet in spec.packets},
+        "encoders": {packet.name: encoder_body(spec, table, packet) for packet in spec.packets},
+        "list_readers": {struct.name: list_reader_body(spec, table, struct) for struct in listed},
+        "list_writers": {struct.name: list_writer_body(spec, table, struct) for struct in listed},
+    }
+    names = [enum.name for enum in spec.enums] + [struct.name for struct in (*spec.structs, *spec.packets)]
+    return {
+        **codecs,
+        "spec": spec,
+        "structs": table,
+        "listed_structs": listed,
+        "tagged_structs": [struct for struct in (*spec.structs, *spec.packets) if struct.tagged],
+        "used_enums": [enum.name for enum in spec.enums if _is_used(enum.name, spec)],
+        "primitives": _used_primitives(codecs),
+        "exports": [*_CONSTANTS, *sorted([*names, "ConnectionState", "Packet", "RequestInfo"])],
+    }
+
+
+def _listed_structs(spec: Spec) -> list[Struct]:
+    """The structs that some list holds, in the order of their definition."""
+    fields = [
+        field for struct in (*spec.structs, *spec.packets) for field in (*struct.fields, *struct.tagged)
+    ]
+    listed = {str(field.type.inner) for field in fields if field.type.kind == "list"}
+    return [struct for struct in spec.structs if struct.name in listed]
+
+
+def _is_used(enum: str, spec: Spec) -> bool:
+    fields = [
+        field for struct in (*spec.structs, *spec.packets) for field in (*struct.fields, *struct.tagged)
+    ]
+    return any(enum in (field.type.name, str(field.type.item)) for field in fields)
+
+
+def _used_primitives(codecs: dict[str, Any]) -> list[str]:
+    """The names to import from telesto.protocol.primitives."""
+    text = "\n".join(line for bodies in codecs.values() for lines in bodies.values() for line in lines)
+    always = ("DECODE_ERRORS", "ENCODE_ERRORS", "Packers", "Unpackers")
+    return [name for name in _PRIMITIVES if name in always or f"{name}(" in text or f"{name}[" in text]
+
+
+def _python(environment: Environment, name: str, **values: Any) -> str:
+    return _formatted(environment.get_template(f"{name}.jinja").render(**values), name)
+
+
+def _formatted(source: str, name: str) -> str:
+    """Puts Python source into the repository's style."""
+    command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", f"protocol/{name}", "-"]
+    done = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RenderError(f"{name}: {done.stderr.strip()}")
+    return done.stdout
