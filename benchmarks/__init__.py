@@ -1,1 +1,12 @@
-"""Benchmarks of Telesto."""
+"""Benchmarks of Telesto: the tiers, the generators of load, the ceiling, the audit, the report.
+
+Each module does one thing, so that other experiments can be put together from the same parts:
+
+- `service` starts PostgreSQL and middleware processes;
+- `load` and `ceiling` are processes that generate requests, `worker` starts and times them;
+- `bodies` and `records` say what a message carries and what is kept about a request;
+- `audit` compares what was acknowledged with what is there;
+- `usage` and `machine` read the operating system;
+- `runs` puts one measurement together, `report` prints many;
+- `core` is the experiment that `make bench-core` runs.
+"""

@@ -1,0 +1,166 @@
+"""Starts the tiers of the service: PostgreSQL with the schema, and middleware processes."""
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import asyncpg
+from telesto.benchmarks.usage import cpu_seconds, parent_of, resident_bytes, tree_cpu_seconds
+from telesto.db import schema
+from telesto.db.embedded import EmbeddedServer
+
+HOST: Final = "127.0.0.1"
+START_TIMEOUT_S: Final = 30.0
+STOP_TIMEOUT_S: Final = 15.0
+POLL_S: Final = 0.05
+SHOWN_SETTINGS: Final = (
+    "server_version",
+    "fsync",
+    "synchronous_commit",
+    "full_page_writes",
+    "shared_buffers",
+)
+
+
+class MiddlewareFailedError(Exception):
+    """A middleware ended or did not answer in time; the message ends with what it wrote."""
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """The database tier: where it is, and the process that all of its others come from."""
+
+    url: str
+    postmaster: int
+    settings: Mapping[str, str]
+
+    def cpu_seconds(self) -> float:
+        """Return the CPU seconds of all its processes so far."""
+        return tree_cpu_seconds(self.postmaster)
+
+
+@contextmanager
+def running_database(directory: Path) -> Iterator[str]:
+    """Start an embedded PostgreSQL with Telesto's schema in `directory`; give its URL."""
+    with EmbeddedServer(directory) as server:
+        schema.upgrade(server.url)
+        yield server.url
+
+
+async def describe_database(url: str) -> Database:
+    """Find the postmaster of a PostgreSQL on this machine, and the settings that matter for figures."""
+    connection = await asyncpg.connect(url)
+    try:
+        backend: int = await connection.fetchval("SELECT pg_backend_pid()")
+        settings = {name: str(await connection.fetchval(f"SHOW {name}")) for name in SHOWN_SETTINGS}
+    finally:
+        await connection.close()
+    return Database(url, parent_of(backend), settings)
+
+
+@dataclass(slots=True)
+class Middlewares:
+    """The middleware tier: processes that listen on ports of this machine."""
+
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    ports: list[int] = field(default_factory=list)
+
+    @property
+    def urls(self) -> list[str]:
+        """One URL for each middleware."""
+        return [f"telesto://{HOST}:{port}" for port in self.ports]
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes."""
+        return [process.pid for process in self.processes]
+
+    def cpu_seconds(self) -> float:
+        """Return the CPU seconds of all middlewares so far."""
+        return cpu_seconds(self.pids)
+
+    def resident_bytes(self) -> int:
+        """Return the resident memory of the largest middleware."""
+        return max(resident_bytes(pid) for pid in self.pids)
+
+
+@asynccontextmanager
+async def running_middlewares(
+    database_url: str, directory: Path, count: int = 1, settings: Mapping[str, str] | None = None
+) -> AsyncIterator[Middlewares]:
+    """Start `count` middlewares with settings from the environment (`TELESTO_...`); stop them at the end.
+
+    What they write goes to `middleware-PORT.log` in `directory`.
+    """
+    middlewares = Middlewares()
+    try:
+        for _ in range(count):
+            port, admin_port = _free_ports()
+            environment = _environment(database_url, port, admin_port, settings or {})
+            with (directory / f"middleware-{port}.log").open("wb") as log:
+                command = [sys.executable, "-m", "telesto.middleware"]
+                process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)  # noqa: ASYNC220
+            middlewares.processes.append(process)
+            middlewares.ports.append(port)
+        for process, port in zip(middlewares.processes, middlewares.ports, strict=True):
+            await _listening(process, port, directory / f"middleware-{port}.log")
+        yield middlewares
+    finally:
+        for process in middlewares.processes:
+            process.terminate()
+        for process in middlewares.processes:
+            await asyncio.to_thread(_end, process)
+
+
+def _environment(
+    database_url: str, port: int, admin_port: int, settings: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the environment of a middleware: nothing of the caller's own Telesto settings goes in."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("TELESTO_")}
+    own = {
+        "TELESTO_DATABASE_URL": database_url,
+        "TELESTO_HOST": HOST,
+        "TELESTO_PORT": str(port),
+        "TELESTO_ADMIN_PORT": str(admin_port),
+    }
+    return inherited | own | dict(settings)
+
+
+async def _listening(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    """Wait until a middleware accepts connections."""
+    deadline = asyncio.get_running_loop().time() + START_TIMEOUT_S
+    while process.poll() is None and asyncio.get_running_loop().time() < deadline:
+        try:
+            _, writer = await asyncio.open_connection(HOST, port)
+        except OSError:
+            await asyncio.sleep(POLL_S)
+            continue
+        writer.close()
+        return
+    written = log.read_text(errors="replace")[-2000:]  # noqa: ASYNC240
+    raise MiddlewareFailedError(
+        f"the middleware on port {port} does not listen (exit {process.poll()}): {written}"
+    )
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.wait(STOP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _free_ports() -> tuple[int, int]:
+    """Return two ports that are free now. Both are held until both are known, so that they differ."""
+    with socket.socket() as first, socket.socket() as second:
+        first.bind((HOST, 0))
+        second.bind((HOST, 0))
+        return first.getsockname()[1], second.getsockname()[1]

@@ -1,0 +1,69 @@
+"""CPU seconds, resident memory and open-file limits, from /proc and the kernel."""
+
+import os
+import resource
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+_PROC: Final = Path("/proc")
+_TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
+# Positions in /proc/PID/stat after the command's closing parenthesis.
+_PARENT, _OWN_TIMES, _TIMES_WITH_REAPED = 1, slice(11, 13), slice(11, 15)
+
+
+def cpu_seconds(pids: Iterable[int]) -> float:
+    """Return the CPU seconds that these processes have used, user and system."""
+    return sum(_seconds(pid, _OWN_TIMES) for pid in pids)
+
+
+def tree_cpu_seconds(root: int) -> float:
+    """Return the CPU seconds of a process, its children, and those children that have ended."""
+    return _seconds(root, _TIMES_WITH_REAPED) + cpu_seconds(children(root))
+
+
+def children(parent: int) -> list[int]:
+    """Return the processes whose parent this is."""
+    pids = (int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit())
+    return [pid for pid in pids if _parent(pid) == parent]
+
+
+def parent_of(pid: int) -> int:
+    """Return the parent of a process; 0 when it is gone."""
+    return _parent(pid)
+
+
+def resident_bytes(pid: int) -> int:
+    """Return the resident memory of a process."""
+    pages = int((_PROC / str(pid) / "statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def raise_open_files(wanted: int) -> int:
+    """Raise the limit of open files for this process and what it starts; return what was reached."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft >= wanted:
+        return soft
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, max(wanted, hard)))
+    except (ValueError, PermissionError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, hard), hard))
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+def _fields(pid: int) -> list[str]:
+    """Return the fields of /proc/PID/stat after the command; empty when the process is gone."""
+    try:
+        text = (_PROC / str(pid) / "stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+    return text[text.rindex(")") + 2 :].split()
+
+
+def _seconds(pid: int, which: slice) -> float:
+    return sum(int(ticks) for ticks in _fields(pid)[which]) / _TICKS_PER_S
+
+
+def _parent(pid: int) -> int:
+    fields = _fields(pid)
+    return int(fields[_PARENT]) if fields else 0

@@ -1,0 +1,108 @@
+"""The report renders what was measured, and judges it by the targets."""
+
+import json
+from dataclasses import replace
+
+from telesto.benchmarks.audit import Audit
+from telesto.benchmarks.core import as_json
+from telesto.benchmarks.idle import Idle
+from telesto.benchmarks.report import Report, ratio, render, table, targets
+from telesto.benchmarks.runs import Latency, Measurement
+from telesto.benchmarks.steady import Steady
+from telesto.benchmarks.throughput import MANY, ONE, PIPELINED, Throughput, Ungathered
+
+CLEAN = Audit(put=10, read=0, left=10, lost=0, duplicated=0, foreign=0)
+
+
+def measurement(per_second: float, put_ms: float = 1.0, audit: Audit = CLEAN) -> Measurement:
+    latency = Latency(put_ms / 1000, put_ms / 500)
+    cpu = {"client": 1.0, "middleware": 2.0, "postgres": 3.0}
+    return Measurement(per_second, [int(per_second)] * 6, latency, latency, cpu, audit, {})
+
+
+def a_report() -> Report:
+    part = Throughput(
+        "put-read",
+        Ungathered(16, 64),
+        service={
+            ONE: [measurement(100, 1.5)] * 3,
+            MANY: [measurement(rate) for rate in (500, 600, 700)],
+            PIPELINED: [measurement(900)] * 3,
+        },
+        ceiling={shape: [measurement(2000)] * 3 for shape in (ONE, MANY, PIPELINED)},
+        ungathered=[measurement(100)] * 3,
+        single_call=[measurement(150, 1.0)] * 3,
+    )
+    steady = Steady("alone", measurement(300))
+    idle = Idle(5000, 5000, 8192, 60 * 2**20, 120 * 2**20)
+    return Report({"processors": "2 x test"}, {"fsync": "on"}, [part], [steady], idle)
+
+
+def reached(report: Report) -> dict[str, bool]:
+    return {target.what.partition(":")[0]: target.reached for target in targets(report)}
+
+
+def test_every_row_and_target_is_there() -> None:
+    text = render(a_report())
+    for part in ("processors: 2 x test", "fsync: on", "8 x 64", "6.00 (5.00 to 7.00)", "0.45", "120 MiB"):
+        assert part in text
+    assert text.count("| yes") + text.count("yes |") >= 6
+
+
+def test_targets_are_decided_by_the_medians() -> None:
+    found = {target.what: target.reached for target in targets(a_report())}
+    assert found["put-read, 64: times without gathering"]
+    assert found["put-read, 8 x 64: share of the ceiling"]
+    assert found["put-read, 1: latency of a put, times a bare call"]
+    assert all(found.values())
+
+
+def test_missed_targets_are_said() -> None:
+    report = a_report()
+    part = report.throughput[0]
+    part.service[MANY] = [measurement(400)] * 3
+    part.service[PIPELINED] = [measurement(700)] * 3
+    part.service[ONE] = [measurement(100, 1.7)] * 3
+    falling = replace(measurement(300), series=[100, 100, 90, 90, 80, 80])
+    report.steady = [Steady("alone", falling)]
+    report.idle = Idle(5000, 5000, 8192, 60 * 2**20, 151 * 2**20)
+    assert [target.reached for target in targets(report)] == [False] * 6 + [True]
+    assert render(report).count("NO") == 6
+
+
+def test_fewer_idle_connections_than_wanted_do_not_reach_the_target() -> None:
+    report = a_report()
+    report.idle = Idle(5000, 700, 1024, 60 * 2**20, 70 * 2**20)
+    assert not reached(report)["resident memory of a middleware with 700 idle connections"]
+    assert "raise the limit" in render(report)
+
+
+def test_a_bad_audit_of_any_run_is_said() -> None:
+    report = a_report()
+    lossy = replace(CLEAN, lost=1, duplicated=2, examples=(42,))
+    report.throughput[0].ungathered[1] = measurement(100, audit=lossy)
+    assert not reached(report)["audit of every run"]
+    assert "1 lost, 2 duplicated" in render(report)
+    assert "for example: 42" in render(report)
+
+
+def test_errors_of_requests_are_said() -> None:
+    report = a_report()
+    report.steady = [Steady("alone", replace(measurement(300), errors={"OverloadedError": 3}))]
+    assert "Requests that failed: 3 (OverloadedError)" in render(report)
+
+
+def test_ratios_are_taken_within_a_repetition() -> None:
+    found = ratio([10, 20, 30], [10, 10, 0])
+    assert (found.median, found.least, found.greatest) == (1.0, 0.0, 2.0)
+
+
+def test_a_table_is_aligned() -> None:
+    assert table(["a", "bb"], [["xx", "1"]]) == "| a  | bb |\n| -- | -: |\n| xx |  1 |"
+
+
+def test_the_report_as_json_holds_every_run() -> None:
+    plain = json.loads(as_json(a_report()))
+    assert plain["throughput"][0]["arms"]["service 8 x 64"][0]["per_second"] == 900
+    assert plain["idle"]["connections"] == 5000
+    assert all(target["reached"] for target in plain["targets"])
