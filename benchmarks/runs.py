@@ -113,8 +113,8 @@ class Bench:
         conditions: Conditions = NO_CONDITIONS,
     ) -> Measurement:
         """Load middlewares through the client library."""
-        async with self._queue() as queue_id:
-            claims = Claims(acknowledged=await self._fill(queue_id, conditions.backlog))
+        async with self.queue() as queue_id:
+            claims = Claims(acknowledged=await self.fill(queue_id, conditions.backlog))
             plan = LoadPlan(
                 middlewares.urls,
                 queue_id,
@@ -133,7 +133,7 @@ class Bench:
 
     async def ceiling(self, clients: int, batch: int, workload: Workload, timing: Timing) -> Measurement:
         """Call the procedures without the service, for so many clients in turn."""
-        async with self._queue() as queue_id:
+        async with self.queue() as queue_id:
             plan = self._ceiling_plan(queue_id, workload, clients, batch, timing.total_s)
             worker = await Worker.spawn("telesto.benchmarks.ceiling", plan.as_plan())
             return await self._run([worker], queue_id, Claims(), workload, timing, Middlewares())
@@ -164,7 +164,7 @@ class Bench:
         return summarise(tally, workload, window, used, audit)
 
     @asynccontextmanager
-    async def _queue(self) -> AsyncIterator[int]:
+    async def queue(self) -> AsyncIterator[int]:
         """Create a queue; afterwards empty the tables, so that every run finds them alike."""
         name = f"bench-{next(_queue_numbers)}-{os.getpid()}"
         client = await self.connection.fetchrow(ceiling.REGISTER, name, ceiling.FULL_MODE, os.urandom(16))
@@ -176,8 +176,8 @@ class Bench:
         finally:
             await self.connection.execute(f"TRUNCATE {_HOT_TABLES}")
 
-    async def _fill(self, queue_id: int, messages: int) -> array[int]:
-        """Put a backlog into the queue; return its identities."""
+    async def fill(self, queue_id: int, messages: int) -> array[int]:
+        """Put a backlog into the queue, in the lowest priority; return its identities."""
         if not messages:
             return array("Q")
         plan = self._ceiling_plan(queue_id, "put", 1, FILL_BATCH, 0.0)
