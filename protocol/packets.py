@@ -503,15 +503,15 @@ def _read_put_results(payload: bytes, at: int, count: int) -> tuple[list[PutResu
         raise ValueError("count")
     put_results = []
     for _ in range(count):
-        queue_id, message_id, duplicate, error__flag = _UNPACK_I64X2_U8X2(payload, at)
-        error_: int | None = None
-        if error__flag:
-            if error__flag != 1:
+        queue_id, message_id, duplicate, error_flag = _UNPACK_I64X2_U8X2(payload, at)
+        error: int | None = None
+        if error_flag:
+            if error_flag != 1:
                 raise ValueError("flag")
-            (error_,) = _UNPACK_U16(payload, at + 18)
+            (error,) = _UNPACK_U16(payload, at + 18)
             at += 2
         at += 18
-        put_results.append(PutResult(queue_id, message_id, BOOLS[duplicate], error_))
+        put_results.append(PutResult(queue_id, message_id, BOOLS[duplicate], error))
     return put_results, at
 
 
@@ -519,16 +519,16 @@ def _write_put_results(put_results: list[PutResult]) -> tuple[list[bytes], int]:
     parts: list[bytes] = []
     size = 0 * len(put_results)
     for put_result in put_results:
-        error_ = put_result.error
-        error__part = (
+        error = put_result.error
+        error_part = (
             _PACK_I64X2_U8X2(put_result.queue_id, put_result.message_id, 1 if put_result.duplicate else 0, 0)
-            if error_ is None
+            if error is None
             else _PACK_I64X2_U8X2_U16(
-                put_result.queue_id, put_result.message_id, 1 if put_result.duplicate else 0, 1, error_
+                put_result.queue_id, put_result.message_id, 1 if put_result.duplicate else 0, 1, error
             )
         )
-        size += len(error__part)
-        parts.append(error__part)
+        size += len(error_part)
+        parts.append(error_part)
     return parts, size
 
 
@@ -537,15 +537,15 @@ def _read_element_results(payload: bytes, at: int, count: int) -> tuple[list[Ele
         raise ValueError("count")
     element_results = []
     for _ in range(count):
-        related_id, error__flag = _UNPACK_I64_U8(payload, at)
-        error_: int | None = None
-        if error__flag:
-            if error__flag != 1:
+        related_id, error_flag = _UNPACK_I64_U8(payload, at)
+        error: int | None = None
+        if error_flag:
+            if error_flag != 1:
                 raise ValueError("flag")
-            (error_,) = _UNPACK_U16(payload, at + 9)
+            (error,) = _UNPACK_U16(payload, at + 9)
             at += 2
         at += 9
-        element_results.append(ElementResult(related_id, error_))
+        element_results.append(ElementResult(related_id, error))
     return element_results, at
 
 
@@ -553,14 +553,14 @@ def _write_element_results(element_results: list[ElementResult]) -> tuple[list[b
     parts: list[bytes] = []
     size = 0 * len(element_results)
     for element_result in element_results:
-        error_ = element_result.error
-        error__part = (
+        error = element_result.error
+        error_part = (
             _PACK_I64_U8(element_result.related_id, 0)
-            if error_ is None
-            else _PACK_I64_U8_U16(element_result.related_id, 1, error_)
+            if error is None
+            else _PACK_I64_U8_U16(element_result.related_id, 1, error)
         )
-        size += len(error__part)
-        parts.append(error__part)
+        size += len(error_part)
+        parts.append(error_part)
     return parts, size
 
 
@@ -722,8 +722,8 @@ class Ping(Packet):
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
         try:
             return _PACK_U32_U16_U32_U8(7, 0x01, packet_id, 0)
-        except ENCODE_ERRORS as error:
-            raise _DIAGNOSIS.of_packet("Ping", self, packet_id, error) from None
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("Ping", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -747,8 +747,8 @@ class Pong(Packet):
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
         try:
             return _PACK_U32_U16_U32_U8(7, 0x02, packet_id, 0)
-        except ENCODE_ERRORS as error:
-            raise _DIAGNOSIS.of_packet("Pong", self, packet_id, error) from None
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("Pong", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -772,8 +772,8 @@ class Success(Packet):
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
         try:
             return _PACK_U32_U16_U32_U8(7, 0x03, packet_id, 0)
-        except ENCODE_ERRORS as error:
-            raise _DIAGNOSIS.of_packet("Success", self, packet_id, error) from None
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("Success", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -833,8 +833,8 @@ class Error(Packet):
                     retry_after_ms_part,
                 )
             )
-        except ENCODE_ERRORS as error:
-            raise _DIAGNOSIS.of_packet("Error", self, packet_id, error) from None
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("Error", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -918,8 +918,8 @@ class Hello(Packet):
                     b"\x00",
                 )
             )
-        except ENCODE_ERRORS as error:
-            raise _DIAGNOSIS.of_packet("Hello", self, packet_id, error) from None
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("Hello", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -1012,8 +1012,8 @@ class HelloResponse(Packet):
                     b"\x00",
                 )
             )
-        except ENCODE_ERRORS as error:
-            raise _DIAGNOSIS.of_packet("HelloResponse", self, packet_id, error) from None
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("HelloResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -1080,8 +1080,8 @@ class GoAway(Packet):
                     b"\x00",
                 )
             )
-        except ENCODE_ERRORS as error:
-            raise _DIAGNOSIS.of_packet("GoAway", self, packet_id, error) from None
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("GoAway", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -1144,8 +1144,8 @@ class Confirm(Packet):
                     b"\x00",
                 )
             )
-        except ENCODE_ERRORS as error:
-            raise _DIAGNOSIS.of_packet("Confirm", self, packet_id, error) from None
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("Confirm", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -1183,8 +1183,8 @@ class CancelRequest(Packet):
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
         try:
             return _PACK_U32_U16_U32X2_U8(11, 0x0F, packet_id, self.packet_id, 0)
-        except ENCODE_ERRORS as error:
-            raise _DIAGNOSIS.of_packet("CancelRequest", self, packet_id, error) from None
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("CancelRequest", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -1215,8 +1215,8 @@ class CancelRequestResponse(Packet):
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
         try:
             return _PACK_U32_U16_U32_U8X2(8, 0x10, packet_id, 1 if self.cancelled else 0, 0)
-        except ENCODE_ERRORS as error:
-            raise _DIAGNOSIS.of_packet("CancelRequestResponse", self, packet_id, error) from None
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("CancelRequestResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -1265,8 +1265,8 @@ class RegisterClient(Packet):
                     b"\x00",
                 )
             )
-        except ENCODE_ERRORS as error:
-            raise _DIAGNOSIS.of_packet("RegisterClient", self, packet_id, error) from None
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("RegisterClient", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -1317,8 +1317,8 @@ class RegisterClientResponse(Packet):
                     b"\x00",
                 )
             )
-        except ENCODE_ERRORS as error:
-            raise _DIAGNOSIS.of_packet("RegisterClientResponse", self, packet_id, error) from None
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("RegisterClientResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -1364,8 +1364,8 @@ class IdentifyClient(Packet):
                     b"\x00",
                 )
             )
-        except ENCODE_ERRORS as error:
-            raise _DIAGNOSIS.of_packet("IdentifyClient", self, packet_id, error) from None
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("IdentifyClient", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -1442,8 +1442,8 @@ class IdentifyClientResponse(Packet):
                     _PACK_U8X2(1 if self.more else 0, 0),
                 )
             )
-        except ENCODE_ERRORS as error:
-            raise _DIAGNOSIS.of_packet("IdentifyClientResponse", self, packet_id, error) from None
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("IdentifyClientResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -1507,8 +1507,8 @@ class DeleteClient(Packet):
                     b"\x00",
                 )
             )
-        except ENCODE_ERRORS as error:
-            raise _DIAGNOSIS.of_packet("DeleteClient", self, packet_id, error) from None
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("DeleteClient", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -1551,8 +1551,8 @@ class Release(Packet):
                     b"\x00",
                 )
             )
-        except ENCODE_ERRORS as error:
-            raise _DIAGNOSIS.of_packet("Release", self, packet_id, error) from None
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("Release", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -1599,8 +1599,8 @@ class ListUnconfirmed(Packet):
                 after_hand_over.message_id,
                 0,
             )
-        except ENCODE_ERRORS as error:
-            raise _DIAGNOSIS.of_packet("ListUnconfirmed", self, packet_id, error) from None
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("ListUnconfirmed", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -1655,8 +1655,8 @@ class ListUnconfirmedResponse(Packet):
                     _PACK_U8X2(1 if self.more else 0, 0),
                 )
             )
-        except ENCODE_ERRORS as error:
-            raise _DIAGNOSIS.of_packet("ListUnconfirmedResponse", self, packet_id, error) from None
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("ListUnconfirmedResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -1721,8 +1721,8 @@ class CreateQueue(Packet):
                     *tagged,
                 )
             )
-        except ENCODE_ERRORS as error:
-            raise _DIAGNOSIS.of_packet("CreateQueue", self, packet_id, error) from None
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("CreateQueue", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -1777,8 +1777,8 @@ class CreateQueueResponse(Packet):
                     b"\x00\x00",
                 )
             )
-        except ENCODE_ERRORS as error:
-            raise _DIAGNOSIS.of_packet("CreateQueueResponse", self, packet_id, error) from None
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("CreateQueueResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -1829,8 +1829,8 @@ class DeleteQueue(Packet):
                     _PACK_I64_U8(self.queue_id, 0),
                 )
             )
-        except ENCODE_ERRORS as error:
-            raise _DIAGNOSIS.of_packet("DeleteQueue", self, packet_id, error) from None
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("DeleteQueue", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -1871,8 +1871,8 @@ class GetQueueId(Packet):
                     b"\x00",
                 )
             )
-        except ENCODE_ERRORS as error:
-            raise _DIAGNOSIS.of_packet("GetQueueId", self, packet_id, error) from None
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("GetQueueId", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -1905,8 +1905,8 @@ class GetQueueIdResponse(Packet):
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
         try:
             return _PACK_U32_U16_U32_I64_U8(15, 0x26, packet_id, self.queue_id, 0)
-        except ENCODE_ERRORS as error:
-            raise _DIAGNOSIS.of_packet("GetQueueIdResponse", self, packet_id, error) from None
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("GetQueueIdResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -1936,8 +1936,8 @@ class GetQueueName(Packet):
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
         try:
             return _PACK_U32_U16_U32_I64_U8(15, 0x27, packet_id, self.queue_id, 0)
-        except ENCODE_ERRORS as error:
-            raise _DIAGNOSIS.of_packet("GetQueueName", self, packet_id, error) from None
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("GetQueueName", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -1975,8 +1975,8 @@ class GetQueueNameResponse(Packet):
                     b"\x00",
                 )
             )
-        except ENCODE_ERRORS as error:
-            raise _DIAGNOSIS.of_packet("GetQueueNameResponse", self, packet_id, error) from None
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("GetQueueNameResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -2011,8 +2011,8 @@ class GetQueues(Packet):
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
         try:
             return _PACK_U32_U16_U32_I64_U32_U8(19, 0x29, packet_id, self.after_queue_id, self.limit, 0)
-        except ENCODE_ERRORS as error:
-            raise _DIAGNOSIS.of_packet("GetQueues", self, packet_id, error) from None
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("GetQueues", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -2053,8 +2053,8 @@ class GetQueuesResponse(Packet):
                     _PACK_U8X2(1 if self.more else 0, 0),
                 )
             )
-        except ENCODE_ERRORS as error:
-            raise _DIAGNOSIS.of_packet("GetQueuesResponse", self, packet_id, error) from None
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("GetQueuesResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -2088,8 +2088,8 @@ class GetActiveQueues(Packet):
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
         try:
             return _PACK_U32_U16_U32_I64_U32_U8(19, 0x2B, packet_id, self.after_queue_id, self.limit, 0)
-        except ENCODE_ERRORS as error:
-            raise _DIAGNOSIS.of_packet("GetActiveQueues", self, packet_id, error) from None
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("GetActiveQueues", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -2130,8 +2130,8 @@ class GetActiveQueuesResponse(Packet):
                     _PACK_U8X2(1 if self.more else 0, 0),
                 )
             )
-        except ENCODE_ERRORS as error:
-            raise _DIAGNOSIS.of_packet("GetActiveQueuesResponse", self, packet_id, error) from None
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("GetActiveQueuesResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -2169,8 +2169,8 @@ class GetMessages(Packet):
             return _PACK_U32_U16_U32_I64X2_U32_U8(
                 27, 0x2D, packet_id, self.queue_id, self.after_message_id, self.limit, 0
             )
-        except ENCODE_ERRORS as error:
-            raise _DIAGNOSIS.of_packet("GetMessages", self, packet_id, error) from None
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("GetMessages", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -2211,8 +2211,8 @@ class GetMessagesResponse(Packet):
                     _PACK_U8X2(1 if self.more else 0, 0),
                 )
             )
-        except ENCODE_ERRORS as error:
-            raise _DIAGNOSIS.of_packet("GetMessagesResponse", self, packet_id, error) from None
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("GetMessagesResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -2280,8 +2280,8 @@ class PutMessage(Packet):
                     b"\x00",
                 )
             )
-        except ENCODE_ERRORS as error:
-            raise _DIAGNOSIS.of_packet("PutMessage", self, packet_id, error) from None
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("PutMessage", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -2340,8 +2340,8 @@ class PutMessageResponse(Packet):
                     b"\x00",
                 )
             )
-        except ENCODE_ERRORS as error:
-            raise _DIAGNOSIS.of_packet("PutMessageResponse", self, packet_id, error) from None
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("PutMessageResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -2407,8 +2407,8 @@ class ReadMessage(Packet):
                     ),
                 )
             )
-        except ENCODE_ERRORS as error:
-            raise _DIAGNOSIS.of_packet("ReadMessage", self, packet_id, error) from None
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("ReadMessage", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -2461,8 +2461,8 @@ class ReadMessageResponse(Packet):
                     b"\x00",
                 )
             )
-        except ENCODE_ERRORS as error:
-            raise _DIAGNOSIS.of_packet("ReadMessageResponse", self, packet_id, error) from None
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("ReadMessageResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -2512,8 +2512,8 @@ class ReadResponse(Packet):
                     _PACK_I64X2_U32_U8(self.queue_id, self.context, self.wait_ms, 0),
                 )
             )
-        except ENCODE_ERRORS as error:
-            raise _DIAGNOSIS.of_packet("ReadResponse", self, packet_id, error) from None
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("ReadResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -2555,8 +2555,8 @@ class ReadResponseResponse(Packet):
                     b"\x00",
                 )
             )
-        except ENCODE_ERRORS as error:
-            raise _DIAGNOSIS.of_packet("ReadResponseResponse", self, packet_id, error) from None
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("ReadResponseResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -2611,8 +2611,8 @@ class PutMessages(Packet):
                     b"\x00",
                 )
             )
-        except ENCODE_ERRORS as error:
-            raise _DIAGNOSIS.of_packet("PutMessages", self, packet_id, error) from None
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("PutMessages", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -2656,8 +2656,8 @@ class PutMessagesResponse(Packet):
                     b"\x00",
                 )
             )
-        except ENCODE_ERRORS as error:
-            raise _DIAGNOSIS.of_packet("PutMessagesResponse", self, packet_id, error) from None
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("PutMessagesResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -2704,8 +2704,8 @@ class PurgeQueue(Packet):
                     _PACK_I64_U8(self.queue_id, 0),
                 )
             )
-        except ENCODE_ERRORS as error:
-            raise _DIAGNOSIS.of_packet("PurgeQueue", self, packet_id, error) from None
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("PurgeQueue", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -2738,8 +2738,8 @@ class PurgeQueueResponse(Packet):
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
         try:
             return _PACK_U32_U16_U32_I64_U8(15, 0x62, packet_id, self.removed, 0)
-        except ENCODE_ERRORS as error:
-            raise _DIAGNOSIS.of_packet("PurgeQueueResponse", self, packet_id, error) from None
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("PurgeQueueResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -2769,8 +2769,8 @@ class GetQueueStatistics(Packet):
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
         try:
             return _PACK_U32_U16_U32_I64_U8(15, 0x63, packet_id, self.queue_id, 0)
-        except ENCODE_ERRORS as error:
-            raise _DIAGNOSIS.of_packet("GetQueueStatistics", self, packet_id, error) from None
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("GetQueueStatistics", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -2818,8 +2818,8 @@ class GetQueueStatisticsResponse(Packet):
                 self.max_messages,
                 0,
             )
-        except ENCODE_ERRORS as error:
-            raise _DIAGNOSIS.of_packet("GetQueueStatisticsResponse", self, packet_id, error) from None
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("GetQueueStatisticsResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:

@@ -241,7 +241,7 @@ def _check_packets(spec: Spec) -> None:
         if packet.is_request:
             _check_request(packet, packets, spec)
         else:
-            _check_from_server(packet, packets)
+            _check_from_server(packet, packets, spec)
 
 
 def _check_request(packet: Packet, packets: Mapping[str, Packet], spec: Spec) -> None:
@@ -255,23 +255,31 @@ def _check_request(packet: Packet, packets: Mapping[str, Packet], spec: Spec) ->
         raise SpecError(f"{where}: response {packet.response!r} is not a packet that the server sends")
     if response.name != "Success" and response.id != packet.id + 1:
         raise SpecError(f"{where}: the response's id must be 0x{packet.id + 1:02x}, not 0x{response.id:02x}")
+    _check_states(where, packet, spec)
+    modes = {value.name for enum in spec.enums if enum.name == "ClientMode" for value in enum.values}
+    if packet.mode is not None and packet.mode not in modes:
+        raise SpecError(f"{where}: there is no client mode {packet.mode}")
+
+
+def _check_states(where: str, packet: Packet, spec: Spec) -> None:
     if not packet.allowed:
         raise SpecError(f"{where}: it is allowed in no state")
     states = {state.name for state in spec.states}
     for state in (*packet.allowed, *filter(None, [packet.leads_to])):
         if state not in states:
             raise SpecError(f"{where}: there is no state {state}")
-    modes = {value.name for enum in spec.enums if enum.name == "ClientMode" for value in enum.values}
-    if packet.mode is not None and packet.mode not in modes:
-        raise SpecError(f"{where}: there is no client mode {packet.mode}")
 
 
-def _check_from_server(packet: Packet, packets: Mapping[str, Packet]) -> None:
+def _check_from_server(packet: Packet, packets: Mapping[str, Packet], spec: Spec) -> None:
     where = f"packet {packet.name}"
     if packet.id % 2 and packet.name not in _COMMON_ANSWERS:
         raise SpecError(f"{where}: a server's packet has an even id, not 0x{packet.id:02x}")
-    if packet.numbered or packet.response or packet.allowed or packet.leads_to or packet.mode:
-        raise SpecError(f"{where}: number, response, states and mode belong to a client's packet")
+    if packet.numbered or packet.response or packet.mode:
+        raise SpecError(f"{where}: number, response and mode belong to a client's packet")
+    if packet.unsolicited:
+        _check_states(where, packet, spec)
+    elif packet.allowed or packet.leads_to:
+        raise SpecError(f"{where}: an answer belongs to its request, not to a state")
     answers = any(other.response == packet.name for other in packets.values())
     if packet.unsolicited == (answers or packet.name in _COMMON_ANSWERS):
         raise SpecError(f"{where}: it must either answer a request or be unsolicited")

@@ -12,6 +12,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from tools.codegen.decoding import decoder_body, list_reader_body
+from tools.codegen.document import cell, hexadecimal, linked, route, transitions
 from tools.codegen.encoding import encoder_body, list_writer_body
 from tools.codegen.model import Spec, Struct
 from tools.codegen.naming import enum_table, python_type, snake
@@ -67,6 +68,9 @@ def render(spec: Spec) -> dict[str, str]:
         "protocol/enums.py": _python(environment, "enums.py", spec=spec),
         "protocol/error_codes.py": _python(environment, "error_codes.py", spec=spec),
         "protocol/packets.py": _python(environment, "packets.py", **_codecs(spec)),
+        "docs/protocol.md": environment.get_template("protocol.md.jinja").render(
+            spec=spec, transitions=transitions(spec)
+        ),
     }
 
 
@@ -82,6 +86,10 @@ def _environment() -> Environment:
     environment.globals["mark"] = MARK
     environment.filters["wrapped"] = _wrapped
     environment.filters["quoted"] = _quoted
+    environment.filters["cell"] = cell
+    environment.filters["hex"] = hexadecimal
+    environment.filters["linked"] = linked
+    environment.filters["route"] = route
     environment.filters["branch"] = _BRANCHES.__getitem__
     environment.filters["python"] = python_type
     environment.filters["snake"] = snake
