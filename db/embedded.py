@@ -165,6 +165,7 @@ class EmbeddedServer:
     def _let_go(self) -> None:
         if self._postmaster is not None and self._postmaster.running:
             self._postmaster.shut_down()
+            end_leftovers(self._files.cluster)
         self._postmaster = None
         self._url = None
         self._owner = None
@@ -194,7 +195,6 @@ class EmbeddedServer:
             except StartFailedError as error:
                 if attempt == START_ATTEMPTS or not _is_passing(error):
                     raise
-                end_leftovers(self._files.cluster)
                 continue
             self._files.port_file.write_text(f"{port}\n")
             self._url = _url(self._files.password, port)
@@ -221,6 +221,8 @@ class EmbeddedServer:
         cluster = self._files.cluster
         while not (postmaster_pid(cluster) == postmaster.pid and is_ready(cluster)):
             if postmaster.wait(POLL_INTERVAL_S):
+                # The process that writes the log ends last, and only then is the reason in it.
+                end_leftovers(cluster)
                 problem = f"PostgreSQL in {self.data_dir} did not start"
                 raise StartFailedError(problem, self._files.last_log_lines())
             if time.monotonic() >= deadline:

@@ -103,7 +103,7 @@ class DataDirectory:
             raise DataDirectoryVersionError(self.path, found, binaries.major)
 
     def initialise(self, binaries: Binaries, account: Account) -> None:
-        """Make the cluster beside its final place and move it there whole, so that a crash leaves none or all.
+        """Make the cluster beside its place and move it there whole, so that a crash leaves none or all.
 
         Raises:
             DataDirectoryError: not enough space.
@@ -126,7 +126,11 @@ class DataDirectory:
             raise
 
     def renew_password(self, binaries: Binaries, account: Account) -> None:
-        """Give the superuser a new password, for a directory whose password file was lost; the server is down."""
+        """Give the superuser a new password where the password file was lost; the server must be down.
+
+        Raises:
+            StartFailedError: PostgreSQL refused.
+        """
         self._write_password(account)
         statement = f"ALTER ROLE {SUPERUSER} PASSWORD '{self.password}'"
         try:

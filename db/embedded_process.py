@@ -24,8 +24,8 @@ ORPHANS_GRACE_S = 5.0
 class Postmaster:
     """A running postmaster and the thread that started it.
 
-    The kernel ends the postmaster when the *thread* that started it ends, so the thread is our own and lives as
-    long as the postmaster or this process, from whatever thread the server is started.
+    The kernel ends the postmaster when the *thread* that started it ends. So the thread is our own and lives
+    as long as the postmaster or this process, whatever thread asks for the server.
     """
 
     def __init__(self, command: list[str], start_log: Path, housekeeping: Callable[[], None]) -> None:
@@ -88,7 +88,7 @@ class Postmaster:
         self._exited.set()
 
     def _create(self, log: int) -> subprocess.Popen[bytes]:
-        # Of a session of its own: Ctrl-C at a terminal is for the owner, who then ends PostgreSQL in its time.
+        # A session of its own: Ctrl-C at a terminal is for the owner, who then ends PostgreSQL in its time.
         return subprocess.Popen(
             self._command,
             stdin=subprocess.DEVNULL,
@@ -123,9 +123,9 @@ _ESCALATION = (
 def end_leftovers(cluster: Path) -> None:
     """End what is left of a server on `cluster` whose owner is gone, and its stale pid file.
 
-    The caller holds the directory's lock, so a server that still runs here belongs to nobody. It may be on its
-    way down already, or have lost its postmaster, and its address and settings may not be ours: it is ended, not
-    adopted.
+    The caller holds the directory's lock, so a server that still runs here belongs to nobody. It may be on
+    its way down already, or have lost its postmaster, and its address and settings may not be ours: it is
+    ended, not adopted.
     """
     pid_file = cluster / "postmaster.pid"
     postmaster = postmaster_pid(cluster)
@@ -147,7 +147,7 @@ def pid_file_lines(cluster: Path) -> list[str]:
     """Return the lines of the postmaster's pid file (pid, directory, start, port, ..., status)."""
     try:
         return (cluster / "postmaster.pid").read_text().splitlines()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
 
 
@@ -158,10 +158,10 @@ def is_ready(cluster: Path) -> bool:
 
 
 def _forget_reused_pid(pid_file: Path) -> None:
-    """Remove a pid file whose number another program got since (usual in containers, where numbers are small).
+    """Remove a pid file whose number another program got since, as happens in containers with few processes.
 
     PostgreSQL itself would take that program for its server and refuse to start. Where nobody has the number,
-    the file stays: PostgreSQL judges it better than we could, by the shared memory it names.
+    the file stays: PostgreSQL judges it better than we could, by the shared memory that it names.
     """
     pid = postmaster_pid(pid_file.parent)
     if pid is not None and _exists(pid):
@@ -177,7 +177,7 @@ def _end_postmaster(pid: int, cluster: Path) -> None:
 
 
 def _end_orphans(cluster: Path) -> None:
-    """Wait for backends that outlive their postmaster (they notice within moments), then end them by force."""
+    """Wait for backends that outlive their postmaster (they notice soon), then end them by force."""
     if _wait_until(lambda: not _server_processes(cluster), ORPHANS_GRACE_S):
         return
     for pid in _server_processes(cluster):
@@ -194,8 +194,8 @@ def _server_processes(cluster: Path) -> list[int]:
 def _is_server(pid: int, cluster: Path) -> bool:
     """Tell whether a process belongs to a server on `cluster`, which works in that directory.
 
-    Where the working directory is hidden (another account's, without the right to trace it), the postmaster can
-    still be told by its command line.
+    Where the working directory is hidden (another account's, without the right to trace it), the postmaster
+    can still be told by its command line.
     """
     try:
         return os.readlink(f"/proc/{pid}/cwd") == str(cluster)

@@ -19,12 +19,12 @@ SHARED_BUFFERS_MIN_MIB = 128
 SHARED_BUFFERS_MAX_MIB = 2048
 CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
-_INCLUDES = (
-    f"\n# Added by Telesto; {USER_FILE} is yours and wins.\ninclude '{OWN_FILE}'\ninclude '{USER_FILE}'\n"
-)
-_USER_HEADER = (
-    "# Your own settings for Telesto's PostgreSQL. They win over telesto.conf and are never overwritten.\n"
-)
+_INCLUDES = f"""
+# Added by Telesto. The second file is yours and wins.
+include_if_exists '{OWN_FILE}'
+include_if_exists '{USER_FILE}'
+"""
+_USER_HEADER = f"# Your own settings for Telesto's PostgreSQL; they win over {OWN_FILE} and stay.\n"
 _OWN_HEADER = f"# Written by Telesto at every start; changes belong into {USER_FILE}.\n"
 
 _FIXED: dict[str, str] = {
@@ -92,7 +92,7 @@ def queue_settings(memory: int) -> dict[str, str]:
 
 
 def identity_settings(port: int, log_dir: Path) -> dict[str, str]:
-    """Return what the owner relies on to find the server again; given on the command line, so nothing overrides it."""
+    """Return what the owner relies on to find the server; on the command line, where no file overrides it."""
     return {
         "listen_addresses": "127.0.0.1",
         "port": str(port),

@@ -38,6 +38,13 @@ def data_dir() -> Iterator[Path]:
         yield scratch / "data"
 
 
+@pytest.fixture(scope="module")
+def module_data_dir() -> Iterator[Path]:
+    """Give a directory as `data_dir` does, to be shared by the tests of a module."""
+    with _scratch_directory() as scratch:
+        yield scratch / "data"
+
+
 @pytest.fixture(scope="session")
 def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Give the URL of a running PostgreSQL, as a superuser."""
@@ -77,7 +84,15 @@ def _scratch_directory() -> Iterator[Path]:
     try:
         yield scratch
     finally:
+        _end_servers_in(scratch / "data")
         shutil.rmtree(scratch)
+
+
+def _end_servers_in(directory: Path) -> None:
+    """End the server of an owner that a test killed; it may still be writing."""
+    from telesto.db.embedded_process import end_leftovers
+
+    end_leftovers(directory / "postgresql")
 
 
 @contextlib.contextmanager
@@ -116,7 +131,7 @@ def _execute(url: str, statement: str) -> None:
 
 @contextlib.contextmanager
 def _shared(factory: pytest.TempPathFactory, name: str, make: Any) -> Iterator[str]:
-    """Share one resource, told by a string, among the workers of a run; whoever comes first makes and ends it."""
+    """Share a resource, told by a string, among the workers of a run; who comes first makes and ends it."""
     root = factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         root = root.parent
