@@ -4,7 +4,7 @@ Each module does one thing, so that other experiments can be put together from t
 
 - `service` starts PostgreSQL and middleware processes;
 - `load` and `ceiling` are processes that generate requests, `worker` starts and times them;
-- `bodies` and `records` say what a message carries and what is kept about a request;
+- `bodies`, `records` and `tally` say what a message carries and what is kept about a request;
 - `audit` compares what was acknowledged with what is there;
 - `usage` and `machine` read the operating system;
 - `runs` puts one measurement together, `report` prints many;

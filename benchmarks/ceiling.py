@@ -18,8 +18,8 @@ from typing import Final
 
 import asyncpg
 from telesto.benchmarks.bodies import BodyMaker, identity_of
-from telesto.benchmarks.load import Tally, Workload, save_tally
 from telesto.benchmarks.records import Record
+from telesto.benchmarks.tally import Tally, Workload, save_tally
 from telesto.benchmarks.worker import Gate, Plan, Result, run_worker
 
 _PUT_METHOD: Final = 0x31

@@ -19,12 +19,12 @@ from typing import Any, Final
 
 import asyncpg
 from telesto.benchmarks.idle import connections_allowed, measure_idle
-from telesto.benchmarks.load import Workload
 from telesto.benchmarks.machine import describe_machine, file_system
 from telesto.benchmarks.report import Report, render, targets
 from telesto.benchmarks.runs import Bench, Timing
 from telesto.benchmarks.service import describe_database, running_database, running_middlewares
 from telesto.benchmarks.steady import measure_steady
+from telesto.benchmarks.tally import Workload
 from telesto.benchmarks.throughput import (
     SHAPES,
     Throughput,

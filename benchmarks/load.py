@@ -9,20 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from array import array
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from telesto.benchmarks.bodies import BodyMaker, identity_of
-from telesto.benchmarks.records import Record
 from telesto.benchmarks.sessions import Session, TelestoSession
+from telesto.benchmarks.tally import Tally, Workload, save_tally
 from telesto.benchmarks.worker import Gate, Plan, Result, run_worker
 from telesto.protocol.errors import TelestoError
-
-Workload = Literal["put", "put-read"]
 
 CONNECTING_AT_ONCE: Final = 32
 ERRORS_PER_LANE_MAX: Final = 20
@@ -50,16 +46,6 @@ class LoadPlan:
     def as_plan(self) -> Plan:
         """Return the plan as a worker receives it."""
         return asdict(self)
-
-
-@dataclass(slots=True)
-class Tally:
-    """What became of the requests of one generator."""
-
-    puts: Record = field(default_factory=Record)
-    takes: Record = field(default_factory=Record)
-    doubtful: array[int] = field(default_factory=lambda: array("Q"))
-    errors: Counter[str] = field(default_factory=Counter)
 
 
 class Lane:
@@ -148,28 +134,6 @@ def _lanes(plan: LoadPlan, sessions: Sequence[Session], tally: Tally) -> list[La
             stream = plan.first_stream + len(lanes)
             lanes.append(Lane(session, BodyMaker(stream, plan.body_bytes), tally))
     return lanes
-
-
-def save_tally(tally: Tally, directory: Path, prefix: str) -> Result:
-    """Write the records to files; return their names and the errors."""
-    doubtful = Record()
-    doubtful.add_batch(tally.doubtful, 0.0, 0.0)
-    files = {}
-    for kind, record in (("puts", tally.puts), ("takes", tally.takes), ("doubtful", doubtful)):
-        files[kind] = str(directory / f"{prefix}.{kind}")
-        record.save(Path(files[kind]))
-    return {"files": files, "errors": dict(tally.errors)}
-
-
-def load_tally(result: Result, tally: Tally) -> None:
-    """Add what a worker's result names to a tally, and remove the files."""
-    files = {kind: Path(name) for kind, name in result["files"].items()}
-    tally.puts.merge(Record.load(files["puts"]))
-    tally.takes.merge(Record.load(files["takes"]))
-    tally.doubtful.extend(Record.load(files["doubtful"]).identities)
-    tally.errors.update(result["errors"])
-    for path in files.values():
-        path.unlink()
 
 
 if __name__ == "__main__":

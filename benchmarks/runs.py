@@ -17,9 +17,10 @@ import asyncpg
 from telesto.benchmarks import ceiling
 from telesto.benchmarks.audit import Audit, Claims, audit_queue
 from telesto.benchmarks.ceiling import CeilingPlan
-from telesto.benchmarks.load import LoadPlan, Tally, Workload, load_tally
+from telesto.benchmarks.load import LoadPlan
 from telesto.benchmarks.records import Record, Window, completed, latencies, percentile, series
 from telesto.benchmarks.service import Database, Middlewares
+from telesto.benchmarks.tally import Tally, Workload, load_tally
 from telesto.benchmarks.usage import cpu_seconds
 from telesto.benchmarks.worker import Result, Worker
 

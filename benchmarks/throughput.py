@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from telesto.benchmarks.load import Workload
 from telesto.benchmarks.runs import CEILING_BATCH, Bench, Measurement, Shape, Timing
 from telesto.benchmarks.service import Middlewares, running_middlewares
+from telesto.benchmarks.tally import Workload
 
 ONE: Final = Shape(1)
 MANY: Final = Shape(64)
