@@ -34,7 +34,7 @@ class FrameDecoder:
 
     Attributes:
         max_frame: the longest frame that is accepted, in bytes after the length field. It may be changed
-            between two calls of feed; a frame whose length was accepted already stays accepted.
+            between two calls of feed, and then holds for a frame whose beginning is kept, too.
         error: why the stream cannot be read any further; None as long as it can.
     """
 
@@ -64,7 +64,7 @@ class FrameDecoder:
         again.
         """
         if self.error is not None:
-            raise self.error
+            raise self._copy_of(self.error)
         kept = self._kept
         if kept:
             if len(kept) + len(data) < self._needed:
@@ -76,7 +76,7 @@ class FrameDecoder:
             data = bytes(data)
         frames = self._split(data)
         if self.error is not None and not frames:
-            raise self.error
+            raise self._copy_of(self.error)
         return frames
 
     def _split(self, data: bytes) -> list[Frame]:
@@ -111,6 +111,11 @@ class FrameDecoder:
             needed += length
         self._needed = needed
         self._kept += data[at:] if at else data
+
+    @staticmethod
+    def _copy_of(error: FrameTooLargeError) -> FrameTooLargeError:
+        """An error to raise; the one that is kept would hold on to the data of each call by its traceback."""
+        return FrameTooLargeError(error.details)
 
     def _refusal(self, length: int) -> FrameTooLargeError:
         if length < _LENGTH_MIN:
