@@ -1,0 +1,159 @@
+"""Finds what is wrong with an installed schema: functions that differ, rows that contradict each other."""
+
+from dataclasses import dataclass
+
+import psycopg
+from telesto.db.install import installed_functions
+from telesto.db.manifest import Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that must not be: `subject` names the table or function, `detail` says what is wrong."""
+
+    subject: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Invariant:
+    """A statement that must return no row; each row it returns is one problem's text."""
+
+    subject: str
+    sql: str
+
+
+INVARIANTS = (
+    Invariant(
+        "put_states",
+        """
+        SELECT format('queue %s has %s live versions instead of one', q.queue_id, count(s.queue_id))
+        FROM telesto.queues q LEFT JOIN telesto.put_states s USING (queue_id)
+        GROUP BY q.queue_id HAVING count(s.queue_id) <> 1
+        """,
+    ),
+    Invariant(
+        "take_states",
+        """
+        SELECT format('queue %s has %s live versions instead of one', q.queue_id, count(s.queue_id))
+        FROM telesto.queues q LEFT JOIN telesto.take_states s USING (queue_id)
+        GROUP BY q.queue_id HAVING count(s.queue_id) <> 1
+        """,
+    ),
+    Invariant(
+        "receiver_states",
+        """
+        SELECT format('receiver %s of queue %s has %s live versions', receiver_id, queue_id, count(*))
+        FROM telesto.receiver_states GROUP BY queue_id, receiver_id HAVING count(*) > 1
+        """,
+    ),
+    Invariant(
+        "put_states",
+        """
+        SELECT format('a state is left of queue %s, which does not exist', s.queue_id)
+        FROM (SELECT queue_id FROM telesto.put_states UNION SELECT queue_id FROM telesto.take_states) s
+        WHERE NOT EXISTS (SELECT 1 FROM telesto.queues q WHERE q.queue_id = s.queue_id)
+        """,
+    ),
+    Invariant(
+        "messages",
+        """
+        SELECT format('queue %s: the totals say %s messages (%s directed), there are %s (%s directed)',
+                      p.queue_id, p.total - t.total, p.directed_total - t.directed_total, m.n, m.directed)
+        FROM telesto.put_states p JOIN telesto.take_states t USING (queue_id)
+        CROSS JOIN LATERAL (SELECT count(*) AS n, count(*) FILTER (WHERE receiver_id <> 0) AS directed
+                            FROM telesto.messages WHERE queue_id = p.queue_id) m
+        WHERE p.total - t.total <> m.n OR p.directed_total - t.directed_total <> m.directed
+        """,
+    ),
+    Invariant(
+        "messages",
+        """
+        SELECT format('%s messages are left of queue %s, which does not exist and is not being removed',
+                      count(*), m.queue_id)
+        FROM telesto.messages m
+        WHERE NOT EXISTS (SELECT 1 FROM telesto.queues q WHERE q.queue_id = m.queue_id)
+          AND NOT EXISTS (SELECT 1 FROM telesto.deleted_queues d WHERE d.queue_id = m.queue_id)
+        GROUP BY m.queue_id
+        """,
+    ),
+    Invariant(
+        "take_states",
+        """
+        SELECT format('queue %s, priority %s: bound %s is above message %s',
+                      m.queue_id, m.priority, t.lower[m.priority], min(m.message_id))
+        FROM telesto.messages m JOIN telesto.take_states t USING (queue_id)
+        WHERE m.receiver_id = 0
+        GROUP BY m.queue_id, m.priority, t.lower[m.priority]
+        HAVING min(m.message_id) < t.lower[m.priority]
+        """,
+    ),
+    Invariant(
+        "receiver_states",
+        """
+        SELECT format('queue %s, receiver %s, priority %s: bound %s is above message %s',
+                      m.queue_id, m.receiver_id, m.priority, r.lower[m.priority], min(m.message_id))
+        FROM telesto.messages m JOIN telesto.receiver_states r USING (queue_id, receiver_id)
+        GROUP BY m.queue_id, m.receiver_id, m.priority, r.lower[m.priority]
+        HAVING min(m.message_id) < r.lower[m.priority]
+        """,
+    ),
+    Invariant(
+        "messages",
+        """
+        SELECT format('message %s of queue %s is above the queue''s last id %s',
+                      m.message_id, m.queue_id, p.last_id)
+        FROM telesto.messages m JOIN telesto.put_states p USING (queue_id)
+        WHERE m.message_id > p.last_id
+        """,
+    ),
+    Invariant(
+        "deliveries",
+        """
+        SELECT format('message %s waits in queue %s and is handed over to client %s',
+                      m.message_id, m.queue_id, d.client_id)
+        FROM telesto.messages m JOIN telesto.deliveries d USING (queue_id, message_id)
+        """,
+    ),
+    Invariant(
+        "operations",
+        """
+        SELECT format('client %s does not exist, but %s of its rows do', o.client_id, count(*))
+        FROM (SELECT client_id FROM telesto.operations UNION ALL SELECT client_id FROM telesto.deliveries) o
+        WHERE NOT EXISTS (SELECT 1 FROM telesto.clients c WHERE c.client_id = o.client_id)
+        GROUP BY o.client_id
+        """,
+    ),
+)
+
+
+def find_problems(connection: psycopg.Connection, manifest: Manifest) -> list[Problem]:
+    """Return what is wrong, functions first; `connection` must not be in a transaction."""
+    with connection.transaction():
+        # One snapshot for all statements, or messages on the move would look like contradictions.
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        return [*_function_problems(connection, manifest), *_row_problems(connection)]
+
+
+def _function_problems(connection: psycopg.Connection, manifest: Manifest) -> list[Problem]:
+    installed = installed_functions(connection)
+    names = [function.name for function in installed]
+    texts = {procedure.name: procedure.sql for procedure in manifest.procedures}
+    return [
+        *(Problem(name, "the function is missing") for name in texts if name not in names),
+        *(Problem(name, "the function is not this release's") for name in names if name not in texts),
+        *(Problem(name, "the function exists more than once") for name in texts if names.count(name) > 1),
+        *(
+            Problem(function.name, "the function's text is not this release's")
+            for function in installed
+            if function.source not in texts.get(function.name, function.source)
+        ),
+    ]
+
+
+def _row_problems(connection: psycopg.Connection) -> list[Problem]:
+    return [
+        Problem(invariant.subject, detail)
+        for invariant in INVARIANTS
+        for (detail,) in connection.execute(invariant.sql.encode())
+    ]

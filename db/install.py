@@ -1,0 +1,107 @@
+"""Installs the procedures of a manifest in one transaction and removes those that are no longer in it."""
+
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import class_row
+from telesto.db.manifest import Manifest, Procedure
+
+# A function of this transaction has a pg_proc row written by this transaction, created or replaced.
+STALE = """
+SELECT p.oid::regprocedure::text
+FROM pg_proc p
+WHERE p.pronamespace = 'telesto'::regnamespace
+  AND p.xmin::text <> (pg_current_xact_id()::xid)::text
+ORDER BY 1
+"""
+
+RECORD = """
+UPDATE telesto.installation
+SET edition = %s, serves = %s, checksum = %s, installed_at = now()
+"""
+
+SIGNATURES = """
+SELECT p.oid::regprocedure::text
+FROM pg_proc p
+WHERE p.pronamespace = 'telesto'::regnamespace AND p.proname = %s
+"""
+
+INSTALLED = """
+SELECT p.proname::text AS name, p.prosrc AS source
+FROM pg_proc p
+WHERE p.pronamespace = 'telesto'::regnamespace
+ORDER BY 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """What an installation of procedures did: how many were written, which old ones were dropped."""
+
+    installed: int
+    dropped: tuple[str, ...]
+
+
+class _ResultTypeError(Exception):
+    """A function of this name exists whose result has another type: it must be dropped first."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+def install_procedures(connection: psycopg.Connection, manifest: Manifest) -> Installation:
+    """Create or replace every procedure, drop what is stale, record the checksum; all or nothing.
+
+    `connection` must not be in a transaction. CREATE OR REPLACE keeps grants and running sessions' plans,
+    but cannot change a result type; such a function is dropped in a second attempt.
+    """
+    to_replace: set[str] = set()
+    for _ in range(len(manifest.procedures) + 1):
+        try:
+            with connection.transaction():
+                return _install(connection, manifest, to_replace)
+        except _ResultTypeError as changed:
+            to_replace.add(changed.name)
+    raise RuntimeError(f"could not replace {', '.join(sorted(to_replace))}")
+
+
+def _install(connection: psycopg.Connection, manifest: Manifest, to_replace: set[str]) -> Installation:
+    dropped: list[str] = []
+    for name in sorted(to_replace):
+        dropped += _drop(connection, connection.execute(SIGNATURES, (name,)).fetchall())
+    for procedure in manifest.procedures:
+        _create(connection, procedure)
+    dropped += _drop(connection, connection.execute(STALE).fetchall())
+    connection.execute(RECORD, (manifest.edition, manifest.serves, manifest.checksum))
+    return Installation(len(manifest.procedures), tuple(dropped))
+
+
+def _create(connection: psycopg.Connection, procedure: Procedure) -> None:
+    try:
+        connection.execute(procedure.sql.encode())
+    except psycopg.errors.InvalidFunctionDefinition as error:
+        raise _ResultTypeError(procedure.name) from error
+
+
+def _drop(connection: psycopg.Connection, rows: list[tuple[str]]) -> list[str]:
+    signatures = [signature for (signature,) in rows]
+    for signature in signatures:
+        connection.execute(sql.SQL("DROP FUNCTION {}").format(sql.SQL(signature)))
+    return signatures
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledFunction:
+    """A function as the server has it; overloads are several of one name."""
+
+    name: str
+    source: str
+
+
+def installed_functions(connection: psycopg.Connection) -> list[InstalledFunction]:
+    """Return the functions in the schema by name."""
+    with connection.cursor(row_factory=class_row(InstalledFunction)) as cursor:
+        cursor.execute(INSTALLED)
+        return cursor.fetchall()

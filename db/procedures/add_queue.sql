@@ -1,0 +1,31 @@
+-- Procedure:  add_queue
+-- Purpose:    Creates a queue with its first states.
+-- Parameters:
+--   name text               unique name, 1 to 255 characters
+--   max_messages bigint     a put beyond so many is refused; NULL for no bound
+-- Returns:
+--   bigint                  the new queue; NULL when the name is taken
+-- Errors:     check_violation (23514) for a name or bound out of range
+-- Locks:      none
+-- Tables:     queues, put_states, take_states (insert)
+CREATE OR REPLACE FUNCTION telesto.add_queue(name text, max_messages bigint)
+RETURNS bigint
+LANGUAGE plpgsql
+AS $$
+#variable_conflict use_column
+DECLARE
+    new_id bigint;
+BEGIN
+    INSERT INTO telesto.queues AS queue (queue_id, name, max_messages)
+    VALUES (nextval('telesto.queue_ids'), add_queue.name, add_queue.max_messages)
+    ON CONFLICT ON CONSTRAINT queues_name_unique DO NOTHING
+    RETURNING queue.queue_id INTO new_id;
+    IF new_id IS NOT NULL THEN
+        INSERT INTO telesto.put_states (queue_id, version, total, directed_total, last_id)
+        VALUES (new_id, 1, 0, 0, 0);
+        INSERT INTO telesto.take_states (queue_id, version, total, directed_total, lower)
+        VALUES (new_id, 1, 0, 0, array_fill(0::bigint, ARRAY[10]));
+    END IF;
+    RETURN new_id;
+END
+$$;

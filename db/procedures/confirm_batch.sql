@@ -1,0 +1,77 @@
+-- Procedure:  confirm_batch
+-- Purpose:    Deletes what clients have confirmed, when no other batch carries it. Confirming twice is harmless.
+-- Parameters:
+--   client_ids bigint[]           per request: who confirms
+--   sessions bigint[]             per request: its current session
+--   confirm_requests int[]        per confirmation: its request, counted from 1
+--   confirm_sessions bigint[]     per confirmation: the session of what is confirmed
+--   confirm_numbers bigint[]      per confirmation: its number
+--   confirm_message_ids bigint[]  per confirmation: one message of a read; 0 for the whole request
+-- Returns:
+--   errors smallint[]             per request: NULL, -1 (a takeover is under way: try again),
+--                                 CLIENT_NOT_EXISTING (5) or SESSION_FENCED (20); NULL when all are done
+--   unknown bigint                how many confirmations of requests that are done found nothing
+-- Errors:     none raised
+-- Locks:      clients (shared, try)
+-- Tables:     clients (read), operations (delete), deliveries (delete)
+CREATE OR REPLACE FUNCTION telesto.confirm_batch(
+    client_ids bigint[],
+    sessions bigint[],
+    confirm_requests int[],
+    confirm_sessions bigint[],
+    confirm_numbers bigint[],
+    confirm_message_ids bigint[],
+    OUT errors smallint[],
+    OUT unknown bigint
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_sort = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    done_count bigint;
+    operation_rows tid[];
+    delivery_rows tid[];
+    found_operations bigint;
+    found_deliveries bigint;
+BEGIN
+    PERFORM telesto.require_read_committed();
+    SELECT fence.errors INTO errors
+    FROM telesto.fence_requests(client_ids, sessions) AS fence;
+
+    SELECT count(*), array_agg(operation.ctid), count(operation.ctid)
+    INTO done_count, operation_rows, found_operations
+    FROM unnest(confirm_requests, confirm_sessions, confirm_numbers, confirm_message_ids)
+         AS confirmed (request, session, number, message_id)
+    LEFT JOIN LATERAL (SELECT operation.ctid FROM telesto.operations AS operation
+                       WHERE operation.client_id = client_ids[confirmed.request]
+                         AND operation.session = confirmed.session
+                         AND operation.number = confirmed.number
+                         AND confirmed.message_id = 0
+                       LIMIT 1) AS operation ON true
+    WHERE errors IS NULL OR errors[confirmed.request] IS NULL;
+
+    SELECT array_agg(delivery.ctid), count(DISTINCT confirmed.i)
+    INTO delivery_rows, found_deliveries
+    FROM unnest(confirm_requests, confirm_sessions, confirm_numbers, confirm_message_ids)
+         WITH ORDINALITY AS confirmed (request, session, number, message_id, i)
+    CROSS JOIN LATERAL (SELECT delivery.ctid FROM telesto.deliveries AS delivery
+                        WHERE delivery.client_id = client_ids[confirmed.request]
+                          AND delivery.session = confirmed.session
+                          AND delivery.number = confirmed.number
+                          AND (confirmed.message_id = 0 OR delivery.message_id = confirmed.message_id)
+                        OFFSET 0) AS delivery
+    WHERE errors IS NULL OR errors[confirmed.request] IS NULL;
+
+    DELETE FROM telesto.operations AS operation WHERE operation.ctid = ANY (operation_rows);
+    DELETE FROM telesto.deliveries AS delivery WHERE delivery.ctid = ANY (delivery_rows);
+    unknown := done_count - found_operations - found_deliveries;
+END
+$$;

@@ -1,0 +1,52 @@
+-- Procedure:  create_queue_numbered
+-- Purpose:    Creates a queue.
+-- Parameters:
+--   client_id bigint            who asks
+--   session bigint              the session
+--   number bigint               the request's number
+--   confirm_sessions bigint[]   per confirmed request: its session
+--   confirm_numbers bigint[]    per confirmed request: its number
+--   name text                   unique name, 1 to 255 characters
+--   max_messages bigint         a put beyond so many is refused; NULL for no bound
+-- Returns:
+--   error smallint              NULL, -1 (a takeover is under way: try again), QUEUE_NAME_NOT_UNIQUE (4),
+--                               CLIENT_NOT_EXISTING (5), SESSION_FENCED (20) or NUMBER_REPEATED (36)
+--   queue_id bigint             the new queue
+-- Errors:     check_violation (23514) for a name or bound out of range
+-- Locks:      client (shared, try)
+-- Tables:     clients (read), queues, put_states, take_states (insert), operations (insert, delete),
+--             deliveries (delete)
+CREATE OR REPLACE FUNCTION telesto.create_queue_numbered(
+    client_id bigint,
+    session bigint,
+    number bigint,
+    confirm_sessions bigint[],
+    confirm_numbers bigint[],
+    name text,
+    max_messages bigint,
+    OUT error smallint,
+    OUT queue_id bigint
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_sort = off
+SET jit = off
+AS $$
+#variable_conflict use_variable
+BEGIN
+    PERFORM telesto.require_read_committed();
+    error := telesto.fence_client(client_id, session, number);
+    IF error IS NOT NULL THEN
+        RETURN;
+    END IF;
+    queue_id := telesto.add_queue(name, max_messages);
+    error := CASE WHEN queue_id IS NULL THEN 4 END;
+    PERFORM telesto.finish_request(client_id, session, number, 33::smallint, queue_id, error,
+                                   confirm_sessions, confirm_numbers);
+END
+$$;

@@ -1,0 +1,66 @@
+-- Procedure:  delete_confirmed
+-- Purpose:    Deletes what clients have confirmed, whole requests each. Exact keys only, looked up one by one:
+--             a join would be planned by statistics, and walk the dead rows of the whole index.
+-- Parameters:
+--   passed bigint[]            the clients that passed the fence, sorted; others' confirmations are ignored
+--   confirm_clients bigint[]   the client of each confirmed request
+--   confirm_sessions bigint[]  its session
+--   confirm_numbers bigint[]   its number
+--   reads_first boolean        whether most of them are reads; only a matter of speed
+-- Returns:
+--   bigint                     how many of the requests had left something to delete
+-- Errors:     none raised
+-- Locks:      none; the caller holds the clients'
+-- Tables:     operations (delete), deliveries (delete)
+CREATE OR REPLACE FUNCTION telesto.delete_confirmed(
+    passed bigint[],
+    confirm_clients bigint[],
+    confirm_sessions bigint[],
+    confirm_numbers bigint[],
+    reads_first boolean
+)
+RETURNS bigint
+LANGUAGE plpgsql
+AS $$
+#variable_conflict use_column
+DECLARE
+    expected constant bigint := cardinality(confirm_numbers);
+    found_reads bigint := 0;
+    found_operations bigint := 0;
+    rows tid[];
+BEGIN
+    IF expected = 0 OR passed IS NULL THEN
+        RETURN 0;
+    END IF;
+    FOR turn IN 1..2 LOOP
+        IF (turn = 1) = reads_first THEN
+            SELECT array_agg(delivery.ctid), count(DISTINCT confirmed.i)
+            INTO rows, found_reads
+            FROM unnest(confirm_clients, confirm_sessions, confirm_numbers)
+                 WITH ORDINALITY AS confirmed (client_id, session, number, i)
+            CROSS JOIN LATERAL (SELECT delivery.ctid FROM telesto.deliveries AS delivery
+                                WHERE delivery.client_id = confirmed.client_id
+                                  AND delivery.session = confirmed.session
+                                  AND delivery.number = confirmed.number
+                                OFFSET 0) AS delivery
+            WHERE passed[width_bucket(confirmed.client_id, passed)] = confirmed.client_id;
+            DELETE FROM telesto.deliveries AS delivery WHERE delivery.ctid = ANY (rows);
+        ELSE
+            SELECT array_agg(operation.ctid), count(*)
+            INTO rows, found_operations
+            FROM unnest(confirm_clients, confirm_sessions, confirm_numbers)
+                 AS confirmed (client_id, session, number)
+            CROSS JOIN LATERAL (SELECT operation.ctid FROM telesto.operations AS operation
+                                WHERE operation.client_id = confirmed.client_id
+                                  AND operation.session = confirmed.session
+                                  AND operation.number = confirmed.number
+                                LIMIT 1) AS operation
+            WHERE passed[width_bucket(confirmed.client_id, passed)] = confirmed.client_id;
+            DELETE FROM telesto.operations AS operation WHERE operation.ctid = ANY (rows);
+        END IF;
+        -- A request is either a read or not: once all are found, the other table holds none of them.
+        EXIT WHEN found_reads + found_operations >= expected;
+    END LOOP;
+    RETURN found_reads + found_operations;
+END
+$$;

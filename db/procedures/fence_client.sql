@@ -1,0 +1,38 @@
+-- Procedure:  fence_client
+-- Purpose:    The fence of a single request, see fence_requests; also finds a number that was used before.
+-- Parameters:
+--   client_id bigint        who asks
+--   session bigint          the session
+--   number bigint           the request's number; 0 for a request without one
+-- Returns:
+--   smallint                NULL, -1 (a takeover is under way), CLIENT_NOT_EXISTING (5), SESSION_FENCED (20)
+--                           or NUMBER_REPEATED (36)
+-- Errors:     none raised
+-- Locks:      client (shared, try)
+-- Tables:     clients (read), operations (read)
+CREATE OR REPLACE FUNCTION telesto.fence_client(client_id bigint, session bigint, number bigint)
+RETURNS smallint
+LANGUAGE plpgsql
+AS $$
+#variable_conflict use_column
+DECLARE
+    current_session bigint;
+BEGIN
+    IF NOT pg_try_advisory_xact_lock_shared(telesto.client_lock_key(fence_client.client_id)) THEN
+        RETURN -1;
+    END IF;
+    SELECT client.session INTO current_session
+    FROM telesto.clients AS client
+    WHERE client.client_id = fence_client.client_id;
+    IF current_session IS NULL THEN
+        RETURN 5;
+    ELSIF current_session <> fence_client.session THEN
+        RETURN 20;
+    END IF;
+    PERFORM FROM telesto.operations AS operation
+    WHERE operation.client_id = fence_client.client_id
+      AND operation.session = fence_client.session
+      AND operation.number = fence_client.number;
+    RETURN CASE WHEN FOUND THEN 36 END;
+END
+$$;

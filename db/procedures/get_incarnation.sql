@@ -1,0 +1,12 @@
+-- Procedure:  get_incarnation
+-- Purpose:    The identity of this database: sessions and numbers mean something within one only.
+-- Parameters: none
+-- Returns:
+--   text                    a UUID, made once by the first migration
+-- Errors:     none
+-- Locks:      none
+-- Tables:     installation (read)
+CREATE OR REPLACE FUNCTION telesto.get_incarnation()
+RETURNS text
+LANGUAGE sql STABLE
+AS $$ SELECT incarnation::text FROM telesto.installation LIMIT 1 $$;

@@ -1,0 +1,29 @@
+-- Procedure:  identify
+-- Purpose:    Tells a SQL user who a client is. Unlike identify_client it opens no session and fences nobody.
+-- Parameters:
+--   client_id bigint        the client
+-- Returns:
+--   name text               its name
+--   mode int                1 FULL, 2 READ_ONLY
+--   registered_at timestamptz  since when it exists
+-- Errors:     TL005 CLIENT_NOT_EXISTING
+-- Locks:      none
+-- Tables:     clients (read)
+CREATE OR REPLACE FUNCTION telesto.identify(
+    client_id bigint,
+    OUT name text,
+    OUT mode int,
+    OUT registered_at timestamptz
+)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM telesto.require_client(client_id, false);
+    SELECT client.name, client.mode, client.registered_at
+    INTO identify.name, identify.mode, identify.registered_at
+    FROM telesto.clients AS client
+    WHERE client.client_id = identify.client_id;
+END
+$$;

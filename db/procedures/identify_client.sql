@@ -1,0 +1,63 @@
+-- Procedure:  identify_client
+-- Purpose:    Opens a new session of a client and so fences its session before: a takeover. What that one
+--             executed is then final; list_unconfirmed_operations and list_unconfirmed_hand_overs show it.
+-- Parameters:
+--   wanted_id bigint        the client, or 0 to find it by name
+--   wanted_name text        its name when wanted_id is 0
+-- Returns:
+--   error smallint          NULL, -1 (a transaction of the client is still running: try again) or
+--                           CLIENT_NOT_EXISTING (5)
+--   client_id bigint        the client
+--   client_name text        its name
+--   mode smallint           1 FULL, 2 READ_ONLY
+--   session bigint          its new session
+--   incarnation text        identifies this database
+-- Errors:     none raised
+-- Locks:      client (exclusive, try)
+-- Tables:     clients (read, update), deliveries (update), installation (read)
+CREATE OR REPLACE FUNCTION telesto.identify_client(
+    wanted_id bigint,
+    wanted_name text,
+    OUT error smallint,
+    OUT client_id bigint,
+    OUT client_name text,
+    OUT mode smallint,
+    OUT session bigint,
+    OUT incarnation text
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_sort = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    found_id bigint := wanted_id;
+BEGIN
+    PERFORM telesto.require_read_committed();
+    IF wanted_id = 0 THEN
+        SELECT client.client_id INTO found_id
+        FROM telesto.clients AS client
+        WHERE client.name = wanted_name;
+    END IF;
+    IF found_id IS NULL THEN
+        error := 5;
+        RETURN;
+    END IF;
+    SELECT opened.error, opened.session INTO identify_client.error, identify_client.session
+    FROM telesto.open_session(found_id) AS opened;
+    IF identify_client.error IS NOT NULL THEN
+        RETURN;
+    END IF;
+    SELECT client.client_id, client.name, client.mode
+    INTO identify_client.client_id, identify_client.client_name, identify_client.mode
+    FROM telesto.clients AS client
+    WHERE client.client_id = found_id;
+    incarnation := telesto.get_incarnation();
+END
+$$;

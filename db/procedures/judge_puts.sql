@@ -1,0 +1,93 @@
+-- Procedure:  judge_puts
+-- Purpose:    The slow path of put_batch: decides element by element when something stands in the way of at
+--             least one, and draws the ids of those that go through.
+-- Parameters:
+--   client_ids bigint[]        per request: who puts
+--   sessions bigint[]          per request: the session
+--   numbers bigint[]           per request: its number
+--   request_errors smallint[]  per request: the fence's verdict; NULL when all passed
+--   element_requests int[]     per element: its request
+--   queue_ids bigint[]         per element: its queue
+--   queues bigint[]            the distinct queues of requests that passed, sorted
+--   granted boolean[]          per queue: whether its put lock is held
+--   existing boolean[]         per queue: whether it exists
+--   rooms bigint[]             per queue: how many messages it may still take; NULL when unbounded
+-- Returns:
+--   errors smallint[]          per element, as put_batch answers
+--   message_ids bigint[]       per element; 0 where refused
+-- Errors:     none raised
+-- Locks:      none; the caller holds the clients' and the queues'
+-- Tables:     operations (read)
+CREATE OR REPLACE FUNCTION telesto.judge_puts(
+    client_ids bigint[],
+    sessions bigint[],
+    numbers bigint[],
+    request_errors smallint[],
+    element_requests int[],
+    queue_ids bigint[],
+    queues bigint[],
+    granted boolean[],
+    existing boolean[],
+    rooms bigint[],
+    OUT errors smallint[],
+    OUT message_ids bigint[]
+)
+LANGUAGE plpgsql
+AS $$
+#variable_conflict use_column
+DECLARE
+    verdicts smallint[] := coalesce(request_errors, array_fill(NULL::smallint, ARRAY[cardinality(numbers)]));
+    repeated boolean[];
+    held_up bigint[] := '{}';
+    q int;
+BEGIN
+    SELECT array_agg(request.nth > 1 OR recorded.yes IS NOT NULL ORDER BY request.i)
+    INTO repeated
+    FROM (SELECT request.*, CASE WHEN request.number = 0 THEN 1 ELSE row_number()
+                 OVER (PARTITION BY request.client_id, request.session, request.number ORDER BY request.i)
+                 END AS nth
+          FROM unnest(client_ids, sessions, numbers)
+               WITH ORDINALITY AS request (client_id, session, number, i)) AS request
+    LEFT JOIN LATERAL (SELECT true AS yes FROM telesto.operations AS operation
+                       WHERE operation.client_id = request.client_id
+                         AND operation.session = request.session
+                         AND operation.number = request.number
+                       LIMIT 1) AS recorded ON true;
+
+    -- A request that needs a busy queue is left for later as a whole, and so is all of its client after it.
+    FOR e IN 1..cardinality(element_requests) LOOP
+        IF verdicts[element_requests[e]] IS NULL
+                AND NOT granted[width_bucket(queue_ids[e], queues)] THEN
+            verdicts[element_requests[e]] := -1;
+        END IF;
+    END LOOP;
+    FOR r IN 1..cardinality(numbers) LOOP
+        IF client_ids[r] = ANY (held_up) THEN
+            verdicts[r] := coalesce(verdicts[r], -1);
+        ELSIF verdicts[r] = -1 THEN
+            held_up := held_up || client_ids[r];
+        ELSIF verdicts[r] IS NULL AND repeated[r] THEN
+            verdicts[r] := 36;
+        END IF;
+    END LOOP;
+
+    errors := array_fill(NULL::smallint, ARRAY[cardinality(element_requests)]);
+    message_ids := array_fill(0::bigint, ARRAY[cardinality(element_requests)]);
+    FOR e IN 1..cardinality(element_requests) LOOP
+        errors[e] := verdicts[element_requests[e]];
+        CONTINUE WHEN errors[e] IS NOT NULL;
+        q := width_bucket(queue_ids[e], queues);
+        IF NOT existing[q] THEN
+            errors[e] := 7;
+        ELSIF rooms[q] <= 0 THEN
+            errors[e] := 25;
+        ELSE
+            rooms[q] := rooms[q] - 1;
+            message_ids[e] := nextval('telesto.message_ids');
+        END IF;
+    END LOOP;
+    IF NOT EXISTS (SELECT FROM unnest(errors) AS element (error) WHERE element.error IS NOT NULL) THEN
+        errors := NULL;
+    END IF;
+END
+$$;

@@ -1,0 +1,47 @@
+-- Procedure:  judge_takes
+-- Purpose:    Decides for each read of a batch whether it may look into its queue now. A read whose queue is
+--             busy is left for later, and so is all of its client after it.
+-- Parameters:
+--   client_ids bigint[]        per request: who reads
+--   request_errors smallint[]  per request: the fence's verdict; NULL when all passed
+--   queue_ids bigint[]         per request: the queue
+--   queues bigint[]            the distinct queues of requests that passed, sorted
+--   granted boolean[]          per queue: whether its take lock is held
+--   existing boolean[]         per queue: whether it exists
+-- Returns:
+--   smallint[]                 per request: NULL to go on, else the error as take_batch answers it
+-- Errors:     none raised
+-- Locks:      none; the caller holds the clients' and the queues'
+-- Tables:     none
+CREATE OR REPLACE FUNCTION telesto.judge_takes(
+    client_ids bigint[],
+    request_errors smallint[],
+    queue_ids bigint[],
+    queues bigint[],
+    granted boolean[],
+    existing boolean[]
+)
+RETURNS smallint[]
+LANGUAGE plpgsql
+AS $$
+#variable_conflict use_column
+DECLARE
+    verdicts smallint[] := coalesce(request_errors, array_fill(NULL::smallint, ARRAY[cardinality(queue_ids)]));
+    held_up bigint[] := '{}';
+    q int;
+BEGIN
+    FOR r IN 1..cardinality(queue_ids) LOOP
+        CONTINUE WHEN verdicts[r] IS NOT NULL;
+        q := width_bucket(queue_ids[r], queues);
+        IF client_ids[r] = ANY (held_up) THEN
+            verdicts[r] := -1;
+        ELSIF NOT granted[q] THEN
+            verdicts[r] := -1;
+            held_up := held_up || client_ids[r];
+        ELSIF NOT existing[q] THEN
+            verdicts[r] := 7;
+        END IF;
+    END LOOP;
+    RETURN verdicts;
+END
+$$;

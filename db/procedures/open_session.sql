@@ -1,0 +1,38 @@
+-- Procedure:  open_session
+-- Purpose:    The core of a takeover: ends the client's session and opens the next one, once no transaction
+--             works for the old one, and restarts the retention clock of what was handed over and is
+--             unconfirmed.
+-- Parameters:
+--   client_id bigint        the client
+-- Returns:
+--   error smallint          NULL, -1 (a transaction of the client is still running) or CLIENT_NOT_EXISTING (5)
+--   session bigint          the new session
+-- Errors:     none raised
+-- Locks:      client (exclusive, try)
+-- Tables:     clients (update), deliveries (update)
+CREATE OR REPLACE FUNCTION telesto.open_session(
+    client_id bigint,
+    OUT error smallint,
+    OUT session bigint
+)
+LANGUAGE plpgsql
+AS $$
+#variable_conflict use_column
+BEGIN
+    IF NOT pg_try_advisory_xact_lock(telesto.client_lock_key(open_session.client_id)) THEN
+        error := -1;
+        RETURN;
+    END IF;
+    UPDATE telesto.clients AS client
+    SET session = client.session + 1
+    WHERE client.client_id = open_session.client_id
+    RETURNING client.session INTO open_session.session;
+    IF open_session.session IS NULL THEN
+        error := 5;
+        RETURN;
+    END IF;
+    UPDATE telesto.deliveries AS delivery
+    SET handed_over_at = clock_timestamp()
+    WHERE delivery.client_id = open_session.client_id;
+END
+$$;

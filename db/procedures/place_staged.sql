@@ -1,0 +1,151 @@
+-- Procedure:  place_staged
+-- Purpose:    Places messages that SQL users have put and committed into their queues. It takes what it sees,
+--             so a transaction that committed late is never skipped. Rows of one queue go in the order of
+--             their staged_id, which is that of the calls within each transaction. Rows of a full queue wait
+--             without holding up others; rows of a queue that was deleted go with it. Meant for one caller
+--             at a time; a second one passes over the queues that the first works at.
+-- Parameters:
+--   max_rows int            at most so many rows in this call, divided among the queues, the longest waiting
+--                           first
+-- Returns:
+--   queue_ids bigint[]      the queues that got messages, for wake-ups
+--   receiver_ids bigint[]   for whom; 0 for anyone
+--   counts int[]            how many
+-- Errors:     none raised
+-- Locks:      queues' put locks (try)
+-- Tables:     staged_messages (read, delete), queues, take_states (read), messages (insert), put_states
+--             (insert, delete)
+CREATE OR REPLACE FUNCTION telesto.place_staged(
+    max_rows int,
+    OUT queue_ids bigint[],
+    OUT receiver_ids bigint[],
+    OUT counts int[]
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    queues_at_once constant int := 256;
+    queues bigint[];
+    state_rows tid[];
+    versions bigint[];
+    totals bigint[];
+    directed_totals bigint[];
+    rooms bigint[];
+    share int;
+    staged_rows tid[];
+    staged_ids bigint[];
+    message_ids bigint[];
+    arrived timestamptz;
+BEGIN
+    PERFORM telesto.require_read_committed();
+    queue_ids := '{}';
+    receiver_ids := '{}';
+    counts := '{}';
+
+    -- The heads of all queues, found by one index probe each. A full queue has no room for its head; this is
+    -- read without its lock and decides only whom to look at.
+    WITH RECURSIVE head AS (
+        (SELECT staged.queue_id, staged.staged_id FROM telesto.staged_messages AS staged
+         ORDER BY staged.queue_id, staged.staged_id LIMIT 1)
+        UNION ALL
+        SELECT next_head.queue_id, next_head.staged_id
+        FROM head
+        CROSS JOIN LATERAL (SELECT staged.queue_id, staged.staged_id FROM telesto.staged_messages AS staged
+                            WHERE staged.queue_id > head.queue_id
+                            ORDER BY staged.queue_id, staged.staged_id LIMIT 1) AS next_head
+    )
+    SELECT array_agg(candidate.queue_id ORDER BY candidate.queue_id)
+    INTO queues
+    FROM (SELECT head.queue_id FROM head
+          WHERE telesto.has_room(head.queue_id)
+          ORDER BY head.staged_id
+          LIMIT least(queues_at_once, max_rows)) AS candidate;
+    IF queues IS NULL THEN
+        RETURN;
+    END IF;
+
+    SELECT array_agg(wanted.queue_id ORDER BY wanted.queue_id)
+    INTO queues
+    FROM unnest(queues) AS wanted (queue_id)
+    WHERE pg_try_advisory_xact_lock(telesto.put_lock_key(wanted.queue_id));
+    IF queues IS NULL THEN
+        RETURN;
+    END IF;
+
+    -- A queue without a state does not exist (any more).
+    SELECT array_agg(state.ctid), array_agg(state.version), array_agg(state.total),
+           array_agg(state.directed_total), array_agg(queue.max_messages - (state.total - taken.total))
+    INTO state_rows, versions, totals, directed_totals, rooms
+    FROM unnest(queues) AS wanted (queue_id)
+    LEFT JOIN LATERAL (SELECT state.ctid, state.version, state.total, state.directed_total
+                       FROM telesto.put_states AS state
+                       WHERE state.queue_id = wanted.queue_id
+                       ORDER BY state.version DESC
+                       LIMIT 1) AS state ON true
+    LEFT JOIN LATERAL (SELECT queue.max_messages FROM telesto.queues AS queue
+                       WHERE queue.queue_id = wanted.queue_id
+                       LIMIT 1) AS queue ON true
+    LEFT JOIN LATERAL (SELECT taken.total FROM telesto.take_states AS taken
+                       WHERE queue.max_messages IS NOT NULL AND taken.queue_id = wanted.queue_id
+                       ORDER BY taken.version DESC
+                       LIMIT 1) AS taken ON true;
+
+    -- The lock's last holder has committed, so this statement no longer sees the rows that it placed.
+    share := max_rows / cardinality(queues);
+    SELECT array_agg(staged.ctid ORDER BY staged.staged_id), array_agg(staged.staged_id ORDER BY staged.staged_id)
+    INTO staged_rows, staged_ids
+    FROM unnest(queues, rooms) AS queue (queue_id, room)
+    CROSS JOIN LATERAL (SELECT staged.ctid, staged.staged_id FROM telesto.staged_messages AS staged
+                        WHERE staged.queue_id = queue.queue_id
+                        ORDER BY staged.staged_id
+                        LIMIT greatest(0, least(queue.room, share))) AS staged;
+    IF staged_ids IS NULL THEN
+        RETURN;
+    END IF;
+
+    message_ids := ARRAY(SELECT nextval('telesto.message_ids') FROM generate_series(1, cardinality(staged_ids)));
+    arrived := clock_timestamp();
+    WITH removed AS (
+        DELETE FROM telesto.staged_messages AS staged
+        WHERE staged.ctid = ANY (staged_rows)
+        RETURNING staged.*
+    ), placed AS (
+        INSERT INTO telesto.messages (queue_id, receiver_id, priority, message_id, sender_id, context,
+                                      time_of_arrival, attempt, redelivered, body)
+        SELECT removed.queue_id, removed.receiver_id, removed.priority,
+               message_ids[width_bucket(removed.staged_id, staged_ids)], removed.sender_id, removed.context,
+               arrived, 0, false, removed.body
+        FROM removed
+        WHERE versions[width_bucket(removed.queue_id, queues)] IS NOT NULL
+        RETURNING queue_id, receiver_id, message_id
+    ), states AS (
+        INSERT INTO telesto.put_states (queue_id, version, total, directed_total, last_id)
+        SELECT queues[grown.q], versions[grown.q] + 1, totals[grown.q] + grown.n,
+               directed_totals[grown.q] + grown.directed, grown.last_id
+        FROM (SELECT width_bucket(placed.queue_id, queues) AS q, count(*) AS n,
+                     count(*) FILTER (WHERE placed.receiver_id <> 0) AS directed,
+                     max(placed.message_id) AS last_id
+              FROM placed
+              GROUP BY 1) AS grown
+        RETURNING queue_id
+    ), replaced AS (
+        DELETE FROM telesto.put_states AS state
+        WHERE state.ctid = ANY (ARRAY(SELECT state_rows[width_bucket(states.queue_id, queues)] FROM states))
+    )
+    SELECT coalesce(array_agg(woken.queue_id), '{}'), coalesce(array_agg(woken.receiver_id), '{}'),
+           coalesce(array_agg(woken.n::int), '{}')
+    INTO queue_ids, receiver_ids, counts
+    FROM (SELECT placed.queue_id, placed.receiver_id, count(*) AS n
+          FROM placed
+          GROUP BY placed.queue_id, placed.receiver_id
+          ORDER BY placed.queue_id, placed.receiver_id) AS woken;
+END
+$$;

@@ -1,0 +1,161 @@
+-- Procedure:  put_batch
+-- Purpose:    Puts the messages of many requests, of many clients, into many queues in one transaction.
+--             A request has one or more elements (a message and a queue). It is executed as a whole or not at
+--             all; if it is, each element succeeds or is refused on its own.
+-- Parameters:
+--   client_ids bigint[]        per request: who puts
+--   sessions bigint[]          per request: the session
+--   numbers bigint[]           per request: its number; 0 leaves no record (delivery "fast")
+--   method_ids smallint[]      per request: the packet, for the record
+--   element_requests int[]     per element: its request, counted from 1
+--   queue_ids bigint[]         per element: the queue
+--   receiver_ids bigint[]      per element: the only client that may read it; 0 for anyone
+--   priorities smallint[]      per element: 1 to 10
+--   contexts bigint[]          per element: connects request and response; NULL without
+--   bodies bytea[]             per element: the content
+--   confirm_clients bigint[]   per confirmed request: the client; only those with a request here count
+--   confirm_sessions bigint[]  per confirmed request: its session
+--   confirm_numbers bigint[]   per confirmed request: its number
+-- Returns:
+--   errors smallint[]          NULL when all elements are done, else per element: NULL when done, -1 (not
+--                              executed, try again), CLIENT_NOT_EXISTING (5), QUEUE_NOT_EXISTING (7),
+--                              SESSION_FENCED (20), QUEUE_FULL (25) or NUMBER_REPEATED (36)
+--   message_ids bigint[]       per element: the id, rising in the elements' order; 0 where not taken
+-- Errors:     check_violation (23514) for a priority or receiver out of range, which the caller should have
+--             refused: nothing is done
+-- Locks:      clients (shared, try), queues' put locks (of one queue: wait; of several: try)
+-- Tables:     clients, queues, take_states (read), operations (insert, delete), messages (insert),
+--             put_states (insert, delete), deliveries (delete)
+CREATE OR REPLACE FUNCTION telesto.put_batch(
+    client_ids bigint[],
+    sessions bigint[],
+    numbers bigint[],
+    method_ids smallint[],
+    element_requests int[],
+    queue_ids bigint[],
+    receiver_ids bigint[],
+    priorities smallint[],
+    contexts bigint[],
+    bodies bytea[],
+    confirm_clients bigint[],
+    confirm_sessions bigint[],
+    confirm_numbers bigint[],
+    OUT errors smallint[],
+    OUT message_ids bigint[]
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_sort = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    passed bigint[];
+    request_errors smallint[];
+    queues bigint[];
+    counts bigint[];
+    directed_counts bigint[];
+    granted boolean[];
+    existing boolean[];
+    rooms bigint[];
+    fitting boolean;
+    state_rows tid[];
+    versions bigint[];
+    totals bigint[];
+    directed_totals bigint[];
+    touched int[];
+    arrived timestamptz;
+BEGIN
+    PERFORM telesto.require_read_committed();
+    SELECT fence.passed, fence.errors INTO passed, request_errors
+    FROM telesto.fence_requests(client_ids, sessions) AS fence;
+
+    SELECT array_agg(wanted.queue_id), array_agg(wanted.n), array_agg(wanted.directed)
+    INTO queues, counts, directed_counts
+    FROM (SELECT element.queue_id, count(*) AS n, count(*) FILTER (WHERE element.receiver_id <> 0) AS directed
+          FROM unnest(queue_ids, receiver_ids, element_requests) AS element (queue_id, receiver_id, request)
+          WHERE request_errors IS NULL OR request_errors[element.request] IS NULL
+          GROUP BY element.queue_id
+          ORDER BY element.queue_id) AS wanted;
+
+    -- A slow queue must not hold up the others: only a batch of one queue waits for it.
+    IF cardinality(queues) = 1 THEN
+        PERFORM pg_advisory_xact_lock(telesto.put_lock_key(queues[1]));
+        granted := ARRAY[true];
+    ELSE
+        SELECT array_agg(pg_try_advisory_xact_lock(telesto.put_lock_key(wanted.queue_id)))
+        INTO granted
+        FROM unnest(queues) AS wanted (queue_id);
+    END IF;
+
+    -- A queue without a state does not exist (any more).
+    SELECT array_agg(state.version IS NOT NULL), array_agg(queue.max_messages - (state.total - taken.total)),
+           bool_and(state.version IS NOT NULL
+                    AND (queue.max_messages IS NULL
+                         OR wanted.n <= queue.max_messages - (state.total - taken.total))),
+           array_agg(state.ctid), array_agg(state.version), array_agg(state.total),
+           array_agg(state.directed_total)
+    INTO existing, rooms, fitting, state_rows, versions, totals, directed_totals
+    FROM unnest(queues, counts) AS wanted (queue_id, n)
+    LEFT JOIN LATERAL (SELECT state.ctid, state.version, state.total, state.directed_total
+                       FROM telesto.put_states AS state
+                       WHERE state.queue_id = wanted.queue_id
+                       ORDER BY state.version DESC
+                       LIMIT 1) AS state ON true
+    LEFT JOIN LATERAL (SELECT queue.max_messages FROM telesto.queues AS queue
+                       WHERE queue.queue_id = wanted.queue_id
+                       LIMIT 1) AS queue ON true
+    LEFT JOIN LATERAL (SELECT taken.total FROM telesto.take_states AS taken
+                       WHERE queue.max_messages IS NOT NULL AND taken.queue_id = wanted.queue_id
+                       ORDER BY taken.version DESC
+                       LIMIT 1) AS taken ON true;
+
+    IF fitting AND request_errors IS NULL AND NOT false = ANY (granted) THEN
+        message_ids := ARRAY(SELECT nextval('telesto.message_ids')
+                             FROM generate_series(1, cardinality(element_requests)));
+    ELSE
+        SELECT judged.errors, judged.message_ids INTO errors, message_ids
+        FROM telesto.judge_puts(client_ids, sessions, numbers, request_errors, element_requests, queue_ids,
+                                queues, granted, existing, rooms) AS judged;
+    END IF;
+
+    SELECT record.errors, record.message_ids INTO errors, message_ids
+    FROM telesto.record_puts(client_ids, sessions, numbers, method_ids, element_requests, errors, message_ids)
+         AS record;
+    IF errors IS NULL THEN
+        touched := ARRAY(SELECT generate_series(1, cardinality(queues)));
+    ELSE
+        SELECT array_agg(taken.q), array_agg(taken.n), array_agg(taken.directed)
+        INTO touched, counts, directed_counts
+        FROM (SELECT width_bucket(element.queue_id, queues) AS q, count(*) AS n,
+                     count(*) FILTER (WHERE element.receiver_id <> 0) AS directed
+              FROM unnest(queue_ids, receiver_ids, message_ids) AS element (queue_id, receiver_id, message_id)
+              WHERE element.message_id <> 0
+              GROUP BY 1) AS taken;
+    END IF;
+
+    arrived := clock_timestamp();
+    INSERT INTO telesto.messages (queue_id, receiver_id, priority, message_id, sender_id, context,
+                                  time_of_arrival, attempt, redelivered, body)
+    SELECT element.queue_id, element.receiver_id, element.priority, element.message_id,
+           client_ids[element.request], element.context, arrived, 0, false, element.body
+    FROM unnest(queue_ids, receiver_ids, priorities, message_ids, element_requests, contexts, bodies)
+         AS element (queue_id, receiver_id, priority, message_id, request, context, body)
+    WHERE element.message_id <> 0;
+
+    INSERT INTO telesto.put_states (queue_id, version, total, directed_total, last_id)
+    SELECT queues[queue.q], versions[queue.q] + 1, totals[queue.q] + queue.n,
+           directed_totals[queue.q] + queue.directed,
+           (SELECT max(element.message_id) FROM unnest(message_ids) AS element (message_id))
+    FROM unnest(touched, counts, directed_counts) AS queue (q, n, directed);
+    DELETE FROM telesto.put_states AS state
+    WHERE state.ctid = ANY (ARRAY(SELECT state_rows[queue.q] FROM unnest(touched) AS queue (q)));
+
+    PERFORM telesto.delete_confirmed(passed, confirm_clients, confirm_sessions, confirm_numbers, false);
+END
+$$;

@@ -1,0 +1,42 @@
+-- Procedure:  put_message
+-- Purpose:    Puts a message from SQL, as a part of the caller's transaction: it counts when that commits, and
+--             a middleware places it in the queue within moments of the commit. Until then, and while the
+--             queue is full, it waits in staged_messages. Messages of one transaction keep their order.
+-- Parameters:
+--   sender_id bigint        the client who puts
+--   queue_id bigint         the queue
+--   body bytea              the content
+--   priority int            1 lowest to 10 highest
+--   receiver_id bigint      the only client that may read it; 0 for anyone; need not exist yet
+--   context bigint          connects request and response; NULL without
+-- Returns:
+--   bigint                  the staged_id, by which it can be found in staged_messages until it is placed;
+--                           the message gets its own id there
+-- Errors:     TL005 CLIENT_NOT_EXISTING, TL007 QUEUE_NOT_EXISTING, TL012 REQUIRED_PARAMETER_MISSING, TL013
+--             CLIENT_MODE_PERMISSION_VIOLATION
+-- Locks:      none
+-- Tables:     clients, queues (read), staged_messages (insert)
+CREATE OR REPLACE FUNCTION telesto.put_message(
+    sender_id bigint,
+    queue_id bigint,
+    body bytea,
+    priority int DEFAULT 5,
+    receiver_id bigint DEFAULT 0,
+    context bigint DEFAULT NULL
+)
+RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+    staged bigint;
+BEGIN
+    SELECT stage.staged_id INTO staged
+    FROM telesto.stage_message(sender_id, ARRAY[queue_id], body, priority, receiver_id, context) AS stage;
+    IF staged IS NULL THEN
+        PERFORM telesto.raise_error(7, format('there is no queue %s', coalesce(queue_id::text, 'NULL')));
+    END IF;
+    RETURN staged;
+END
+$$;

@@ -1,0 +1,31 @@
+-- Procedure:  put_messages
+-- Purpose:    Puts one message into several queues from SQL, under the rules of put_message.
+-- Parameters:
+--   sender_id bigint        the client who puts
+--   queue_ids bigint[]      the queues; one that is named twice takes it once
+--   body bytea              the content
+--   priority int            1 lowest to 10 highest
+--   receiver_id bigint      the only client that may read it; 0 for anyone; need not exist yet
+--   context bigint          connects request and response; NULL without
+-- Returns:
+--   queue_id bigint         a queue that takes the message; one that does not exist is missing here
+--   staged_id bigint        its row in staged_messages
+-- Errors:     TL005 CLIENT_NOT_EXISTING, TL012 REQUIRED_PARAMETER_MISSING, TL013
+--             CLIENT_MODE_PERMISSION_VIOLATION
+-- Locks:      none
+-- Tables:     clients, queues (read), staged_messages (insert)
+CREATE OR REPLACE FUNCTION telesto.put_messages(
+    sender_id bigint,
+    queue_ids bigint[],
+    body bytea,
+    priority int DEFAULT 5,
+    receiver_id bigint DEFAULT 0,
+    context bigint DEFAULT NULL
+)
+RETURNS TABLE (queue_id bigint, staged_id bigint)
+LANGUAGE sql SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+AS $$
+SELECT stage.queue_id, stage.staged_id
+FROM telesto.stage_message(sender_id, queue_ids, body, priority, receiver_id, context) AS stage
+$$;

@@ -1,0 +1,87 @@
+-- Procedure:  record_puts
+-- Purpose:    Leaves the result of each executed put request in operations, until the client confirms it. A
+--             number that is there already is found out by the insert itself, so that it costs nothing when
+--             no number is repeated; its elements are taken back from the results.
+-- Parameters:
+--   client_ids bigint[]        per request: who puts
+--   sessions bigint[]          per request: the session
+--   numbers bigint[]           per request: its number; 0 leaves no record
+--   method_ids smallint[]      per request: the packet
+--   element_requests int[]     per element: its request
+--   errors smallint[]          per element: its verdict; NULL when all are done
+--   message_ids bigint[]       per element: its id; 0 where refused
+-- Returns:
+--   errors smallint[]          the verdicts, NUMBER_REPEATED (36) added
+--   message_ids bigint[]       the ids that remain
+-- Errors:     none raised
+-- Locks:      none; the caller holds the clients'
+-- Tables:     operations (insert, read)
+CREATE OR REPLACE FUNCTION telesto.record_puts(
+    client_ids bigint[],
+    sessions bigint[],
+    numbers bigint[],
+    method_ids smallint[],
+    element_requests int[],
+    INOUT errors smallint[],
+    INOUT message_ids bigint[]
+)
+LANGUAGE plpgsql
+AS $$
+#variable_conflict use_column
+DECLARE
+    request_count constant int := cardinality(numbers);
+    recorded bigint;
+    repeated int[];
+BEGIN
+    IF errors IS NULL AND element_requests = ARRAY(SELECT generate_series(1, request_count)) THEN
+        INSERT INTO telesto.operations (client_id, session, number, method_id, related_ids)
+        SELECT request.client_id, request.session, request.number, request.method_id, ARRAY[request.message_id]
+        FROM unnest(client_ids, sessions, numbers, method_ids, message_ids)
+             AS request (client_id, session, number, method_id, message_id)
+        WHERE request.number <> 0
+        ON CONFLICT DO NOTHING;
+    ELSE
+        -- Refusals for good are results too; what was not executed leaves nothing.
+        INSERT INTO telesto.operations (client_id, session, number, method_id, related_ids, errors)
+        SELECT client_ids[request.i], sessions[request.i], numbers[request.i], method_ids[request.i],
+               request.message_ids, request.errors
+        FROM (SELECT element.request AS i, array_agg(element.message_id ORDER BY element.i) AS message_ids,
+                     CASE WHEN count(element.error) > 0 THEN array_agg(element.error ORDER BY element.i) END
+                         AS errors
+              FROM unnest(element_requests, message_ids, errors)
+                   WITH ORDINALITY AS element (request, message_id, error, i)
+              GROUP BY element.request
+              HAVING bool_and(element.error IS NULL OR element.error IN (7, 25))) AS request
+        WHERE numbers[request.i] <> 0
+        ON CONFLICT DO NOTHING;
+    END IF;
+    GET DIAGNOSTICS recorded = ROW_COUNT;
+    IF errors IS NULL AND recorded = cardinality(array_remove(numbers, 0)) THEN
+        RETURN;
+    END IF;
+
+    -- Ids are drawn once and never again: a row with other ids is not the one just inserted.
+    SELECT array_agg(request.i)
+    INTO repeated
+    FROM (SELECT element.request AS i, array_agg(element.message_id ORDER BY element.i) AS message_ids
+          FROM unnest(element_requests, message_ids) WITH ORDINALITY AS element (request, message_id, i)
+          GROUP BY element.request) AS request
+    CROSS JOIN LATERAL (SELECT operation.related_ids FROM telesto.operations AS operation
+                        WHERE operation.client_id = client_ids[request.i]
+                          AND operation.session = sessions[request.i]
+                          AND operation.number = numbers[request.i]
+                        LIMIT 1) AS recorded
+    WHERE recorded.related_ids <> request.message_ids AND numbers[request.i] <> 0;
+    IF repeated IS NULL THEN
+        RETURN;
+    END IF;
+
+    SELECT array_agg(CASE WHEN element.error IS NULL AND element.request = ANY (repeated) THEN 36
+                          ELSE element.error END ORDER BY element.i),
+           array_agg(CASE WHEN element.request = ANY (repeated) THEN 0
+                          ELSE element.message_id END ORDER BY element.i)
+    INTO errors, message_ids
+    FROM unnest(element_requests, errors, message_ids)
+         WITH ORDINALITY AS element (request, error, message_id, i);
+END
+$$;

@@ -1,0 +1,66 @@
+-- Procedure:  register_client
+-- Purpose:    Creates a client with its first session. Repeated with the token of the first time, it opens a
+--             new session of the same client, under the same rules as identify_client.
+-- Parameters:
+--   name text               unique name, 1 to 255 characters
+--   mode smallint           1 FULL, 2 READ_ONLY
+--   token bytea             random bytes of the caller's choice; NULL never matches
+-- Returns:
+--   error smallint          NULL, -1 (the client's row is in use or just gone: try again) or
+--                           CLIENT_NAME_NOT_UNIQUE (6)
+--   client_id bigint        the client
+--   session bigint          its new session
+--   incarnation text        identifies this database
+-- Errors:     check_violation (23514) for a name, mode or token out of range
+-- Locks:      client (exclusive, try) when it exists
+-- Tables:     clients (insert, read, update), deliveries (update), installation (read)
+CREATE OR REPLACE FUNCTION telesto.register_client(
+    name text,
+    mode smallint,
+    token bytea,
+    OUT error smallint,
+    OUT client_id bigint,
+    OUT session bigint,
+    OUT incarnation text
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_sort = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    existing_id bigint;
+    same_token boolean;
+BEGIN
+    PERFORM telesto.require_read_committed();
+    incarnation := telesto.get_incarnation();
+    INSERT INTO telesto.clients AS client (client_id, session, mode, name, token)
+    VALUES (nextval('telesto.client_ids'), 1, register_client.mode, register_client.name, register_client.token)
+    ON CONFLICT ON CONSTRAINT clients_name_unique DO NOTHING
+    RETURNING client.client_id, client.session
+    INTO register_client.client_id, register_client.session;
+    IF register_client.client_id IS NOT NULL THEN
+        RETURN;
+    END IF;
+
+    SELECT client.client_id, client.token = register_client.token
+    INTO existing_id, same_token
+    FROM telesto.clients AS client
+    WHERE client.name = register_client.name;
+    IF existing_id IS NOT NULL AND same_token IS NOT TRUE THEN
+        error := 6;
+        RETURN;
+    END IF;
+    SELECT opened.session INTO register_client.session
+    FROM telesto.open_session(existing_id) AS opened;
+    -- Deleted meanwhile is like busy: the name is free again, and the next try takes it.
+    error := CASE WHEN register_client.session IS NULL THEN -1 END;
+    client_id := CASE WHEN register_client.session IS NOT NULL THEN existing_id END;
+END
+$$;

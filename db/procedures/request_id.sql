@@ -1,0 +1,30 @@
+-- Procedure:  request_id
+-- Purpose:    Registers a client from SQL and gives it an id.
+-- Parameters:
+--   name text               unique name, 1 to 255 characters
+--   mode int                1 FULL, 2 READ_ONLY
+-- Returns:
+--   bigint                  the client
+-- Errors:     TL006 CLIENT_NAME_NOT_UNIQUE, TL012 REQUIRED_PARAMETER_MISSING
+-- Locks:      none
+-- Tables:     clients (insert, read)
+CREATE OR REPLACE FUNCTION telesto.request_id(name text, mode int DEFAULT 1)
+RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+    registered record;
+BEGIN
+    PERFORM telesto.require_name(name);
+    IF mode IS NULL OR mode NOT IN (1, 2) THEN
+        PERFORM telesto.raise_error(12, format('mode %s is neither 1 (FULL) nor 2 (READ_ONLY)', mode));
+    END IF;
+    registered := telesto.register_client(name, mode::smallint, NULL);
+    IF registered.error IS NOT NULL THEN
+        PERFORM telesto.raise_error(6, format('there is a client of the name %L already', name));
+    END IF;
+    RETURN registered.client_id;
+END
+$$;

@@ -1,0 +1,29 @@
+-- Procedure:  require_client
+-- Purpose:    Refuses a call of a SQL user that names a client who does not exist or may not change anything.
+--             Takes no fence: the caller's transaction is the unit, not the client's session.
+-- Parameters:
+--   client_id bigint        the client
+--   changing boolean        whether the call needs mode FULL
+-- Returns:
+--   void
+-- Errors:     TL005 CLIENT_NOT_EXISTING, TL013 CLIENT_MODE_PERMISSION_VIOLATION
+-- Locks:      none
+-- Tables:     clients (read)
+CREATE OR REPLACE FUNCTION telesto.require_client(client_id bigint, changing boolean)
+RETURNS void
+LANGUAGE plpgsql
+AS $$
+#variable_conflict use_column
+DECLARE
+    found_mode smallint;
+BEGIN
+    SELECT client.mode INTO found_mode
+    FROM telesto.clients AS client
+    WHERE client.client_id = require_client.client_id;
+    IF found_mode IS NULL THEN
+        PERFORM telesto.raise_error(5, format('there is no client %s', coalesce(client_id::text, 'NULL')));
+    ELSIF changing AND found_mode <> 1 THEN
+        PERFORM telesto.raise_error(13, format('client %s is READ_ONLY', client_id));
+    END IF;
+END
+$$;

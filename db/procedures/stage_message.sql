@@ -1,0 +1,47 @@
+-- Procedure:  stage_message
+-- Purpose:    Writes a message down for each of several queues, to be placed after the caller's transaction
+--             has committed. Takes no lock of a queue or client, so that the transaction may stay open long.
+-- Parameters:
+--   sender_id bigint        the client who puts
+--   queue_ids bigint[]      the queues; those that do not exist are passed over
+--   body bytea              the content
+--   priority int            1 lowest to 10 highest
+--   receiver_id bigint      the only client that may read it; 0 or NULL for anyone; need not exist yet
+--   context bigint          connects request and response; NULL without
+-- Returns:
+--   queue_id bigint         a queue that will take the message
+--   staged_id bigint        the row in staged_messages, rising in the order of the calls
+-- Errors:     TL005 CLIENT_NOT_EXISTING, TL012 REQUIRED_PARAMETER_MISSING, TL013
+--             CLIENT_MODE_PERMISSION_VIOLATION
+-- Locks:      none
+-- Tables:     clients, queues (read), staged_messages (insert)
+CREATE OR REPLACE FUNCTION telesto.stage_message(
+    sender_id bigint,
+    queue_ids bigint[],
+    body bytea,
+    priority int,
+    receiver_id bigint,
+    context bigint
+)
+RETURNS TABLE (queue_id bigint, staged_id bigint)
+LANGUAGE plpgsql
+AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM telesto.require_client(sender_id, true);
+    IF body IS NULL THEN
+        PERFORM telesto.raise_error(12, 'a message needs a body');
+    ELSIF priority IS NULL OR priority NOT BETWEEN 1 AND 10 THEN
+        PERFORM telesto.raise_error(12, format('priority %s is not between 1 and 10', priority));
+    ELSIF receiver_id < 0 THEN
+        PERFORM telesto.raise_error(12, format('receiver %s is negative', receiver_id));
+    END IF;
+    RETURN QUERY
+    INSERT INTO telesto.staged_messages AS staged (queue_id, receiver_id, sender_id, context, priority, body)
+    SELECT queue.queue_id, coalesce(stage_message.receiver_id, 0), stage_message.sender_id,
+           stage_message.context, stage_message.priority, stage_message.body
+    FROM telesto.queues AS queue
+    WHERE queue.queue_id = ANY (queue_ids)
+    RETURNING staged.queue_id, staged.staged_id;
+END
+$$;

@@ -1,0 +1,232 @@
+-- Procedure:  take_batch
+-- Purpose:    Takes messages for many reads, of many clients, from many queues in one transaction: the highest
+--             priority first, the oldest first among equals, of any sender; what is for anyone and what is for
+--             the reader alone form one order. What is taken moves to deliveries until it is confirmed.
+-- Parameters:
+--   client_ids bigint[]        per request: who reads
+--   sessions bigint[]          per request: the session
+--   numbers bigint[]           per request: its number; 0 hands over without a record (delivery "fast")
+--   queue_ids bigint[]         per request: the queue
+--   max_messages int[]         per request: how many messages at most
+--   max_bytes int[]            per request: how many bytes of bodies at most
+--   confirm_clients bigint[]   per confirmed request: the client; only those with a request here count
+--   confirm_sessions bigint[]  per confirmed request: its session
+--   confirm_numbers bigint[]   per confirmed request: its number
+-- Returns:
+--   request int                the request, counted from 1; one without a row found nothing
+--   error smallint             NULL with a message; else -1 (not executed, try again), CLIENT_NOT_EXISTING (5),
+--                              QUEUE_NOT_EXISTING (7), SESSION_FENCED (20) or MESSAGE_TOO_LARGE (26)
+--   related_id bigint          the message that is too large, with error 26
+--   message_id bigint          the message, each request's in their order
+--   queue_id bigint            its queue
+--   sender_id bigint           who put it
+--   receiver_id bigint         the only client that may read it; 0 for anyone
+--   priority smallint          1 to 10
+--   time_of_arrival timestamptz   when it was put
+--   attempt int                how often it has been handed over, this time included
+--   redelivered boolean        whether it came back after a hand-over
+--   context bigint             connects request and response; NULL without
+--   body bytea                 the content
+-- Errors:     none raised
+-- Locks:      clients (shared, try), queues' take locks (of one queue: wait; of several: try)
+-- Tables:     clients, put_states (read), take_states, receiver_states (insert, delete), messages (delete),
+--             deliveries (insert, delete), operations (delete)
+CREATE OR REPLACE FUNCTION telesto.take_batch(
+    client_ids bigint[],
+    sessions bigint[],
+    numbers bigint[],
+    queue_ids bigint[],
+    max_messages int[],
+    max_bytes int[],
+    confirm_clients bigint[],
+    confirm_sessions bigint[],
+    confirm_numbers bigint[]
+)
+RETURNS TABLE (
+    request int,
+    error smallint,
+    related_id bigint,
+    message_id bigint,
+    queue_id bigint,
+    sender_id bigint,
+    receiver_id bigint,
+    priority smallint,
+    time_of_arrival timestamptz,
+    attempt int,
+    redelivered boolean,
+    context bigint,
+    body bytea
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_sort = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    passed bigint[];
+    request_errors smallint[];
+    queues bigint[];
+    wanted bigint[];
+    bases bigint[];
+    granted boolean[];
+    existing boolean[];
+    plain boolean;
+    state_rows tid[];
+    last_ids bigint[];
+    depths bigint[];
+    own_depths bigint[];
+    own_depth bigint;
+    pick_queues int[];
+    pick_ranks bigint[];
+    pick_priorities smallint[];
+    pick_ids bigint[];
+    pick_bytes int[];
+    pick_rows tid[];
+    pick_requests int[];
+    pick_readers bigint[];
+    largest int;
+    verdicts smallint[];
+    related_ids bigint[];
+BEGIN
+    PERFORM telesto.require_read_committed();
+    SELECT fence.passed, fence.errors INTO passed, request_errors
+    FROM telesto.fence_requests(client_ids, sessions) AS fence;
+
+    SELECT array_agg(queue.queue_id), array_agg(queue.wanted), array_agg(queue.base)
+    INTO queues, wanted, bases
+    FROM (SELECT read.queue_id, sum(read.max_messages) AS wanted,
+                 sum(sum(read.max_messages)) OVER (ORDER BY read.queue_id) - sum(read.max_messages) AS base
+          FROM unnest(queue_ids, max_messages) WITH ORDINALITY AS read (queue_id, max_messages, i)
+          WHERE request_errors IS NULL OR request_errors[read.i] IS NULL
+          GROUP BY read.queue_id
+          ORDER BY read.queue_id) AS queue;
+
+    -- A slow queue must not hold up the others: only a batch of one queue waits for it.
+    IF cardinality(queues) = 1 THEN
+        PERFORM pg_advisory_xact_lock(telesto.take_lock_key(queues[1]));
+        granted := ARRAY[true];
+    ELSE
+        SELECT array_agg(pg_try_advisory_xact_lock(telesto.take_lock_key(queue.queue_id)))
+        INTO granted
+        FROM unnest(queues) AS queue (queue_id);
+    END IF;
+
+    -- The depths are read before the scan, so that all up to last_ids is visible to it.
+    SELECT array_agg(taken.ctid), array_agg(taken.version IS NOT NULL), array_agg(put.last_id),
+           array_agg(put.directed_total - taken.directed_total),
+           array_agg(CASE WHEN queue.granted THEN
+               least(queue.wanted, (put.total - put.directed_total) - (taken.total - taken.directed_total)) END),
+           bool_and(queue.granted AND taken.version IS NOT NULL AND put.directed_total = taken.directed_total)
+               AND request_errors IS NULL
+    INTO state_rows, existing, last_ids, own_depths, depths, plain
+    FROM unnest(queues, wanted, granted) AS queue (queue_id, wanted, granted)
+    LEFT JOIN LATERAL (SELECT taken.ctid, taken.version, taken.total, taken.directed_total
+                       FROM telesto.take_states AS taken
+                       WHERE taken.queue_id = queue.queue_id
+                       ORDER BY taken.version DESC
+                       LIMIT 1) AS taken ON true
+    LEFT JOIN LATERAL (SELECT put.total, put.directed_total, put.last_id
+                       FROM telesto.put_states AS put
+                       WHERE put.queue_id = queue.queue_id
+                       ORDER BY put.version DESC
+                       LIMIT 1) AS put ON true;
+
+    SELECT array_agg(pick.queue), array_agg(pick.rank), array_agg(pick.priority), array_agg(pick.message_id),
+           array_agg(pick.bytes), array_agg(pick.ctid), max(pick.bytes)
+    INTO pick_queues, pick_ranks, pick_priorities, pick_ids, pick_bytes, pick_rows, largest
+    FROM (SELECT queue.i::int AS queue, pick.*
+          FROM unnest(queues, depths, state_rows) WITH ORDINALITY AS queue (queue_id, depth, state_row, i)
+          CROSS JOIN LATERAL (SELECT state.lower FROM telesto.take_states AS state
+                              WHERE state.ctid = queue.state_row
+                              LIMIT 1) AS state
+          CROSS JOIN LATERAL (SELECT row_number() OVER () - 1 AS rank, message.*
+                              FROM generate_series(10, 1, -1) AS level (priority)
+                              CROSS JOIN LATERAL (
+                                  SELECT message.priority, message.message_id, message.ctid,
+                                         octet_length(message.body) AS bytes
+                                  FROM telesto.messages AS message
+                                  WHERE message.queue_id = queue.queue_id
+                                    AND message.receiver_id = 0
+                                    AND message.priority = level.priority
+                                    AND message.message_id >= state.lower[level.priority]
+                                  ORDER BY message.message_id
+                                  LIMIT queue.depth) AS message
+                              LIMIT queue.depth) AS pick
+          WHERE queue.depth > 0) AS pick;
+
+    IF plain AND pick_ids IS NOT NULL THEN
+        pick_requests := telesto.assign_windows(queue_ids, max_messages, max_bytes, bases, largest,
+                                                pick_queues, pick_ranks);
+    END IF;
+    IF NOT plain OR (pick_ids IS NOT NULL AND pick_requests IS NULL) THEN
+        SELECT plan.verdicts, plan.related_ids, plan.pick_requests, plan.pick_queues, plan.pick_priorities,
+               plan.pick_ids, plan.pick_rows, plan.pick_readers
+        INTO verdicts, related_ids, pick_requests, pick_queues, pick_priorities,
+             pick_ids, pick_rows, pick_readers
+        FROM telesto.plan_takes(client_ids, queue_ids, max_messages, max_bytes, request_errors, queues, granted,
+                                existing, own_depths, pick_queues, pick_priorities, pick_ids, pick_bytes,
+                                pick_rows) AS plan;
+        RETURN QUERY
+        SELECT refused.i::int, refused.error, refused.related_id, NULL::bigint, NULL::bigint, NULL::bigint,
+               NULL::bigint, NULL::smallint, NULL::timestamptz, NULL::int, NULL::boolean, NULL::bigint, NULL::bytea
+        FROM unnest(verdicts, related_ids) WITH ORDINALITY AS refused (error, related_id, i)
+        WHERE refused.error IS NOT NULL;
+    END IF;
+
+    IF pick_ids IS NOT NULL THEN
+        RETURN QUERY
+        WITH claimed AS (
+            DELETE FROM telesto.messages AS message
+            USING unnest(pick_rows, pick_requests) AS pick (message_row, request)
+            WHERE message.ctid = pick.message_row
+            RETURNING pick.request, message.*
+        ), delivered AS (
+            INSERT INTO telesto.deliveries (client_id, session, number, message_id, queue_id, receiver_id,
+                                            sender_id, context, time_of_arrival, handed_over_at, attempt,
+                                            priority, redelivered, body)
+            SELECT client_ids[claimed.request], sessions[claimed.request], numbers[claimed.request],
+                   claimed.message_id, claimed.queue_id, claimed.receiver_id, claimed.sender_id, claimed.context,
+                   claimed.time_of_arrival, clock_timestamp(), claimed.attempt + 1, claimed.priority,
+                   claimed.redelivered, claimed.body
+            FROM claimed
+            WHERE numbers[claimed.request] <> 0
+        )
+        SELECT claimed.request, NULL::smallint, NULL::bigint, claimed.message_id, claimed.queue_id,
+               claimed.sender_id, claimed.receiver_id, claimed.priority, claimed.time_of_arrival,
+               claimed.attempt + 1, claimed.redelivered, claimed.context, claimed.body
+        FROM claimed
+        ORDER BY claimed.request, claimed.priority DESC, claimed.message_id;
+
+        WITH picked AS (
+            SELECT pick.queue, count(*) AS n, count(*) FILTER (WHERE pick.reader > 0) AS directed,
+                   max(pick.i) FILTER (WHERE pick.reader = 0 OR pick.reader IS NULL) AS last
+            FROM unnest(pick_queues, pick_readers) WITH ORDINALITY AS pick (queue, reader, i)
+            GROUP BY pick.queue
+        ), replaced AS (
+            DELETE FROM telesto.take_states AS state
+            USING picked
+            WHERE state.ctid = state_rows[picked.queue]
+            RETURNING state.*, picked.n, picked.directed, last_ids[picked.queue] AS last_id,
+                      pick_priorities[picked.last]::int AS priority, pick_ids[picked.last] AS message_id
+        )
+        INSERT INTO telesto.take_states (queue_id, version, total, directed_total, lower)
+        SELECT state.queue_id, state.version + 1, state.total + state.n, state.directed_total + state.directed,
+               CASE WHEN state.message_id IS NULL THEN state.lower
+                    ELSE telesto.next_bounds(state.lower, state.last_id, state.priority, state.message_id) END
+        FROM replaced AS state;
+
+        IF pick_readers IS NOT NULL THEN
+            PERFORM telesto.advance_receivers(queues, last_ids, pick_queues, pick_readers, pick_priorities,
+                                              pick_ids);
+        END IF;
+    END IF;
+
+    PERFORM telesto.delete_confirmed(passed, confirm_clients, confirm_sessions, confirm_numbers, true);
+END
+$$;

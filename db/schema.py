@@ -1,0 +1,194 @@
+"""The database's schema: bring it up to date, say where it stands, find what is wrong with it.
+
+All functions take a PostgreSQL URL (`postgresql://...`, several hosts and libpq parameters included), are
+synchronous and open their own connection.
+"""
+
+from dataclasses import dataclass
+
+import psycopg
+from telesto.db.checks import Problem, find_problems
+from telesto.db.install import install_procedures
+from telesto.db.manifest import Manifest, load_manifest
+from telesto.db.migrate import engine_for, head_revision, known_revisions, migrate
+
+__all__ = [
+    "Problem",
+    "SchemaError",
+    "SchemaStatus",
+    "SchemaTooNewError",
+    "SchemaTooOldError",
+    "UpgradeReport",
+    "check",
+    "current",
+    "require_current",
+    "upgrade",
+]
+
+# Two upgrades of one database take turns. Class 0 of the advisory keys; the procedures use 1 to 3.
+UPGRADE_LOCK = 0x54_4C_53_54
+
+
+class SchemaError(Exception):
+    """The schema does not fit this release."""
+
+
+class SchemaTooOldError(SchemaError):
+    """The database lacks migrations or procedures of this release."""
+
+
+class SchemaTooNewError(SchemaError):
+    """The database was upgraded by a release that no longer serves this one."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaStatus:
+    """Where a database stands, and what this release would make of it.
+
+    `revision` and `checksum` are None, `edition` and `serves` 0, before the first upgrade.
+    """
+
+    revision: str | None
+    head: str
+    checksum: str | None
+    expected_checksum: str
+    edition: int
+    expected_edition: int
+    serves: int
+
+    @property
+    def up_to_date(self) -> bool:
+        """Whether migrations and procedures are exactly those of this release."""
+        return self.revision == self.head and self.checksum == self.expected_checksum
+
+    @property
+    def newer(self) -> bool:
+        """Whether a later release than this one has upgraded the database."""
+        unknown = self.revision is not None and self.revision not in known_revisions()
+        return unknown or self.edition > self.expected_edition
+
+    @property
+    def usable(self) -> bool:
+        """Whether middlewares of this release may run: up to date, or newer and still serving them."""
+        return self.up_to_date or (self.newer and self.serves <= self.expected_edition)
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradeReport:
+    """What an upgrade did; `changed` is False when there was nothing to do."""
+
+    changed: bool
+    revision_before: str | None
+    revision: str
+    installed: int
+    dropped: tuple[str, ...]
+    checksum: str
+
+
+def upgrade(url: str) -> UpgradeReport:
+    """Apply the migrations, then install this release's procedures in one transaction.
+
+    Safe to repeat and to run at the same time from several places. Raises SchemaTooNewError, and changes
+    nothing, when a later release has been here; psycopg.Error when the database refuses.
+    """
+    manifest = load_manifest()
+    with psycopg.connect(url) as guard:
+        # Held by a transaction that does nothing else, so that a transaction pooler keeps it too.
+        guard.execute("SELECT pg_advisory_xact_lock(%s)", (UPGRADE_LOCK,))
+        with psycopg.connect(url, autocommit=True) as connection:
+            before = _read_status(connection, manifest)
+            if before.newer:
+                raise SchemaTooNewError(_too_new(before))
+            if before.up_to_date:
+                return UpgradeReport(False, before.revision, before.head, 0, (), manifest.checksum)
+            _migrate(url)
+            done = install_procedures(connection, manifest)
+    return UpgradeReport(True, before.revision, before.head, done.installed, done.dropped, manifest.checksum)
+
+
+def current(url: str) -> SchemaStatus:
+    """Tell where the database stands; reads only."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        return _read_status(connection, load_manifest())
+
+
+def require_current(url: str) -> SchemaStatus:
+    """Return the status if middlewares of this release may run on the database.
+
+    Raises SchemaTooOldError or SchemaTooNewError, which name the command to run.
+    """
+    status = current(url)
+    if status.usable:
+        return status
+    if status.newer:
+        raise SchemaTooNewError(_too_new(status))
+    raise SchemaTooOldError(
+        f"the database is at revision {status.revision or 'none'} with procedures of edition "
+        f"{status.edition}; this release needs {status.head} and its own edition "
+        f"{status.expected_edition}: run `telesto db upgrade`"
+    )
+
+
+def check(url: str) -> list[Problem]:
+    """Compare the installed functions with this release and verify what must hold between the tables.
+
+    Reads every row that waits, in one snapshot: meant for administration, not for a health probe.
+    """
+    manifest = load_manifest()
+    with psycopg.connect(url, autocommit=True) as connection:
+        status = _read_status(connection, manifest)
+        problems = [] if status.up_to_date else [Problem("installation", _outdated(status))]
+        if status.revision is None:
+            return problems
+        return problems + find_problems(connection, manifest)
+
+
+def _read_status(connection: psycopg.Connection, manifest: Manifest) -> SchemaStatus:
+    revision = checksum = None
+    edition = serves = 0
+    if _exists(connection, "telesto.schema_revision"):
+        row = connection.execute("SELECT version_num FROM telesto.schema_revision").fetchone()
+        revision = row[0] if row else None
+    if _exists(connection, "telesto.installation"):
+        row = connection.execute("SELECT checksum, edition, serves FROM telesto.installation").fetchone()
+        checksum, edition, serves = row or (None, 0, 0)
+    return SchemaStatus(
+        revision=revision,
+        head=head_revision(),
+        checksum=checksum,
+        expected_checksum=manifest.checksum,
+        edition=edition,
+        expected_edition=manifest.edition,
+        serves=serves,
+    )
+
+
+def _exists(connection: psycopg.Connection, table: str) -> bool:
+    row = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (table,)).fetchone()
+    return row is not None and bool(row[0])
+
+
+def _migrate(url: str) -> None:
+    engine = engine_for(url)
+    try:
+        with engine.begin() as connection:
+            migrate(connection)
+    finally:
+        engine.dispose()
+
+
+def _outdated(status: SchemaStatus) -> str:
+    if status.newer:
+        return _too_new(status)
+    return (
+        f"revision {status.revision or 'none'} instead of {status.head}, or other procedures than this "
+        "release's: run `telesto db upgrade`"
+    )
+
+
+def _too_new(status: SchemaStatus) -> str:
+    return (
+        f"the database is at revision {status.revision} with procedures of edition {status.edition}, which "
+        f"serve editions from {status.serves}; this release has edition {status.expected_edition}: "
+        "install the newer release of telesto-mq"
+    )
