@@ -6,6 +6,7 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import class_row
 from telesto.db.manifest import Manifest, Procedure
+from telesto.db.roles import RolesReport, apply_grants
 
 # A function of this transaction has a pg_proc row written by this transaction, created or replaced.
 STALE = """
@@ -37,10 +38,11 @@ ORDER BY 1
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """What an installation of procedures did: how many were written, which old ones were dropped."""
+    """What an installation of procedures did: how many were written, which old ones dropped, who may call."""
 
     installed: int
     dropped: tuple[str, ...]
+    roles: RolesReport
 
 
 class _ResultTypeError(Exception):
@@ -75,7 +77,8 @@ def _install(connection: psycopg.Connection, manifest: Manifest, to_replace: set
         _create(connection, procedure)
     dropped += _drop(connection, connection.execute(STALE).fetchall())
     connection.execute(RECORD, (manifest.edition, manifest.serves, manifest.checksum))
-    return Installation(len(manifest.procedures), tuple(dropped))
+    # In the same transaction: a new function is open to PUBLIC until its grants are set.
+    return Installation(len(manifest.procedures), tuple(dropped), apply_grants(connection))
 
 
 def _create(connection: psycopg.Connection, procedure: Procedure) -> None:

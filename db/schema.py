@@ -11,6 +11,7 @@ from telesto.db.checks import Problem, find_problems
 from telesto.db.install import install_procedures
 from telesto.db.manifest import Manifest, load_manifest
 from telesto.db.migrate import engine_for, head_revision, known_revisions, migrate
+from telesto.db.roles import RolesReport, apply_grants
 
 __all__ = [
     "Problem",
@@ -75,7 +76,7 @@ class SchemaStatus:
 
 @dataclass(frozen=True, slots=True)
 class UpgradeReport:
-    """What an upgrade did; `changed` is False when there was nothing to do."""
+    """What an upgrade did; `changed` is False when there was nothing to do but, maybe, to set grants."""
 
     changed: bool
     revision_before: str | None
@@ -83,6 +84,7 @@ class UpgradeReport:
     installed: int
     dropped: tuple[str, ...]
     checksum: str
+    roles: RolesReport
 
 
 def upgrade(url: str) -> UpgradeReport:
@@ -100,10 +102,13 @@ def upgrade(url: str) -> UpgradeReport:
             if before.newer:
                 raise SchemaTooNewError(_too_new(before))
             if before.up_to_date:
-                return UpgradeReport(False, before.revision, before.head, 0, (), manifest.checksum)
+                roles = apply_grants(connection)
+                return UpgradeReport(False, before.revision, before.head, 0, (), manifest.checksum, roles)
             _migrate(url)
             done = install_procedures(connection, manifest)
-    return UpgradeReport(True, before.revision, before.head, done.installed, done.dropped, manifest.checksum)
+    return UpgradeReport(
+        True, before.revision, before.head, done.installed, done.dropped, manifest.checksum, done.roles
+    )
 
 
 def current(url: str) -> SchemaStatus:

@@ -153,8 +153,7 @@ COMMENT ON TABLE telesto.dead_letters IS 'Messages that left the service without
 
 STAGING = """
 CREATE TABLE telesto.staged_messages (
-    staged_id   bigint      NOT NULL DEFAULT nextval('telesto.staged_ids')
-                            CONSTRAINT staged_messages_pkey PRIMARY KEY,
+    staged_id   bigint      NOT NULL DEFAULT nextval('telesto.staged_ids'),
     queue_id    bigint      NOT NULL,
     receiver_id bigint      NOT NULL CONSTRAINT staged_messages_receiver_known CHECK (receiver_id >= 0),
     sender_id   bigint      NOT NULL,
@@ -163,7 +162,9 @@ CREATE TABLE telesto.staged_messages (
     staged_by   xid8        NOT NULL DEFAULT pg_current_xact_id(),
     priority    smallint    NOT NULL
                             CONSTRAINT staged_messages_priority_range CHECK (priority BETWEEN 1 AND 10),
-    body        bytea       NOT NULL
+    body        bytea       NOT NULL,
+    -- The queue first: the rows that wait for a full queue must not be walked through to find the others.
+    CONSTRAINT staged_messages_pkey PRIMARY KEY (queue_id, staged_id)
 );
 COMMENT ON TABLE telesto.staged_messages IS
     'Messages put inside an application''s own transaction; a middleware places them after its commit.';
@@ -215,7 +216,15 @@ INSERT INTO telesto.installation DEFAULT VALUES;
 
 # Rows on the hot path live for milliseconds. Fixed thresholds, because a share of a table that is sometimes
 # huge and sometimes empty says nothing; no delay, because dead entries are what slows the reads.
-BUSY_TABLES = ("messages", "put_states", "take_states", "receiver_states", "operations", "deliveries")
+BUSY_TABLES = (
+    "messages",
+    "put_states",
+    "take_states",
+    "receiver_states",
+    "operations",
+    "deliveries",
+    "staged_messages",
+)
 BUSY_SETTINGS = """
 ALTER TABLE telesto.{table} SET (
     autovacuum_vacuum_scale_factor = 0,
