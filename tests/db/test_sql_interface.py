@@ -1,0 +1,417 @@
+"""What SQL users may call: staged puts and their placing, transactional reads, administration."""
+
+from collections.abc import Iterator
+from threading import Thread
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.rows import dict_row
+from telesto.db import schema
+
+FULL, READ_ONLY = 1, 2
+PLACE = "SELECT queue_ids, receiver_ids, counts FROM telesto.place_staged(%s)"
+WAITING = "SELECT convert_from(body, 'UTF8') FROM telesto.messages WHERE queue_id = %s ORDER BY message_id"
+STAGED = "SELECT convert_from(body, 'UTF8') FROM telesto.staged_messages ORDER BY staged_id"
+HELD_LOCKS = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = %s"
+
+
+class Session:
+    """One connection of a SQL user, in autocommit unless `transaction` says otherwise."""
+
+    def __init__(self, url: str) -> None:
+        self.connection = psycopg.connect(url, autocommit=True)
+        self.transaction = self.connection.transaction
+
+    @property
+    def pid(self) -> int:
+        return self.connection.info.backend_pid
+
+    def value(self, statement: str, *parameters: Any) -> Any:
+        row = self.connection.execute(statement.encode(), parameters).fetchone()
+        assert row is not None
+        return row[0]
+
+    def column(self, statement: str, *parameters: Any) -> list[Any]:
+        return [row[0] for row in self.connection.execute(statement.encode(), parameters)]
+
+    def rows(self, statement: str, *parameters: Any) -> list[dict[str, Any]]:
+        with self.connection.cursor(row_factory=dict_row) as cursor:
+            return cursor.execute(statement.encode(), parameters).fetchall()
+
+    def client(self, name: str, mode: int = FULL) -> int:
+        return int(self.value("SELECT telesto.request_id(%s, %s)", name, mode))
+
+    def queue(self, name: str, max_messages: int | None = None) -> int:
+        return int(self.value("SELECT telesto.create_queue(%s, %s)", name, max_messages))
+
+    def put(self, sender: int, queue: int, text: str, **options: int) -> int:
+        names = "".join(f", {name} => %s" for name in options)
+        statement = f"SELECT telesto.put_message(%s, %s, convert_to(%s, 'UTF8'){names})"
+        return int(self.value(statement, sender, queue, text, *options.values()))
+
+    def place(self, max_rows: int = 1000) -> dict[tuple[int, int], int]:
+        """Place staged rows; return how many messages each (queue, receiver) got."""
+        [found] = self.rows(PLACE, max_rows)
+        keys = zip(found["queue_ids"], found["receiver_ids"], strict=True)
+        return dict(zip(keys, found["counts"], strict=True))
+
+    def waiting(self, queue: int) -> list[str]:
+        return self.column(WAITING, queue)
+
+    def staged(self) -> list[str]:
+        return self.column(STAGED)
+
+    def read(self, kind: str, *parameters: int) -> str | None:
+        marks = ", ".join(["%s"] * len(parameters))
+        statement = f"SELECT convert_from(body, 'UTF8') FROM telesto.read_{kind}({marks})"
+        found = self.column(statement, *parameters)
+        assert len(found) <= 1
+        return found[0] if found else None
+
+
+@pytest.fixture
+def user(database_url: str) -> Iterator[Session]:
+    session = Session(database_url)
+    yield session
+    session.connection.close()
+    assert schema.check(database_url) == []
+
+
+@pytest.fixture
+def other(database_url: str) -> Iterator[Session]:
+    session = Session(database_url)
+    yield session
+    session.connection.close()
+
+
+class TestStaging:
+    def test_a_put_waits_in_staging_until_it_is_placed(self, user: Session) -> None:
+        alice, orders = user.client("alice"), user.queue("orders")
+        user.put(alice, orders, "hello")
+        assert user.staged() == ["hello"]
+        assert user.waiting(orders) == []
+        assert user.place() == {(orders, 0): 1}
+        assert user.staged() == []
+        assert user.waiting(orders) == ["hello"]
+
+    def test_all_that_was_given_arrives(self, user: Session) -> None:
+        alice, bob, orders = user.client("alice"), user.client("bob"), user.queue("orders")
+        user.put(alice, orders, "hello", priority=9, receiver_id=bob, context=-7)
+        user.place()
+        [message] = user.rows("SELECT * FROM telesto.messages")
+        assert message["sender_id"] == alice
+        assert message["receiver_id"] == bob
+        assert message["priority"] == 9
+        assert message["context"] == -7
+        assert message["attempt"] == 0
+        assert message["redelivered"] is False
+        assert bytes(message["body"]) == b"hello"
+
+    def test_a_rolled_back_put_never_was(self, user: Session) -> None:
+        alice, orders = user.client("alice"), user.queue("orders")
+        with user.transaction(force_rollback=True):
+            user.put(alice, orders, "never")
+        user.place()
+        assert user.waiting(orders) == []
+
+    def test_an_uncommitted_put_is_not_placed_and_a_late_commit_is_not_skipped(
+        self, user: Session, other: Session
+    ) -> None:
+        alice, orders = user.client("alice"), user.queue("orders")
+        with other.transaction():
+            other.put(alice, orders, "early id, late commit")
+            user.put(alice, orders, "late id, early commit")
+            assert user.place() == {(orders, 0): 1}
+            assert user.waiting(orders) == ["late id, early commit"]
+        assert user.place() == {(orders, 0): 1}
+        assert user.waiting(orders) == ["late id, early commit", "early id, late commit"]
+
+    def test_an_open_transaction_holds_no_lock_of_queue_or_client(
+        self, user: Session, other: Session
+    ) -> None:
+        alice, orders = user.client("alice"), user.queue("orders")
+        with other.transaction():
+            other.put(alice, orders, "open")
+            assert user.value(HELD_LOCKS, other.pid) == 0
+            user.put(alice, orders, "passes")
+            assert user.place() == {(orders, 0): 1}
+            assert user.read("message_by_priority", alice, orders) == "passes"
+            assert user.value("SELECT error IS NULL FROM telesto.identify_client(%s, NULL)", alice)
+
+    def test_the_rows_of_a_transaction_keep_their_order(self, user: Session, other: Session) -> None:
+        alice, orders = user.client("alice"), user.queue("orders")
+        with user.transaction(), other.transaction():
+            for number in range(20):
+                user.put(alice, orders, f"a{number}")
+                other.put(alice, orders, f"b{number}")
+        while user.place(max_rows=7):
+            pass
+        placed = user.waiting(orders)
+        assert [text for text in placed if text[0] == "a"] == [f"a{number}" for number in range(20)]
+        assert [text for text in placed if text[0] == "b"] == [f"b{number}" for number in range(20)]
+
+    def test_one_message_into_several_queues(self, user: Session) -> None:
+        alice, one, two = user.client("alice"), user.queue("one"), user.queue("two")
+        taken = user.rows("SELECT * FROM telesto.put_messages(%s, %s, 'x')", alice, [two, one, one, 12345])
+        assert sorted(row["queue_id"] for row in taken) == [one, two]
+        assert user.place() == {(one, 0): 1, (two, 0): 1}
+
+    def test_wake_ups_are_counted_per_queue_and_receiver(self, user: Session) -> None:
+        alice, one, two = user.client("alice"), user.queue("one"), user.queue("two")
+        for receiver in (0, 0, alice, 4711):
+            user.put(alice, one, "x", receiver_id=receiver)
+        user.put(alice, two, "x")
+        assert user.place() == {(one, 0): 2, (one, alice): 1, (one, 4711): 1, (two, 0): 1}
+
+
+class TestPlacing:
+    def test_a_full_queue_lets_its_rows_wait_and_holds_up_nobody(self, user: Session) -> None:
+        alice, small, large = user.client("alice"), user.queue("small", 2), user.queue("large")
+        for number in range(5):
+            user.put(alice, small, f"s{number}")
+        user.put(alice, large, "l")
+        assert user.place(max_rows=2) == {(small, 0): 1, (large, 0): 1}
+        assert user.place() == {(small, 0): 1}
+        assert user.place() == {}
+        assert user.staged() == ["s2", "s3", "s4"]
+        assert user.read("message_by_priority", alice, small) == "s0"
+        assert user.place() == {(small, 0): 1}
+        assert user.waiting(small) == ["s1", "s2"]
+
+    def test_many_full_queues_do_not_hide_one_with_room(self, user: Session) -> None:
+        alice = user.client("alice")
+        full = [user.queue(f"full {number}", 1) for number in range(300)]
+        for queue in full:
+            user.put(alice, queue, "fits")
+        while user.place():
+            pass
+        for queue in full:
+            user.put(alice, queue, "waits")
+        last = user.queue("last")
+        user.put(alice, last, "goes")
+        assert user.place() == {(last, 0): 1}
+
+    def test_the_longest_waiting_go_first_when_not_all_can(self, user: Session) -> None:
+        alice = user.client("alice")
+        queues = [user.queue(f"queue {number}") for number in range(3)]
+        for queue in reversed(queues):
+            user.put(alice, queue, "x")
+        assert user.place(max_rows=1) == {(queues[2], 0): 1}
+        assert user.place(max_rows=2) == {(queues[0], 0): 1, (queues[1], 0): 1}
+
+    def test_rows_of_a_deleted_queue_go_with_it(self, user: Session) -> None:
+        alice, doomed, kept = user.client("alice"), user.queue("doomed"), user.queue("kept")
+        user.put(alice, doomed, "gone")
+        user.put(alice, kept, "stays")
+        user.value("SELECT telesto.delete_queue(%s)", doomed)
+        assert user.place() == {(kept, 0): 1}
+        assert user.staged() == []
+
+    def test_two_placers_never_place_a_row_twice_and_keep_the_order(
+        self, user: Session, other: Session, database_url: str
+    ) -> None:
+        alice = user.client("alice")
+        queues = [user.queue(f"queue {number}") for number in range(4)]
+        with user.transaction():
+            for number in range(400):
+                user.put(alice, queues[number % 4], str(number))
+
+        def drain() -> None:
+            session = Session(database_url)
+            while session.value("SELECT EXISTS (SELECT FROM telesto.staged_messages)"):
+                session.place(max_rows=10)
+            session.connection.close()
+
+        threads = [Thread(target=drain) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for index, queue in enumerate(queues):
+            assert user.waiting(queue) == [str(number) for number in range(index, 400, 4)]
+
+    def test_a_second_placer_passes_over_the_queues_of_the_first(self, user: Session, other: Session) -> None:
+        alice, one, two = user.client("alice"), user.queue("one"), user.queue("two")
+        user.put(alice, one, "1")
+        with other.transaction():
+            assert other.place() == {(one, 0): 1}
+            user.put(alice, one, "2")
+            user.put(alice, two, "3")
+            assert user.place() == {(two, 0): 1}
+        assert user.place() == {(one, 0): 1}
+        assert user.waiting(one) == ["1", "2"]
+
+    def test_placing_needs_a_snapshot_that_advances(self, user: Session) -> None:
+        user.connection.execute("SET default_transaction_isolation = 'repeatable read'")
+        with pytest.raises(psycopg.errors.InvalidTransactionState):
+            user.place()
+
+    def test_puts_need_none(self, user: Session) -> None:
+        alice, orders = user.client("alice"), user.queue("orders")
+        user.connection.execute("SET default_transaction_isolation = 'serializable'")
+        user.put(alice, orders, "x")
+        user.connection.execute("RESET default_transaction_isolation")
+        assert user.place() == {(orders, 0): 1}
+
+
+class TestReading:
+    @pytest.fixture
+    def filled(self, user: Session) -> tuple[int, int, int]:
+        """Give (alice, bob, a queue with messages of both)."""
+        alice, bob, orders = user.client("alice"), user.client("bob", READ_ONLY), user.queue("orders")
+        carol = user.client("carol")
+        for text, options in (
+            ("low", {"priority": 2}),
+            ("high", {"priority": 8}),
+            ("high too", {"priority": 8}),
+            ("for bob", {"priority": 5, "receiver_id": bob}),
+            ("answer", {"priority": 1, "receiver_id": bob, "context": 42}),
+        ):
+            user.put(alice, orders, text, **options)
+        user.put(carol, orders, "of carol", priority=1)
+        user.place()
+        return alice, bob, orders
+
+    def test_by_priority(self, user: Session, filled: tuple[int, int, int]) -> None:
+        _, bob, orders = filled
+        read = [user.read("message_by_priority", bob, orders) for _ in range(7)]
+        assert read == ["high", "high too", "for bob", "low", "answer", "of carol", None]
+
+    def test_by_age(self, user: Session, filled: tuple[int, int, int]) -> None:
+        _, bob, orders = filled
+        read = [user.read("message_by_timestamp", bob, orders) for _ in range(7)]
+        assert read == ["low", "high", "high too", "for bob", "answer", "of carol", None]
+
+    def test_a_reader_never_gets_what_is_for_another(
+        self, user: Session, filled: tuple[int, int, int]
+    ) -> None:
+        alice, _, orders = filled
+        read = [user.read("message_by_priority", alice, orders) for _ in range(5)]
+        assert read == ["high", "high too", "low", "of carol", None]
+
+    def test_of_one_sender(self, user: Session, filled: tuple[int, int, int]) -> None:
+        alice, bob, orders = filled
+        carol = user.value("SELECT client_id FROM telesto.clients WHERE name = 'carol'")
+        assert user.read("message_by_priority", bob, orders, carol) == "of carol"
+        assert user.read("message_by_timestamp", bob, orders, carol) is None
+        assert user.read("message_by_timestamp", bob, orders, alice) == "low"
+        assert user.read("message_by_priority", bob, orders) == "high"
+
+    def test_a_response(self, user: Session, filled: tuple[int, int, int]) -> None:
+        alice, bob, orders = filled
+        assert user.read("response_message", bob, orders, 41) is None
+        assert user.read("response_message", alice, orders, 42) is None
+        assert user.read("response_message", bob, orders, 42) == "answer"
+        assert user.read("response_message", bob, orders, 42) is None
+
+    def test_all_columns(self, user: Session, filled: tuple[int, int, int]) -> None:
+        alice, bob, orders = filled
+        [message] = user.rows("SELECT * FROM telesto.read_response_message(%s, %s, 42)", bob, orders)
+        assert {name: message[name] for name in message if name not in ("message_id", "time_of_arrival")} == {
+            "queue_id": orders,
+            "sender_id": alice,
+            "receiver_id": bob,
+            "priority": 1,
+            "attempt": 1,
+            "redelivered": False,
+            "context": 42,
+            "body": b"answer",
+        }
+
+    def test_a_rollback_puts_it_back(self, user: Session, filled: tuple[int, int, int]) -> None:
+        _, bob, orders = filled
+        with user.transaction(force_rollback=True):
+            assert user.read("message_by_priority", bob, orders) == "high"
+            assert user.read("message_by_priority", bob, orders) == "high too"
+        assert user.read("message_by_priority", bob, orders) == "high"
+
+    def test_it_holds_the_take_lock_and_no_client_lock(
+        self, user: Session, other: Session, filled: tuple[int, int, int]
+    ) -> None:
+        _, bob, orders = filled
+        with other.transaction():
+            other.read("message_by_priority", bob, orders)
+            keys = user.column(
+                "SELECT (classid::bigint << 32) | objid::bigint FROM pg_locks "
+                "WHERE locktype = 'advisory' AND pid = %s",
+                other.pid,
+            )
+            assert keys == [user.value("SELECT telesto.take_lock_key(%s)", orders)]
+            assert user.value("SELECT error IS NULL FROM telesto.identify_client(%s, NULL)", bob)
+
+    def test_a_second_reader_waits_for_the_first_transaction(
+        self, user: Session, other: Session, filled: tuple[int, int, int]
+    ) -> None:
+        _, bob, orders = filled
+        with other.transaction():
+            assert other.read("message_by_priority", bob, orders) == "high"
+            user.connection.execute("SET lock_timeout = '50ms'")
+            with pytest.raises(psycopg.errors.LockNotAvailable):
+                user.read("message_by_priority", bob, orders)
+        assert user.read("message_by_priority", bob, orders) == "high too"
+
+    def test_interleaved_with_puts_below_and_above(self, user: Session) -> None:
+        """Lower bounds learned by one kind of read never hide a message from another."""
+        alice, orders = user.client("alice"), user.queue("orders")
+        for turn in range(40):
+            user.put(alice, orders, f"{turn}a", priority=1 + turn % 10)
+            user.put(alice, orders, f"{turn}b", priority=10 - turn % 10, receiver_id=alice * (turn % 2))
+            user.place()
+            user.read("message_by_priority" if turn % 3 else "message_by_timestamp", alice, orders)
+        seen = set()
+        while text := user.read("message_by_priority", alice, orders):
+            seen.add(text)
+        assert len(seen) == 40
+        assert user.waiting(orders) == []
+
+
+class TestAdministration:
+    def test_identify_tells_who_a_client_is_and_opens_no_session(self, user: Session) -> None:
+        alice = user.client("alice", READ_ONLY)
+        before = user.value("SELECT session FROM telesto.clients WHERE client_id = %s", alice)
+        [found] = user.rows("SELECT name, mode FROM telesto.identify(%s)", alice)
+        assert found == {"name": "alice", "mode": READ_ONLY}
+        assert user.value("SELECT session FROM telesto.clients WHERE client_id = %s", alice) == before
+
+    def test_creating_a_queue_is_part_of_the_transaction(self, user: Session) -> None:
+        with user.transaction(force_rollback=True):
+            user.queue("orders")
+        assert user.column("SELECT name FROM telesto.queues") == []
+
+    @pytest.mark.parametrize(
+        ("call", "sqlstate", "words"),
+        [
+            ("request_id('alice')", "TL006", "'alice'"),
+            ("request_id('')", "TL012", "1 to 255"),
+            ("request_id(NULL)", "TL012", "1 to 255"),
+            ("request_id(repeat('x', 256))", "TL012", "1 to 255"),
+            ("request_id(E'a\\u0085b')", "TL012", "control"),
+            ("request_id('bob', 3)", "TL012", "mode 3"),
+            ("identify(99)", "TL005", "client 99"),
+            ("create_queue('orders')", "TL004", "'orders'"),
+            ("create_queue(E'a\\nb')", "TL012", "control"),
+            ("create_queue('bounded', 0)", "TL012", "max_messages 0"),
+            ("put_message(99, 1, 'x')", "TL005", "client 99"),
+            ("put_message(2, 1, 'x')", "TL013", "client 2"),
+            ("put_message(1, 99, 'x')", "TL007", "queue 99"),
+            ("put_message(1, NULL, 'x')", "TL007", "queue NULL"),
+            ("put_message(1, 1, NULL)", "TL012", "body"),
+            ("put_message(1, 1, 'x', 0)", "TL012", "priority 0"),
+            ("put_message(1, 1, 'x', 11)", "TL012", "priority 11"),
+            ("put_message(1, 1, 'x', 5, -1)", "TL012", "receiver -1"),
+            ("put_messages(2, '{1}', 'x')", "TL013", "client 2"),
+            ("read_message_by_priority(99, 1)", "TL005", "client 99"),
+            ("read_message_by_timestamp(1, 99)", "TL007", "queue 99"),
+            ("read_response_message(1, 1, NULL)", "TL012", "context"),
+        ],
+    )
+    def test_errors_carry_the_code_and_the_caller_s_figures(
+        self, user: Session, call: str, sqlstate: str, words: str
+    ) -> None:
+        user.client("alice")
+        user.client("reader", READ_ONLY)
+        user.queue("orders")
+        with pytest.raises(psycopg.Error, match=words) as caught:
+            user.value(f"SELECT telesto.{call}")
+        assert caught.value.sqlstate == sqlstate
