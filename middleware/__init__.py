@@ -1,1 +1,1 @@
-"""The middleware of Telesto: accepts clients and calls the stored procedures in batches."""
+"""The middleware: asyncio processes without state of their own between the clients and PostgreSQL."""

@@ -1,0 +1,116 @@
+"""Executes a batch: one call, or several when something is wrong with one of its requests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from telesto.middleware.failures import (
+    STALE_SQLSTATE,
+    Failure,
+    LostError,
+    RefusedError,
+    UnavailableError,
+    failure_by_sqlstate,
+    in_doubt,
+    unavailable,
+    unknown,
+)
+from telesto.middleware.link import Link, Rows
+from telesto.middleware.logs import logger
+from telesto.middleware.requests import Request
+from telesto.middleware.results import Group, Mark, Results, all_failed
+from telesto.middleware.suspects import Suspects
+from telesto.protocol.errors import ErrorClass, ErrorCode
+
+_log = logger("batches")
+
+
+class Executor:
+    """Runs the batches of one worker.
+
+    An error that the database answered is definite, so the batch is split until the poisonous request is
+    alone. A batch of which nobody knows what became is in doubt and never tried again: the clients take over.
+    """
+
+    def __init__(self, group: Group, link: Link, suspects: Suspects, retry_ms: int) -> None:
+        self._group = group
+        self._link = link
+        self._suspects = suspects
+        self._retry_ms = retry_ms
+
+    async def run(self, requests: Sequence[Request]) -> Results:
+        """Returns the outcome of each request; raises nothing."""
+        try:
+            rows = await self._call(requests)
+        except UnavailableError:
+            return all_failed(requests, unavailable(self._retry_ms))
+        except LostError:
+            self._suspects.add({request.line.client.client_id for request in requests})
+            return all_failed(requests, in_doubt())
+        except RefusedError as error:
+            return await self._refused(requests, error)
+        except Exception:  # noqa: BLE001 - whatever it was, the requests are answered
+            _log.exception("call_failed", sql=self._group.sql, requests=len(requests))
+            return all_failed(requests, unknown())
+        return self._read(requests, rows)
+
+    async def _call(self, requests: Sequence[Request]) -> Rows:
+        """Calls the procedure, once more if its statement was out of date."""
+        arguments = self._arguments(requests)
+        try:
+            return await self._link.call(self._group.sql, *arguments)
+        except RefusedError as error:
+            if error.sqlstate != STALE_SQLSTATE:
+                raise
+            return await self._link.call(self._group.sql, *arguments)
+
+    def _arguments(self, requests: Sequence[Request]) -> tuple[object, ...]:
+        try:
+            return self._group.arguments(requests)
+        except Exception as error:
+            _log.exception("arguments_failed", sql=self._group.sql, requests=len(requests))
+            raise RefusedError("", "the request could not be prepared") from error
+
+    def _read(self, requests: Sequence[Request], rows: Rows) -> Results:
+        try:
+            return self._group.results(requests, rows)
+        except Exception:  # noqa: BLE001 - whatever it was, the requests are answered
+            _log.exception("results_failed", sql=self._group.sql, requests=len(requests))
+            return all_failed(requests, unknown())
+
+    async def _refused(self, requests: Sequence[Request], error: RefusedError) -> Results:
+        if len(requests) == 1:
+            failure = failure_by_sqlstate(error, self._retry_ms)
+            self._report(requests[0], failure, error)
+            return all_failed(requests, failure)
+        middle = len(requests) // 2
+        results = await self.run(requests[:middle])
+        results.extend(await self._run_unless_busy(requests[middle:], requests[:middle], results))
+        return results
+
+    async def _run_unless_busy(
+        self, requests: Sequence[Request], earlier: Sequence[Request], results: Results
+    ) -> Results:
+        """Runs the second half, but for what comes after a busy request of the same client."""
+        busy = {
+            request.line
+            for request, outcome in zip(earlier, results.outcomes, strict=True)
+            if outcome is Mark.BUSY
+        }
+        if not busy:
+            return await self.run(requests)
+        free = [request for request in requests if request.line not in busy]
+        rest = await self.run(free) if free else Results()
+        outcomes = iter(rest.outcomes)
+        rest.outcomes = [Mark.BUSY if request.line in busy else next(outcomes) for request in requests]
+        return rest
+
+    def _report(self, request: Request, failure: Failure, error: RefusedError) -> None:
+        if failure.code is ErrorCode.INTERNAL_ERROR or failure.error_class is ErrorClass.RETRYABLE:
+            _log.warning(
+                "request_refused",
+                packet=type(request.packet).__name__,
+                client_id=request.line.client.client_id,
+                sqlstate=error.sqlstate,
+                error=error.message,
+            )

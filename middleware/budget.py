@@ -1,0 +1,46 @@
+"""What the whole middleware may have under way."""
+
+from __future__ import annotations
+
+import asyncio
+
+
+class Budget:
+    """Counts the requests that were admitted and are neither answered nor parked, and the bytes they hold.
+
+    Attributes:
+        requests: how many are under way.
+        bytes: what they hold, and what connections have received of frames that are not complete.
+    """
+
+    __slots__ = ("_idle", "_max_bytes", "_max_requests", "bytes", "requests")
+
+    def __init__(self, max_requests: int, max_bytes: int) -> None:
+        self._max_requests = max_requests
+        self._max_bytes = max_bytes
+        self._idle: asyncio.Event | None = None
+        self.requests = 0
+        self.bytes = 0
+
+    @property
+    def exhausted(self) -> bool:
+        """Nothing more may be admitted."""
+        return self.requests >= self._max_requests or self.bytes >= self._max_bytes
+
+    def enter(self, requests: int, size: int) -> None:
+        """Requests come under way."""
+        self.requests += requests
+        self.bytes += size
+
+    def leave(self, requests: int, size: int) -> None:
+        """Requests are answered, parked or dropped."""
+        self.requests -= requests
+        self.bytes -= size
+        if self._idle is not None and self.requests == 0:
+            self._idle.set()
+
+    async def wait_idle(self) -> None:
+        """Returns when nothing is under way."""
+        if self.requests:
+            self._idle = asyncio.Event()
+            await self._idle.wait()

@@ -1,0 +1,253 @@
+"""One connection of a client: bytes in, bytes out, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import cast
+
+from telesto.middleware.conversation import BrokenConversationError, Conversation
+from telesto.middleware.failures import Failure
+from telesto.middleware.flow import Flow
+from telesto.middleware.flusher import Flusher
+from telesto.middleware.logs import logger
+from telesto.middleware.requests import NOBODY, Client, Line
+from telesto.middleware.results import error_frame
+from telesto.middleware.services import Services
+from telesto.middleware.settings import UNIDENTIFIED_FRAME_BYTES
+from telesto.protocol.errors import ErrorClass, ErrorCode, FrameTooLargeError
+from telesto.protocol.framing import FrameDecoder
+from telesto.protocol.packets import GoAway
+
+_log = logger("connection")
+
+#: Bytes of a frame in the making that nobody cares about when the budget is used up.
+_SMALL_BYTES = 64 << 10
+
+
+class Connection(asyncio.Protocol):
+    """Connects a transport with a conversation and a line."""
+
+    def __init__(self, services: Services, flusher: Flusher, connections: Connections) -> None:
+        self._services = services
+        self._flusher = flusher
+        self._connections = connections
+        self._budget = services.dispatcher.budget
+        self._line = Line(self.send, self.finish, self._on_identity)
+        self._conversation = Conversation(services, self._line)
+        self._decoder = FrameDecoder(UNIDENTIFIED_FRAME_BYTES)
+        self._buffered = 0
+        self._out: list[bytes] = []
+        self._deaf = False
+        self._made_at = self._heard_at = services.loop.time()
+        self._watch_entry = 0
+        self._linger: asyncio.TimerHandle | None = None
+        self._stalled: asyncio.TimerHandle | None = None
+        self._transport: asyncio.Transport
+        self._flow: Flow
+
+    # --- asyncio.Protocol --------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begins."""
+        self._transport = cast(asyncio.Transport, transport)
+        self._flow = Flow(self._transport, self._line, self._services.settings)
+        sock = transport.get_extra_info("socket")
+        if sock is not None and sock.family != getattr(socket, "AF_UNIX", None):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        refusal = self._connections.enter(self)
+        if refusal is None:
+            self._watch()
+        else:
+            self._break(0, refusal)
+
+    def data_received(self, data: bytes) -> None:
+        """Handles what came."""
+        if self._deaf:
+            return
+        self._heard_at = self._services.loop.time()
+        try:
+            self._conversation.receive(self._decoder.feed(data))
+            if self._decoder.error is not None:
+                raise self._decoder.error
+        except BrokenConversationError as broken:
+            self._break(broken.packet_id, broken.failure)
+            return
+        except FrameTooLargeError as error:
+            self._break(0, Failure(ErrorCode.FRAME_TOO_LARGE, ErrorClass.FATAL, error.details))
+            return
+        if self._decoder.buffered != self._buffered:
+            self._account_buffered()
+        self._flow.check_line()
+
+    def pause_writing(self) -> None:
+        """The peer does not read."""
+        self._flow.peer_is_slow()
+        settings = self._services.settings
+        self._stalled = self._services.loop.call_later(settings.write_stalled_s, self._abort, "peer_stalled")
+
+    def resume_writing(self) -> None:
+        """The peer reads again."""
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
+        self._flow.peer_reads()
+        self._services.dispatcher.stand(self._line)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Ends: what waits is dropped, what is under way runs on, its answers go nowhere."""
+        for timer in (self._linger, self._stalled):
+            if timer is not None:
+                timer.cancel()
+        self._close_line()
+        self._budget.leave(0, self._buffered)
+        self._buffered = 0
+        self._out.clear()
+        self._services.deadlines.cancel(self._watch_entry)
+        self._connections.leave(self)
+
+    # --- for the line ------------------------------------------------------------------------
+
+    def send(self, frame: bytes) -> None:
+        """Sends a frame with others of this turn of the loop."""
+        if self._transport.is_closing() or self._linger is not None:
+            return
+        if not self._out:
+            self._flusher.add(self)
+        self._out.append(frame)
+
+    def flush(self) -> None:
+        """Sends what has gathered in one write."""
+        out, self._out = self._out, []
+        if not out or self._transport.is_closing():
+            return
+        self._transport.write(out[0] if len(out) == 1 else b"".join(out))
+        if (
+            self._flow.slow
+            and self._transport.get_write_buffer_size() > self._services.settings.write_hard_bytes
+        ):
+            self._abort("too_much_unsent")
+
+    def finish(self) -> None:
+        """Sends what there is and closes.
+
+        What the peer still sends is read and thrown away for a while: closing a socket with unread data would
+        reset the connection, and the peer might never see its last answers.
+        """
+        if self._linger is not None or self._transport.is_closing():
+            return
+        self._close_line()
+        self.flush()
+        self._linger = self._services.loop.call_later(self._services.settings.linger_s, self._transport.abort)
+        if self._flow.slow or self._flow.line_full:
+            self._transport.resume_reading()
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+
+    # --- for the server ----------------------------------------------------------------------
+
+    @property
+    def busy(self) -> bool:
+        """Requests of this connection are under way."""
+        return self._line.in_flight or bool(self._line.requests)
+
+    def go_away(self, packet: GoAway) -> None:
+        """Tells the client to move and takes no new requests."""
+        self._conversation.drain()
+        self.send(packet.encode(0))
+
+    def abort(self) -> None:
+        """Ends the connection at once."""
+        self._transport.abort()
+
+    # --- inside ------------------------------------------------------------------------------
+
+    def _on_identity(self, client: Client | None) -> None:
+        self._conversation.identified(client)
+        if client is not None:
+            self._decoder.max_frame = self._line.frame_bytes
+
+    def _break(self, packet_id: int, failure: Failure) -> None:
+        _log.info("connection_refused", code=failure.code.name, details=failure.details)
+        self._services.figures.refused(failure.code)
+        self.send(error_frame(packet_id, failure))
+        self.finish()
+
+    def _abort(self, reason: str) -> None:
+        _log.info("connection_aborted", reason=reason, client_id=self._line.client.client_id)
+        self._transport.abort()
+
+    def _close_line(self) -> None:
+        self._deaf = True
+        if self._line.closed:
+            return
+        self._line.closed = True
+        self._services.dispatcher.drop(self._line.clear())
+        self._services.room.drop(self._line.waiting.values())
+        self._line.waiting.clear()
+
+    def _account_buffered(self) -> None:
+        """Counts what is kept of an incomplete frame; a big one is given up when there is no room for it."""
+        buffered = self._decoder.buffered
+        self._budget.enter(0, buffered - self._buffered)
+        self._buffered = buffered
+        if buffered > _SMALL_BYTES and self._budget.exhausted:
+            self._break(0, Failure(ErrorCode.OVERLOADED, ErrorClass.FATAL, "there is no room for this frame"))
+
+    def _watch(self) -> None:
+        """Closes the connection when it is silent, or unknown, for too long; looks again when it may be."""
+        settings, now = self._services.settings, self._services.loop.time()
+        limits = []
+        if self._line.client is NOBODY and not self._conversation.identifying:
+            limits.append((self._made_at + settings.identify_limit_s, "not_identified"))
+        if settings.idle_limit_s:
+            limits.append((self._heard_at + settings.idle_limit_s, "idle"))
+        for limit, reason in limits:
+            if limit <= now:
+                self._abort(reason)
+                return
+        again = min([limit for limit, _ in limits], default=now + settings.identify_limit_s)
+        self._watch_entry = self._services.deadlines.add(again, self._watch)
+
+
+class Connections:
+    """All connections of a middleware.
+
+    Attributes:
+        refusal: why no more connections are taken now, None while they are.
+    """
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._all: dict[Connection, None] = {}
+        self._empty: asyncio.Event | None = None
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def enter(self, connection: Connection) -> Failure | None:
+        """Adds a connection; returns why it must end at once, None normally."""
+        full = len(self._all) >= self._services.settings.max_connections
+        self._all[connection] = None
+        self._services.figures.connections_total += 1
+        if full:
+            return Failure(
+                ErrorCode.TOO_MANY_CONNECTIONS, ErrorClass.FATAL, "the middleware has as many as it may"
+            )
+        return None
+
+    def leave(self, connection: Connection) -> None:
+        """Removes a connection."""
+        self._all.pop(connection, None)
+        if not self._all and self._empty is not None:
+            self._empty.set()
+
+    def snapshot(self) -> list[Connection]:
+        """All connections there are now."""
+        return list(self._all)
+
+    async def wait_empty(self) -> None:
+        """Returns when there is no connection any more."""
+        if self._all:
+            self._empty = asyncio.Event()
+            await self._empty.wait()

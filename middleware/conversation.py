@@ -1,0 +1,234 @@
+"""The conversation with one client: requests go to the line, simple ones are answered at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from telesto.middleware.failures import Failure
+from telesto.middleware.handlers.take import empty_frame
+from telesto.middleware.numbers import Numbers, note_references
+from telesto.middleware.refused_methods import why_refused
+from telesto.middleware.requests import NOBODY, Client, Kind, Line, Read, Request, Wait
+from telesto.middleware.results import error_frame
+from telesto.middleware.routes import Route, open_routes
+from telesto.middleware.services import Services
+from telesto.middleware.settings import UNIDENTIFIED_FRAME_BYTES
+from telesto.middleware.validation import check_numbered
+from telesto.protocol import packets
+from telesto.protocol.errors import (
+    ERRORS,
+    ErrorClass,
+    ErrorCode,
+    InvalidParameterError,
+    OverloadedError,
+    TelestoError,
+    UnexpectedPacketError,
+)
+from telesto.protocol.framing import Frame
+from telesto.protocol.packets import MAGIC, PROTOCOL_MAJOR, PROTOCOL_MINOR, ConnectionState, ReadMode
+
+#: In the place of a waiting time: without limit.
+_FOREVER_MS = 0xFFFF_FFFF
+
+
+class BrokenConversationError(Exception):
+    """The conversation cannot go on.
+
+    Attributes:
+        packet_id: which packet ended it.
+        failure: what the client is told.
+    """
+
+    def __init__(self, packet_id: int, failure: Failure) -> None:
+        super().__init__(failure.details)
+        self.packet_id = packet_id
+        self.failure = failure
+
+
+class Conversation:
+    """The state of a connection and what each packet does to it.
+
+    Attributes:
+        state: where the conversation stands.
+        identifying: a takeover is under way.
+    """
+
+    __slots__ = ("_frame_bytes", "_line", "_numbers", "_open", "_services", "identifying", "state")
+
+    def __init__(self, services: Services, line: Line) -> None:
+        self._services = services
+        self._line = line
+        self._numbers = Numbers(line, services.settings.max_unconfirmed)
+        self._frame_bytes = UNIDENTIFIED_FRAME_BYTES
+        self.identifying = False
+        self._enter(ConnectionState.AWAITING_HELLO)
+
+    def receive(self, frames: Iterable[Frame]) -> None:
+        """Handles frames in their order; raises BrokenConversationError."""
+        line = self._line
+        budget = self._services.dispatcher.budget
+        overloaded = budget.exhausted
+        admitted = size = 0
+        try:
+            for method_id, packet_id, payload in frames:
+                route = self._open.get(method_id)
+                if route is None:
+                    self._refuse(packet_id, why_refused(method_id, self.state))
+                    continue
+                try:
+                    packet = route.decode(payload)
+                    self._check(route, packet, packet_id, overloaded)
+                except TelestoError as error:
+                    self._refuse(packet_id, error)
+                    continue
+                if route.kind is None:
+                    self._answer_at_once(packet_id, packet)
+                    continue
+                line.requests.append(self._request(route.kind, packet, packet_id, len(payload)))
+                admitted += 1
+                size += len(payload)
+        finally:
+            if admitted:
+                line.size += size
+                budget.enter(admitted, size)
+                self._services.dispatcher.stand(line)
+
+    def identified(self, client: Client | None) -> None:
+        """A takeover is over: the connection is this client's, or nobody's as before."""
+        self.identifying = False
+        if client is None:
+            return
+        self._line.client = client
+        if self.state is ConnectionState.AWAITING_IDENTITY:
+            self._enter(ConnectionState.IDENTIFIED)
+
+    def drain(self) -> None:
+        """New requests are refused from now on."""
+        self._enter(ConnectionState.DRAINING)
+
+    def _enter(self, state: ConnectionState) -> None:
+        self.state = state
+        self._open = open_routes(state, self._line.client.mode)
+
+    # --- checking ----------------------------------------------------------------------------
+
+    def _check(self, route: Route, packet: Any, packet_id: int, overloaded: bool) -> None:
+        settings = self._services.settings
+        route.check(packet, settings, self._frame_bytes)
+        if overloaded and route.kind is not None:
+            raise OverloadedError(
+                "the middleware has as much under way as it may",
+                retry_after=settings.overload_retry_ms / 1000,
+            )
+        if packet_id in self._line.waiting and route.kind is not None:
+            raise UnexpectedPacketError(f"packet id {packet_id} is that of a read that waits")
+        if route.numbered:
+            check_numbered(packet, settings)
+            self._numbers.admit(packet.number, packet.confirmed)
+        elif route.kind is Kind.SINGLE and self._line.client is NOBODY:
+            if self.identifying:
+                raise UnexpectedPacketError("the connection is being identified already")
+            self.identifying = True
+
+    def _refuse(self, packet_id: int, error: TelestoError) -> None:
+        code = error.code if error.code is not None else ErrorCode.INTERNAL_ERROR
+        retry_ms = None if error.retry_after is None else round(error.retry_after * 1000)
+        error_class = error.error_class or ERRORS[code].error_class
+        self._services.figures.refused(code)
+        failure = Failure(code, error_class, error.details, error.related_id, retry_ms)
+        self._line.send(error_frame(packet_id, failure))
+
+    # --- requests for the line ---------------------------------------------------------------
+
+    def _request(self, kind: Kind, packet: Any, packet_id: int, size: int) -> Request:
+        if kind is Kind.PUT:
+            return Request(self._line, packet, packet_id, kind, size)
+        if kind is Kind.TAKE or kind is Kind.TAKE_SELECTED:
+            return self._read(packet, packet_id, size)
+        note_references(self._numbers, packet)
+        return Request(self._line, packet, packet_id, kind, size)
+
+    def _read(self, packet: Any, packet_id: int, size: int) -> Read:
+        plain = isinstance(packet, packets.ReadMessage)
+        by_priority = plain and packet.mode is ReadMode.PRIORITY and packet.sender_id == 0
+        kind = Kind.TAKE if by_priority else Kind.TAKE_SELECTED
+        if packet.wait_ms == 0:
+            return Read(self._line, packet, packet_id, kind, size, None)
+        deadline = None
+        if packet.wait_ms != _FOREVER_MS:
+            deadline = self._services.loop.time() + packet.wait_ms / 1000
+        selective = not plain or packet.sender_id != 0
+        wait = Wait(packet.queue_id, deadline, by_context=not plain, selective=selective)
+        read = Read(self._line, packet, packet_id, kind, size, wait)
+        self._line.waiting[packet_id] = read
+        return read
+
+    # --- answered at once --------------------------------------------------------------------
+
+    def _answer_at_once(self, packet_id: int, packet: Any) -> None:
+        if isinstance(packet, packets.Ping):
+            self._line.send(packets.Pong().encode(packet_id))
+        elif isinstance(packet, packets.CancelRequest):
+            cancelled = self._cancel(packet.packet_id)
+            self._line.send(packets.CancelRequestResponse(cancelled).encode(packet_id))
+        else:
+            self._hello(packet_id, packet)
+
+    def _cancel(self, packet_id: int) -> bool:
+        """Ends the waiting of a read; one that is parked or has not had its turn takes nothing any more."""
+        read = self._line.waiting.get(packet_id)
+        if read is None:
+            return False
+        if self._services.room.cancel(read):
+            return True
+        if read not in self._line.requests:
+            return False
+        self._line.requests.remove(read)
+        self._line.size -= read.size
+        del self._line.waiting[packet_id]
+        self._services.dispatcher.drop([read])
+        self._line.forget_number(read.packet.number)
+        self._line.send(empty_frame(read))
+        return True
+
+    def _hello(self, packet_id: int, hello: packets.Hello) -> None:
+        if hello.magic != MAGIC:
+            failure = Failure(
+                ErrorCode.MALFORMED_PACKET,
+                ErrorClass.FATAL,
+                f"magic: {hello.magic:#010x} is not {MAGIC:#010x}",
+            )
+            raise BrokenConversationError(packet_id, failure)
+        if hello.major != PROTOCOL_MAJOR:
+            failure = Failure(
+                ErrorCode.UNSUPPORTED_VERSION,
+                ErrorClass.FATAL,
+                f"major: {hello.major} is not spoken here, only {PROTOCOL_MAJOR}",
+            )
+            raise BrokenConversationError(packet_id, failure)
+        if hello.max_frame < UNIDENTIFIED_FRAME_BYTES:
+            rule = f"it must be at least {UNIDENTIFIED_FRAME_BYTES}"
+            self._refuse(
+                packet_id, InvalidParameterError(f"max_frame: {hello.max_frame} is not allowed; {rule}")
+            )
+            return
+        settings = self._services.settings
+        self._frame_bytes = self._line.frame_bytes = min(hello.max_frame, settings.max_frame)
+        self._enter(ConnectionState.AWAITING_IDENTITY)
+        self._line.send(self._hello_response(hello).encode(packet_id))
+
+    def _hello_response(self, hello: packets.Hello) -> packets.HelloResponse:
+        settings, peers = self._services.settings, self._services.peers
+        return packets.HelloResponse(
+            major=PROTOCOL_MAJOR,
+            minor=min(hello.minor, PROTOCOL_MINOR),
+            middleware_id=peers.middleware_id,
+            server_version=peers.version,
+            max_frame=self._frame_bytes,
+            idle_limit_ms=round(settings.idle_limit_s * 1000),
+            max_unconfirmed=settings.max_unconfirmed,
+            mechanisms=[],
+            addresses=peers.addresses,
+            capabilities=[],
+        )

@@ -1,0 +1,90 @@
+"""Gives connections their turns."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from telesto.middleware.budget import Budget
+from telesto.middleware.requests import Kind, Line, Read, Request
+from telesto.middleware.settings import ServerSettings
+from telesto.middleware.suspects import Suspects
+from telesto.middleware.turns import ApartTurns, Batch, BatchLimits, Turns
+
+_GATHERED = (Kind.PUT, Kind.TAKE, Kind.TAKE_SELECTED)
+
+
+class Dispatcher:
+    """Knows for each kind whose turn it is, and lets a line stand where its next request belongs.
+
+    Requests of one connection take effect in the order in which they were sent: a line has one run in flight,
+    and stands again when all of the run is answered, parked or given back.
+    """
+
+    def __init__(
+        self,
+        settings: ServerSettings,
+        loop: asyncio.AbstractEventLoop,
+        budget: Budget,
+        queue_of: Callable[[Request], int],
+    ) -> None:
+        self._loop = loop
+        self._backoff_s = settings.busy_backoff_ms / 1000
+        self._backoff_max_s = settings.busy_backoff_max_ms / 1000
+        self.budget = budget
+        self.suspects = Suspects(loop.time, settings.suspect_s, settings.suspect_batch, settings.suspects_max)
+        limits = BatchLimits(settings.max_batch, settings.max_batch_bytes, settings.quantum)
+        single = BatchLimits(1, settings.max_batch_bytes, 1)
+        self.turns = {
+            kind: Turns(kind, single if kind is Kind.SINGLE else limits, self.suspects) for kind in Kind
+        }
+        self.apart: dict[Kind, Turns] = {
+            kind: ApartTurns(kind, limits, self.suspects, queue_of) for kind in _GATHERED
+        }
+
+    def stand(self, line: Line) -> None:
+        """Lets a line stand where its next request belongs, unless it may not have a turn now."""
+        if line.standing or line.in_flight or line.resting or line.held or not line.requests:
+            return
+        kind = line.requests[0].kind
+        turns = self.apart.get(kind) if line.apart else None
+        (turns or self.turns[kind]).join(line)
+
+    def served(self, batch: Batch) -> None:
+        """A batch is over: its lines may have their next turns."""
+        for line in batch.lines:
+            line.in_flight = False
+            self.stand(line)
+
+    def rest(self, line: Line, requests: list[Request]) -> None:
+        """Requests of a line's run came back busy: they wait a little at its head and go apart then."""
+        if line.closed:
+            self.drop(requests)
+            return
+        line.give_back(requests)
+        line.apart = True
+        line.resting = True
+        self._loop.call_later(self._backoff(line.busy_count), self._stand_again, line)
+        line.busy_count += 1
+
+    def rest_read(self, read: Read, busy_count: int) -> None:
+        """The same for a read that goes its way without its line."""
+        turns = self.apart.get(read.kind, self.turns[read.kind])
+        self._loop.call_later(self._backoff(busy_count), turns.readmit, read)
+
+    def drop(self, requests: Iterable[Request]) -> None:
+        """Forgets requests of a connection that is gone."""
+        dropped = list(requests)
+        self.budget.leave(len(dropped), sum(request.size for request in dropped))
+
+    def close(self) -> None:
+        """Sends all workers home."""
+        for turns in (*self.turns.values(), *self.apart.values()):
+            turns.close()
+
+    def _backoff(self, busy_count: int) -> float:
+        return min(self._backoff_s * (1 << min(busy_count, 16)), self._backoff_max_s)
+
+    def _stand_again(self, line: Line) -> None:
+        line.resting = False
+        self.stand(line)

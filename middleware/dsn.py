@@ -1,0 +1,81 @@
+"""How the middleware connects to PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import TYPE_CHECKING
+
+import asyncpg
+
+#: Microseconds from the Unix epoch to PostgreSQL's, 2000-01-01.
+_POSTGRES_EPOCH_US = 946_684_800_000_000
+
+if TYPE_CHECKING:
+    Connection = asyncpg.Connection[asyncpg.Record]
+else:
+    Connection = asyncpg.Connection
+
+
+async def connect(url: str, name: str, timeout_s: float, silent_ms: int) -> Connection:
+    """Opens a connection whose settings do not depend on the role's or the database's.
+
+    A backend that is blocked on sending to a middleware that hangs keeps its locks, and so does one whose
+    middleware's machine is gone: tcp_user_timeout ends both, on either side of the connection.
+
+    Raises OSError, asyncio.TimeoutError, asyncpg.PostgresError or asyncpg.InterfaceError.
+    """
+    connection: Connection = await asyncpg.connect(
+        url,
+        timeout=timeout_s,
+        command_timeout=None,
+        statement_cache_size=0,
+        server_settings={
+            "application_name": name,
+            "client_min_messages": "warning",
+            "default_transaction_isolation": "read committed",
+            "tcp_user_timeout": str(silent_ms),
+            "tcp_keepalives_idle": "5",
+            "tcp_keepalives_interval": "2",
+            "tcp_keepalives_count": "3",
+        },
+    )
+    try:
+        _watch_peer(connection, silent_ms)
+        await connection.set_type_codec(
+            "timestamptz",
+            schema="pg_catalog",
+            encoder=_encode_time,
+            decoder=_decode_time,
+            format="tuple",
+        )
+    except BaseException:
+        connection.terminate()
+        raise
+    return connection
+
+
+def _watch_peer(connection: Connection, silent_ms: int) -> None:
+    """Has the kernel end the connection when the server's machine is gone; asyncpg cannot ask for it."""
+    transport: asyncio.Transport = connection._transport  # type: ignore[attr-defined]
+    sock = transport.get_extra_info("socket")
+    if sock is None or sock.family == getattr(socket, "AF_UNIX", None):
+        return
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 3)):
+        if hasattr(socket, option):
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, silent_ms)
+
+
+def _encode_time(microseconds: int) -> tuple[int]:
+    return (microseconds - _POSTGRES_EPOCH_US,)
+
+
+def _decode_time(value: tuple[int]) -> int:
+    return value[0] + _POSTGRES_EPOCH_US
+
+
+#: What connecting raises when the database cannot be had.
+CONNECT_ERRORS = (OSError, asyncio.TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)

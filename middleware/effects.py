@@ -1,0 +1,122 @@
+"""What follows from the outcome of a call, beyond the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from telesto.middleware.budget import Budget
+from telesto.middleware.failures import Failure
+from telesto.middleware.refusals import note_full, refused_before
+from telesto.middleware.requests import Read, Request
+from telesto.middleware.results import Arrivals, Mark, Results, error_frame
+from telesto.middleware.waiting import WaitingRoom
+
+
+class Effects:
+    """Wakes reads, parks reads, ends fenced connections, and keeps account of numbers."""
+
+    def __init__(
+        self,
+        room: WaitingRoom,
+        budget: Budget,
+        tell_others: Callable[[Arrivals], None],
+        empty_frame: Callable[[Read], bytes],
+    ) -> None:
+        self._room = room
+        self._budget = budget
+        self._tell_others = tell_others
+        self._empty_frame = empty_frame
+        room.on_answer = self.answer_read
+
+    @property
+    def clock(self) -> int:
+        """The waiting room's clock."""
+        return self._room.clock
+
+    def before(self, requests: list[Request]) -> list[Request]:
+        """Answers the requests that must not be executed after a refusal; returns the others."""
+        if not any(request.line.refused for request in requests):
+            return requests
+        allowed = []
+        for request in requests:
+            answer = refused_before(request) if request.line.refused else None
+            if answer is None:
+                allowed.append(request)
+            else:
+                self.unrecorded(request)
+                self._budget.leave(1, request.size)
+                request.line.send(answer)
+        return allowed
+
+    def after(self, requests: list[Request], results: Results) -> None:
+        """Does what follows from a batch as a whole."""
+        if results.arrivals:
+            self.arrived(results.arrivals)
+        for request, queue_id in results.full:
+            note_full(request, queue_id)
+        for request in results.unrecorded:
+            self.unrecorded(request)
+        if isinstance(requests[0], Read):
+            self._settle_reads(requests, results)
+
+    def end_fenced(self, results: Results) -> None:
+        """Closes the connections whose sessions are over, once their answers are on the way."""
+        for line in {request.line for request in results.fenced}:
+            line.finish()
+
+    def arrived(self, arrivals: Arrivals) -> None:
+        """Messages came to queues, or came back."""
+        self._room.arrived(arrivals)
+        self._tell_others(arrivals)
+
+    def queue_deleted(self, queue_id: int) -> None:
+        """A queue is gone: those who wait for it, here and elsewhere, are to know."""
+        self._room.queue_deleted(queue_id)
+        self._tell_others({(queue_id, 0): 0})
+
+    def found_nothing(self, request: Request, scanned_at: int) -> None:
+        """A read found nothing: it waits on, or is answered empty."""
+        assert isinstance(request, Read)
+        if request.wait is not None:
+            self._room.scanned(request, [])
+            if self._room.settle_empty(request, scanned_at):
+                return
+        self._answer(request, self._empty_frame(request))
+
+    def answer_read(self, read: Read, failure: Failure | None) -> None:
+        """Answers a read whose waiting is over."""
+        self._answer(
+            read, self._empty_frame(read) if failure is None else error_frame(read.packet_id, failure)
+        )
+
+    def leave(self, read: Read) -> None:
+        """A read ends without having scanned."""
+        if read.wait is not None:
+            self._room.leave(read)
+            read.line.waiting.pop(read.packet_id, None)
+
+    def unrecorded(self, request: Request) -> None:
+        """Nothing of a request is recorded, so nothing of it is unconfirmed."""
+        request.line.forget_number(getattr(request.packet, "number", 0))
+
+    def _answer(self, read: Read, frame: bytes) -> None:
+        if read.wait is not None:
+            read.line.waiting.pop(read.packet_id, None)
+        self.unrecorded(read)
+        read.line.send(frame)
+
+    def _settle_reads(self, requests: list[Request], results: Results) -> None:
+        taken = dict(results.handed)
+        for request, receivers in results.handed:
+            if len(receivers) > 1 and request.packet.number in request.line.unconfirmed:
+                request.line.unconfirmed[request.packet.number] = len(receivers)
+        for request, outcome in zip(requests, results.outcomes, strict=True):
+            assert isinstance(request, Read)
+            wait = request.wait
+            if wait is None or isinstance(outcome, Mark):
+                continue
+            request.line.waiting.pop(request.packet_id, None)
+            if request in taken:
+                self._room.scanned(request, taken[request])
+            else:
+                self._room.leave(request)

@@ -1,0 +1,129 @@
+"""What a failed call means: nothing was done, it may have been done, or the database cannot be had."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from telesto.protocol.errors import ERRORS, ErrorClass, ErrorCode
+
+
+class UnavailableError(Exception):
+    """No connection to the database could be had; nothing was sent to it."""
+
+
+class LostError(Exception):
+    """The connection was lost during the call, or the commit may not be safe: it may have been done."""
+
+
+class RefusedError(Exception):
+    """The database answered with an error: nothing was done.
+
+    Attributes:
+        sqlstate: five characters; empty when the arguments could not even be sent.
+    """
+
+    def __init__(self, sqlstate: str, message: str) -> None:
+        super().__init__(f"{sqlstate}: {message}" if sqlstate else message)
+        self.sqlstate = sqlstate
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What a request is answered with."""
+
+    code: ErrorCode
+    error_class: ErrorClass
+    details: str
+    related_id: int | None = None
+    retry_after_ms: int | None = None
+
+
+_BY_SQLSTATE = {info.sqlstate: info for info in ERRORS.values()}
+
+#: Classes of SQLSTATE after which the same request may succeed later: no resources, conflicts, a lock not
+#: had, cancelled by an operator.
+_TRANSIENT = ("53", "40", "55P03", "57014")
+
+#: Classes of SQLSTATE that end the connection, and may come after the commit.
+_LOSING = ("08", "57P01", "57P02", "57P03", "57P04", "57P05")
+
+#: The server is a standby by now: nothing was done, and another server must be found.
+READ_ONLY_SQLSTATE = "25006"
+
+#: A prepared statement is out of date, for a procedure was replaced; prepared anew, it works.
+STALE_SQLSTATE = "0A000"
+
+
+def loses_connection(sqlstate: str) -> bool:
+    """Says whether an error ends the connection, so that nobody knows what became of the call."""
+    return sqlstate.startswith(_LOSING)
+
+
+def failure_of(code: ErrorCode, details: str, related_id: int | None = None) -> Failure:
+    """Makes the failure for a code, with the class that the specification gives it."""
+    return Failure(code, ERRORS[code].error_class, details, related_id)
+
+
+def failure_by_sqlstate(error: RefusedError, retry_ms: int) -> Failure:
+    """Maps a definite error of one request alone."""
+    info = _BY_SQLSTATE.get(error.sqlstate)
+    if info is not None:
+        return Failure(info.code, info.error_class, error.message)
+    if error.sqlstate.startswith(_TRANSIENT):
+        return _retryable(ErrorCode.OVERLOADED, f"the database refused with {error.sqlstate}", retry_ms)
+    details = f"the database refused with {error.sqlstate or 'no state'}"
+    return Failure(ErrorCode.INTERNAL_ERROR, ErrorClass.REJECTED, details)
+
+
+def unavailable(retry_ms: int) -> Failure:
+    """The failure when no connection to the database could be had."""
+    return _retryable(ErrorCode.DATABASE_UNAVAILABLE, "the database cannot be reached", retry_ms)
+
+
+def busy_too_long(retry_ms: int) -> Failure:
+    """The failure of a request that was busy until its limit."""
+    return _retryable(ErrorCode.OVERLOADED, "the queue or the client stayed busy", retry_ms)
+
+
+def in_doubt() -> Failure:
+    """The failure of a request whose call died."""
+    return failure_of(ErrorCode.IO_ERROR, "the connection to the database was lost during the request")
+
+
+def unknown() -> Failure:
+    """The failure of a request whose answer could not be made."""
+    return failure_of(ErrorCode.INTERNAL_ERROR, "the middleware failed; its log tells more")
+
+
+def _retryable(code: ErrorCode, details: str, retry_ms: int) -> Failure:
+    return Failure(code, ErrorClass.RETRYABLE, details, retry_after_ms=retry_ms)
+
+
+class BusyError(Exception):
+    """Something that a single request needs is locked; nothing was done."""
+
+
+class FailedError(Exception):
+    """A single request was answered with an error by its procedure.
+
+    Attributes:
+        failure: what the request is answered with.
+    """
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.details)
+        self.failure = failure
+
+
+#: What a procedure returns in the place of an error code when something is locked.
+BUSY = -1
+
+
+def check_error(error: int | None, details: str, related_id: int | None = None) -> None:
+    """Raises BusyError or FailedError for the error column of a procedure's row."""
+    if error is None:
+        return
+    if error == BUSY:
+        raise BusyError
+    raise FailedError(failure_of(ErrorCode(error), details, related_id))

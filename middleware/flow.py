@@ -1,0 +1,57 @@
+"""Backpressure of one connection."""
+
+from __future__ import annotations
+
+import asyncio
+
+from telesto.middleware.requests import Line
+from telesto.middleware.settings import ServerSettings
+
+
+class Flow:
+    """Lets reading rest while the line is full or the peer does not read its answers.
+
+    The line's bound is soft by what one read from the socket brings. A peer that does not read gets no turns
+    either, so that what is unsent is bounded by one run and its woken reads.
+    """
+
+    __slots__ = ("_line", "_settings", "_transport", "line_full", "slow")
+
+    def __init__(self, transport: asyncio.Transport, line: Line, settings: ServerSettings) -> None:
+        self._transport = transport
+        self._line = line
+        self._settings = settings
+        self.line_full = False
+        self.slow = False
+        transport.set_write_buffer_limits(settings.write_high_bytes, settings.write_low_bytes)
+
+    def check_line(self) -> None:
+        """Lets reading rest if the line is full."""
+        line, settings = self._line, self._settings
+        if not self.line_full and (
+            len(line.requests) >= settings.line_requests or line.size >= settings.line_bytes
+        ):
+            self.line_full = True
+            line.drained = self._on_drained
+            self._transport.pause_reading()
+
+    def peer_is_slow(self) -> None:
+        """Too much is unsent."""
+        self.slow = self._line.held = True
+        self._transport.pause_reading()
+
+    def peer_reads(self) -> None:
+        """What is unsent has fallen enough."""
+        self.slow = self._line.held = False
+        self._go_on()
+
+    def _on_drained(self) -> None:
+        line, settings = self._line, self._settings
+        if len(line.requests) <= settings.line_requests // 2 and line.size <= settings.line_bytes // 2:
+            self.line_full = False
+            line.drained = None
+            self._go_on()
+
+    def _go_on(self) -> None:
+        if not self.line_full and not self.slow and not self._transport.is_closing():
+            self._transport.resume_reading()

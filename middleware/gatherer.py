@@ -1,0 +1,124 @@
+"""The workers that gather requests of one kind into calls."""
+
+from __future__ import annotations
+
+import asyncio
+
+from telesto.middleware.batches import Executor
+from telesto.middleware.dispatcher import Dispatcher
+from telesto.middleware.effects import Effects
+from telesto.middleware.failures import Failure, busy_too_long
+from telesto.middleware.figures import Figures
+from telesto.middleware.requests import Line, Read, Request
+from telesto.middleware.results import Mark, Outcome, Results, error_frame
+from telesto.middleware.turns import Batch, Turns
+
+
+class Gatherer:
+    """One worker: takes all that has gathered, calls once, gives the outcomes to the connections, again.
+
+    There is no timer: the next batch forms while the call runs.
+    """
+
+    def __init__(
+        self,
+        turns: Turns,
+        dispatcher: Dispatcher,
+        executor: Executor,
+        effects: Effects,
+        figures: Figures,
+        busy_limit_s: float,
+        retry_ms: int,
+    ) -> None:
+        self._turns = turns
+        self._dispatcher = dispatcher
+        self._executor = executor
+        self._effects = effects
+        self._figures = figures
+        self._busy_limit_s = busy_limit_s
+        self._retry_ms = retry_ms
+        self._clock = asyncio.get_running_loop().time
+
+    async def run(self) -> None:
+        """Works until the turns are closed."""
+        while await self._turns.wait():
+            batch = self._turns.take(self._dispatcher.stand)
+            if batch.requests:
+                await self._serve(batch)
+
+    async def _serve(self, batch: Batch) -> None:
+        requests = self._effects.before(batch.requests)
+        if requests:
+            begun = self._clock()
+            scanned_at = self._effects.clock
+            results = await self._executor.run(requests)
+            self._figures.called(self._turns.kind, len(requests), self._clock() - begun)
+            self._settle(requests, results, scanned_at)
+        self._dispatcher.served(batch)
+
+    def _settle(self, requests: list[Request], results: Results, scanned_at: int) -> None:
+        self._effects.after(requests, results)
+        busy: dict[Line, list[Request]] = {}
+        answered = 0
+        size = 0
+        for request, outcome in zip(requests, results.outcomes, strict=True):
+            if type(outcome) is bytes:
+                request.line.send(outcome)
+                answered += 1
+                size += request.size
+            elif outcome is Mark.BUSY or outcome is Mark.ALONE:
+                self._try_again(request, outcome, busy)
+            else:
+                self._effects.found_nothing(request, scanned_at)
+                answered += 1
+                size += request.size
+        self._dispatcher.budget.leave(answered, size)
+        for line in {request.line for request in requests if request.line.busy_count}.difference(busy):
+            line.busy_count = 0
+            line.apart = False
+        for line, tried in busy.items():
+            self._rest(line, tried)
+        self._effects.end_fenced(results)
+
+    def _try_again(self, request: Request, outcome: Outcome, busy: dict[Line, list[Request]]) -> None:
+        read = request if isinstance(request, Read) else None
+        if read is not None and outcome is Mark.ALONE:
+            read.alone = True
+        if read is not None and read.wait is not None and read.wait.readmitted:
+            self._rest_read(read, outcome)
+        else:
+            busy.setdefault(request.line, []).append(request)
+
+    def _rest(self, line: Line, requests: list[Request]) -> None:
+        now = self._clock()
+        if line.busy_count == 0:
+            line.busy_since = now
+        elif now - line.busy_since > self._busy_limit_s:
+            line.busy_since = now
+            self._give_up(requests.pop(0))
+        self._dispatcher.rest(line, requests)
+
+    def _rest_read(self, read: Read, outcome: Outcome) -> None:
+        wait = read.wait
+        assert wait is not None
+        now = self._clock()
+        if read.line.closed:
+            self._effects.leave(read)
+            self._dispatcher.drop([read])
+        elif outcome is Mark.ALONE:
+            self._turns.readmit(read)
+        elif wait.busy_since and now - wait.busy_since > self._busy_limit_s:
+            self._effects.leave(read)
+            self._give_up(read)
+        else:
+            wait.busy_since = wait.busy_since or now
+            self._dispatcher.rest_read(read, wait.busy_count)
+            wait.busy_count += 1
+
+    def _give_up(self, request: Request) -> None:
+        self._answer(request, busy_too_long(self._retry_ms))
+
+    def _answer(self, request: Request, failure: Failure) -> None:
+        self._dispatcher.budget.leave(1, request.size)
+        self._effects.unrecorded(request)
+        request.line.send(error_frame(request.packet_id, failure))

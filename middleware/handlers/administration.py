@@ -1,0 +1,49 @@
+"""Purging a queue and counting what it holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from telesto.middleware.failures import check_error
+from telesto.middleware.requests import Request
+from telesto.middleware.settings import ServerSettings
+from telesto.middleware.single import Call, OneCall, Reply, Row, numbered
+from telesto.protocol.packets import GetQueueStatisticsResponse, PurgeQueueResponse
+
+PURGE = "SELECT * FROM telesto.purge_queue_numbered($1, $2, $3, $4, $5, $6, $7)"
+
+
+async def purge_queue(call: Call, request: Request, settings: ServerSettings) -> Reply:
+    """Removes what waits in a queue, in as many calls as it takes, so that no lock is held for long."""
+    queue_id = request.packet.queue_id
+    removed = 0
+    more = True
+    while more:
+        row = (await call(PURGE, *numbered(request), queue_id, settings.purge_rows))[0]
+        check_error(row["error"], f"queue {queue_id} was not purged", queue_id)
+        removed += row["removed"]
+        more = row["more"]
+    return Reply(PurgeQueueResponse(removed))
+
+
+def _statistics_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, ...]:
+    return (request.packet.queue_id,)
+
+
+def _statistics_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
+    queue_id, row = request.packet.queue_id, rows[0]
+    check_error(row["error"], f"there is no queue {queue_id}", queue_id)
+    return Reply(
+        GetQueueStatisticsResponse(
+            depth=row["depth"],
+            directed_depth=row["directed_depth"],
+            put_total=row["put_total"],
+            taken_total=row["taken_total"],
+            max_messages=row["max_messages"] or 0,
+        )
+    )
+
+
+QUEUE_STATISTICS = OneCall(
+    "SELECT * FROM telesto.queue_statistics($1)", _statistics_arguments, _statistics_reply
+)

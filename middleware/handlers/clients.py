@@ -1,0 +1,105 @@
+"""Registering, identifying and deleting clients, and giving hand-overs back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from telesto.middleware.failures import check_error
+from telesto.middleware.handlers.unconfirmed import read_page
+from telesto.middleware.requests import Client, Request
+from telesto.middleware.settings import ServerSettings
+from telesto.middleware.single import Call, OneCall, Reply, Row, arrivals_of, numbered
+from telesto.protocol.packets import (
+    ClientMode,
+    IdentifyClientResponse,
+    ListUnconfirmedResponse,
+    RegisterClientResponse,
+    Success,
+)
+
+
+def _register_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, ...]:
+    packet = request.packet
+    return packet.client_name, int(packet.mode), packet.token
+
+
+def _register_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
+    row, packet = rows[0], request.packet
+    check_error(row["error"], f"client {packet.client_name!r} was not registered")
+    return Reply(
+        RegisterClientResponse(row["client_id"], row["session"], row["incarnation"]),
+        identity=Client(row["client_id"], row["session"], packet.mode),
+    )
+
+
+IDENTIFY = "SELECT * FROM telesto.identify_client($1, $2)"
+
+
+async def identify_client(call: Call, request: Request, settings: ServerSettings) -> Reply:
+    """Opens a new session and lists what the sessions before it left unconfirmed."""
+    packet = request.packet
+    row = (await call(IDENTIFY, packet.client_id, packet.client_name))[0]
+    wanted = packet.client_id or repr(packet.client_name)
+    check_error(row["error"], f"client {wanted} was not identified", packet.client_id or None)
+    client = Client(row["client_id"], row["session"], ClientMode(row["mode"]))
+    page = await read_page(call, client, request.line.frame_bytes, settings)
+    answer = IdentifyClientResponse(
+        client_id=client.client_id,
+        client_name=row["client_name"],
+        mode=client.mode,
+        session=client.session,
+        incarnation=row["incarnation"],
+        next_number=1,
+        operations=page.operations,
+        hand_overs=page.hand_overs,
+        more=page.more,
+    )
+    return Reply(answer, identity=client)
+
+
+async def list_unconfirmed(call: Call, request: Request, settings: ServerSettings) -> Reply:
+    """Lists the next page of a takeover."""
+    packet, line = request.packet, request.line
+    page = await read_page(
+        call, line.client, line.frame_bytes, settings, packet.after_operation, packet.after_hand_over
+    )
+    return Reply(ListUnconfirmedResponse(page.operations, page.hand_overs, page.more))
+
+
+def _delete_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, ...]:
+    return numbered(request)
+
+
+def _delete_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
+    row = rows[0]
+    client_id = request.line.client.client_id
+    check_error(row["error"], f"client {client_id} was not deleted", client_id)
+    return Reply(Success(), arrivals=arrivals_of(row["queue_ids"], row["receiver_ids"]), last=True)
+
+
+def _release_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, ...]:
+    client, references = request.line.client, request.packet.hand_overs
+    return (
+        client.client_id,
+        client.session,
+        [reference.session for reference in references],
+        [reference.number for reference in references],
+        [reference.message_id for reference in references],
+    )
+
+
+def _release_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
+    row = rows[0]
+    check_error(row["error"], "nothing was given back")
+    return Reply(Success(), arrivals=arrivals_of(row["queue_ids"], row["receiver_ids"]))
+
+
+REGISTER_CLIENT = OneCall(
+    "SELECT * FROM telesto.register_client($1, $2, $3)", _register_arguments, _register_reply
+)
+DELETE_CLIENT = OneCall(
+    "SELECT * FROM telesto.delete_client_numbered($1, $2, $3, $4, $5)", _delete_arguments, _delete_reply
+)
+RELEASE = OneCall(
+    "SELECT * FROM telesto.release_batch($1, $2, $3, $4, $5)", _release_arguments, _release_reply
+)

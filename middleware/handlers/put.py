@@ -1,0 +1,148 @@
+"""PutMessage and PutMessages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from telesto.middleware.failures import BUSY, failure_of
+from telesto.middleware.requests import Request
+from telesto.middleware.results import Mark, Results
+from telesto.protocol.errors import ErrorCode
+from telesto.protocol.packets import PutMessage, PutMessageResponse, PutMessagesResponse, PutResult
+
+#: Errors of one element; all others are the same for a whole request.
+_OF_ELEMENT = (ErrorCode.QUEUE_NOT_EXISTING, ErrorCode.QUEUE_FULL)
+
+
+class PutGroup:
+    """Gathers puts."""
+
+    sql = "SELECT * FROM telesto.put_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"
+
+    def arguments(self, requests: Sequence[Request]) -> tuple[Any, ...]:
+        """Makes the arrays: per request, per element, per confirmed number."""
+        clients: list[int] = []
+        sessions: list[int] = []
+        numbers: list[int] = []
+        methods: list[int] = []
+        of_request: list[int] = []
+        queues: list[int] = []
+        receivers: list[int] = []
+        priorities: list[int] = []
+        contexts: list[int | None] = []
+        bodies: list[bytes] = []
+        confirm_clients: list[int] = []
+        confirm_sessions: list[int] = []
+        confirm_numbers: list[int] = []
+        for index, request in enumerate(requests, 1):
+            packet = request.packet
+            client = request.line.client
+            clients.append(client.client_id)
+            sessions.append(client.session)
+            numbers.append(packet.number)
+            methods.append(packet.METHOD_ID)
+            if packet.confirmed:
+                count = len(packet.confirmed)
+                confirm_clients += [client.client_id] * count
+                confirm_sessions += [client.session] * count
+                confirm_numbers += packet.confirmed
+            if type(packet) is PutMessage:
+                message = packet.message
+                for queue_id in packet.queue_ids:
+                    of_request.append(index)
+                    queues.append(queue_id)
+                    receivers.append(message.receiver_id)
+                    priorities.append(message.priority)
+                    contexts.append(message.context)
+                    bodies.append(message.body)
+            else:
+                for element in packet.messages:
+                    message = element.message
+                    of_request.append(index)
+                    queues.append(element.queue_id)
+                    receivers.append(message.receiver_id)
+                    priorities.append(message.priority)
+                    contexts.append(message.context)
+                    bodies.append(message.body)
+        return (
+            clients,
+            sessions,
+            numbers,
+            methods,
+            of_request,
+            queues,
+            receivers,
+            priorities,
+            contexts,
+            bodies,
+            confirm_clients,
+            confirm_sessions,
+            confirm_numbers,
+        )
+
+    def results(self, requests: Sequence[Request], rows: Sequence[Any]) -> Results:
+        """Makes the answers from the one row of errors and message ids."""
+        errors, message_ids = rows[0]
+        results = Results()
+        at = 0
+        for request in requests:
+            packet = request.packet
+            if type(packet) is PutMessage and len(packet.queue_ids) == 1 and errors is None:
+                # By far the most frequent case, so without the detours of the general one.
+                queue_id = packet.queue_ids[0]
+                _note_arrival(results, queue_id, packet.message.receiver_id)
+                answer = PutMessageResponse([PutResult(queue_id, message_ids[at], False, None)])
+                results.outcomes.append(answer.encode(request.packet_id))
+                at += 1
+                continue
+            elements = _elements(packet)
+            end = at + len(elements)
+            element_errors = errors[at:end] if errors is not None else [None] * len(elements)
+            _settle(results, request, elements, element_errors, message_ids[at:end])
+            at = end
+        return results
+
+
+def queue_of(request: Request) -> int:
+    """The queue of a put, 0 when it is for several."""
+    queue_ids = {queue_id for queue_id, _ in _elements(request.packet)}
+    return queue_ids.pop() if len(queue_ids) == 1 else 0
+
+
+def _elements(packet: Any) -> list[tuple[int, int]]:
+    """Queue and receiver of each element of a request."""
+    if type(packet) is PutMessage:
+        receiver_id = packet.message.receiver_id
+        return [(queue_id, receiver_id) for queue_id in packet.queue_ids]
+    return [(element.queue_id, element.message.receiver_id) for element in packet.messages]
+
+
+def _settle(
+    results: Results,
+    request: Request,
+    elements: list[tuple[int, int]],
+    errors: Sequence[int | None],
+    message_ids: Sequence[int],
+) -> None:
+    first = errors[0]
+    if first == BUSY:
+        results.outcomes.append(Mark.BUSY)
+        return
+    if first is not None and first not in _OF_ELEMENT:
+        results.fail(request, failure_of(ErrorCode(first), "the put was not executed"))
+        return
+    answers = []
+    for (queue_id, receiver_id), error, message_id in zip(elements, errors, message_ids, strict=True):
+        answers.append(PutResult(queue_id, message_id, False, error))
+        if error is None:
+            _note_arrival(results, queue_id, receiver_id)
+        elif error == ErrorCode.QUEUE_FULL:
+            results.full.append((request, queue_id))
+    response = PutMessageResponse if type(request.packet) is PutMessage else PutMessagesResponse
+    results.outcomes.append(response(answers).encode(request.packet_id))
+
+
+def _note_arrival(results: Results, queue_id: int, receiver_id: int) -> None:
+    key = (queue_id, receiver_id)
+    results.arrivals[key] = results.arrivals.get(key, 0) + 1

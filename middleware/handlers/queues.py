@@ -1,0 +1,134 @@
+"""Creating, deleting, finding, listing and browsing queues."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from telesto.middleware.failures import check_error
+from telesto.middleware.handlers.rows import ANSWER_OVERHEAD_BYTES, MESSAGE_OVERHEAD_BYTES, message_of
+from telesto.middleware.requests import Request
+from telesto.middleware.settings import ServerSettings
+from telesto.middleware.single import OneCall, Reply, Row, numbered
+from telesto.protocol.packets import (
+    CreateQueueResponse,
+    GetActiveQueuesResponse,
+    GetMessagesResponse,
+    GetQueueIdResponse,
+    GetQueueNameResponse,
+    GetQueuesResponse,
+    Queue,
+    Success,
+)
+
+#: Bytes of a queue on the wire at most: a name of 255 characters of four bytes and what surrounds it.
+_QUEUE_BYTES = 4 * 255 + 16
+
+
+def _create_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, ...]:
+    return *numbered(request), request.packet.queue_name, request.packet.max_messages
+
+
+def _create_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
+    name = request.packet.queue_name
+    check_error(rows[0]["error"], f"queue {name!r} was not created")
+    return Reply(CreateQueueResponse(Queue(rows[0]["queue_id"], name)))
+
+
+def _delete_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, ...]:
+    return *numbered(request), request.packet.queue_id
+
+
+def _delete_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
+    queue_id = request.packet.queue_id
+    check_error(rows[0]["error"], f"queue {queue_id} was not deleted", queue_id)
+    return Reply(Success(), deleted_queue=queue_id)
+
+
+def _id_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, ...]:
+    return (request.packet.queue_name,)
+
+
+def _id_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
+    check_error(rows[0]["error"], f"there is no queue {request.packet.queue_name!r}")
+    return Reply(GetQueueIdResponse(rows[0]["queue_id"]))
+
+
+def _name_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, ...]:
+    return (request.packet.queue_id,)
+
+
+def _name_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
+    queue_id = request.packet.queue_id
+    check_error(rows[0]["error"], f"there is no queue {queue_id}", queue_id)
+    return Reply(GetQueueNameResponse(rows[0]["queue_name"]))
+
+
+def _page_rows(request: Request, settings: ServerSettings, row_bytes: int) -> int:
+    """How many rows of a size fit a page."""
+    fitting = (request.line.frame_bytes - ANSWER_OVERHEAD_BYTES) // row_bytes
+    limit: int = request.packet.limit
+    return max(1, min(limit, settings.max_page_rows, fitting))
+
+
+def _list_arguments(request: Request, settings: ServerSettings) -> tuple[Any, ...]:
+    return request.packet.after_queue_id, _page_rows(request, settings, _QUEUE_BYTES)
+
+
+def _list_reply(request: Request, rows: list[Row], settings: ServerSettings) -> Reply:
+    more = len(rows) == _page_rows(request, settings, _QUEUE_BYTES)
+    return Reply(GetQueuesResponse(_queues(rows), more))
+
+
+def _active_arguments(request: Request, settings: ServerSettings) -> tuple[Any, ...]:
+    return request.line.client.client_id, *_list_arguments(request, settings)
+
+
+def _active_reply(request: Request, rows: list[Row], settings: ServerSettings) -> Reply:
+    more = len(rows) == _page_rows(request, settings, _QUEUE_BYTES)
+    return Reply(GetActiveQueuesResponse(_queues(rows), more))
+
+
+def _queues(rows: list[Row]) -> list[Queue]:
+    return [Queue(row["queue_id"], row["name"]) for row in rows]
+
+
+def _browse_bounds(request: Request, settings: ServerSettings) -> tuple[int, int]:
+    """Rows and bytes of bodies of a page."""
+    frame = request.line.frame_bytes - ANSWER_OVERHEAD_BYTES
+    rows = _page_rows(request, settings, 2 * MESSAGE_OVERHEAD_BYTES)
+    return rows, frame - rows * MESSAGE_OVERHEAD_BYTES
+
+
+def _browse_arguments(request: Request, settings: ServerSettings) -> tuple[Any, ...]:
+    packet = request.packet
+    rows, size = _browse_bounds(request, settings)
+    return request.line.client.client_id, packet.queue_id, packet.after_message_id, rows, size
+
+
+def _browse_reply(request: Request, rows: list[Row], settings: ServerSettings) -> Reply:
+    if rows and rows[0]["error"] is not None:
+        row = rows[0]
+        check_error(
+            row["error"], f"queue {request.packet.queue_id} cannot be browsed", request.packet.queue_id
+        )
+    messages = [message_of(row) for row in rows]
+    return Reply(GetMessagesResponse(messages, bool(rows)))
+
+
+CREATE_QUEUE = OneCall(
+    "SELECT * FROM telesto.create_queue_numbered($1, $2, $3, $4, $5, $6, $7)",
+    _create_arguments,
+    _create_reply,
+)
+DELETE_QUEUE = OneCall(
+    "SELECT * FROM telesto.delete_queue_numbered($1, $2, $3, $4, $5, $6)", _delete_arguments, _delete_reply
+)
+GET_QUEUE_ID = OneCall("SELECT * FROM telesto.get_queue_id($1)", _id_arguments, _id_reply)
+GET_QUEUE_NAME = OneCall("SELECT * FROM telesto.get_queue_name($1)", _name_arguments, _name_reply)
+LIST_QUEUES = OneCall("SELECT * FROM telesto.list_queues($1, $2)", _list_arguments, _list_reply)
+LIST_ACTIVE_QUEUES = OneCall(
+    "SELECT * FROM telesto.list_active_queues($1, $2, $3)", _active_arguments, _active_reply
+)
+BROWSE_MESSAGES = OneCall(
+    "SELECT * FROM telesto.browse_messages($1, $2, $3, $4, $5)", _browse_arguments, _browse_reply
+)

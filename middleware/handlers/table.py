@@ -1,0 +1,34 @@
+"""Which handler executes which packet."""
+
+from __future__ import annotations
+
+from telesto.middleware.handlers import administration, clients, queues
+from telesto.middleware.handlers.put import queue_of as queue_of_put
+from telesto.middleware.requests import Kind, Request
+from telesto.middleware.single import Handler
+from telesto.protocol import packets
+
+SINGLE_HANDLERS: dict[int, Handler] = {
+    packets.RegisterClient.METHOD_ID: clients.REGISTER_CLIENT,
+    packets.IdentifyClient.METHOD_ID: clients.identify_client,
+    packets.DeleteClient.METHOD_ID: clients.DELETE_CLIENT,
+    packets.Release.METHOD_ID: clients.RELEASE,
+    packets.ListUnconfirmed.METHOD_ID: clients.list_unconfirmed,
+    packets.CreateQueue.METHOD_ID: queues.CREATE_QUEUE,
+    packets.DeleteQueue.METHOD_ID: queues.DELETE_QUEUE,
+    packets.GetQueueId.METHOD_ID: queues.GET_QUEUE_ID,
+    packets.GetQueueName.METHOD_ID: queues.GET_QUEUE_NAME,
+    packets.GetQueues.METHOD_ID: queues.LIST_QUEUES,
+    packets.GetActiveQueues.METHOD_ID: queues.LIST_ACTIVE_QUEUES,
+    packets.GetMessages.METHOD_ID: queues.BROWSE_MESSAGES,
+    packets.PurgeQueue.METHOD_ID: administration.purge_queue,
+    packets.GetQueueStatistics.METHOD_ID: administration.QUEUE_STATISTICS,
+}
+
+
+def queue_of(request: Request) -> int:
+    """The one queue of a gathered request, 0 when it is for several or none."""
+    if request.kind is Kind.PUT:
+        return queue_of_put(request)
+    queue_id: int = getattr(request.packet, "queue_id", 0)
+    return queue_id

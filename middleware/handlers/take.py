@@ -1,0 +1,172 @@
+"""ReadMessage and ReadResponse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from telesto.middleware.failures import BUSY, failure_of
+from telesto.middleware.handlers.rows import ANSWER_OVERHEAD_BYTES, MESSAGE_OVERHEAD_BYTES
+from telesto.middleware.requests import Read, Request
+from telesto.middleware.results import Mark, Outcome, Results
+from telesto.protocol.errors import ErrorCode
+from telesto.protocol.packets import Message, ReadMessage, ReadMessageResponse, ReadMode, ReadResponseResponse
+
+_COLUMNS = (
+    "request, error, related_id, message_id, queue_id, sender_id, receiver_id, priority, time_of_arrival, "
+    "attempt, redelivered, context, body"
+)
+_MESSAGE_AT = 3
+_RECEIVER_AT = 6
+
+
+class TakeGroup:
+    """Gathers reads by priority of messages of any sender."""
+
+    sql = f"SELECT {_COLUMNS} FROM telesto.take_batch($1, $2, $3, $4, $5, $6, $7, $8, $9)"
+
+    def __init__(self, max_messages: int, max_answer_bytes: int) -> None:
+        self._max_messages = max_messages
+        self._max_answer_bytes = max_answer_bytes
+
+    def arguments(self, requests: Sequence[Request]) -> tuple[Any, ...]:
+        """Makes the arrays: per request, per confirmed number.
+
+        A read's share of the call's bytes may be less than it asks for; if that is too little for its first
+        message, it is tried again alone.
+        """
+        share = self._max_answer_bytes // len(requests)
+        bounds = [self._bounds(request, share) for request in requests]
+        packets = [request.packet for request in requests]
+        clients = [request.line.client for request in requests]
+        return (
+            [client.client_id for client in clients],
+            [client.session for client in clients],
+            [packet.number for packet in packets],
+            [packet.queue_id for packet in packets],
+            [messages for messages, _ in bounds],
+            [size for _, size in bounds],
+            *_confirmed(requests),
+        )
+
+    def results(self, requests: Sequence[Request], rows: Sequence[Any]) -> Results:
+        """Makes the answers from the rows of messages and errors."""
+        taken: dict[int, list[Any]] = {}
+        for row in rows:
+            taken.setdefault(row[0], []).append(row)
+        results = Results()
+        share = self._max_answer_bytes // len(requests)
+        for index, request in enumerate(requests, 1):
+            of_request = taken.get(index)
+            if of_request is None:
+                results.outcomes.append(Mark.NOTHING)
+            elif of_request[0][1] is None:
+                results.outcomes.append(_answer(request, of_request))
+                results.handed.append((request, [row[_RECEIVER_AT] for row in of_request]))
+            else:
+                self._settle_error(results, request, of_request[0], share)
+        return results
+
+    def _bounds(self, request: Request, share: int) -> tuple[int, int]:
+        """How many messages and bytes of bodies a read may take in a call."""
+        messages, size = self._own_bounds(request)
+        alone = isinstance(request, Read) and request.alone
+        return messages, size if alone else min(size, share)
+
+    def _own_bounds(self, request: Request) -> tuple[int, int]:
+        frame = request.line.frame_bytes - ANSWER_OVERHEAD_BYTES
+        packet = request.packet
+        if not isinstance(packet, ReadMessage):
+            return 1, frame - MESSAGE_OVERHEAD_BYTES
+        # At most half of the frame may go into what surrounds the bodies.
+        messages = min(packet.max_messages, self._max_messages, max(1, frame // (2 * MESSAGE_OVERHEAD_BYTES)))
+        held = frame - messages * MESSAGE_OVERHEAD_BYTES
+        return messages, min(packet.max_bytes or held, held)
+
+    def _settle_error(self, results: Results, request: Request, row: Any, share: int) -> None:
+        error = row[1]
+        outcome: Outcome | None = None
+        if error == BUSY:
+            outcome = Mark.BUSY
+        elif error == ErrorCode.MESSAGE_TOO_LARGE and not (isinstance(request, Read) and request.alone):
+            outcome = Mark.ALONE if share < self._own_bounds(request)[1] else None
+        if outcome is not None:
+            results.outcomes.append(outcome)
+            return
+        code = ErrorCode(error)
+        related_id = row[2] if row[2] else request.packet.queue_id
+        results.fail(request, failure_of(code, _DETAILS.get(code, "the read was not executed"), related_id))
+
+
+class TakeSelectedGroup(TakeGroup):
+    """Gathers all other reads: of one sender, by time, responses."""
+
+    sql = (
+        f"SELECT {_COLUMNS} "
+        "FROM telesto.take_selected_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
+    )
+
+    def arguments(self, requests: Sequence[Request]) -> tuple[Any, ...]:
+        """Makes the arrays of take_batch and three more per request: sender, mode, context."""
+        packets = [request.packet for request in requests]
+        plain = [isinstance(packet, ReadMessage) for packet in packets]
+        pairs = list(zip(packets, plain, strict=True))
+        return (
+            *super().arguments(requests),
+            [packet.sender_id if is_plain else 0 for packet, is_plain in pairs],
+            [packet.mode if is_plain else ReadMode.PRIORITY for packet, is_plain in pairs],
+            [None if is_plain else packet.context for packet, is_plain in pairs],
+        )
+
+
+_DETAILS = {
+    ErrorCode.MESSAGE_TOO_LARGE: "the next message is larger than the read may return",
+    ErrorCode.QUEUE_NOT_EXISTING: "there is no such queue",
+    ErrorCode.NUMBER_REPEATED: "a read with this number was executed already",
+}
+
+
+def empty_frame(read: Read) -> bytes:
+    """Encodes the answer of a read that took nothing."""
+    response = ReadMessageResponse if isinstance(read.packet, ReadMessage) else ReadResponseResponse
+    return response([]).encode(read.packet_id)
+
+
+def _answer(request: Request, rows: list[Any]) -> bytes:
+    messages = [_message(row) for row in rows]
+    if type(request.packet) is ReadMessage:
+        return ReadMessageResponse(messages).encode(request.packet_id)
+    return ReadResponseResponse(messages).encode(request.packet_id)
+
+
+def _message(row: Any) -> Message:
+    message_id, queue_id, sender_id, receiver_id, priority, arrived, attempt, redelivered, context, body = (
+        row[_MESSAGE_AT:]
+    )
+    return Message(
+        message_id,
+        queue_id,
+        sender_id,
+        receiver_id,
+        priority,
+        arrived,
+        min(attempt, 0xFFFF),
+        redelivered,
+        body,
+        context,
+    )
+
+
+def _confirmed(requests: Sequence[Request]) -> tuple[list[int], list[int], list[int]]:
+    """Client, session and number of everything that the requests confirm."""
+    clients: list[int] = []
+    sessions: list[int] = []
+    numbers: list[int] = []
+    for request in requests:
+        confirmed = request.packet.confirmed
+        if confirmed:
+            client = request.line.client
+            clients += [client.client_id] * len(confirmed)
+            sessions += [client.session] * len(confirmed)
+            numbers += confirmed
+    return clients, sessions, numbers

@@ -1,0 +1,160 @@
+"""A worker's own connection to the database."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import asyncpg
+from telesto.middleware.dsn import CONNECT_ERRORS, Connection
+from telesto.middleware.failures import (
+    READ_ONLY_SQLSTATE,
+    STALE_SQLSTATE,
+    LostError,
+    RefusedError,
+    UnavailableError,
+    loses_connection,
+)
+from telesto.middleware.logs import logger
+
+_log = logger("database")
+
+Rows = list[asyncpg.Record]
+#: Calls a procedure by its SQL and arguments; raises UnavailableError, LostError or RefusedError.
+Call = Callable[..., "asyncio.Future[Rows]"]
+
+
+class Link:
+    """One connection, made when it is needed first and made again after it was lost.
+
+    A link serves one call at a time. A call is never cancelled and has no time limit: if it ends without an
+    answer, nobody knows what became of it. The kernel's limits end a connection whose server is gone.
+    """
+
+    def __init__(self, name: str, connect: Callable[[str], Any], backoff_s: float) -> None:
+        self._name = name
+        self._connect = connect
+        self._backoff_s = backoff_s
+        self._connection: Connection | None = None
+        self._statements: dict[str, asyncpg.prepared_stmt.PreparedStatement[asyncpg.Record]] = {}
+        self._retry_at = 0.0
+        self._warned = False
+        self.lost_count = 0
+
+    @property
+    def pid(self) -> int | None:
+        """The process id of the link's backend, None while there is no connection."""
+        connection = self._connection
+        if connection is None or connection.is_closed():
+            return None
+        return connection.get_server_pid()
+
+    async def call(self, sql: str, *arguments: Any) -> Rows:
+        """Executes one statement in its own transaction.
+
+        Raises:
+            UnavailableError: nothing was sent.
+            LostError: it may have been done.
+            RefusedError: nothing was done.
+        """
+        statement = self._statements.get(sql)
+        if statement is None or self._connection is None or self._connection.is_closed():
+            statement = await self._prepare(sql)
+        self._warned = False
+        try:
+            rows = await statement.fetch(*arguments)
+        except asyncpg.PostgresError as error:
+            raise self._answered(error) from error
+        except asyncpg.InterfaceError as error:
+            raise self._not_sent(error) from error
+        except (OSError, asyncpg.InternalClientError) as error:
+            raise self._lost(str(error)) from error
+        if self._warned:
+            raise self._lost("the server warned about the commit")
+        return rows
+
+    async def open(self) -> None:
+        """Connects if there is no connection; raises UnavailableError."""
+        if self._connection is None or self._connection.is_closed():
+            await self._open()
+
+    async def close(self) -> None:
+        """Ends the connection; what is under way on it is lost."""
+        connection = self._forget()
+        if connection is not None and not connection.is_closed():
+            with suppress(*CONNECT_ERRORS):
+                await connection.close(timeout=1)
+
+    def terminate(self) -> None:
+        """Ends the connection at once; a call under way raises LostError."""
+        connection = self._connection
+        if connection is not None:
+            connection.terminate()
+
+    async def _prepare(self, sql: str) -> asyncpg.prepared_stmt.PreparedStatement[asyncpg.Record]:
+        try:
+            await self.open()
+            assert self._connection is not None
+            statement = await self._connection.prepare(sql)
+        except asyncpg.PostgresError as error:
+            if loses_connection(error.sqlstate or ""):
+                raise UnavailableError(str(error)) from error
+            raise RefusedError(error.sqlstate or "", str(error)) from error
+        except CONNECT_ERRORS as error:
+            raise UnavailableError(str(error)) from error
+        self._statements[sql] = statement
+        return statement
+
+    async def _open(self) -> None:
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._retry_at:
+            raise UnavailableError("the last attempt to connect failed just now")
+        self._forget()
+        try:
+            connection = await self._connect(self._name)
+        except CONNECT_ERRORS as error:
+            self._retry_at = loop.time() + self._backoff_s
+            _log.warning("no_connection", link=self._name, error=str(error))
+            raise UnavailableError(str(error)) from error
+        connection.add_log_listener(self._on_log_message)
+        self._connection = connection
+
+    def _on_log_message(self, _connection: object, message: asyncpg.PostgresLogMessage) -> None:
+        """Notes a warning: no procedure warns, so it is about the commit's wait for a standby."""
+        if message.severity_en == "WARNING":
+            _log.warning("server_warning", link=self._name, message=str(message))
+            self._warned = True
+
+    def _answered(self, error: asyncpg.PostgresError) -> Exception:
+        sqlstate = error.sqlstate or ""
+        if loses_connection(sqlstate):
+            return self._lost(str(error))
+        if sqlstate == READ_ONLY_SQLSTATE:
+            self._drop()
+            return UnavailableError("the server is a standby by now")
+        if sqlstate == STALE_SQLSTATE:
+            self._statements.clear()
+        return RefusedError(sqlstate, str(error))
+
+    def _not_sent(self, error: asyncpg.InterfaceError) -> Exception:
+        if self._connection is None or self._connection.is_closed():
+            return UnavailableError(str(error))
+        return RefusedError("", str(error))
+
+    def _lost(self, reason: str) -> LostError:
+        self.lost_count += 1
+        _log.warning("connection_lost", link=self._name, reason=reason)
+        self._drop()
+        return LostError(reason)
+
+    def _drop(self) -> None:
+        connection = self._forget()
+        if connection is not None:
+            connection.terminate()
+
+    def _forget(self) -> Connection | None:
+        connection, self._connection = self._connection, None
+        self._statements.clear()
+        return connection

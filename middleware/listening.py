@@ -1,0 +1,25 @@
+"""The socket for clients."""
+
+from __future__ import annotations
+
+import socket
+
+from telesto.middleware.settings import ServerSettings
+
+
+def bind(settings: ServerSettings) -> socket.socket:
+    """Binds the address of the settings without listening yet; raises OSError, which names the address."""
+    family, kind, protocol, _, address = socket.getaddrinfo(
+        settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    sock = socket.socket(family, kind, protocol)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if settings.reuse_port:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        sock.setblocking(False)
+        sock.bind(address)
+    except OSError as error:
+        sock.close()
+        raise OSError(error.errno, f"{settings.host}:{settings.port}: {error.strerror}") from error
+    return sock

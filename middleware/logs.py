@@ -1,0 +1,38 @@
+"""Structured log lines. They never hold a message's body, a token or a password."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import structlog
+from structlog.typing import FilteringBoundLogger, Processor
+
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+def configure(level: str, *, json: bool) -> None:
+    """Sets up structlog for this process: to standard error, for people or as JSON."""
+    renderer: Processor = (
+        structlog.processors.JSONRenderer()
+        if json
+        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    )
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+
+
+def logger(part: str) -> FilteringBoundLogger:
+    """Returns the logger of a part of the middleware."""
+    bound: FilteringBoundLogger = structlog.get_logger().bind(part=part)
+    return bound

@@ -1,0 +1,35 @@
+"""Measures how late the loop is."""
+
+from __future__ import annotations
+
+import asyncio
+
+from telesto.middleware.figures import Figures
+
+
+class LoopLag:
+    """Asks to be called at a time, and sees how much later that happens."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, figures: Figures, interval_s: float) -> None:
+        self._loop = loop
+        self._figures = figures
+        self._interval_s = interval_s
+        self._due = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Begins to measure."""
+        self._due = self._loop.time() + self._interval_s
+        self._timer = self._loop.call_at(self._due, self._measure)
+
+    def stop(self) -> None:
+        """Ends measuring."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _measure(self) -> None:
+        lag_s = max(0.0, self._loop.time() - self._due)
+        self._figures.loop_lag_s = lag_s
+        self._figures.loop_lag_max_s = max(self._figures.loop_lag_max_s, lag_s)
+        self.start()

@@ -1,0 +1,69 @@
+"""This middleware's place among the others: its row, its sign of life, and who else is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from telesto.middleware.logs import logger
+from telesto.middleware.periodic import Periodic
+from telesto.middleware.services import Peers
+from telesto.middleware.settings import ServerSettings
+from telesto.middleware.single import Call
+
+REGISTER = "SELECT telesto.register_middleware($1, $2)"
+UNREGISTER = "SELECT telesto.unregister_middleware($1)"
+HEARTBEAT = "SELECT * FROM telesto.heartbeat($1, $2, $3)"
+
+_log = logger("registry")
+
+
+class Registry:
+    """Registers the middleware and gives a sign of life, with the process ids of its backends.
+
+    The heartbeat of the others ends the backends of a middleware that is silent for too long, so that none of
+    them keeps a lock; if that happens to this one (it was stopped and goes on), it registers anew.
+    """
+
+    def __init__(
+        self,
+        call: Call,
+        peers: Peers,
+        settings: ServerSettings,
+        pids: Callable[[], Iterable[int]],
+        on_registered_again: Callable[[], None],
+    ) -> None:
+        self._call = call
+        self._peers = peers
+        self._timeout_s = settings.heartbeat_timeout_s
+        self._pids = pids
+        self._on_registered_again = on_registered_again
+        self._address = ""
+        self.work = Periodic("heartbeat", self._beat, period_s=settings.heartbeat_interval_s)
+
+    async def register(self, address: str) -> None:
+        """Registers under an address; raises what Call raises."""
+        self._address = address
+        rows = await self._call(REGISTER, address, self._peers.version)
+        self._peers.middleware_id = rows[0][0]
+        await self._beat()
+        _log.info("registered", middleware_id=self._peers.middleware_id, address=address)
+
+    async def unregister(self) -> None:
+        """Removes the row; raises what Call raises."""
+        if self._peers.middleware_id:
+            await self._call(UNREGISTER, self._peers.middleware_id)
+
+    async def _beat(self) -> None:
+        rows = await self._call(HEARTBEAT, self._peers.middleware_id, sorted(self._pids()), self._timeout_s)
+        alive = {row["middleware_id"]: row["address"] for row in rows if row["alive"]}
+        if self._peers.middleware_id not in alive:
+            await self._register_again()
+            return
+        del alive[self._peers.middleware_id]
+        self._peers.others = alive
+
+    async def _register_again(self) -> None:
+        rows = await self._call(REGISTER, self._address, self._peers.version)
+        _log.warning("registered_again", was=self._peers.middleware_id, middleware_id=rows[0][0])
+        self._peers.middleware_id = rows[0][0]
+        self._on_registered_again()

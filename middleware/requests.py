@@ -1,0 +1,245 @@
+"""A request on its way, the client that sent it, and the line in which a connection's requests wait."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from telesto.protocol.packets import ClientMode
+
+
+class Kind(IntEnum):
+    """Requests of one kind are gathered into one call."""
+
+    PUT = 0
+    TAKE = 1
+    TAKE_SELECTED = 2
+    CONFIRM = 3
+    SINGLE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """Who a connection is: the client and the session that this connection opened."""
+
+    client_id: int
+    session: int
+    mode: ClientMode
+
+
+#: A connection before it has identified itself.
+NOBODY = Client(0, 0, ClientMode.READ_ONLY)
+
+
+class Request:
+    """One request, decoded and checked.
+
+    Attributes:
+        line: the line of its connection.
+        packet: its packet.
+        packet_id: what its answer repeats.
+        kind: with which others it is gathered.
+        size: its payload in bytes.
+    """
+
+    __slots__ = ("kind", "line", "packet", "packet_id", "size")
+
+    def __init__(self, line: Line, packet: Any, packet_id: int, kind: Kind, size: int) -> None:
+        self.line = line
+        self.packet = packet
+        self.packet_id = packet_id
+        self.kind = kind
+        self.size = size
+
+
+class Read(Request):
+    """A read.
+
+    Attributes:
+        alone: it is executed in a call of its own, with all the bytes that its client accepts.
+        wait: how it waits, None when it does not.
+    """
+
+    __slots__ = ("alone", "wait")
+
+    def __init__(
+        self, line: Line, packet: Any, packet_id: int, kind: Kind, size: int, wait: Wait | None
+    ) -> None:
+        super().__init__(line, packet, packet_id, kind, size)
+        self.alone = False
+        self.wait = wait
+
+
+class WakeUp:
+    """One message that somebody is woken for.
+
+    Attributes:
+        receiver_id: the message's receiver, 0 for anyone.
+        origin: the ticket of the read that was woken first.
+        wrapped: it has been passed on beyond the end of the line.
+    """
+
+    __slots__ = ("origin", "receiver_id", "wrapped")
+
+    def __init__(self, receiver_id: int, origin: int) -> None:
+        self.receiver_id = receiver_id
+        self.origin = origin
+        self.wrapped = False
+
+
+class Wait:
+    """How a read waits.
+
+    Attributes:
+        queue_id: the queue.
+        deadline: when its time is up, by the loop's clock in seconds; None for never.
+        by_context: it takes nothing but a response to its client.
+        selective: that it found nothing says nothing about what others would find.
+        ticket: its place among the parked reads, 0 before it was parked first.
+        entry: its entry among the deadlines while it is parked.
+        parked: it stands in the waiting room.
+        over: it must not park (again): it was cancelled, or its connection is gone.
+        readmitted: it has been parked and goes its way without its connection's line.
+        wake_up: what it was woken by, None when it was not.
+        busy_count: how often it was answered that something is busy.
+        busy_since: since when, 0.0 while it is not.
+    """
+
+    __slots__ = (
+        "busy_count",
+        "busy_since",
+        "by_context",
+        "deadline",
+        "entry",
+        "over",
+        "parked",
+        "queue_id",
+        "readmitted",
+        "selective",
+        "ticket",
+        "wake_up",
+    )
+
+    def __init__(self, queue_id: int, deadline: float | None, *, by_context: bool, selective: bool) -> None:
+        self.queue_id = queue_id
+        self.deadline = deadline
+        self.by_context = by_context
+        self.selective = selective
+        self.ticket = 0
+        self.entry = 0
+        self.parked = False
+        self.over = False
+        self.readmitted = False
+        self.wake_up: WakeUp | None = None
+        self.busy_count = 0
+        self.busy_since = 0.0
+
+
+class Line:
+    """The requests of one connection that wait for their turn, in order, and how they are answered.
+
+    A line stands in at most one kind's turns and has at most one run of requests in flight.
+
+    Attributes:
+        send: gives a frame to the connection.
+        finish: closes the connection once it has sent what it was given.
+        on_identity: takes who the connection is once a takeover is over; None when it failed.
+        requests: what waits, first come first served.
+        size: the bytes of what waits.
+        client: who the connection is.
+        frame_bytes: the longest frame that the client accepts.
+        in_flight: a run of its requests is being executed.
+        standing: it stands in a kind's turns.
+        resting: it pauses before it tries a busy request again.
+        held: it has its turn again when the peer reads its answers.
+        closed: the connection is gone; nothing is executed for it any more.
+        apart: its next run goes into a call for one queue only.
+        busy_count: how often in a row its run was answered that something is busy.
+        busy_since: since when, by the loop's clock in seconds.
+        refused: by queue, the number of the put that the queue refused as full.
+        unconfirmed: by number, how many answers or messages are unconfirmed.
+        waiting: by packet id, the reads that may wait and are not answered.
+        drained: called when requests were taken from the line while its connection rests from reading.
+    """
+
+    __slots__ = (
+        "apart",
+        "busy_count",
+        "busy_since",
+        "client",
+        "closed",
+        "drained",
+        "finish",
+        "frame_bytes",
+        "held",
+        "in_flight",
+        "on_identity",
+        "refused",
+        "requests",
+        "resting",
+        "send",
+        "size",
+        "standing",
+        "unconfirmed",
+        "waiting",
+    )
+
+    def __init__(
+        self,
+        send: Callable[[bytes], None],
+        finish: Callable[[], None],
+        on_identity: Callable[[Client | None], None],
+    ) -> None:
+        self.send = send
+        self.finish = finish
+        self.on_identity = on_identity
+        self.requests: deque[Request] = deque()
+        self.size = 0
+        self.client = NOBODY
+        self.frame_bytes = 0
+        self.in_flight = False
+        self.standing = False
+        self.resting = False
+        self.held = False
+        self.closed = False
+        self.apart = False
+        self.busy_count = 0
+        self.busy_since = 0.0
+        self.refused: dict[int, int] = {}
+        self.unconfirmed: dict[int, int] = {}
+        self.waiting: dict[int, Read] = {}
+        self.drained: Callable[[], None] | None = None
+
+    def take_run(self, into: list[Request], kind: Kind, count: int, size: int) -> int:
+        """Moves requests of a kind from the head until a count or a size is reached; returns their size."""
+        requests = self.requests
+        taken = 0
+        room = count
+        while room and requests and requests[0].kind is kind:
+            request = requests.popleft()
+            into.append(request)
+            taken += request.size
+            room -= 1
+            if taken >= size:
+                break
+        self.size -= taken
+        return taken
+
+    def give_back(self, requests: list[Request]) -> None:
+        """Puts requests back to the head, in their order."""
+        self.requests.extendleft(reversed(requests))
+        self.size += sum(request.size for request in requests)
+
+    def clear(self) -> list[Request]:
+        """Empties the line; returns what stood in it."""
+        requests = list(self.requests)
+        self.requests.clear()
+        self.size = 0
+        return requests
+
+    def forget_number(self, number: int) -> None:
+        """Notes that nothing is recorded for a numbered request."""
+        self.unconfirmed.pop(number, None)

@@ -1,0 +1,108 @@
+"""What a call gave, per request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from typing import Any, Protocol
+
+from telesto.middleware.failures import Failure
+from telesto.middleware.requests import Request
+from telesto.protocol.errors import ErrorCode
+from telesto.protocol.packets import Error
+
+
+class Mark(Enum):
+    """What became of a request that has no answer yet."""
+
+    #: Something that it needs is locked; it was not executed and is tried again soon.
+    BUSY = 1
+    #: A read found nothing.
+    NOTHING = 2
+    #: A read met a message beyond its share of the call's bytes; it is tried again in a call of its own.
+    ALONE = 3
+
+
+#: A frame that answers the request, or why there is none yet.
+Outcome = bytes | Mark
+
+#: By queue and receiver, how many messages came.
+Arrivals = dict[tuple[int, int], int]
+
+
+class Results:
+    """The outcomes of a batch and what follows from them.
+
+    Attributes:
+        outcomes: one for each request, in their order.
+        arrivals: the messages that came, or came back, to queues.
+        full: puts that a queue refused as full, with the queue.
+        fenced: requests whose session is over.
+        unrecorded: numbered requests of which nothing is recorded, so that nothing of them is unconfirmed.
+        handed: reads that took messages, with the receivers of those.
+    """
+
+    __slots__ = ("arrivals", "fenced", "full", "handed", "outcomes", "unrecorded")
+
+    def __init__(self) -> None:
+        self.outcomes: list[Outcome] = []
+        self.arrivals: Arrivals = {}
+        self.full: list[tuple[Request, int]] = []
+        self.fenced: list[Request] = []
+        self.unrecorded: list[Request] = []
+        self.handed: list[tuple[Request, list[int]]] = []
+
+    def fail(self, request: Request, failure: Failure) -> None:
+        """Adds a failure as the request's outcome."""
+        self.outcomes.append(error_frame(request.packet_id, failure))
+        self.note_failure(request, failure.code)
+
+    def note_failure(self, request: Request, code: ErrorCode) -> None:
+        """Notes what follows from a failure of a whole request."""
+        if code is ErrorCode.SESSION_FENCED:
+            self.fenced.append(request)
+        self.unrecorded.append(request)
+
+    def extend(self, other: Results) -> None:
+        """Appends the results of a later part of the batch."""
+        self.outcomes += other.outcomes
+        self.full += other.full
+        self.fenced += other.fenced
+        self.unrecorded += other.unrecorded
+        self.handed += other.handed
+        for key, count in other.arrivals.items():
+            self.arrivals[key] = self.arrivals.get(key, 0) + count
+
+
+class Group(Protocol):
+    """How the requests of one kind become one call: a pair of pure functions around a procedure."""
+
+    @property
+    def sql(self) -> str:
+        """The statement that calls the procedure."""
+
+    def arguments(self, requests: Sequence[Request]) -> tuple[Any, ...]:
+        """Makes the procedure's arguments."""
+
+    def results(self, requests: Sequence[Request], rows: Sequence[Any]) -> Results:
+        """Makes the outcomes from the procedure's rows."""
+
+
+def error_frame(packet_id: int, failure: Failure) -> bytes:
+    """Encodes a failure."""
+    packet = Error(
+        code=failure.code,
+        error_class=failure.error_class,
+        details=failure.details,
+        related_id=failure.related_id,
+        retry_after_ms=failure.retry_after_ms,
+    )
+    return packet.encode(packet_id)
+
+
+def all_failed(requests: Iterable[Request], failure: Failure) -> Results:
+    """Results in which every request failed in the same way."""
+    results = Results()
+    for request in requests:
+        results.fail(request, failure)
+    return results

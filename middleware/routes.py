@@ -1,0 +1,89 @@
+"""Where each packet goes: how it is checked and with which others it is gathered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from telesto.middleware import validation
+from telesto.middleware.requests import Kind
+from telesto.middleware.validation import Check
+from telesto.protocol import packets
+from telesto.protocol.packets import REQUESTS, ClientMode, ConnectionState
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """How a packet is handled.
+
+    Attributes:
+        decode: reads its payload.
+        check: checks its parameters.
+        numbered: it begins with number and confirmed.
+        kind: with which others it is gathered; None when it is answered at once.
+    """
+
+    decode: Callable[[bytes], Any]
+    check: Check
+    numbered: bool
+    kind: Kind | None
+
+
+#: The routes of the packets that a connection may send now, by method id.
+Routes = Mapping[int, Route]
+
+_AT_ONCE = (packets.Hello, packets.Ping, packets.CancelRequest)
+_KINDS = {
+    packets.PutMessage: Kind.PUT,
+    packets.PutMessages: Kind.PUT,
+    packets.ReadMessage: Kind.TAKE,
+    packets.ReadResponse: Kind.TAKE_SELECTED,
+    packets.Confirm: Kind.CONFIRM,
+}
+_CHECKS: dict[type[Any], Check] = {
+    packets.RegisterClient: validation.check_register,
+    packets.IdentifyClient: validation.check_identify,
+    packets.Confirm: validation.check_confirm,
+    packets.Release: validation.check_release,
+    packets.ListUnconfirmed: validation.check_list_unconfirmed,
+    packets.CreateQueue: validation.check_create_queue,
+    packets.DeleteQueue: validation.check_queue_id,
+    packets.GetQueueId: validation.check_queue_name,
+    packets.GetQueueName: validation.check_queue_id,
+    packets.GetQueues: validation.check_queue_page,
+    packets.GetActiveQueues: validation.check_queue_page,
+    packets.GetMessages: validation.check_browse,
+    packets.PutMessage: validation.check_put,
+    packets.PutMessages: validation.check_put_many,
+    packets.ReadMessage: validation.check_read,
+    packets.ReadResponse: validation.check_queue_id,
+    packets.PurgeQueue: validation.check_queue_id,
+    packets.GetQueueStatistics: validation.check_queue_id,
+}
+
+
+def _route(method_id: int) -> Route:
+    info = REQUESTS[method_id]
+    packet: type[Any] = info.packet
+    kind = None if packet in _AT_ONCE else _KINDS.get(packet, Kind.SINGLE)
+    return Route(packet.decode, _CHECKS.get(packet, validation.check_nothing), info.numbered, kind)
+
+
+_ROUTES = {method_id: _route(method_id) for method_id in REQUESTS}
+
+
+def _routes_of(state: ConnectionState, mode: ClientMode) -> Routes:
+    return {
+        method_id: _ROUTES[method_id]
+        for method_id, info in REQUESTS.items()
+        if state in info.allowed and (info.mode is not ClientMode.FULL or mode is ClientMode.FULL)
+    }
+
+
+_OPEN = {(state, mode): _routes_of(state, mode) for state in ConnectionState for mode in ClientMode}
+
+
+def open_routes(state: ConnectionState, mode: ClientMode) -> Routes:
+    """The routes that are open to a client in a state of its connection."""
+    return _OPEN[state, mode]

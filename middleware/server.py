@@ -1,0 +1,289 @@
+"""A middleware: its parts, its start and its stop."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from importlib.metadata import version
+
+from telesto.middleware import listening
+from telesto.middleware.admin import AdminServer
+from telesto.middleware.budget import Budget
+from telesto.middleware.connection import Connection, Connections
+from telesto.middleware.database_start import wait_for_database
+from telesto.middleware.deadlines import Deadlines
+from telesto.middleware.dispatcher import Dispatcher
+from telesto.middleware.effects import Effects
+from telesto.middleware.failures import LostError, RefusedError, UnavailableError, failure_of
+from telesto.middleware.figures import Figures
+from telesto.middleware.flusher import Flusher
+from telesto.middleware.handlers.table import queue_of
+from telesto.middleware.handlers.take import empty_frame
+from telesto.middleware.interests import Interests, WakeSweep
+from telesto.middleware.jobs import Jobs
+from telesto.middleware.links import Links, shared
+from telesto.middleware.logs import logger
+from telesto.middleware.loop_lag import LoopLag
+from telesto.middleware.notifier import Notifier
+from telesto.middleware.periodic import Periodic
+from telesto.middleware.registry import Registry
+from telesto.middleware.requests import Read
+from telesto.middleware.services import Peers, Services
+from telesto.middleware.settings import ServerSettings
+from telesto.middleware.waiting import WaitingRoom
+from telesto.middleware.wake_listener import WakeListener
+from telesto.middleware.workers import Workers
+from telesto.protocol.errors import ErrorCode
+from telesto.protocol.packets import GoAway
+
+_log = logger("server")
+
+#: How long the last words to the database may take at the stop.
+_FAREWELL_S = 2.0
+
+
+class MiddlewareServer:
+    """One middleware in the running loop.
+
+    ``start`` returns when clients are served; ``request_stop`` begins a graceful stop, ``wait_closed``
+    returns when it is complete. A server is started once.
+
+    Attributes:
+        figures: what it counts.
+        admin_address: (host, port) of /metrics and /healthz, None without.
+    """
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self._settings = settings
+        loop = self._loop = asyncio.get_running_loop()
+        self.figures = Figures()
+        self.admin_address: tuple[str, int] | None = None
+        self._peers = Peers(version("telesto-mq"))
+        self._budget = Budget(settings.budget_requests, settings.budget_bytes)
+        self._dispatcher = Dispatcher(settings, loop, self._budget, queue_of)
+        self._room = WaitingRoom(loop, settings.max_waiting_reads)
+        self._room.on_readmit = self._readmit
+        self._deadlines = Deadlines(loop)
+        self._links = Links(settings)
+        self._make_background()
+        self._effects = Effects(self._room, self._budget, self._notifier.tell, empty_frame)
+        self._jobs.on_placed = self._effects.arrived
+        self._workers = Workers(settings, self._dispatcher, self._effects, self.figures, self._links)
+        services = Services(
+            settings, loop, self._dispatcher, self._room, self.figures, self._peers, self._deadlines
+        )
+        self._connections = Connections(services)
+        self._services = services
+        self._flusher = Flusher(loop)
+        self._lag = LoopLag(loop, self.figures, settings.loop_lag_interval_s)
+        self._admin = AdminServer(self.figures, self._is_healthy)
+        self._server: asyncio.Server | None = None
+        self._address = ("", 0)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stop: asyncio.Task[None] | None = None
+        self._stop_requested = asyncio.Event()
+        self._add_gauges()
+
+    def _make_background(self) -> None:
+        settings, links, peers = self._settings, self._links, self._peers
+        waiting_call = shared(links.make("waiting"))
+        self._interests = Interests(waiting_call, self._room, peers, settings)
+        self._wake_sweep = WakeSweep(waiting_call, self._room, self._interests, settings)
+        self._notifier = Notifier(
+            links.make("notify").call,
+            peers,
+            self.figures,
+            settings.notify_interval_ms,
+            settings.notify_entries,
+        )
+        self._wake_listener = WakeListener(
+            links.connect_listener,
+            self._room,
+            peers,
+            self.figures,
+            self._wake_sweep.work.poke,
+            settings.wake_sweep_s,
+        )
+        self._wake_listener.on_changed = self._wake_sweep.work.poke
+        self._registry = Registry(
+            links.make("registry").call, peers, settings, links.pids, self._interests.renew
+        )
+        self._jobs = Jobs(shared(links.make("jobs")), peers, settings)
+
+    # --- start -------------------------------------------------------------------------------
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """(host, port) where clients are served."""
+        return self._address
+
+    async def start(self) -> None:
+        """Waits for the database, registers, and serves clients.
+
+        Raises what ``wait_for_database`` raises, and OSError when the address cannot be had.
+        """
+        await wait_for_database(self._settings)
+        sock = listening.bind(self._settings)
+        try:
+            self._server = await self._loop.create_server(
+                self._make_connection, sock=sock, backlog=self._settings.backlog, start_serving=False
+            )
+        except BaseException:
+            sock.close()
+            raise
+        self._address = sock.getsockname()[:2]
+        try:
+            await self._begin()
+        except BaseException:
+            await self._end()
+            raise
+        _log.info("serving", host=self._address[0], port=self._address[1])
+
+    async def _begin(self) -> None:
+        settings = self._settings
+        await self._registry.register(settings.advertised_address or "{}:{}".format(*self._address))
+        self._workers.start()
+        for work in self._background():
+            self._tasks.append(asyncio.create_task(work.run()))
+        self._wake_listener.work.poke()
+        if settings.admin_port is not None:
+            port = await self._admin.start(settings.admin_host, settings.admin_port)
+            self.admin_address = (settings.admin_host, port)
+        self._lag.start()
+        assert self._server is not None
+        await self._server.start_serving()
+
+    def _background(self) -> list[Periodic]:
+        return [
+            self._interests.work,
+            self._wake_sweep.work,
+            self._notifier.work,
+            self._wake_listener.work,
+            self._registry.work,
+            *self._jobs.work,
+        ]
+
+    def _make_connection(self) -> Connection:
+        return Connection(self._services, self._flusher, self._connections)
+
+    def _readmit(self, read: Read) -> None:
+        self._budget.enter(1, read.size)
+        self._dispatcher.turns[read.kind].readmit(read)
+
+    def _is_healthy(self) -> bool:
+        return self._stop is None and self._workers.running
+
+    def _add_gauges(self) -> None:
+        gauges = self.figures.gauges
+        gauges["connections"] = ("Open connections.", lambda: len(self._connections))
+        gauges["requests_under_way"] = ("Requests under way.", lambda: self._budget.requests)
+        gauges["bytes_under_way"] = ("Bytes they hold.", lambda: self._budget.bytes)
+        gauges["waiting_reads"] = ("Reads that wait.", lambda: self._room.parked)
+        gauges["suspects"] = ("Clients kept apart.", lambda: len(self._dispatcher.suspects))
+        gauges["lost_calls"] = ("Calls lost with their connections.", lambda: self._links.lost_count)
+        gauges["loop_lag_seconds"] = ("How late the loop was last.", lambda: self.figures.loop_lag_s)
+        gauges["loop_lag_max_seconds"] = ("How late at most.", lambda: self.figures.loop_lag_max_s)
+        for kind, turns in self._dispatcher.turns.items():
+            name = f"lines_{kind.name.lower()}"
+            gauges[name] = (f"Connections whose turn is a {kind.name.lower()}.", turns.__len__)
+
+    # --- stop --------------------------------------------------------------------------------
+
+    def request_stop(self) -> None:
+        """Begins the stop; doing it again changes nothing."""
+        if self._stop is None:
+            self._stop = asyncio.create_task(self._shut_down())
+            self._stop_requested.set()
+
+    async def wait_closed(self) -> None:
+        """Returns when the stop, which somebody has requested or will request, is complete."""
+        await self._stop_requested.wait()
+        assert self._stop is not None
+        await asyncio.shield(self._stop)
+
+    async def _shut_down(self) -> None:
+        """Takes no more, answers what is under way, lets the clients leave, ends."""
+        _log.info("stopping", connections=len(self._connections), under_way=self._budget.requests)
+        assert self._server is not None
+        self._server.close()
+        goodbye = GoAway("the middleware is about to stop", self._peers.addresses)
+        for connection in self._connections.snapshot():
+            connection.go_away(goodbye)
+        self._room.close(failure_of(ErrorCode.SHUTTING_DOWN, "the middleware is about to stop"))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._settings.shutdown_limit_s):
+                await self._budget.wait_idle()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._settings.goaway_grace_s):
+                await self._connections.wait_empty()
+        await self._end()
+        _log.info("stopped")
+
+    async def _end(self) -> None:
+        """Ends every part, in the order in which they depend on each other."""
+        self._dispatcher.close()
+        if self._budget.requests:
+            _log.warning("cut_off", under_way=self._budget.requests)
+            self._links.terminate()
+        await self._workers.wait()
+        await self._end_connections()
+        for work in self._background():
+            work.stop()
+        await asyncio.gather(*self._tasks)
+        with suppress(UnavailableError, LostError, RefusedError, TimeoutError):
+            async with asyncio.timeout(_FAREWELL_S):
+                await self._registry.unregister()
+        await self._wake_listener.close()
+        await self._links.close()
+        await self._admin.stop()
+        self._lag.stop()
+        self._deadlines.close()
+
+    async def _end_connections(self) -> None:
+        for connection in self._connections.snapshot():
+            connection.finish()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._settings.linger_s):
+                await self._connections.wait_empty()
+        for connection in self._connections.snapshot():
+            connection.abort()
+        await self._connections.wait_empty()
+        if self._server is not None:
+            self._server.close()
+            await self._server.wait_closed()
+
+
+def serve(settings: ServerSettings) -> None:
+    """Serves until SIGTERM or SIGINT; with several processes, as their parent."""
+    if settings.processes > 1:
+        from telesto.middleware.processes import supervise
+
+        supervise(settings)
+        return
+    run(settings)
+
+
+def run(settings: ServerSettings) -> None:
+    """Serves in this process until SIGTERM or SIGINT."""
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(_serve(settings))
+
+
+async def _serve(settings: ServerSettings) -> None:
+    server = MiddlewareServer(settings)
+    await server.start()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, server.request_stop)
+    await server.wait_closed()
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop where it is installed, else None for asyncio's own loop."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop

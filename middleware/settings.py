@@ -1,0 +1,199 @@
+"""Every bound, period and address of a middleware, from the command line, TELESTO_* and a TOML file."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import Field, SecretStr, model_validator
+from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
+from telesto.protocol.packets import DEFAULT_PORT, MAX_FRAME_DEFAULT, MAX_FRAME_UNIDENTIFIED
+
+#: What a frame holds beside the body of a message, generously, in bytes.
+FRAME_OVERHEAD_BYTES = 1024
+
+
+class ServerSettings(BaseSettings):
+    """The settings of one middleware.
+
+    ``load`` merges the sources; an instance does not change. The unit stands last in a name: ``_s`` seconds,
+    ``_ms`` milliseconds, ``_bytes`` bytes; anything else counts.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="TELESTO_", extra="ignore", frozen=True)
+
+    # --- addresses -----------------------------------------------------------------------------
+    host: str = Field("127.0.0.1", description="Address to listen on.")
+    port: int = Field(DEFAULT_PORT, ge=0, le=65535, description="Port for clients; 0 takes a free one.")
+    admin_host: str = Field("127.0.0.1", description="Address of /metrics and /healthz.")
+    admin_port: int | None = Field(
+        None,
+        ge=0,
+        le=65535,
+        description="Port of /metrics and /healthz; 0 takes a free one, unset serves none.",
+    )
+    advertised_address: str | None = Field(
+        None, description="host:port told to clients and to the other middlewares, if not host and port."
+    )
+    processes: int = Field(1, ge=1, le=256, description="Processes that share the port.")
+    reuse_port: bool = Field(False, description="Let several processes listen on the same port.")
+
+    # --- database ------------------------------------------------------------------------------
+    database_url: SecretStr = Field(
+        SecretStr("postgresql://127.0.0.1:5432/telesto"), description="The database that holds all state."
+    )
+    listen_database_url: SecretStr | None = Field(
+        None, description="Where to LISTEN, when database_url leads through a transaction pooler."
+    )
+    database_start_s: float = Field(60.0, gt=0, description="How long to wait for the database at start.")
+    database_connect_s: float = Field(5.0, gt=0, description="How long one attempt to connect may take.")
+    database_backoff_s: float = Field(1.0, gt=0, description="Longest pause between attempts to connect.")
+    database_silent_ms: int = Field(
+        5_000,
+        ge=100,
+        description="A connection whose peer acknowledges nothing for so long is dead, on both sides.",
+    )
+
+    # --- connections ---------------------------------------------------------------------------
+    max_connections: int = Field(10_000, ge=1, description="Connections of clients.")
+    backlog: int = Field(
+        1_024, ge=1, description="Connections that the kernel holds until they are accepted."
+    )
+    max_frame: int = Field(
+        MAX_FRAME_DEFAULT, ge=65_536, le=1 << 30, description="Longest frame in either direction, in bytes."
+    )
+    max_body_bytes: int = Field(
+        MAX_FRAME_DEFAULT - 65_536, ge=0, description="Longest body of a message that is put."
+    )
+    idle_limit_s: float = Field(
+        300.0, ge=0, description="A connection silent for so long is closed; 0 for never."
+    )
+    identify_limit_s: float = Field(
+        30.0, gt=0, description="A connection must have identified itself by then."
+    )
+    linger_s: float = Field(
+        2.0, gt=0, description="How long a closed peer may take to read its last answers."
+    )
+    line_requests: int = Field(1_024, ge=1, description="Requests of a connection that wait for their turn.")
+    line_bytes: int = Field(4 << 20, ge=1, description="Their bytes; reading rests beyond either.")
+    write_high_bytes: int = Field(1 << 20, ge=1, description="Unsent answers beyond this make reading rest.")
+    write_low_bytes: int = Field(256 << 10, ge=0, description="Reading goes on when the unsent fall to this.")
+    write_hard_bytes: int = Field(
+        64 << 20, ge=1, description="Unsent answers beyond this end the connection."
+    )
+    write_stalled_s: float = Field(
+        30.0, gt=0, description="A peer that reads too little for so long is closed."
+    )
+    max_unconfirmed: int = Field(
+        1_024, ge=1, description="Numbered requests that a client may leave unconfirmed."
+    )
+
+    # --- the whole middleware ------------------------------------------------------------------
+    budget_requests: int = Field(100_000, ge=1, description="Requests under way in the whole middleware.")
+    budget_bytes: int = Field(
+        256 << 20, ge=1, description="Their bytes; beyond either, OVERLOADED is answered."
+    )
+    overload_retry_ms: int = Field(100, ge=1, description="What OVERLOADED suggests to wait.")
+
+    # --- gathering -----------------------------------------------------------------------------
+    max_batch: int = Field(512, ge=1, description="Requests in one call; 1 switches gathering off.")
+    max_batch_bytes: int = Field(4 << 20, ge=1, description="Bytes of requests in one call.")
+    max_answer_bytes: int = Field(
+        4 << 20, ge=1_024, description="Bytes of bodies that one call should return."
+    )
+    quantum: int = Field(32, ge=1, description="Requests of a connection in one turn while others wait.")
+    put_workers: int = Field(1, ge=1, le=64, description="Calls of puts at a time.")
+    take_workers: int = Field(1, ge=1, le=64, description="Calls of reads by priority at a time.")
+    selected_workers: int = Field(1, ge=1, le=64, description="Calls of other reads at a time.")
+    confirm_workers: int = Field(1, ge=1, le=64, description="Calls of confirmations at a time.")
+    single_workers: int = Field(4, ge=1, le=64, description="Calls of all other requests at a time.")
+    busy_backoff_ms: int = Field(1, ge=1, description="First pause before a busy request is tried again.")
+    busy_backoff_max_ms: int = Field(50, ge=1, description="Longest such pause.")
+    busy_limit_s: float = Field(10.0, gt=0, description="Busy for so long, a request is answered OVERLOADED.")
+    takeover_limit_s: float = Field(5.0, gt=0, description="Busy for so long, a takeover is TAKEOVER_BUSY.")
+    suspect_s: float = Field(30.0, gt=0, description="How long clients of a call that died are kept apart.")
+    suspect_batch: int = Field(8, ge=1, description="Requests in a call of such a client.")
+    suspects_max: int = Field(10_000, ge=1, description="Such clients at a time.")
+
+    # --- requests ------------------------------------------------------------------------------
+    max_put_elements: int = Field(1_000, ge=1, description="Messages or queues in one put.")
+    max_read_messages: int = Field(1_000, ge=1, description="Messages that one read returns.")
+    max_page_rows: int = Field(500, ge=1, description="Rows of one page of a list.")
+    max_references: int = Field(10_000, ge=1, description="References in one Confirm or Release.")
+    purge_rows: int = Field(10_000, ge=1, description="Messages removed by one call of a purge.")
+
+    # --- waiting reads -------------------------------------------------------------------------
+    max_waiting_reads: int = Field(10_000, ge=1, description="Reads that wait at a time.")
+    interest_idle_s: float = Field(
+        30.0, gt=0, description="Interest in a queue nobody waits for ends after this."
+    )
+    wake_sweep_s: float = Field(
+        1.0, gt=0, description="Period of the look for messages that no wake-up told of."
+    )
+    wake_sweep_reads: int = Field(64, ge=1, description="Reads of a queue that one such look wakes.")
+    wake_sweep_queues: int = Field(1_000, ge=1, description="Queues that one call of such a look covers.")
+    notify_interval_ms: int = Field(10, ge=1, description="Shortest time between two NOTIFYs.")
+    notify_entries: int = Field(10_000, ge=1, description="Queues and receivers gathered for a NOTIFY.")
+
+    # --- running -------------------------------------------------------------------------------
+    heartbeat_interval_s: float = Field(2.0, gt=0, description="Period of the sign of life to the others.")
+    heartbeat_timeout_s: float = Field(10.0, gt=0, description="Silent for so long, a middleware is dead.")
+    sweep_interval_s: float = Field(5.0, gt=0, description="Period of the single jobs: retention, removal.")
+    staged_interval_s: float = Field(0.05, gt=0, description="Period of the look for staged messages.")
+    sweep_rows: int = Field(1_000, ge=1, description="Rows that one call of a single job handles.")
+    retention_s: float = Field(7 * 86_400.0, gt=0, description="Unconfirmed for so long, a message is dead.")
+    shutdown_limit_s: float = Field(
+        10.0, ge=0, description="How long requests under way may take at the stop."
+    )
+    goaway_grace_s: float = Field(1.0, ge=0, description="How long clients may take to leave at the stop.")
+    restart_backoff_s: float = Field(
+        5.0, gt=0, description="Longest pause before a crashed process is restarted."
+    )
+    loop_lag_interval_s: float = Field(0.5, gt=0, description="Period of measuring the lag of the loop.")
+    log_level: str = Field("info", pattern="^(debug|info|warning|error)$", description="Least level logged.")
+    log_json: bool = Field(False, description="Log lines as JSON.")
+
+    @model_validator(mode="after")
+    def _check_frame(self) -> Self:
+        if self.max_body_bytes > self.max_frame - FRAME_OVERHEAD_BYTES:
+            raise ValueError(
+                f"max_body_bytes ({self.max_body_bytes}) must be at least {FRAME_OVERHEAD_BYTES} below "
+                f"max_frame ({self.max_frame})"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_marks(self) -> Self:
+        if not self.write_low_bytes < self.write_high_bytes < self.write_hard_bytes:
+            raise ValueError("write_low_bytes < write_high_bytes < write_hard_bytes must hold")
+        if self.heartbeat_timeout_s < 2 * self.heartbeat_interval_s:
+            raise ValueError("heartbeat_timeout_s must be at least twice heartbeat_interval_s")
+        return self
+
+    @classmethod
+    def load(cls, config: Path | None = None, **overrides: Any) -> Self:
+        """Merges the TOML file, then TELESTO_*, then the overrides; overrides that are None do not count.
+
+        Raises pydantic.ValidationError, which names the setting, and OSError or tomllib.TOMLDecodeError for
+        the file. A name in the file that is no setting is an error, so that a slip of the pen is noticed.
+        """
+        values: dict[str, Any] = {}
+        if config is not None:
+            values.update(_read_file(config, cls))
+        values.update(EnvSettingsSource(cls)())
+        values.update({name: value for name, value in overrides.items() if value is not None})
+        return cls(**values)
+
+
+def _read_file(config: Path, settings: type[ServerSettings]) -> dict[str, Any]:
+    with config.open("rb") as file:
+        values = tomllib.load(file)
+    unknown = sorted(set(values) - set(settings.model_fields))
+    if unknown:
+        raise ValueError(f"{config}: there is no setting named {', '.join(unknown)}")
+    return values
+
+
+#: Limits for requests before a client is identified, in bytes.
+UNIDENTIFIED_FRAME_BYTES = MAX_FRAME_UNIDENTIFIED

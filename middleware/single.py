@@ -1,0 +1,86 @@
+"""What a handler of single requests is given and gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import asyncpg
+from telesto.middleware.requests import Client, Request
+from telesto.middleware.results import Arrivals
+from telesto.middleware.settings import ServerSettings
+from telesto.protocol.packet import Packet
+
+Row = asyncpg.Record
+
+
+class Call(Protocol):
+    """Executes one statement in its own transaction; raises as Link.call does."""
+
+    def __call__(self, sql: str, *arguments: Any) -> Awaitable[list[Row]]:
+        """Returns the rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The answer to a single request and what follows from it.
+
+    Attributes:
+        packet: the answer.
+        arrivals: messages that came back to queues.
+        deleted_queue: the queue that is gone now, 0 for none.
+        identity: who the connection is from now on, None when that does not change.
+        last: the connection is over after this answer.
+    """
+
+    packet: Packet
+    arrivals: Arrivals = field(default_factory=dict)
+    deleted_queue: int = 0
+    identity: Client | None = None
+    last: bool = False
+
+
+class Handler(Protocol):
+    """Executes one request.
+
+    Raises BusyError, FailedError, and what Call raises.
+    """
+
+    async def __call__(self, call: Call, request: Request, settings: ServerSettings) -> Reply:
+        """Returns the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class OneCall:
+    """A handler that calls one procedure: a pair of pure functions around it.
+
+    Attributes:
+        sql: the statement.
+        arguments: makes the procedure's arguments.
+        reply: makes the answer from its rows; raises BusyError or FailedError.
+    """
+
+    sql: str
+    arguments: Callable[[Request, ServerSettings], tuple[Any, ...]]
+    reply: Callable[[Request, list[Row], ServerSettings], Reply]
+
+    async def __call__(self, call: Call, request: Request, settings: ServerSettings) -> Reply:
+        """Calls the procedure."""
+        rows = await call(self.sql, *self.arguments(request, settings))
+        return self.reply(request, rows, settings)
+
+
+def numbered(request: Request) -> tuple[int, int, int, list[int], list[int]]:
+    """The arguments that all single numbered procedures begin with."""
+    client, packet = request.line.client, request.packet
+    confirmed = packet.confirmed
+    return client.client_id, client.session, packet.number, [client.session] * len(confirmed), confirmed
+
+
+def arrivals_of(queue_ids: list[int] | None, receiver_ids: list[int] | None) -> Arrivals:
+    """Counts messages that came back, by queue and receiver."""
+    arrivals: Arrivals = {}
+    for key in zip(queue_ids or (), receiver_ids or (), strict=True):
+        arrivals[key] = arrivals.get(key, 0) + 1
+    return arrivals

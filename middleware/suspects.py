@@ -1,0 +1,40 @@
+"""Clients that were part of a call in which a connection to the database died."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+
+class Suspects:
+    """Keeps such clients apart for a while, so that one poisonous request is found and hurts nobody else."""
+
+    def __init__(self, clock: Callable[[], float], duration_s: float, batch: int, suspects_max: int) -> None:
+        self._clock = clock
+        self._duration_s = duration_s
+        self._batch = batch
+        self._max = suspects_max
+        self._until: dict[int, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._until)
+
+    def add(self, client_ids: Iterable[int]) -> None:
+        """Begins the time of clients; the oldest are let go when there are too many."""
+        until = self._clock() + self._duration_s
+        for client_id in client_ids:
+            self._until.pop(client_id, None)
+            self._until[client_id] = until
+        while len(self._until) > self._max:
+            del self._until[next(iter(self._until))]
+
+    def batch(self, client_id: int) -> int:
+        """How many requests of a client may go into a call, and that of its own; 0 when it is no suspect."""
+        if not self._until:
+            return 0
+        until = self._until.get(client_id)
+        if until is None:
+            return 0
+        if until < self._clock():
+            del self._until[client_id]
+            return 0
+        return self._batch

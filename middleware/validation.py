@@ -1,0 +1,211 @@
+"""Checks the parameters of requests before they stand in a line: whatever passes cannot spoil a batch."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from telesto.middleware.handlers.rows import ANSWER_OVERHEAD_BYTES
+from telesto.middleware.settings import ServerSettings
+from telesto.protocol import packets
+from telesto.protocol.errors import InvalidParameterError, MessageTooLargeError
+
+#: The largest id, session or number that the database holds.
+_ID_MAX = (1 << 63) - 1
+_NAME_MAX = 255
+_TOKEN_BYTES = 16
+_PRIORITY_MIN, _PRIORITY_MAX = 1, 10
+#: Bytes of one result of a put on the wire, at most.
+_PUT_RESULT_BYTES = 20
+
+#: Checks a packet for a client that accepts frames of so many bytes; raises InvalidParameterError.
+Check = Callable[[Any, ServerSettings, int], None]
+
+
+def check_numbered(packet: Any, settings: ServerSettings) -> None:
+    """Checks what every numbered request begins with."""
+    if packet.number > _ID_MAX:
+        raise _invalid("number", packet.number, f"at most {_ID_MAX}")
+    confirmed = packet.confirmed
+    if confirmed:
+        _check_numbers("confirmed", confirmed, settings)
+
+
+def check_put(packet: packets.PutMessage, settings: ServerSettings, frame_bytes: int) -> None:
+    """Checks PutMessage."""
+    _check_new_message(packet.message, settings)
+    queue_ids = packet.queue_ids
+    if len(queue_ids) == 1:
+        if queue_ids[0] <= 0:
+            raise _invalid("queue_ids", queue_ids[0], "above 0")
+        return
+    if not queue_ids:
+        raise _invalid("queue_ids", "[]", "at least one queue")
+    _check_elements("queue_ids", len(queue_ids), settings, frame_bytes)
+    if min(queue_ids) <= 0:
+        raise _invalid("queue_ids", min(queue_ids), "above 0")
+    if len(set(queue_ids)) != len(queue_ids):
+        repeated = next(queue_id for queue_id in queue_ids if queue_ids.count(queue_id) > 1)
+        raise _invalid("queue_ids", repeated, "each queue once")
+
+
+def check_put_many(packet: packets.PutMessages, settings: ServerSettings, frame_bytes: int) -> None:
+    """Checks PutMessages."""
+    if not packet.messages:
+        raise _invalid("messages", "[]", "at least one message")
+    _check_elements("messages", len(packet.messages), settings, frame_bytes)
+    for element in packet.messages:
+        _check_positive("queue_id", element.queue_id)
+        _check_new_message(element.message, settings)
+
+
+def check_read(packet: packets.ReadMessage, _settings: ServerSettings, _frame_bytes: int) -> None:
+    """Checks ReadMessage."""
+    if packet.queue_id <= 0:
+        raise _invalid("queue_id", packet.queue_id, "above 0")
+    if packet.sender_id < 0:
+        raise _invalid("sender_id", packet.sender_id, "0 or above")
+    if packet.max_messages < 1:
+        raise _invalid("max_messages", packet.max_messages, "at least 1")
+
+
+def check_confirm(packet: packets.Confirm, settings: ServerSettings, _frame_bytes: int) -> None:
+    """Checks Confirm."""
+    _check_numbers("confirmed", packet.confirmed, settings)
+    _check_count("earlier", packet.earlier, settings)
+    for reference in packet.earlier:
+        _check_id("session", reference.session)
+        _check_id("number", reference.number)
+    _check_hand_overs(packet.hand_overs, settings)
+
+
+def check_release(packet: packets.Release, settings: ServerSettings, _frame_bytes: int) -> None:
+    """Checks Release."""
+    _check_hand_overs(packet.hand_overs, settings)
+
+
+def check_list_unconfirmed(
+    packet: packets.ListUnconfirmed, _settings: ServerSettings, _frame_bytes: int
+) -> None:
+    """Checks ListUnconfirmed."""
+    for reference in (packet.after_operation, packet.after_hand_over):
+        _check_id("session", reference.session)
+        _check_id("number", reference.number)
+    _check_not_negative("message_id", packet.after_hand_over.message_id)
+
+
+def check_queue_id(packet: Any, _settings: ServerSettings, _frame_bytes: int) -> None:
+    """Checks packets that name a queue by its id."""
+    _check_positive("queue_id", packet.queue_id)
+
+
+def check_queue_name(packet: packets.GetQueueId, _settings: ServerSettings, _frame_bytes: int) -> None:
+    """Checks packets that name a queue by its name."""
+    check_name("queue_name", packet.queue_name)
+
+
+def check_create_queue(packet: packets.CreateQueue, _settings: ServerSettings, _frame_bytes: int) -> None:
+    """Checks CreateQueue."""
+    check_name("queue_name", packet.queue_name)
+    if packet.max_messages is not None:
+        _check_positive("max_messages", packet.max_messages)
+
+
+def check_queue_page(packet: Any, _settings: ServerSettings, _frame_bytes: int) -> None:
+    """Checks the lists of queues."""
+    _check_not_negative("after_queue_id", packet.after_queue_id)
+    _check_positive("limit", packet.limit)
+
+
+def check_browse(packet: packets.GetMessages, _settings: ServerSettings, _frame_bytes: int) -> None:
+    """Checks GetMessages."""
+    _check_positive("queue_id", packet.queue_id)
+    _check_not_negative("after_message_id", packet.after_message_id)
+    _check_positive("limit", packet.limit)
+
+
+def check_register(packet: packets.RegisterClient, _settings: ServerSettings, _frame_bytes: int) -> None:
+    """Checks RegisterClient."""
+    check_name("client_name", packet.client_name)
+    if len(packet.token) != _TOKEN_BYTES:
+        raise _invalid("token", f"{len(packet.token)} bytes", f"{_TOKEN_BYTES} bytes")
+
+
+def check_identify(packet: packets.IdentifyClient, _settings: ServerSettings, _frame_bytes: int) -> None:
+    """Checks IdentifyClient."""
+    if packet.client_id == 0:
+        check_name("client_name", packet.client_name)
+        return
+    _check_positive("client_id", packet.client_id)
+    if packet.client_name:
+        raise _invalid("client_name", repr(packet.client_name), "empty when client_id is given")
+
+
+def check_nothing(_packet: Any, _settings: ServerSettings, _frame_bytes: int) -> None:
+    """Accepts any packet."""
+
+
+def check_name(field: str, name: str) -> None:
+    """Checks a name: 1 to 255 characters, none of them a control character."""
+    if not 1 <= len(name) <= _NAME_MAX:
+        raise _invalid(field, f"{len(name)} characters", f"1 to {_NAME_MAX} characters")
+    for character in name:
+        if unicodedata.category(character) == "Cc":
+            raise _invalid(field, repr(name), "no control characters")
+
+
+def _check_new_message(message: packets.NewMessage, settings: ServerSettings) -> None:
+    if not _PRIORITY_MIN <= message.priority <= _PRIORITY_MAX:
+        raise _invalid("priority", message.priority, f"{_PRIORITY_MIN} to {_PRIORITY_MAX}")
+    if message.receiver_id < 0:
+        raise _invalid("receiver_id", message.receiver_id, "0 or above")
+    if len(message.body) > settings.max_body_bytes:
+        raise MessageTooLargeError(
+            f"body: {len(message.body)} bytes, but at most {settings.max_body_bytes} are allowed"
+        )
+
+
+def _check_elements(field: str, count: int, settings: ServerSettings, frame_bytes: int) -> None:
+    fitting = (frame_bytes - ANSWER_OVERHEAD_BYTES) // _PUT_RESULT_BYTES
+    count_max = min(settings.max_put_elements, fitting)
+    if count > count_max:
+        raise _invalid(field, f"{count} elements", f"at most {count_max}")
+
+
+def _check_numbers(field: str, numbers: Sequence[int], settings: ServerSettings) -> None:
+    _check_count(field, numbers, settings)
+    if numbers and max(numbers) > _ID_MAX:
+        raise _invalid(field, max(numbers), f"at most {_ID_MAX}")
+
+
+def _check_hand_overs(references: Sequence[packets.HandOverRef], settings: ServerSettings) -> None:
+    _check_count("hand_overs", references, settings)
+    for reference in references:
+        _check_id("session", reference.session)
+        _check_id("number", reference.number)
+        _check_positive("message_id", reference.message_id)
+
+
+def _check_count(field: str, items: Sequence[object], settings: ServerSettings) -> None:
+    if len(items) > settings.max_references:
+        raise _invalid(field, f"{len(items)} elements", f"at most {settings.max_references}")
+
+
+def _check_id(field: str, value: int) -> None:
+    if value > _ID_MAX:
+        raise _invalid(field, value, f"at most {_ID_MAX}")
+
+
+def _check_positive(field: str, value: int) -> None:
+    if value <= 0:
+        raise _invalid(field, value, "above 0")
+
+
+def _check_not_negative(field: str, value: int) -> None:
+    if value < 0:
+        raise _invalid(field, value, "0 or above")
+
+
+def _invalid(field: str, value: object, rule: str) -> InvalidParameterError:
+    return InvalidParameterError(f"{field}: {value} is not allowed; it must be {rule}")

@@ -1,0 +1,106 @@
+"""The workers of a middleware: who executes which kind of requests, on which connection."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from telesto.middleware.batches import Executor
+from telesto.middleware.dispatcher import Dispatcher
+from telesto.middleware.effects import Effects
+from telesto.middleware.figures import Figures
+from telesto.middleware.gatherer import Gatherer
+from telesto.middleware.handlers.confirm import ConfirmGroup
+from telesto.middleware.handlers.put import PutGroup
+from telesto.middleware.handlers.table import SINGLE_HANDLERS
+from telesto.middleware.handlers.take import TakeGroup, TakeSelectedGroup
+from telesto.middleware.links import Links
+from telesto.middleware.requests import Kind
+from telesto.middleware.results import Group
+from telesto.middleware.settings import ServerSettings
+from telesto.middleware.single_worker import SingleWorker
+from telesto.middleware.turns import Turns
+
+Run = Callable[[], Coroutine[Any, Any, None]]
+
+
+class Workers:
+    """Makes the workers and runs them until the dispatcher's turns are closed."""
+
+    def __init__(
+        self,
+        settings: ServerSettings,
+        dispatcher: Dispatcher,
+        effects: Effects,
+        figures: Figures,
+        links: Links,
+    ) -> None:
+        self._settings = settings
+        self._dispatcher = dispatcher
+        self._effects = effects
+        self._figures = figures
+        self._links = links
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def running(self) -> bool:
+        """All workers are at work."""
+        return bool(self._tasks) and not any(task.done() for task in self._tasks)
+
+    def start(self) -> None:
+        """Starts them."""
+        for name, run in self._runs():
+            self._tasks.append(asyncio.create_task(run(), name=name))
+
+    async def wait(self) -> None:
+        """Returns when all have gone home."""
+        await asyncio.gather(*self._tasks)
+
+    def _runs(self) -> list[tuple[str, Run]]:
+        settings = self._settings
+        takes = (settings.max_read_messages, settings.max_answer_bytes)
+        groups: list[tuple[Kind, Group, int]] = [
+            (Kind.PUT, PutGroup(), settings.put_workers),
+            (Kind.TAKE, TakeGroup(*takes), settings.take_workers),
+            (Kind.TAKE_SELECTED, TakeSelectedGroup(*takes), settings.selected_workers),
+            (Kind.CONFIRM, ConfirmGroup(), settings.confirm_workers),
+        ]
+        runs = []
+        for kind, group, count in groups:
+            name = kind.name.lower()
+            for number in range(1, count + 1):
+                runs.append(self._gatherer(f"{name} {number}", self._dispatcher.turns[kind], group))
+            if kind in self._dispatcher.apart:
+                runs.append(self._gatherer(f"{name} apart", self._dispatcher.apart[kind], group))
+        for number in range(1, settings.single_workers + 1):
+            runs.append(self._single(f"single {number}"))
+        return runs
+
+    def _gatherer(self, name: str, turns: Turns, group: Group) -> tuple[str, Run]:
+        settings = self._settings
+        executor = Executor(
+            group, self._links.make(name), self._dispatcher.suspects, settings.overload_retry_ms
+        )
+        gatherer = Gatherer(
+            turns,
+            self._dispatcher,
+            executor,
+            self._effects,
+            self._figures,
+            settings.busy_limit_s,
+            settings.overload_retry_ms,
+        )
+        return name, gatherer.run
+
+    def _single(self, name: str) -> tuple[str, Run]:
+        worker = SingleWorker(
+            self._dispatcher.turns[Kind.SINGLE],
+            self._dispatcher,
+            self._links.make(name),
+            SINGLE_HANDLERS,
+            self._effects,
+            self._figures,
+            self._settings,
+        )
+        return name, worker.run
