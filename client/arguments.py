@@ -1,0 +1,120 @@
+"""Checks of arguments that need no server; each raises TypeError or InvalidParameterError."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from telesto.client.models import NewMessage
+from telesto.protocol import packets
+from telesto.protocol.errors import InvalidParameterError
+
+NAME_LENGTH_MAX = 255
+WAIT_FOREVER_MS = 0xFFFFFFFF
+_WAIT_MS_MAX = WAIT_FOREVER_MS - 1
+_ID_MAX = 2**63 - 1
+_U32_MAX = 2**32 - 1
+
+
+def check_body(body: object) -> bytes:
+    """Returns the body as bytes."""
+    if type(body) is bytes:
+        return body
+    if isinstance(body, (bytes, bytearray, memoryview)):
+        return bytes(body)
+    if isinstance(body, str):
+        raise TypeError("body must be bytes, not str; call .encode() on it")
+    raise TypeError(f"body must be bytes, not {type(body).__name__}")
+
+
+def check_id(name: str, value: object) -> int:
+    """Returns the id of a queue or client."""
+    if type(value) is int and 0 < value <= _ID_MAX:
+        return value
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be an int, not {type(value).__name__}")
+    raise InvalidParameterError(f"{name} must be an id above 0, not {value}")
+
+
+def check_optional_id(name: str, value: object) -> int:
+    """Returns the id, 0 (the wire's word for anyone) for None."""
+    return 0 if value is None else check_id(name, value)
+
+
+def check_name(name: str, value: object) -> str:
+    """Returns the name of a queue or client."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a str, not {type(value).__name__}")
+    if not 1 <= len(value) <= NAME_LENGTH_MAX:
+        raise InvalidParameterError(
+            f"{name} must have 1 to {NAME_LENGTH_MAX} characters, not {len(value)}: {value[:40]!r}"
+        )
+    if any(ord(character) < 32 or 127 <= ord(character) < 160 for character in value):
+        raise InvalidParameterError(f"{name} must have no control characters: {value!r}")
+    return value
+
+
+def check_count(name: str, value: object, least: int = 1, most: int = _U32_MAX) -> int:
+    """Returns a number of something."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be an int, not {type(value).__name__}")
+    if not least <= value <= most:
+        raise InvalidParameterError(f"{name} must be {least} to {most}, not {value}")
+    return value
+
+
+def check_bound(name: str, value: object) -> int | None:
+    """Returns the bound of a queue, None when it has none."""
+    return None if value is None else check_count(name, value, most=_ID_MAX)
+
+
+def check_timeout(timeout: float | None) -> float:
+    """Returns how long a read waits in seconds, infinity for None."""
+    if timeout is None:
+        return math.inf
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
+        raise TypeError(f"timeout must be seconds or None, not {type(timeout).__name__}")
+    if not timeout >= 0:
+        raise InvalidParameterError(f"timeout must be 0 or more seconds, not {timeout}")
+    return timeout
+
+
+def wait_ms(seconds: float) -> int:
+    """Returns a time to wait as the wire has it: milliseconds, rounded up, at most some 49 days."""
+    if seconds == math.inf:
+        return WAIT_FOREVER_MS
+    return min(max(0, math.ceil(seconds * 1000)), _WAIT_MS_MAX)
+
+
+def new_message(
+    body: object, priority: int, receiver_id: int | None, context: int | None
+) -> packets.NewMessage:
+    """Makes the message to put, after checking its parts."""
+    if type(body) is not bytes:
+        body = check_body(body)
+    if type(priority) is not int or not 1 <= priority <= 10:
+        check_count("priority", priority, most=10)
+    if receiver_id is not None:
+        check_id("receiver_id", receiver_id)
+    if context is not None and type(context) is not int:
+        raise TypeError(f"context must be an int, not {type(context).__name__}")
+    return packets.NewMessage(priority, receiver_id or 0, body, context)
+
+
+def queued_message(queue_id: int, message: NewMessage | bytes) -> packets.QueuedMessage:
+    """Makes a message and its queue for a request of several."""
+    if isinstance(message, NewMessage):
+        wire = new_message(message.body, message.priority, message.receiver_id, message.context)
+    else:
+        wire = new_message(message, 5, None, None)
+    return packets.QueuedMessage(queue_id, wire)
+
+
+def check_queue_ids(queue_ids: Sequence[int]) -> list[int]:
+    """Returns the queues of one put: at least one, each once."""
+    checked = [check_id("queue_ids", queue_id) for queue_id in queue_ids]
+    if not checked:
+        raise InvalidParameterError("queue_ids must name at least one queue")
+    if len(set(checked)) != len(checked):
+        raise InvalidParameterError(f"queue_ids must name each queue once: {checked}")
+    return checked

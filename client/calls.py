@@ -1,0 +1,530 @@
+"""The application's requests: how each is sent, what its answer means, what a takeover's record of it means.
+
+A call knows nothing of connections and sessions; the session keeps its notes about a call in it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, ClassVar, Generic, TypeVar
+
+from telesto.client import arguments
+from telesto.client.models import HandOverId, Message, PutResult, Queue, QueueStatistics
+from telesto.protocol import packets
+from telesto.protocol.errors import ERRORS, ErrorClass, TelestoError, exception_for
+from telesto.protocol.packets import ElementResult, Packet, ReadMode
+
+ResultT = TypeVar("ResultT")
+
+# Where a call is: in line, on its way, or answered.
+WAITING = 0
+SENT = 1
+DONE = 2
+
+
+class Call(Generic[ResultT]):
+    """A request of the application, from the call of a method to its return.
+
+    Attributes:
+        method: name of the request's packet.
+        numbered: the request carries a number, leaves its result and has to be confirmed.
+        wait: how long it may wait at the service in all, in seconds; infinity without limit.
+        wait_until: when that waiting ends, by the session's clock.
+        order: position among all calls of the client.
+        phase: WAITING, SENT or DONE.
+        deadline: when the call fails, by the session's clock.
+        try_until: when the try under way fails.
+        tries: how often it was sent.
+        sent_at, packet_id, session, number, carried: of the try under way, with the confirmations it carried.
+        orphaned: the call is over although its request is still under way.
+        on_answer: what the session does with the answer, None for the usual: the call is done.
+        response, error: the answer.
+        failure: why the last try failed.
+        waiter: what the shell uses to wake the caller.
+    """
+
+    method: ClassVar[str]
+    response_type: ClassVar[type[Packet]]
+    response_id: ClassVar[int]
+    numbered: ClassVar[bool] = False
+    #: It need not be recorded when the client asks for speed (delivery="fast").
+    may_be_fast: ClassVar[bool] = False
+    #: It takes messages.
+    taking: ClassVar[bool] = False
+
+    queue_id: int | None = None
+    wait: float = 0.0
+    wait_until: float = 0.0
+    order: int = 0
+    phase: int = WAITING
+    deadline: float = math.inf
+    try_until: float = math.inf
+    tries: int = 0
+    sent_at: float = 0.0
+    packet_id: int = 0
+    session: int = 0
+    number: int = 0
+    carried: list[int] | None = None
+    orphaned: bool = False
+    on_answer: Callable[[Any], None] | None = None
+    response: Any = None
+    error: TelestoError | None = None
+    failure: TelestoError | None = None
+    waiter: Any = None
+
+    def __init_subclass__(cls, request: type[Packet] | None = None, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if request is not None:
+            info = packets.REQUESTS[request.METHOD_ID]
+            cls.method = request.__name__
+            cls.response_type = info.response
+            cls.response_id = info.response.METHOD_ID
+            cls.numbered = info.numbered
+
+    def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
+        """Encodes the request. Raises InvalidParameterError for a value that its field cannot hold."""
+        raise NotImplementedError
+
+    def result(self) -> ResultT:
+        """Returns what the call returns, from the response. Raises the error that the response tells of."""
+        raise NotImplementedError
+
+    def recorded(self, results: list[ElementResult]) -> Packet:
+        """Makes the response out of the results that a takeover lists. Raises the recorded error."""
+        self.raise_recorded(results)
+        return packets.Success()
+
+    def raise_recorded(self, results: list[ElementResult]) -> None:
+        """Raises the recorded error of a request with one result."""
+        code = results[0].error if results else None
+        if code is not None:
+            raise self.refusal(code, self.queue_id)
+
+    def refusal(self, code: int, queue_id: int | None) -> TelestoError:
+        """Makes the error for a code that comes without more."""
+        info = ERRORS.get(code)
+        details = info.doc if info else ""
+        error_class = info.error_class if info else ErrorClass.REJECTED
+        return exception_for(code, error_class, details, method=self.method, queue_id=queue_id)
+
+
+class PutCall(Call[int], request=packets.PutMessage):
+    """Puts one message into one queue; returns its id."""
+
+    may_be_fast = True
+
+    def __init__(
+        self, queue_id: int, body: object, priority: int, receiver_id: int | None, context: int | None
+    ) -> None:
+        self.queue_id = arguments.check_id("queue_id", queue_id)
+        self.message = arguments.new_message(body, priority, receiver_id, context)
+        self.queue_ids = [queue_id]
+
+    def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
+        """Encodes the request."""
+        return packets.PutMessage(number, confirmed, self.message, self.queue_ids).encode(packet_id)
+
+    def result(self) -> int:
+        """Returns the message's id. Raises why the queue did not take it."""
+        result: packets.PutResult = self.response.results[0]
+        if result.error is not None:
+            raise self.refusal(result.error, result.queue_id)
+        return result.message_id
+
+    def recorded(self, results: list[ElementResult]) -> Packet:
+        """Makes the response."""
+        return packets.PutMessageResponse(
+            [
+                packets.PutResult(queue_id, result.related_id, False, result.error)
+                for queue_id, result in zip(self.queue_ids, results, strict=True)
+            ]
+        )
+
+    def results(self) -> list[PutResult]:
+        """Returns what became of the message in each queue."""
+        return put_results(self, self.response.results)
+
+
+class PutSeveralCall(PutCall, request=packets.PutMessage):
+    """Puts one message into several queues; its results are those of ``results``."""
+
+    def __init__(
+        self,
+        queue_ids: Sequence[int],
+        body: object,
+        priority: int,
+        receiver_id: int | None,
+        context: int | None,
+    ) -> None:
+        self.queue_ids = arguments.check_queue_ids(queue_ids)
+        self.message = arguments.new_message(body, priority, receiver_id, context)
+
+
+class PutManyCall(Call[list[PutResult]], request=packets.PutMessages):
+    """Puts several messages in one transaction."""
+
+    may_be_fast = True
+
+    def __init__(self, queue_id: int, messages: list[packets.QueuedMessage]) -> None:
+        self.queue_id = queue_id
+        self.messages = messages
+
+    def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
+        """Encodes the request."""
+        return packets.PutMessages(number, confirmed, self.messages).encode(packet_id)
+
+    def result(self) -> list[PutResult]:
+        """Returns what became of each message."""
+        return put_results(self, self.response.results)
+
+    def recorded(self, results: list[ElementResult]) -> Packet:
+        """Makes the response."""
+        return packets.PutMessagesResponse(
+            [
+                packets.PutResult(message.queue_id, result.related_id, False, result.error)
+                for message, result in zip(self.messages, results, strict=True)
+            ]
+        )
+
+
+def put_results(call: Call[Any], results: list[packets.PutResult]) -> list[PutResult]:
+    """Returns a put's results as the application sees them."""
+    return [
+        PutResult(result.queue_id, result.message_id)
+        if result.error is None
+        else PutResult(result.queue_id, None, call.refusal(result.error, result.queue_id))
+        for result in results
+    ]
+
+
+class TakingCall(Call[ResultT]):
+    """A read; it may wait at the server until a message comes or the time is up.
+
+    Attributes:
+        mode, max_messages, max_bytes: which of the messages that match, and how many; 0 bytes for any number.
+        hold: the application confirms the messages itself.
+        messages: what it took.
+        from_recovered: they were recovered, not answered to this request.
+    """
+
+    may_be_fast = True
+    taking = True
+
+    queue_id: int
+    mode: ReadMode
+    max_messages: int
+    max_bytes: int
+    hold: bool = False
+    messages: list[Message]
+    from_recovered: bool = False
+
+    def matches(self, message: Message) -> bool:
+        """Tells whether the read might have taken the message, were it in its queue."""
+        raise NotImplementedError
+
+    def recorded(self, results: list[ElementResult]) -> Packet:
+        """Raises the recorded error; a read without one leaves hand-overs, not results."""
+        self.raise_recorded(results)
+        return self.response_type([])  # type: ignore[call-arg]
+
+    def answered(self, messages: list[packets.Message]) -> list[Message]:
+        """Returns the answer's messages as the application sees them."""
+        session, number = self.session, self.number
+        return [handed_over(message, session, number) for message in messages]
+
+
+class ReadCall(TakingCall[list[Message]], request=packets.ReadMessage):
+    """Takes messages from a queue."""
+
+    def __init__(
+        self,
+        queue_id: int,
+        sender_id: int | None,
+        mode: ReadMode,
+        timeout: float | None,
+        max_messages: int = 1,
+        max_bytes: int | None = None,
+    ) -> None:
+        self.queue_id = arguments.check_id("queue_id", queue_id)
+        self.sender_id = arguments.check_optional_id("sender_id", sender_id)
+        if not isinstance(mode, ReadMode):
+            raise TypeError(f"mode must be a ReadMode, not {type(mode).__name__}")
+        self.mode = mode
+        self.wait = arguments.check_timeout(timeout)
+        self.max_messages = arguments.check_count("max_messages", max_messages)
+        self.max_bytes = 0 if max_bytes is None else arguments.check_count("max_bytes", max_bytes)
+
+    def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
+        """Encodes the request, with the time that is left to wait."""
+        wait_ms = arguments.wait_ms(self.wait_until - now) if self.wait else 0
+        return packets.ReadMessage(
+            number,
+            confirmed,
+            self.queue_id,
+            self.sender_id,
+            self.mode,
+            wait_ms,
+            self.max_messages,
+            self.max_bytes,
+        ).encode(packet_id)
+
+    def result(self) -> list[Message]:
+        """Returns the messages."""
+        return self.messages
+
+    def matches(self, message: Message) -> bool:
+        """Tells whether the message is of the sender asked for."""
+        return self.sender_id in (0, message.sender_id) and self.queue_id == message.queue_id
+
+
+class ReadResponseCall(TakingCall[list[Message]], request=packets.ReadResponse):
+    """Takes the response to a request."""
+
+    max_messages = 1
+    max_bytes = 0
+    mode = ReadMode.TIME
+
+    def __init__(self, queue_id: int, context: int, timeout: float | None) -> None:
+        self.queue_id = arguments.check_id("queue_id", queue_id)
+        self.context = context
+        self.wait = arguments.check_timeout(timeout)
+
+    def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
+        """Encodes the request, with the time that is left to wait."""
+        wait_ms = arguments.wait_ms(self.wait_until - now) if self.wait else 0
+        return packets.ReadResponse(number, confirmed, self.queue_id, self.context, wait_ms).encode(packet_id)
+
+    def result(self) -> list[Message]:
+        """Returns the response, if any."""
+        return self.messages
+
+    def matches(self, message: Message) -> bool:
+        """Tells whether the message is the response asked for."""
+        return (
+            message.context == self.context
+            and message.receiver_id is not None
+            and self.queue_id == message.queue_id
+        )
+
+
+def handed_over(message: packets.Message, session: int, number: int) -> Message:
+    """Returns a message of a read as the application sees it."""
+    message_id = message.message_id
+    return Message(
+        message_id,
+        message.queue_id,
+        message.sender_id,
+        message.receiver_id or None,
+        message.context,
+        message.priority,
+        message.time_of_arrival,
+        message.attempt,
+        message.redelivered,
+        message.body,
+        HandOverId(session, number, message_id),
+    )
+
+
+class CreateQueueCall(Call[Queue], request=packets.CreateQueue):
+    """Creates a queue."""
+
+    def __init__(self, name: str, max_messages: int | None) -> None:
+        self.name = arguments.check_name("name", name)
+        self.max_messages = arguments.check_bound("max_messages", max_messages)
+
+    def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
+        """Encodes the request."""
+        packet = packets.CreateQueue(number, confirmed, self.name, max_messages=self.max_messages)
+        return packet.encode(packet_id)
+
+    def result(self) -> Queue:
+        """Returns the new queue."""
+        queue: packets.Queue = self.response.queue
+        return Queue(queue.queue_id, queue.name)
+
+    def recorded(self, results: list[ElementResult]) -> Packet:
+        """Makes the response."""
+        self.raise_recorded(results)
+        return packets.CreateQueueResponse(packets.Queue(results[0].related_id, self.name))
+
+
+class DeleteQueueCall(Call[None], request=packets.DeleteQueue):
+    """Deletes a queue."""
+
+    def __init__(self, queue_id: int) -> None:
+        self.queue_id: int = arguments.check_id("queue_id", queue_id)
+
+    def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
+        """Encodes the request."""
+        return packets.DeleteQueue(number, confirmed, self.queue_id).encode(packet_id)
+
+    def result(self) -> None:
+        """Returns nothing."""
+
+
+class PurgeQueueCall(Call[int], request=packets.PurgeQueue):
+    """Removes the messages that wait in a queue; returns how many."""
+
+    def __init__(self, queue_id: int) -> None:
+        self.queue_id: int = arguments.check_id("queue_id", queue_id)
+
+    def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
+        """Encodes the request."""
+        return packets.PurgeQueue(number, confirmed, self.queue_id).encode(packet_id)
+
+    def result(self) -> int:
+        """Returns how many messages were removed."""
+        removed: int = self.response.removed
+        return removed
+
+    def recorded(self, results: list[ElementResult]) -> Packet:
+        """Makes the response."""
+        self.raise_recorded(results)
+        return packets.PurgeQueueResponse(results[0].related_id)
+
+
+class DeleteClientCall(Call[None], request=packets.DeleteClient):
+    """Deletes the client of the session."""
+
+    def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
+        """Encodes the request."""
+        return packets.DeleteClient(number, confirmed).encode(packet_id)
+
+    def result(self) -> None:
+        """Returns nothing."""
+
+
+class GetQueueIdCall(Call[Queue], request=packets.GetQueueId):
+    """Finds a queue by its name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = arguments.check_name("name", name)
+
+    def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
+        """Encodes the request."""
+        return packets.GetQueueId(self.name).encode(packet_id)
+
+    def result(self) -> Queue:
+        """Returns the queue."""
+        return Queue(self.response.queue_id, self.name)
+
+
+class GetQueueNameCall(Call[Queue], request=packets.GetQueueName):
+    """Finds a queue by its id."""
+
+    def __init__(self, queue_id: int) -> None:
+        self.queue_id: int = arguments.check_id("queue_id", queue_id)
+
+    def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
+        """Encodes the request."""
+        return packets.GetQueueName(self.queue_id).encode(packet_id)
+
+    def result(self) -> Queue:
+        """Returns the queue."""
+        return Queue(self.queue_id, self.response.queue_name)
+
+
+class _QueuesCall(Call[tuple[list[Queue], bool]]):
+    """Asks for a page of queues; returns it and whether there is more."""
+
+    def __init__(self, after_queue_id: int, limit: int) -> None:
+        self.after_queue_id = after_queue_id
+        self.limit = limit
+
+    def result(self) -> tuple[list[Queue], bool]:
+        """Returns the page and whether there is more."""
+        queues = [Queue(queue.queue_id, queue.name) for queue in self.response.queues]
+        return queues, bool(queues) and self.response.more
+
+
+class GetQueuesCall(_QueuesCall, request=packets.GetQueues):
+    """Lists the queues."""
+
+    def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
+        """Encodes the request."""
+        return packets.GetQueues(self.after_queue_id, self.limit).encode(packet_id)
+
+
+class GetActiveQueuesCall(_QueuesCall, request=packets.GetActiveQueues):
+    """Lists the queues that hold a message for this client."""
+
+    def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
+        """Encodes the request."""
+        return packets.GetActiveQueues(self.after_queue_id, self.limit).encode(packet_id)
+
+
+class BrowseCall(Call[tuple[list[Message], bool]], request=packets.GetMessages):
+    """Asks for a page of a queue's messages; returns it and whether there is more."""
+
+    def __init__(self, queue_id: int, after_message_id: int, limit: int) -> None:
+        self.queue_id: int = arguments.check_id("queue_id", queue_id)
+        self.after_message_id = after_message_id
+        self.limit = limit
+
+    def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
+        """Encodes the request."""
+        return packets.GetMessages(self.queue_id, self.after_message_id, self.limit).encode(packet_id)
+
+    def result(self) -> tuple[list[Message], bool]:
+        """Returns the page and whether there is more."""
+        messages = [browsed(message) for message in self.response.messages]
+        return messages, bool(messages) and self.response.more
+
+
+def browsed(message: packets.Message) -> Message:
+    """Returns a message of a listing as the application sees it."""
+    shown = handed_over(message, 0, 0)
+    shown.hand_over = None
+    return shown
+
+
+class StatisticsCall(Call[QueueStatistics], request=packets.GetQueueStatistics):
+    """Counts what a queue holds."""
+
+    def __init__(self, queue_id: int) -> None:
+        self.queue_id: int = arguments.check_id("queue_id", queue_id)
+
+    def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
+        """Encodes the request."""
+        return packets.GetQueueStatistics(self.queue_id).encode(packet_id)
+
+    def result(self) -> QueueStatistics:
+        """Returns the figures."""
+        figures: packets.GetQueueStatisticsResponse = self.response
+        return QueueStatistics(
+            self.queue_id,
+            figures.depth,
+            figures.directed_depth,
+            figures.put_total,
+            figures.taken_total,
+            figures.max_messages or None,
+        )
+
+
+class ReleaseCall(Call[int]):
+    """Waits until messages are back in their queues; returns how many."""
+
+    method = packets.Release.__name__
+
+    def __init__(self, hand_overs: Collection[HandOverId]) -> None:
+        self.count = len(hand_overs)
+        self.remaining = set(hand_overs)
+
+    def result(self) -> int:
+        """Returns how many messages were given back."""
+        return self.count
+
+
+class PingCall(Call[float], request=packets.Ping):
+    """Asks for a sign of life; returns the seconds that it took."""
+
+    answered_at: float = 0.0
+
+    def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
+        """Encodes the request."""
+        return packets.Ping().encode(packet_id)
+
+    def result(self) -> float:
+        """Returns how long the answer took, in seconds."""
+        return self.answered_at - self.sent_at

@@ -1,0 +1,67 @@
+"""Errors that only the client library raises; those of the service are in telesto.protocol.errors."""
+
+from __future__ import annotations
+
+import errno
+import socket
+
+from telesto.protocol.errors import ErrorClass, FatalError, InDoubtError, RetryableError, TelestoError
+
+
+class AddressError(TelestoError, ValueError):
+    """A URL or an address of the service that cannot be used; the details say what is wrong with it."""
+
+    error_class = ErrorClass.REJECTED
+
+
+class NotConnectedError(RetryableError, ConnectionError):
+    """There is no connection, and nothing was done."""
+
+
+class ClientClosedError(NotConnectedError):
+    """The client was closed; open a new one."""
+
+
+class ForkedError(NotConnectedError):
+    """The client was opened before this process was forked and belongs to the parent."""
+
+
+class TooManyCallsError(RetryableError):
+    """More calls wait than the client lets wait; await some of them first."""
+
+
+class TriesExhaustedError(RetryableError):
+    """The request was tried as often as allowed; each try failed and none of them was done."""
+
+
+class DeadlineExceededError(TelestoError, TimeoutError):
+    """The call's time ran out.
+
+    ``error_class`` tells what holds: RETRYABLE when the request was never sent, IN_DOUBT when it was and no
+    answer came.
+    """
+
+
+class IncarnationChangedError(InDoubtError):
+    """The service runs on another database than before; what became of the request cannot be found out."""
+
+
+class ProtocolViolationError(FatalError):
+    """The other side does not follow the protocol; the connection is over."""
+
+
+def connection_failure(address: str, failure: OSError | TimeoutError) -> NotConnectedError:
+    """Makes the error for an attempt to connect to ``address`` that failed, with what to do about it."""
+    if isinstance(failure, ConnectionRefusedError):
+        advice = "nothing listens there; is `telesto serve` running?"
+    elif isinstance(failure, socket.gaierror):
+        advice = "the host's name cannot be resolved; is it spelled right?"
+    elif isinstance(failure, TimeoutError):
+        advice = "no answer within the time; is the host up, and does a firewall let the port through?"
+    elif failure.errno in (errno.EHOSTUNREACH, errno.ENETUNREACH):
+        advice = "there is no route to the host; is the network up?"
+    else:
+        advice = str(failure) or type(failure).__name__
+    error = NotConnectedError(f"cannot connect to {address}: {advice}", address=address)
+    error.__cause__ = failure
+    return error

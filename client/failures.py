@@ -1,0 +1,140 @@
+"""The errors that calls end with, and what each says about the request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from telesto.client.calls import SENT, Call, TakingCall
+from telesto.client.errors import (
+    ClientClosedError,
+    DeadlineExceededError,
+    IncarnationChangedError,
+    NotConnectedError,
+    TriesExhaustedError,
+)
+from telesto.client.options import ClientOptions
+from telesto.protocol import packets
+from telesto.protocol.errors import (
+    ClientModePermissionError,
+    ConnectionLostError,
+    ErrorClass,
+    SessionFencedError,
+    TelestoError,
+    exception_for,
+)
+from telesto.protocol.packets import ClientMode
+
+
+def answered_error(packet: packets.Error, call: Call[Any] | None, address: str) -> TelestoError:
+    """Makes the exception for an Error packet."""
+    retry_after = None if packet.retry_after_ms is None else packet.retry_after_ms / 1000
+    return exception_for(
+        packet.code,
+        packet.error_class,
+        packet.details,
+        related_id=packet.related_id,
+        retry_after=retry_after,
+        method=None if call is None else call.method,
+        queue_id=None if call is None else call.queue_id,
+        address=address,
+    )
+
+
+def in_doubt(call: Call[Any]) -> bool:
+    """Tells whether the request may have been done although no answer has come."""
+    return call.phase == SENT and call.numbered
+
+
+def deadline_error(
+    call: Call[Any], options: ClientOptions, link_failure: TelestoError | None
+) -> DeadlineExceededError:
+    """Makes the error for a call whose time ran out."""
+    if in_doubt(call):
+        error_class = ErrorClass.IN_DOUBT
+        outcome = (
+            "the messages it may have taken are kept for the next matching read"
+            if isinstance(call, TakingCall)
+            else "it may have been done"
+        )
+        details = f"no answer within {options.call_timeout:g} s; {outcome}"
+    else:
+        error_class = ErrorClass.RETRYABLE
+        details = f"not done within {options.call_timeout:g} s"
+        if link_failure is not None and not call.tries:
+            details += f", for want of a connection: {link_failure.details}"
+    error = DeadlineExceededError(
+        details, error_class=error_class, method=call.method, queue_id=call.queue_id
+    )
+    error.__cause__ = call.failure or link_failure
+    return error
+
+
+def tries_exhausted(call: Call[Any]) -> TelestoError:
+    """Makes the error for a call that was tried often enough."""
+    error = TriesExhaustedError(
+        f"tried {call.tries} times and not done; last: {call.failure}",
+        method=call.method,
+        queue_id=call.queue_id,
+    )
+    error.__cause__ = call.failure
+    return error
+
+
+def closed_error(call: Call[Any] | None = None) -> TelestoError:
+    """Makes the error for a call of a closed client, or one that was under way when it was closed."""
+    if call is not None and in_doubt(call):
+        details = "the client was closed before the answer came; the request may have been done"
+        return ConnectionLostError(details, method=call.method, queue_id=call.queue_id)
+    return ClientClosedError("the client is closed; open a new one", method=call.method if call else None)
+
+
+def fenced_error(call: Call[Any] | None, cause: TelestoError) -> TelestoError:
+    """Makes the error for a call of a client that another process has taken over."""
+    error = SessionFencedError(
+        "another process has connected as this client since; a client is for one process at a time. "
+        "Connect again to take it back",
+        method=call.method if call else None,
+        queue_id=call.queue_id if call else None,
+        address=cause.address,
+    )
+    error.__cause__ = cause
+    return error
+
+
+def incarnation_changed(call: Call[Any], before: str | None, now: str) -> TelestoError:
+    """Makes the error for a call in doubt when the service has another database than before."""
+    return IncarnationChangedError(
+        f"the service runs on another database than before ({now} instead of {before}); "
+        "whether the request was done cannot be found out",
+        method=call.method,
+        queue_id=call.queue_id,
+    )
+
+
+def ended_error(call: Call[Any], reason: TelestoError) -> TelestoError:
+    """Makes the error for a call of a client that the service no longer accepts."""
+    if in_doubt(call):
+        error: TelestoError = ConnectionLostError(
+            f"the connection was lost for good ({reason.details}); the request may have been done",
+            method=call.method,
+            queue_id=call.queue_id,
+        )
+        error.__cause__ = reason
+        return error
+    return not_connected(reason)
+
+
+def mode_differs(name: str | None, wanted: ClientMode, mode: ClientMode) -> TelestoError:
+    """Makes the error for connecting as a client that has another mode than asked for."""
+    return ClientModePermissionError(
+        f"client {name!r} exists and is {mode.name}, not {wanted.name}; leave mode out to use it as it is"
+    )
+
+
+def not_connected(ended: TelestoError | None) -> TelestoError:
+    """Makes the error for a call without a client."""
+    if ended is None:
+        return NotConnectedError("not connected; call connect(name=...) first")
+    error = NotConnectedError(f"no longer connected: {ended.details}; call connect(...) again")
+    error.__cause__ = ended
+    return error

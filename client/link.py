@@ -1,0 +1,110 @@
+"""One connection to a middleware, without I/O: frames in, frames out, and whose packet id is whose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from telesto.client.calls import SENT, Call
+from telesto.client.url import Address
+from telesto.protocol.errors import MessageTooLargeError, TelestoError
+from telesto.protocol.framing import FrameDecoder
+from telesto.protocol.packets import MAX_FRAME_UNIDENTIFIED, REQUESTS, Packet
+
+_PACKET_ID_MAX = 0xFFFFFFFF
+_LENGTH_FIELD = 4
+
+
+class Errand(Call[None]):
+    """A request that the library sends for itself.
+
+    Attributes:
+        on_refused: what happens when an error answers it.
+        on_lost: what happens when the connection is lost before an answer.
+    """
+
+    def __init__(
+        self,
+        packet: Packet,
+        on_answer: Callable[[Any], None] | None = None,
+        on_refused: Callable[[TelestoError], None] | None = None,
+        on_lost: Callable[[], None] | None = None,
+    ) -> None:
+        response = REQUESTS[packet.METHOD_ID].response
+        self.packet = packet
+        self.method = type(packet).__name__  # type: ignore[misc]
+        self.response_type = response  # type: ignore[misc]
+        self.response_id = response.METHOD_ID  # type: ignore[misc]
+        self.on_answer = on_answer or _nothing
+        self.on_refused = on_refused or _nothing
+        self.on_lost = on_lost
+
+    def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
+        """Encodes the packet."""
+        return self.packet.encode(packet_id)
+
+
+def _nothing(_: object) -> None:
+    pass
+
+
+class Link:
+    """A connection.
+
+    Attributes:
+        address: where it leads.
+        pending: the calls that wait for an answer, by packet id, in the order of sending.
+        output: frames to be written.
+        output_size: their bytes.
+        sent_at: when something was sent last.
+        max_frame: the longest frame that the middleware accepts at present.
+        max_frame_identified: the longest frame that it accepts once it knows the client.
+    """
+
+    def __init__(self, address: Address, max_frame: int, now: float) -> None:
+        self.address = address
+        self.decoder = FrameDecoder(max_frame)
+        self.pending: dict[int, Call[Any]] = {}
+        self.output: list[bytes] = []
+        self.output_size = 0
+        self.sent_at = now
+        self.max_frame = self.max_frame_identified = MAX_FRAME_UNIDENTIFIED
+        self._packet_id = 0
+
+    def send(self, call: Call[Any], number: int, confirmed: list[int], now: float) -> None:
+        """Sends the request; raises MessageTooLargeError or InvalidParameterError, then nothing is sent."""
+        packet_id = self._packet_id + 1
+        if packet_id > _PACKET_ID_MAX or packet_id in self.pending:
+            packet_id = self._free_packet_id()
+        frame = call.frame(number, confirmed, packet_id, now)
+        size = len(frame)
+        if size - _LENGTH_FIELD > self.max_frame:
+            raise MessageTooLargeError(
+                f"the request has {size - _LENGTH_FIELD} bytes; the middleware accepts {self.max_frame}",
+                method=call.method,
+                queue_id=call.queue_id,
+                address=str(self.address),
+            )
+        self._packet_id = packet_id
+        call.packet_id = packet_id
+        call.sent_at = now
+        call.phase = SENT
+        self.pending[packet_id] = call
+        self.output.append(frame)
+        self.output_size += size
+        self.sent_at = now
+
+    def take_output(self) -> bytes:
+        """Returns what is to be written."""
+        frames = self.output
+        if not frames:
+            return b""
+        self.output = []
+        self.output_size = 0
+        return frames[0] if len(frames) == 1 else b"".join(frames)
+
+    def _free_packet_id(self) -> int:
+        packet_id = self._packet_id % _PACKET_ID_MAX + 1
+        while packet_id in self.pending:
+            packet_id = packet_id % _PACKET_ID_MAX + 1
+        return packet_id

@@ -1,0 +1,948 @@
+"""The core of the client, without I/O and without threads: calls and bytes in, bytes and answered calls out.
+
+A shell (telesto.client.aio, telesto.client.blocking) opens connections where ``next_attempt`` says, feeds
+what it receives, writes ``take_output``, wakes the callers of ``take_completed`` and calls ``tick`` when
+``timer`` is due. Everything happens in the order of these calls; nothing here blocks.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator
+from enum import Enum, auto
+from typing import Any, Literal, TypeVar
+
+from telesto.client import failures
+from telesto.client.calls import (
+    DONE,
+    SENT,
+    WAITING,
+    Call,
+    DeleteClientCall,
+    PingCall,
+    ReleaseCall,
+    TakingCall,
+)
+from telesto.client.confirmations import ConfirmContents, OperationId
+from telesto.client.connector import Connector
+from telesto.client.custody import Custody
+from telesto.client.errors import NotConnectedError, ProtocolViolationError, TooManyCallsError
+from telesto.client.handshake import Established, Handshake, Identity
+from telesto.client.link import Errand, Link
+from telesto.client.models import HandOverId, Message
+from telesto.client.options import ClientOptions
+from telesto.client.takeover import Takeover
+from telesto.client.url import Address
+from telesto.protocol import packets
+from telesto.protocol.errors import (
+    ClientNotExistingError,
+    ConnectionLostError,
+    ErrorClass,
+    InternalError,
+    SessionFencedError,
+    ShuttingDownError,
+    TelestoError,
+)
+from telesto.protocol.packets import ClientMode
+
+ResultT = TypeVar("ResultT")
+
+Delivery = Literal["once", "fast"]
+
+#: So many bytes are encoded before the shell gets to write them.
+_OUTPUT_MAX = 256 * 1024
+#: An empty answer to a read that comes no earlier than this before its time is in time, in seconds.
+_EARLY_MAX = 0.002
+
+
+class Phase(Enum):
+    """Where the connection is."""
+
+    ABSENT = auto()
+    GREETING = auto()
+    GREETED = auto()
+    IDENTIFYING = auto()
+    READY = auto()
+    DRAINING = auto()
+
+
+class ConnectCall(Call[None]):
+    """Waits until the client is connected for the first time."""
+
+    method = "Connect"
+
+    def result(self) -> None:
+        """Returns nothing."""
+
+
+class Session:
+    """A client's side of the conversation, over as many connections as it takes.
+
+    Attributes:
+        writable: what was written before has left; the shell sets it.
+        link: the connection in use; a shell closes its own when it is another one or None.
+        client_id, name, mode, session: who the client is, and its session on the service; None before.
+    """
+
+    def __init__(
+        self,
+        addresses: Iterable[Address],
+        options: ClientOptions,
+        delivery: Delivery = "once",
+        clock: Callable[[], float] = time.monotonic,
+        chance: random.Random | None = None,
+    ) -> None:
+        self._options = options
+        self._fast = delivery == "fast"
+        self._clock = clock
+        self._connector = Connector(addresses, options, clock, chance or random.Random())
+        self._custody = Custody(self, options, clock)
+        self._confirmations = self._custody.confirmations
+
+        self.writable = True
+        self.link: Link | None = None
+        self.client_id: int | None = None
+        self.name: str | None = None
+        self.mode: ClientMode | None = None
+        self.session: int | None = None
+
+        self._phase = Phase.ABSENT
+        self._identity: Identity | None = None
+        self._handshake: Handshake | None = None
+        self._connecting: ConnectCall | None = None
+        self._incarnation: str | None = None
+        self._ended: TelestoError | None = None
+
+        self._completed: list[Call[Any]] = []
+        self._line: deque[Call[Any]] = deque()
+        self._doubtful: list[Call[Any]] = []
+        self._pings: list[PingCall] = []
+        self._releases: list[ReleaseCall] = []
+        self._order = 0
+        self._unsorted = False
+        self._deleting = False
+        self._next_number = 1
+        self._limit = 1
+
+        self._keep_alive = options.keep_alive
+        self._check_at = math.inf
+        self._hold_until = 0.0
+        self._drain_until = math.inf
+        self._close_until = math.inf
+        self._closing = False
+
+    # ------------------------------------------------------------------ calls
+
+    @property
+    def connected(self) -> bool:
+        """Tells whether requests can be sent at present."""
+        return self._phase is Phase.READY
+
+    @property
+    def address(self) -> str | None:
+        """Where the connection in use leads."""
+        return None if self.link is None else str(self.link.address)
+
+    def connect(self, identity: Identity) -> ConnectCall:
+        """Becomes a client of the service; the call is over once requests can be sent.
+
+        Raises NotConnectedError when the client is closed or connected already.
+        """
+        if self._closing:
+            raise failures.closed_error()
+        if self._identity is not None:
+            raise NotConnectedError(
+                f"connected already, as {self.name or self._identity.name or self.client_id}"
+            )
+        call = ConnectCall()
+        self._start_clock(call)
+        self._connecting = call
+        self._identity = identity
+        self._ended = None
+        if self._phase is Phase.GREETED:
+            self._identify(identity)
+        elif self._phase is Phase.ABSENT:
+            self._connector.start()
+        return call
+
+    def submit(self, call: Call[Any]) -> None:
+        """Puts a call in line. Raises NotConnectedError and TooManyCallsError."""
+        if self._identity is None or self._closing:
+            raise failures.closed_error() if self._closing else failures.not_connected(self._ended)
+        if len(self._line) >= self._options.max_waiting_calls:
+            self._make_room(call)
+        if call.taking:
+            call.wait_until = self._clock() + call.wait
+            call.on_answer = self._read_answered
+        self._order += 1
+        call.order = self._order
+        self._start_clock(call)
+        self._line.append(call)
+
+    def submit_ping(self, call: PingCall) -> None:
+        """Sends a Ping at once, or as soon as there is a connection, which needs no client."""
+        if self._closing:
+            raise failures.closed_error()
+        self._start_clock(call)
+        call.on_answer = self._ponged
+        if self.link is not None and self._phase is not Phase.GREETING:
+            self._send(self.link, call, 0, [], self._clock())
+            return
+        if self.link is None and self._identity is None and not self._pings:
+            self._connector.start()
+        self._pings.append(call)
+
+    def take(self, call: Call[ResultT]) -> ResultT:
+        """Returns what an answered call returns, or raises its error; now the answer counts as taken."""
+        error = call.error
+        if error is not None:
+            self._confirm_answer(call)
+            raise error
+        if isinstance(call, TakingCall):
+            self._custody.taken(call, self._clock())
+        elif call.number:
+            self._confirmations.take(call.session, call.number, self._clock())
+        return call.result()
+
+    def abandon(self, call: Call[Any]) -> None:
+        """The caller no longer waits; what the call took is kept for the next matching read."""
+        if call is self._connecting:
+            self._stop_connecting()
+        elif isinstance(call, ReleaseCall):
+            self._releases = [release for release in self._releases if release is not call]
+        elif call.phase == SENT:
+            self._orphan(call)
+        elif call.phase == DONE and call.error is None and isinstance(call, TakingCall):
+            self._custody.keep(call.messages, self._clock())
+            call.messages = []
+        elif call.phase == DONE:
+            self._confirm_answer(call)
+        call.phase = DONE
+
+    def confirm(self, hand_overs: Iterable[HandOverId]) -> None:
+        """The application has processed these messages, which it confirms itself."""
+        self._custody.confirm(hand_overs, self._clock())
+
+    def give_back(self, hand_overs: Iterable[HandOverId]) -> ReleaseCall:
+        """Gives back those of these messages of which this is still possible."""
+        names = self._custody.take_back(hand_overs, self._clock())
+        call = ReleaseCall(names)
+        if names:
+            self._start_clock(call)
+            self._releases.append(call)
+            self._custody.release(names)
+        else:
+            self._finish(call)
+        return call
+
+    def take_completed(self) -> list[Call[Any]]:
+        """Returns the calls that are over since the last time; their callers have to be woken."""
+        completed = self._completed
+        if completed:
+            self._completed = []
+        return completed
+
+    def _start_clock(self, call: Call[Any]) -> None:
+        deadline = self._clock() + self._options.call_timeout
+        if call.taking:
+            deadline += call.wait
+        call.deadline = deadline
+        if deadline < self._check_at:
+            self._check_at = deadline
+
+    def _make_room(self, call: Call[Any]) -> None:
+        self._line = deque(waiting for waiting in self._line if waiting.phase == WAITING)
+        if len(self._line) >= self._options.max_waiting_calls:
+            raise TooManyCallsError(
+                f"{len(self._line)} calls wait to be sent already; await some of them first",
+                method=call.method,
+            )
+
+    def _confirm_answer(self, call: Call[Any]) -> None:
+        if call.number and not call.orphaned:
+            self._confirmations.take(call.session, call.number, self._clock())
+
+    def _fail(self, call: Call[Any], error: TelestoError) -> None:
+        """The call is over, with an error that is not an answer."""
+        call.error = error
+        if not call.orphaned:
+            call.number = 0
+        self._finish(call)
+
+    def _finish(self, call: Call[Any]) -> None:
+        call.phase = DONE
+        self._completed.append(call)
+
+    def _orphan(self, call: Call[Any]) -> None:
+        """The call ends before its request, which is under way; what comes of it is looked after."""
+        call.orphaned = True
+        call.on_answer = self._orphan_answered
+        waits = isinstance(call, TakingCall) and call.wait > 0
+        if waits and self.link is not None and self.link.pending.get(call.packet_id) is call:
+            self.send_errand(Errand(packets.CancelRequest(call.packet_id)))
+
+    # ------------------------------------------------------------------ closing
+
+    @property
+    def finished(self) -> bool:
+        """Tells, while the client closes, whether the connection may be closed now."""
+        if self.link is None or self._phase not in (Phase.READY, Phase.DRAINING):
+            return True
+        if self._clock() >= self._close_until:
+            return True
+        return not self.link.pending and self._custody.settled
+
+    def begin_close(self) -> None:
+        """Refuses further calls, ends what waits, and sends what the service has to know."""
+        if self._closing:
+            return
+        self._closing = True
+        self._close_until = self._clock() + self._options.close_timeout
+        under_way = [] if self.link is None else list(self.link.pending.values())
+        waiting = [call for call in under_way if call.taking]
+        for call in [*self._line, *self._doubtful, *self._pings, *waiting]:
+            if call.phase != DONE:
+                self._fail_open(call, failures.closed_error(call))
+        self._line.clear()
+        self._pings.clear()
+        if self._connecting is not None:
+            self._stop_connecting(failures.closed_error())
+        if self._phase in (Phase.READY, Phase.DRAINING):
+            self._custody.release_all(self._clock())
+            self._confirmations.hurry(self._clock())
+            self.tick()
+
+    def end_close(self) -> None:
+        """Lets go of the connection; whatever still waits for an answer fails."""
+        self._end(failures.closed_error(), failures.closed_error)
+
+    def disown(self, error: TelestoError) -> None:
+        """Makes every further call fail, without a word to the service."""
+        self._end(error, lambda _: error)
+
+    def _fail_open(self, call: Call[Any], error: TelestoError) -> None:
+        """Fails a call wherever it is."""
+        if call.phase == SENT:
+            self._orphan(call)
+        self._fail(call, error)
+
+    def _end(self, reason: TelestoError, error_for: Callable[[Call[Any]], TelestoError]) -> None:
+        """The client is nobody on the service any more; all calls fail."""
+        link, self.link = self.link, None
+        under_way = [] if link is None else list(link.pending.values())
+        self._phase = Phase.ABSENT
+        for call in [*under_way, *self._doubtful, *self._line, *self._pings, *self._releases]:
+            if call.phase != DONE and not isinstance(call, Errand):
+                self._fail(call, error_for(call))
+        self._line.clear()
+        self._doubtful.clear()
+        self._pings.clear()
+        self._releases.clear()
+        self._ended = reason
+        self._handshake = None
+        self._identity = None
+        self._incarnation = None
+        self._deleting = False
+        self._drain_until = math.inf
+        self.session = None
+        self._custody = Custody(self, self._options, self._clock)
+        self._confirmations = self._custody.confirmations
+        if self._connecting is not None:
+            connecting, self._connecting = self._connecting, None
+            self._fail(connecting, reason)
+
+    # ------------------------------------------------------------------ connections
+
+    @property
+    def next_attempt(self) -> tuple[Address, float] | None:
+        """Where and when to connect next, by the session's clock; None when no connection is wanted."""
+        if self.link is not None or self._closing or not (self._identity or self._pings):
+            return None
+        return self._connector.address, self._connector.attempt_at
+
+    def attempt_failed(self, error: TelestoError) -> None:
+        """The connection that ``next_attempt`` asked for could not be opened, or did not lead anywhere."""
+        self._connector.failed(error)
+        if not self._connector.exhausted:
+            return
+        if self._connecting is not None:
+            self._stop_connecting(error)
+        if self._identity is None:
+            for call in self._pings:
+                self._fail(call, error)
+            self._pings.clear()
+
+    def link_up(self, address: Address) -> Link:
+        """A connection is open."""
+        self.link = Link(address, self._options.max_frame, self._clock())
+        self.writable = True
+        self._phase = Phase.GREETING
+        self._keep_alive = self._options.keep_alive
+        self._handshake = Handshake(self, self._connector.retry_time)
+        self._handshake.greet(self._options.max_frame)
+        return self.link
+
+    def link_down(self, error: TelestoError) -> None:
+        """The connection is lost; what was under way is in doubt until the next takeover."""
+        link, self.link = self.link, None
+        if link is None:
+            return
+        phase, self._phase = self._phase, Phase.ABSENT
+        self._handshake = None
+        self._deleting = False
+        self._drain_until = math.inf
+        for call in link.pending.values():
+            self._put_aside(call, error)
+        self._confirmations.session_ended()
+        if phase in (Phase.READY, Phase.DRAINING):
+            self._connector.lost(error)
+        else:
+            self.attempt_failed(error)
+
+    def _put_aside(self, call: Call[Any], error: TelestoError) -> None:
+        """Keeps a call whose connection is lost."""
+        call.failure = error
+        call.try_until = math.inf
+        if self._clock() - call.sent_at > self._options.try_timeout:
+            call.tries = 0  # it waited; that was no failure of this request
+        if isinstance(call, Errand):
+            if call.on_lost is not None:
+                call.on_lost()
+            return
+        if call.carried:
+            self._confirmations.bring_back(ConfirmContents(call.carried, [], []), math.inf)
+            call.carried = None
+        if isinstance(call, PingCall):
+            if not call.orphaned:
+                self._pings.append(call)
+        elif call.number or not call.orphaned:
+            self._doubtful.append(call)
+
+    def _leave(self, error: TelestoError) -> None:
+        """Gives the connection up."""
+        if error.address is None:
+            error.address = self.address
+        self.link_down(error)
+
+    def _stop_connecting(self, error: TelestoError | None = None) -> None:
+        """Gives up becoming a client; the connection, if any, is closed."""
+        call, self._connecting = self._connecting, None
+        self._identity = None
+        if call is not None and error is not None:
+            self._fail(call, error)
+        for waiting in [*self._line]:
+            self._fail(waiting, failures.not_connected(error))
+        self._line.clear()
+        if self.link is not None and self._phase is not Phase.GREETED:
+            self.link_down(error or failures.closed_error())
+
+    # ------------------------------------------------------------------ handshake
+
+    def new_takeover(self) -> Takeover:
+        """Makes the place for what a takeover lists."""
+        wanted = {OperationId(call.session, call.number) for call in self._doubtful}
+        return Takeover(wanted, self._custody.recovered.room)
+
+    def greeted(self, response: packets.HelloResponse) -> None:
+        """Version and limits are agreed on."""
+        link = self.link
+        assert link is not None
+        link.max_frame_identified = response.max_frame
+        self._limit = max(1, response.max_unconfirmed)
+        self._connector.learn(response.addresses)
+        if response.idle_limit_ms:
+            self._keep_alive = min(self._options.keep_alive, response.idle_limit_ms / 2000)
+        self._phase = Phase.GREETED
+        pings, self._pings = self._pings, []
+        for call in pings:
+            self._send(link, call, 0, [], self._clock())
+        if self._identity is not None:
+            self._identify(self._identity)
+
+    def established(self, result: Established) -> None:
+        """The connection is that of the client."""
+        assert self.link is not None
+        assert self._identity is not None
+        self.link.max_frame = self.link.max_frame_identified
+        self._connector.succeeded()
+        self.client_id = self._identity.client_id = result.client_id
+        self.name = result.name
+        self.mode = result.mode
+        self.session = result.session
+        self._next_number = result.next_number
+        self._phase = Phase.READY
+        self._hold_until = 0.0
+        before, self._incarnation = self._incarnation, result.incarnation
+        if before is not None and before != result.incarnation:
+            self._forget_incarnation(before, result.incarnation)
+        self._confirmations.session_began(result.session)
+        self._settle(result.takeover)
+        self._complete_connecting(result.mode)
+
+    def handshake_failed(self, error: TelestoError) -> None:
+        """Not on this connection; another one may succeed."""
+        self._leave(error)
+
+    def handshake_refused(self, error: TelestoError) -> None:
+        """Not on any connection."""
+        if isinstance(error, ClientNotExistingError):
+            self._deletion_was_done()
+        self._end(error, lambda call: failures.ended_error(call, error))
+
+    def _identify(self, identity: Identity) -> None:
+        assert self._handshake is not None
+        self._phase = Phase.IDENTIFYING
+        self._handshake.identify(identity)
+
+    def _complete_connecting(self, mode: ClientMode) -> None:
+        call, self._connecting = self._connecting, None
+        if call is None or self._identity is None:
+            return
+        wanted = self._identity.mode
+        if wanted is not None and wanted is not mode:
+            error = failures.mode_differs(self.name, wanted, mode)
+            self._end(error, lambda _: error)
+            self._fail(call, error)
+        else:
+            self._finish(call)
+
+    # ------------------------------------------------------------------ takeover
+
+    def _settle(self, takeover: Takeover) -> None:
+        """What a takeover lists was done and is answered; the rest was not done and is sent again."""
+        doubtful, self._doubtful = self._doubtful, []
+        unseen = set()
+        for call in doubtful:
+            if call.orphaned:
+                unseen.add(OperationId(call.session, call.number))
+            elif call.number and takeover.answer(call):
+                if isinstance(call, TakingCall) and call.error is None:
+                    self._custody.arrived(call.messages)
+                self._finish(call)
+            else:
+                self._again(call)
+        self._custody.settle(takeover, unseen, self._clock())
+
+    def _forget_incarnation(self, before: str, now: str) -> None:
+        """Sessions and numbers of another database mean nothing in this one."""
+        doubtful, self._doubtful = self._doubtful, []
+        for call in doubtful:
+            if not call.numbered:
+                self._doubtful.append(call)
+            elif not call.orphaned:
+                self._fail(call, failures.incarnation_changed(call, before, now))
+        self._custody = Custody(self, self._options, self._clock)
+        self._confirmations = self._custody.confirmations
+
+    def _deletion_was_done(self) -> None:
+        """The client does not exist: a deletion in doubt was done."""
+        for call in [call for call in self._doubtful if isinstance(call, DeleteClientCall)]:
+            self._doubtful.remove(call)
+            if not call.orphaned:
+                call.number = 0
+                self._finish(call)
+
+    def _again(self, call: Call[Any]) -> None:
+        """Tries once more a request that was not done, in its old place."""
+        call.number = 0
+        call.carried = None
+        if call.tries >= self._options.max_tries:
+            self._fail(call, failures.tries_exhausted(call))
+            return
+        call.phase = WAITING
+        self._line.appendleft(call)
+        self._unsorted = True
+
+    # ------------------------------------------------------------------ sending
+
+    def pump(self) -> None:
+        """Sends what is in line, as far as the limits allow."""
+        link = self.link
+        if link is None or not self._line or self._phase is not Phase.READY or not self.writable:
+            return
+        now = self._clock()
+        if self._deleting or now < self._hold_until:
+            return
+        if self._unsorted:
+            self._line = deque(sorted(self._line, key=_order))
+            self._unsorted = False
+        line = self._line
+        pending = link.pending
+        confirmations = self._confirmations
+        recovered = len(self._custody.recovered) > 0
+        limit = self._limit
+        while line and link.output_size < _OUTPUT_MAX and len(pending) < limit and not self._deleting:
+            call = line[0]
+            if call.phase != WAITING or (recovered and self._answer_recovered(call)):
+                line.popleft()
+            elif not call.numbered or (self._fast and call.may_be_fast):
+                line.popleft()
+                self._send(link, call, 0, [], now)
+            elif confirmations.room(limit):
+                line.popleft()
+                self._send_numbered(link, call, now)
+            else:
+                return
+
+    def take_output(self) -> bytes:
+        """Returns what is to be written to the connection."""
+        return b"" if self.link is None else self.link.take_output()
+
+    def send_errand(self, errand: Errand) -> None:
+        """Sends a request of the library itself, out of line."""
+        assert self.link is not None
+        self._send(self.link, errand, 0, [], self._clock())
+
+    def send_when_ready(self, errand: Errand) -> None:
+        """Sends a request of the library; when that is impossible at present it counts as lost at once."""
+        if self._phase in (Phase.READY, Phase.DRAINING):
+            self.send_errand(errand)
+        elif errand.on_lost is not None:
+            errand.on_lost()
+
+    def _answer_recovered(self, call: Call[Any]) -> bool:
+        return isinstance(call, TakingCall) and self._custody.answer(call)
+
+    def _send_numbered(self, link: Link, call: Call[Any], now: float) -> None:
+        confirmations = self._confirmations
+        if isinstance(call, DeleteClientCall):
+            self._before_deleting(call)
+        number = self._next_number
+        confirmed = confirmations.carry()
+        if self._send(link, call, number, confirmed, now):
+            self._next_number = number + 1
+            confirmations.open += 1
+        elif confirmed:
+            confirmations.bring_back(ConfirmContents(confirmed, [], []), now)
+
+    def _send(self, link: Link, call: Call[Any], number: int, confirmed: list[int], now: float) -> bool:
+        """Sends a request; False when it cannot be sent at all, then the call is over."""
+        try:
+            link.send(call, number, confirmed, now)
+        except TelestoError as error:
+            self._fail(call, error)
+            return False
+        call.number = number
+        call.carried = confirmed
+        call.session = self.session or 0
+        call.tries += 1
+        try_until = now + self._options.try_timeout
+        if call.taking:
+            try_until += max(0.0, call.wait_until - now)
+        call.try_until = try_until
+        if try_until < self._check_at:
+            self._check_at = try_until
+        return True
+
+    def _before_deleting(self, call: DeleteClientCall) -> None:
+        """Nothing may follow the deletion, and what it cannot carry itself goes before it."""
+        call.on_answer = self._deleted
+        self._deleting = True
+        self._custody.send_confirm(with_numbers=False)
+
+    # ------------------------------------------------------------------ receiving
+
+    def feed(self, data: bytes) -> None:
+        """Takes bytes that came over the connection."""
+        link = self.link
+        if link is None:
+            return
+        try:
+            frames = link.decoder.feed(data)
+        except TelestoError as error:
+            self._leave(error)
+            return
+        pending = link.pending
+        for method_id, packet_id, payload in frames:
+            call = pending.pop(packet_id, None)
+            if call is None or method_id != call.response_id:
+                self._unusual(link, call, method_id, packet_id, payload)
+            else:
+                try:
+                    call.response = call.response_type.decode(payload)
+                except TelestoError as error:
+                    pending[packet_id] = call
+                    self._leave(error)
+                    return
+                if call.carried:
+                    self._confirmations.proven_numbers(call.carried)
+                if call.on_answer is None:
+                    call.phase = DONE
+                    self._completed.append(call)
+                else:
+                    call.on_answer(call)
+            if self.link is not link:
+                return
+        if link.decoder.error is not None:
+            self._leave(link.decoder.error)
+        elif self._phase is Phase.DRAINING:
+            self._leave_when_drained(link)
+
+    def _unusual(
+        self, link: Link, call: Call[Any] | None, method_id: int, packet_id: int, payload: bytes
+    ) -> None:
+        """Handles a frame that is not the response to a pending call."""
+        try:
+            if method_id == packets.Error.METHOD_ID:
+                error = failures.answered_error(packets.Error.decode(payload), call, str(link.address))
+                if call is None:
+                    self._connection_refused(error)
+                else:
+                    self._refused(link, call, error)
+                return
+            if method_id == packets.GoAway.METHOD_ID and call is None:
+                self._go_away(packets.GoAway.decode(payload).addresses)
+                return
+        except TelestoError as error:
+            violation = error
+        else:
+            violation = ProtocolViolationError(
+                f"packet {method_id:#x} with packet id {packet_id} answers nothing"
+            )
+        if call is not None:
+            link.pending[packet_id] = call
+        self._leave(violation)
+
+    def _connection_refused(self, error: TelestoError) -> None:
+        if isinstance(error, SessionFencedError):
+            self._fenced(error)
+        else:
+            self._leave(error)
+
+    def _refused(self, link: Link, call: Call[Any], error: TelestoError) -> None:
+        """An error is the answer."""
+        error_class = error.error_class
+        if isinstance(error, SessionFencedError):
+            link.pending[call.packet_id] = call
+            self._fenced(error)
+        elif isinstance(call, Errand):
+            self._errand_refused(link, call, error)
+        elif error_class is ErrorClass.FATAL or (error_class is ErrorClass.IN_DOUBT and call.numbered):
+            link.pending[call.packet_id] = call
+            self._leave(error)
+        elif isinstance(error, InternalError) or error_class is ErrorClass.REJECTED:
+            self._bring_back_carried(call)
+            self._rejected(call, error)
+        else:
+            self._bring_back_carried(call)
+            self._refused_for_now(call, error)
+
+    def _errand_refused(self, link: Link, errand: Errand, error: TelestoError) -> None:
+        if error.error_class is ErrorClass.FATAL and self._phase is not Phase.GREETING:
+            link.pending[errand.packet_id] = errand
+            self._leave(error)
+        else:
+            errand.on_refused(error)
+
+    def _bring_back_carried(self, call: Call[Any]) -> None:
+        if call.carried:
+            self._confirmations.bring_back(ConfirmContents(call.carried, [], []), self._clock())
+            call.carried = None
+
+    def _rejected(self, call: Call[Any], error: TelestoError) -> None:
+        if isinstance(call, DeleteClientCall):
+            self._deleting = False
+        if call.orphaned:
+            call.orphaned = False
+            self._confirm_answer(call)
+            return
+        call.error = error
+        self._finish(call)
+
+    def _refused_for_now(self, call: Call[Any], error: TelestoError) -> None:
+        """Nothing was done, and a later try may succeed; to keep the order, all in line waits for it."""
+        if isinstance(call, DeleteClientCall):
+            self._deleting = False
+        if call.number:
+            self._confirmations.open -= 1
+        if call.orphaned:
+            return
+        call.failure = error
+        if isinstance(error, ShuttingDownError):
+            call.tries -= 1
+            self._again(call)
+            self._go_away([])
+            return
+        self._again(call)
+        if call.phase == WAITING:
+            self._hold(self._connector.retry_time(call.tries), error.retry_after)
+
+    def _hold(self, until: float, retry_after: float | None = None) -> None:
+        """Sends nothing of the line until then."""
+        if retry_after is not None:
+            until = self._clock() + retry_after
+        self._hold_until = max(self._hold_until, until)
+
+    def _go_away(self, addresses: list[str]) -> None:
+        """The middleware is about to stop: what is under way is finished, the rest goes elsewhere."""
+        self._connector.learn(addresses)
+        if self.link is None or self._phase is Phase.DRAINING:
+            return
+        if self._phase is not Phase.READY:
+            self._leave(ShuttingDownError("the middleware is about to stop"))
+            return
+        self._phase = Phase.DRAINING
+        self._drain_until = self._clock() + self._options.try_timeout
+        for call in self.waiting_reads():
+            self.send_errand(Errand(packets.CancelRequest(call.packet_id)))
+        self._leave_when_drained(self.link)
+
+    def _leave_when_drained(self, link: Link) -> None:
+        if any(not isinstance(call, Errand) for call in link.pending.values()):
+            return
+        if self._confirmations.owed:
+            self._custody.send_confirm()
+        if not link.pending or self._custody.settled:
+            self._leave(ShuttingDownError("the middleware is about to stop"))
+
+    def _fenced(self, error: TelestoError) -> None:
+        """Another process has become this client."""
+        reason = failures.fenced_error(None, error)
+        self._end(reason, lambda call: failures.fenced_error(call, error))
+
+    # ------------------------------------------------------------------ answers
+
+    def waiting_reads(self) -> Iterator[TakingCall[Any]]:
+        """The reads that wait at the service, the longest-waiting first."""
+        if self.link is not None:
+            for call in list(self.link.pending.values()):
+                if isinstance(call, TakingCall) and call.phase == SENT and call.wait > 0:
+                    yield call
+
+    def answer_from_recovered(self, call: TakingCall[Any], messages: list[Message]) -> None:
+        """Ends the read with these messages instead of the service's."""
+        call.messages = messages
+        call.from_recovered = True
+        if call.phase == SENT:
+            self._orphan(call)
+        self._finish(call)
+
+    def _read_answered(self, call: TakingCall[Any]) -> None:
+        messages = call.response.messages
+        if messages:
+            call.messages = call.answered(messages)
+            self._custody.arrived(call.messages)
+            self._finish(call)
+            return
+        if call.number:
+            self._confirmations.open -= 1
+            call.number = 0
+        if self._clock() < call.wait_until - _EARLY_MAX:
+            self._wait_again(call)
+        else:
+            call.messages = []
+            self._finish(call)
+
+    def _wait_again(self, call: TakingCall[Any]) -> None:
+        """The read's waiting was ended before its time; it goes on."""
+        call.tries = 0
+        self._again(call)
+        if self._phase is Phase.READY:
+            self._hold(self._connector.retry_time(1))
+
+    def _orphan_answered(self, call: Call[Any]) -> None:
+        """The call was over before this answer to its request."""
+        if not isinstance(call, TakingCall):
+            call.orphaned = False
+            self._confirm_answer(call)
+        elif call.response.messages:
+            self._custody.keep(call.answered(call.response.messages), self._clock())
+        elif call.number:
+            self._confirmations.open -= 1
+
+    def _ponged(self, call: PingCall) -> None:
+        call.answered_at = self._clock()
+        self._finish(call)
+
+    def _deleted(self, call: DeleteClientCall) -> None:
+        """The client is no more; the middleware closes the connection."""
+        call.number = 0
+        self._finish(call)
+        self._end(
+            NotConnectedError("the client was deleted"), lambda call: failures.not_connected(self._ended)
+        )
+
+    def given_back(self, names: Collection[HandOverId]) -> None:
+        """These messages are back in their queues, or at least not this client's any more."""
+        for call in self._releases:
+            call.remaining.difference_update(names)
+            if not call.remaining:
+                self._finish(call)
+        self._releases = [call for call in self._releases if call.remaining]
+
+    # ------------------------------------------------------------------ time
+
+    @property
+    def timer(self) -> float:
+        """When ``tick`` has to be called, by the session's clock."""
+        due = min(self._check_at, self._drain_until, self._close_until)
+        if self.link is None:
+            return due
+        due = min(due, self.link.sent_at + self._keep_alive)
+        if self._phase is Phase.READY or self._phase is Phase.DRAINING:
+            due = min(due, self._custody.due)
+            if self._hold_until:
+                due = min(due, self._hold_until)
+        elif self._handshake is not None:
+            due = min(due, self._handshake.retry_at)
+        return due
+
+    def tick(self) -> None:
+        """Does what is due."""
+        now = self._clock()
+        if now >= self._check_at:
+            self._check_deadlines(now)
+        if now >= self._hold_until:
+            self._hold_until = 0.0
+        if now >= self._drain_until:
+            self._leave(ShuttingDownError("the middleware is about to stop and did not finish in time"))
+        if self._handshake is not None:
+            self._handshake.tick(now)
+        if self._phase is Phase.READY or self._phase is Phase.DRAINING:
+            self._custody.tick(now)
+        if (
+            self.link is not None
+            and self._phase is not Phase.GREETING
+            and now >= self.link.sent_at + self._keep_alive
+        ):
+            self.send_errand(Errand(packets.Ping()))
+
+    def _check_deadlines(self, now: float) -> None:
+        """Fails what is overdue and finds out when the next call is."""
+        self._check_at = math.inf
+        under_way = [] if self.link is None else list(self.link.pending.values())
+        if any(call.try_until <= now for call in under_way):
+            self._leave(ConnectionLostError(f"no answer within {self._options.try_timeout:g} s"))
+        elif under_way:
+            self._check_at = min(call.try_until for call in under_way)
+        calls = [*under_way, *self._doubtful, *self._line, *self._pings, *self._releases]
+        for call in dict.fromkeys(calls):
+            if call.phase == DONE:
+                continue
+            if call.deadline <= now:
+                self._time_out(call)
+            elif call.deadline < self._check_at:
+                self._check_at = call.deadline
+        self._check_connecting(now)
+        self._line = deque(call for call in self._line if call.phase == WAITING)
+        self._pings = [call for call in self._pings if call.phase != DONE]
+        self._releases = [call for call in self._releases if call.phase != DONE]
+
+    def _time_out(self, call: Call[Any]) -> None:
+        self._fail_open(call, failures.deadline_error(call, self._options, self._connector.failure))
+
+    def _check_connecting(self, now: float) -> None:
+        call = self._connecting
+        if call is None:
+            return
+        if call.deadline <= now:
+            self._stop_connecting(failures.deadline_error(call, self._options, self._connector.failure))
+        else:
+            self._check_at = min(self._check_at, call.deadline)
+
+
+def _order(call: Call[Any]) -> int:
+    return call.order

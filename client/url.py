@@ -1,0 +1,137 @@
+"""The URL that says where the service is and as whom to connect."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, cast, get_args
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from telesto.client.errors import AddressError
+from telesto.protocol.packets import DEFAULT_PORT, ClientMode
+
+ENVIRONMENT_VARIABLE = "TELESTO_URL"
+DEFAULT_URL = f"telesto://127.0.0.1:{DEFAULT_PORT}"
+
+#: What ``connect`` does when the name is taken: refuse, or become that client.
+Existing = Literal["error", "use"]
+
+_SCHEME = "telesto"
+_PARAMETERS = ("name", "client_id", "mode", "existing")
+
+
+class Address(NamedTuple):
+    """Where a middleware listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceUrl:
+    """A URL taken apart; what it does not name is None."""
+
+    addresses: tuple[Address, ...]
+    name: str | None = None
+    client_id: int | None = None
+    mode: ClientMode | None = None
+    existing: Existing | None = None
+
+
+def parse_url(url: str | None) -> ServiceUrl:
+    """Reads ``telesto://host:port,host:port/?name=...&client_id=...&mode=...&existing=...``.
+
+    Without a URL the environment variable TELESTO_URL is read, without that one the default is used: a
+    middleware on this machine. Raises AddressError, which says what is wrong.
+    """
+    if url is None:
+        url = os.environ.get(ENVIRONMENT_VARIABLE) or DEFAULT_URL
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise AddressError(f"{url!r} is not a URL: {error}") from error
+    if parts.scheme != _SCHEME:
+        raise AddressError(f"{url!r} does not begin with {_SCHEME}://")
+    if parts.path not in ("", "/") or parts.fragment:
+        raise AddressError(f"{url!r} has a path; after the addresses only /?name=value parameters may follow")
+    if "@" in parts.netloc:
+        raise AddressError("a user or password in the URL is not supported; name the client by ?name=...")
+    addresses = tuple(parse_address(text) for text in parts.netloc.split(","))
+    return _with_parameters(addresses, parts.query)
+
+
+def parse_address(text: str) -> Address:
+    """Reads ``host``, ``host:port`` or ``[IPv6 address]:port``. Raises AddressError."""
+    host, port = _split_port(text.strip())
+    if not host:
+        raise AddressError(f"{text!r} names no host; write host:port")
+    if not port:
+        return Address(host, DEFAULT_PORT)
+    if not (port.isascii() and port.isdecimal() and 0 < int(port) < 65536):
+        raise AddressError(f"{text!r} has no valid port; ports are 1 to 65535")
+    return Address(host, int(port))
+
+
+def _split_port(text: str) -> tuple[str, str]:
+    if text.startswith("["):
+        host, bracket, rest = text[1:].partition("]")
+        if not bracket or (rest and not rest.startswith(":")):
+            raise AddressError(f"{text!r} is not [IPv6 address]:port")
+        return host, rest[1:]
+    if text.count(":") > 1:
+        raise AddressError(f"{text!r} looks like an IPv6 address; write it in brackets: [{text}]")
+    host, _, port = text.partition(":")
+    return unquote(host), port
+
+
+def _with_parameters(addresses: tuple[Address, ...], query: str) -> ServiceUrl:
+    try:
+        pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=True) if query else []
+    except ValueError as error:
+        raise AddressError(f"the URL's parameters {query!r} are not name=value: {error}") from error
+    values: dict[str, str] = {}
+    for key, value in pairs:
+        if key not in _PARAMETERS:
+            raise AddressError(
+                f"the URL has an unknown parameter {key!r}; known are {', '.join(_PARAMETERS)}"
+            )
+        if key in values:
+            raise AddressError(f"the URL has the parameter {key!r} twice")
+        values[key] = value
+    if "name" in values and "client_id" in values:
+        raise AddressError("the URL has both name and client_id; one of them identifies the client")
+    return ServiceUrl(
+        addresses,
+        name=values.get("name"),
+        client_id=_client_id(values.get("client_id")),
+        mode=_mode(values.get("mode")),
+        existing=_existing(values.get("existing")),
+    )
+
+
+def _client_id(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdecimal() and int(text) > 0):
+        raise AddressError(f"the URL's client_id must be a number above 0, not {text!r}")
+    return int(text)
+
+
+def _mode(text: str | None) -> ClientMode | None:
+    if text is None:
+        return None
+    try:
+        return ClientMode[text.upper()]
+    except KeyError:
+        raise AddressError(f"the URL's mode must be full or read_only, not {text!r}") from None
+
+
+def _existing(text: str | None) -> Existing | None:
+    if text is None:
+        return None
+    if text not in get_args(Existing):
+        raise AddressError(f"the URL's existing must be error or use, not {text!r}")
+    return cast(Existing, text)

@@ -1,0 +1,625 @@
+"""A service in memory, without I/O, that keeps to the rules of numbers, fence and takeover."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from telesto.protocol import packets
+from telesto.protocol.errors import ERRORS, ErrorClass, ErrorCode
+from telesto.protocol.framing import FrameDecoder
+from telesto.protocol.packets import ClientMode, ReadMode
+
+FOREVER = 0xFFFFFFFF
+
+
+@dataclass
+class Stored:
+    """A message in the store; ``ready`` while it is in its queue."""
+
+    message_id: int
+    queue_id: int
+    sender_id: int
+    receiver_id: int
+    priority: int
+    context: int | None
+    body: bytes
+    attempt: int = 0
+    redelivered: bool = False
+
+    def packet(self) -> packets.Message:
+        return packets.Message(
+            self.message_id,
+            self.queue_id,
+            self.sender_id,
+            self.receiver_id,
+            self.priority,
+            1_700_000_000_000_000 + self.message_id,
+            self.attempt,
+            self.redelivered,
+            self.body,
+            self.context,
+        )
+
+
+@dataclass
+class StoredQueue:
+    queue_id: int
+    name: str
+    max_messages: int | None
+    messages: list[Stored] = field(default_factory=list)
+    put_total: int = 0
+    taken_total: int = 0
+
+
+@dataclass
+class StoredClient:
+    client_id: int
+    name: str
+    mode: ClientMode
+    token: bytes
+    session: int = 0
+
+
+@dataclass
+class Fault:
+    """What happens to the next request of a method instead of, or after, its execution."""
+
+    method: type[packets.Packet]
+    code: ErrorCode
+    error_class: ErrorClass | None = None
+    after_execution: bool = False
+    retry_after_ms: int | None = None
+
+
+class RefusalError(Exception):
+    def __init__(self, code: ErrorCode, related_id: int | None = None) -> None:
+        super().__init__(code)
+        self.code = code
+        self.related_id = related_id
+
+
+@dataclass
+class Parked:
+    connection: FakeConnection
+    packet_id: int
+    packet: Any
+    until: float
+
+
+def _handler_name(packet: str) -> str:
+    return "_on" + re.sub("([A-Z])", r"_\1", packet).lower()
+
+
+class FakeService:
+    """The database and any number of middlewares in one."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock = clock
+        self.incarnation = "first"
+        self.max_unconfirmed = 1024
+        self.max_frame = 1 << 24
+        self.idle_limit_ms = 0
+        self.page_rows = 1000
+        self.addresses: list[str] = []
+        self.clients: dict[int, StoredClient] = {}
+        self.queues: dict[int, StoredQueue] = {}
+        self.operations: dict[tuple[int, int, int], packets.OperationResult] = {}
+        self.deliveries: dict[tuple[int, int, int], list[Stored]] = {}
+        self.connections: list[FakeConnection] = []
+        self.parked: deque[Parked] = deque()
+        self.faults: list[Fault] = []
+        self.put_bodies: list[tuple[int, bytes]] = []
+        self.confirmed_unknown = 0
+        self.received: list[packets.Packet] = []
+        self._ids = itertools.count(1)
+        self._sessions = itertools.count(100)
+
+    def connect(self) -> FakeConnection:
+        connection = FakeConnection(self)
+        self.connections.append(connection)
+        return connection
+
+    def tick(self) -> None:
+        """Answers the reads whose time is up."""
+        for parked in list(self.parked):
+            if parked.until <= self.clock():
+                self.parked.remove(parked)
+                parked.connection.answer_read(parked.packet_id, parked.packet, [])
+
+    def add_queue(self, name: str, max_messages: int | None = None) -> int:
+        queue_id = next(self._ids)
+        self.queues[queue_id] = StoredQueue(queue_id, name, max_messages)
+        return queue_id
+
+    # ---------------------------------------------------------------- procedures
+
+    def register(self, name: str, mode: ClientMode, token: bytes) -> StoredClient:
+        for client in self.clients.values():
+            if client.name == name:
+                if client.token != token:
+                    raise RefusalError(ErrorCode.CLIENT_NAME_NOT_UNIQUE)
+                client.session = next(self._sessions)
+                return client
+        client = StoredClient(next(self._ids), name, mode, token, next(self._sessions))
+        self.clients[client.client_id] = client
+        return client
+
+    def identify(self, client_id: int, name: str) -> StoredClient:
+        for client in self.clients.values():
+            if client.client_id == client_id or (client_id == 0 and client.name == name):
+                client.session = next(self._sessions)
+                return client
+        raise RefusalError(ErrorCode.CLIENT_NOT_EXISTING)
+
+    def unconfirmed_operations(self, client_id: int, after: tuple[int, int]) -> list[packets.OperationResult]:
+        rows = sorted(
+            (key[1:], row) for key, row in self.operations.items() if key[0] == client_id and key[1:] > after
+        )
+        return [row for _, row in rows]
+
+    def unconfirmed_hand_overs(self, client_id: int, after: tuple[int, int, int]) -> list[packets.HandOver]:
+        return [
+            packets.HandOver(session, number, stored.packet())
+            for (client, session, number), messages in sorted(self.deliveries.items())
+            for stored in sorted(messages, key=lambda message: message.message_id)
+            if client == client_id and (session, number, stored.message_id) > after
+        ]
+
+    def confirm(self, client_id: int, session: int, number: int, message_id: int = 0) -> None:
+        key = (client_id, session, number)
+        if message_id:
+            messages = self.deliveries.get(key, [])
+            kept = [stored for stored in messages if stored.message_id != message_id]
+            if len(kept) == len(messages):
+                self.confirmed_unknown += 1
+            elif kept:
+                self.deliveries[key] = kept
+            else:
+                del self.deliveries[key]
+            return
+        found = self.operations.pop(key, None), self.deliveries.pop(key, None)
+        if found == (None, None):
+            self.confirmed_unknown += 1
+
+    def put(self, client_id: int, queue_id: int, message: packets.NewMessage) -> packets.PutResult:
+        queue = self.queues.get(queue_id)
+        if queue is None:
+            return packets.PutResult(queue_id, 0, False, ErrorCode.QUEUE_NOT_EXISTING)
+        if queue.max_messages is not None and len(queue.messages) >= queue.max_messages:
+            return packets.PutResult(queue_id, 0, False, ErrorCode.QUEUE_FULL)
+        stored = Stored(
+            next(self._ids),
+            queue_id,
+            client_id,
+            message.receiver_id,
+            message.priority,
+            message.context,
+            message.body,
+        )
+        queue.messages.append(stored)
+        queue.put_total += 1
+        self.put_bodies.append((queue_id, message.body))
+        return packets.PutResult(queue_id, stored.message_id, False, None)
+
+    def claim(self, client_id: int, packet: Any) -> list[Stored]:
+        queue = self.queues.get(packet.queue_id)
+        if queue is None:
+            raise RefusalError(ErrorCode.QUEUE_NOT_EXISTING, packet.queue_id)
+        if isinstance(packet, packets.ReadMessage):
+            matching = [
+                stored
+                for stored in queue.messages
+                if stored.receiver_id in (0, client_id) and packet.sender_id in (0, stored.sender_id)
+            ]
+            by_time = packet.mode is ReadMode.TIME or packet.mode == ReadMode.TIME
+            most, size_max = packet.max_messages, packet.max_bytes
+        else:
+            matching = [
+                stored
+                for stored in queue.messages
+                if stored.receiver_id == client_id and stored.context == packet.context
+            ]
+            by_time, most, size_max = True, 1, 0
+        matching.sort(key=lambda stored: (0 if by_time else -stored.priority, stored.message_id))
+        taken: list[Stored] = []
+        size = 0
+        for stored in matching[:most]:
+            size += len(stored.body)
+            if size_max and size > size_max:
+                if not taken:
+                    raise RefusalError(ErrorCode.MESSAGE_TOO_LARGE, stored.message_id)
+                break
+            taken.append(stored)
+        for stored in taken:
+            queue.messages.remove(stored)
+            queue.taken_total += 1
+            stored.attempt += 1
+        return taken
+
+    def give_back(self, client_id: int, session: int, number: int, message_id: int) -> None:
+        key = (client_id, session, number)
+        for stored in self.deliveries.get(key, []):
+            if stored.message_id == message_id:
+                self.deliveries[key].remove(stored)
+                if not self.deliveries[key]:
+                    del self.deliveries[key]
+                self._return(stored)
+                return
+
+    def delete_client(self, client_id: int) -> None:
+        for key in [key for key in self.deliveries if key[0] == client_id]:
+            for stored in self.deliveries.pop(key):
+                self._return(stored)
+        for key in [key for key in self.operations if key[0] == client_id]:
+            del self.operations[key]
+        del self.clients[client_id]
+
+    def _return(self, stored: Stored) -> None:
+        queue = self.queues.get(stored.queue_id)
+        if queue is not None:
+            stored.redelivered = True
+            queue.messages.append(stored)
+            queue.messages.sort(key=lambda message: message.message_id)
+            queue.taken_total -= 1
+
+    def wake(self) -> None:
+        """Lets the parked reads look again."""
+        for parked in list(self.parked):
+            if parked in self.parked and parked.connection.retry_read(parked):
+                self.parked.remove(parked)
+
+    def kill(self, connection: FakeConnection) -> None:
+        """The connection is gone; what it waits for is dropped."""
+        connection.open = False
+        self.parked = deque(parked for parked in self.parked if parked.connection is not connection)
+        if connection in self.connections:
+            self.connections.remove(connection)
+
+
+class FakeConnection:
+    """One connection; ``output`` are the frames for the client."""
+
+    def __init__(self, service: FakeService) -> None:
+        self.service = service
+        self.decoder = FrameDecoder(service.max_frame)
+        self.output: list[bytes] = []
+        self.open = True
+        self.closing = False
+        self.draining = False
+        self.client: StoredClient | None = None
+        self.session = 0
+        self.last_number = 0
+        self.unconfirmed: dict[int, int] = {}
+
+    def take_output(self) -> bytes:
+        output = b"".join(self.output)
+        self.output.clear()
+        return output
+
+    def receive(self, data: bytes) -> None:
+        """Executes the requests that are complete now."""
+        for method_id, packet_id, payload in self.decoder.feed(data):
+            if self.closing:
+                return
+            packet = packets.REQUESTS[method_id].packet.decode(payload)
+            self.service.received.append(packet)
+            try:
+                self._request(packet_id, packet)
+            except RefusalError as refusal:
+                self._error(packet_id, refusal.code, related_id=refusal.related_id)
+
+    def go_away(self, addresses: list[str]) -> None:
+        """Drains the connection."""
+        self.draining = True
+        self.output.append(packets.GoAway("stopping", addresses).encode(0))
+
+    def answer_read(self, packet_id: int, packet: Any, taken: list[Stored]) -> None:
+        if not taken:
+            self.unconfirmed.pop(packet.number, None)
+        else:
+            self.unconfirmed[packet.number] = len(taken)
+        if taken and packet.number:
+            assert self.client is not None
+            self.service.deliveries[self.client.client_id, self.session, packet.number] = taken
+        response = packets.REQUESTS[packet.METHOD_ID].response
+        answer: Any = response([stored.packet() for stored in taken])  # type: ignore[call-arg]
+        self.output.append(answer.encode(packet_id))
+
+    def retry_read(self, parked: Parked) -> bool:
+        """Answers a parked read if there is something for it now."""
+        assert self.client is not None
+        if self.client.session != self.session:
+            self._error(parked.packet_id, ErrorCode.SESSION_FENCED)
+            return True
+        try:
+            taken = self.service.claim(self.client.client_id, parked.packet)
+        except RefusalError as refusal:
+            self._error(parked.packet_id, refusal.code, related_id=refusal.related_id)
+            return True
+        if taken:
+            self.answer_read(parked.packet_id, parked.packet, taken)
+        return bool(taken)
+
+    def _error(
+        self,
+        packet_id: int,
+        code: ErrorCode,
+        error_class: ErrorClass | None = None,
+        related_id: int | None = None,
+        retry_after_ms: int | None = None,
+    ) -> None:
+        error_class = error_class or ERRORS[code].error_class
+        error = packets.Error(code, error_class, f"fake {code.name}", related_id, retry_after_ms)
+        self.output.append(error.encode(packet_id))
+        if error_class is ErrorClass.FATAL:
+            self.closing = True
+
+    def _request(self, packet_id: int, packet: Any) -> None:
+        fault = next((fault for fault in self.service.faults if type(packet) is fault.method), None)
+        if fault is not None:
+            self.service.faults.remove(fault)
+            if fault.after_execution:
+                self._execute(packet_id, packet)
+                self.output.pop()
+            self._error(packet_id, fault.code, fault.error_class, None, fault.retry_after_ms)
+            return
+        if self.draining and not isinstance(
+            packet,
+            (packets.Confirm, packets.Release, packets.CancelRequest, packets.Ping, packets.ListUnconfirmed),
+        ):
+            raise RefusalError(ErrorCode.SHUTTING_DOWN)
+        self._execute(packet_id, packet)
+
+    def _execute(self, packet_id: int, packet: Any) -> None:
+        if not isinstance(
+            packet, (packets.Hello, packets.Ping, packets.RegisterClient, packets.IdentifyClient)
+        ):
+            if self.client is None:
+                raise RefusalError(ErrorCode.NOT_IDENTIFIED)
+            if not isinstance(packet, packets.CancelRequest):
+                self._check_session(packet)
+        answer = getattr(self, _handler_name(type(packet).__name__))(packet_id, packet)
+        if answer is not None:
+            self.output.append(answer.encode(packet_id))
+        self.service.wake()
+
+    def _check_session(self, packet: Any) -> None:
+        client = self.client
+        assert client is not None
+        if self.service.clients.get(client.client_id) is not client or client.session != self.session:
+            raise RefusalError(ErrorCode.SESSION_FENCED)
+        number = getattr(packet, "number", None)
+        if number is None:
+            return
+        if number:
+            if number <= self.last_number:
+                raise RefusalError(ErrorCode.UNEXPECTED_PACKET)
+            remaining = set(self.unconfirmed) - set(packet.confirmed)
+            if len(remaining) >= self.service.max_unconfirmed:
+                raise RefusalError(ErrorCode.TOO_MANY_UNCONFIRMED)
+            self.last_number = number
+            self.unconfirmed[number] = 1
+        for confirmed in packet.confirmed:
+            self.unconfirmed.pop(confirmed, None)
+            self.service.confirm(client.client_id, self.session, confirmed)
+        if client.mode is ClientMode.READ_ONLY and not isinstance(
+            packet, (packets.ReadMessage, packets.ReadResponse)
+        ):
+            raise RefusalError(ErrorCode.CLIENT_MODE_PERMISSION_VIOLATION)
+
+    def _record(self, packet: Any, results: list[packets.ElementResult]) -> None:
+        assert self.client is not None
+        if packet.number:
+            self.service.operations[self.client.client_id, self.session, packet.number] = (
+                packets.OperationResult(self.session, packet.number, packet.METHOD_ID, results)
+            )
+
+    # ---------------------------------------------------------------- handlers
+
+    def _on_hello(self, _: int, packet: packets.Hello) -> packets.Packet:
+        service = self.service
+        return packets.HelloResponse(
+            packets.PROTOCOL_MAJOR,
+            0,
+            1,
+            "fake",
+            min(packet.max_frame, service.max_frame),
+            service.idle_limit_ms,
+            service.max_unconfirmed,
+            [],
+            service.addresses,
+            [],
+        )
+
+    def _on_ping(self, _: int, __: packets.Ping) -> packets.Packet:
+        return packets.Pong()
+
+    def _on_register_client(self, _: int, packet: packets.RegisterClient) -> packets.Packet:
+        client = self.service.register(packet.client_name, packet.mode, packet.token)
+        self.client, self.session = client, client.session
+        return packets.RegisterClientResponse(client.client_id, client.session, self.service.incarnation)
+
+    def _on_identify_client(self, _: int, packet: packets.IdentifyClient) -> packets.Packet:
+        client = self.service.identify(packet.client_id, packet.client_name)
+        self.client, self.session = client, client.session
+        operations, hand_overs, more = self._page((0, 0), (0, 0, 0))
+        return packets.IdentifyClientResponse(
+            client.client_id,
+            client.name,
+            client.mode,
+            client.session,
+            self.service.incarnation,
+            1,
+            operations,
+            hand_overs,
+            more,
+        )
+
+    def _on_list_unconfirmed(self, _: int, packet: packets.ListUnconfirmed) -> packets.Packet:
+        operation, hand_over = packet.after_operation, packet.after_hand_over
+        page = self._page(
+            (operation.session, operation.number),
+            (hand_over.session, hand_over.number, hand_over.message_id),
+        )
+        return packets.ListUnconfirmedResponse(*page)
+
+    def _page(
+        self, after_operation: tuple[int, int], after_hand_over: tuple[int, int, int]
+    ) -> tuple[list[packets.OperationResult], list[packets.HandOver], bool]:
+        assert self.client is not None
+        most = self.service.page_rows
+        operations = self.service.unconfirmed_operations(self.client.client_id, after_operation)
+        hand_overs = self.service.unconfirmed_hand_overs(self.client.client_id, after_hand_over)
+        room = most - min(most, len(operations))
+        more = len(operations) > most or len(hand_overs) > room
+        return operations[:most], hand_overs[:room], more
+
+    def _on_confirm(self, _: int, packet: packets.Confirm) -> packets.Packet:
+        assert self.client is not None
+        client_id = self.client.client_id
+        for number in packet.confirmed:
+            self.unconfirmed.pop(number, None)
+            self.service.confirm(client_id, self.session, number)
+        for operation in packet.earlier:
+            self.service.confirm(client_id, operation.session, operation.number)
+        for ref in packet.hand_overs:
+            self._note(ref)
+            self.service.confirm(client_id, ref.session, ref.number, ref.message_id)
+        return packets.Success()
+
+    def _on_release(self, _: int, packet: packets.Release) -> packets.Packet:
+        assert self.client is not None
+        for ref in packet.hand_overs:
+            self._note(ref)
+            self.service.give_back(self.client.client_id, ref.session, ref.number, ref.message_id)
+        return packets.Success()
+
+    def _note(self, ref: packets.HandOverRef) -> None:
+        if ref.session == self.session and ref.number in self.unconfirmed:
+            self.unconfirmed[ref.number] -= 1
+            if self.unconfirmed[ref.number] <= 0:
+                del self.unconfirmed[ref.number]
+
+    def _on_cancel_request(self, _: int, packet: packets.CancelRequest) -> packets.Packet:
+        for parked in self.service.parked:
+            if parked.connection is self and parked.packet_id == packet.packet_id:
+                self.service.parked.remove(parked)
+                self.answer_read(parked.packet_id, parked.packet, [])
+                return packets.CancelRequestResponse(True)
+        return packets.CancelRequestResponse(False)
+
+    def _on_delete_client(self, _: int, __: packets.DeleteClient) -> packets.Packet:
+        assert self.client is not None
+        self.service.delete_client(self.client.client_id)
+        self.closing = True
+        return packets.Success()
+
+    def _on_create_queue(self, _: int, packet: packets.CreateQueue) -> packets.Packet:
+        if any(queue.name == packet.queue_name for queue in self.service.queues.values()):
+            self._record(packet, [packets.ElementResult(0, ErrorCode.QUEUE_NAME_NOT_UNIQUE)])
+            raise RefusalError(ErrorCode.QUEUE_NAME_NOT_UNIQUE)
+        queue_id = self.service.add_queue(packet.queue_name, packet.max_messages)
+        self._record(packet, [packets.ElementResult(queue_id, None)])
+        return packets.CreateQueueResponse(packets.Queue(queue_id, packet.queue_name))
+
+    def _on_delete_queue(self, _: int, packet: packets.DeleteQueue) -> packets.Packet:
+        if self.service.queues.pop(packet.queue_id, None) is None:
+            self._record(packet, [packets.ElementResult(0, ErrorCode.QUEUE_NOT_EXISTING)])
+            raise RefusalError(ErrorCode.QUEUE_NOT_EXISTING, packet.queue_id)
+        self._record(packet, [packets.ElementResult(0, None)])
+        return packets.Success()
+
+    def _on_purge_queue(self, _: int, packet: packets.PurgeQueue) -> packets.Packet:
+        queue = self._queue(packet.queue_id)
+        removed = len(queue.messages)
+        queue.messages.clear()
+        self._record(packet, [packets.ElementResult(removed, None)])
+        return packets.PurgeQueueResponse(removed)
+
+    def _on_get_queue_statistics(self, _: int, packet: packets.GetQueueStatistics) -> packets.Packet:
+        queue = self._queue(packet.queue_id)
+        directed = sum(1 for stored in queue.messages if stored.receiver_id)
+        return packets.GetQueueStatisticsResponse(
+            len(queue.messages), directed, queue.put_total, queue.taken_total, queue.max_messages or 0
+        )
+
+    def _on_get_queue_id(self, _: int, packet: packets.GetQueueId) -> packets.Packet:
+        for queue in self.service.queues.values():
+            if queue.name == packet.queue_name:
+                return packets.GetQueueIdResponse(queue.queue_id)
+        raise RefusalError(ErrorCode.QUEUE_NOT_EXISTING)
+
+    def _on_get_queue_name(self, _: int, packet: packets.GetQueueName) -> packets.Packet:
+        return packets.GetQueueNameResponse(self._queue(packet.queue_id).name)
+
+    def _on_get_queues(self, _: int, packet: packets.GetQueues) -> packets.Packet:
+        queues = [queue for queue in self.service.queues.values() if queue.queue_id > packet.after_queue_id]
+        page = [packets.Queue(queue.queue_id, queue.name) for queue in queues[: packet.limit]]
+        return packets.GetQueuesResponse(page, len(queues) > packet.limit)
+
+    def _on_get_active_queues(self, _: int, packet: packets.GetActiveQueues) -> packets.Packet:
+        assert self.client is not None
+        receivers = (0, self.client.client_id)
+        queues = [
+            queue
+            for queue in self.service.queues.values()
+            if queue.queue_id > packet.after_queue_id
+            and any(stored.receiver_id in receivers for stored in queue.messages)
+        ]
+        page = [packets.Queue(queue.queue_id, queue.name) for queue in queues[: packet.limit]]
+        return packets.GetActiveQueuesResponse(page, len(queues) > packet.limit)
+
+    def _on_get_messages(self, _: int, packet: packets.GetMessages) -> packets.Packet:
+        assert self.client is not None
+        queue = self._queue(packet.queue_id)
+        messages = [
+            stored.packet()
+            for stored in queue.messages
+            if stored.message_id > packet.after_message_id
+            and stored.receiver_id in (0, self.client.client_id)
+        ]
+        return packets.GetMessagesResponse(messages[: packet.limit], len(messages) > packet.limit)
+
+    def _on_put_message(self, _: int, packet: packets.PutMessage) -> packets.Packet:
+        assert self.client is not None
+        results = [
+            self.service.put(self.client.client_id, queue_id, packet.message) for queue_id in packet.queue_ids
+        ]
+        self._record(packet, [packets.ElementResult(result.message_id, result.error) for result in results])
+        return packets.PutMessageResponse(results)
+
+    def _on_put_messages(self, _: int, packet: packets.PutMessages) -> packets.Packet:
+        assert self.client is not None
+        client_id = self.client.client_id
+        results = [
+            self.service.put(client_id, element.queue_id, element.message) for element in packet.messages
+        ]
+        self._record(packet, [packets.ElementResult(result.message_id, result.error) for result in results])
+        return packets.PutMessagesResponse(results)
+
+    def _on_read_message(self, packet_id: int, packet: Any) -> None:
+        assert self.client is not None
+        try:
+            taken = self.service.claim(self.client.client_id, packet)
+        except RefusalError:
+            self.unconfirmed.pop(packet.number, None)
+            raise
+        if taken or not packet.wait_ms:
+            self.answer_read(packet_id, packet, taken)
+            return
+        forever = packet.wait_ms == FOREVER
+        until = float("inf") if forever else self.service.clock() + packet.wait_ms / 1000
+        self.service.parked.append(Parked(self, packet_id, packet, until))
+
+    _on_read_response = _on_read_message
+
+    def _queue(self, queue_id: int) -> StoredQueue:
+        queue = self.service.queues.get(queue_id)
+        if queue is None:
+            raise RefusalError(ErrorCode.QUEUE_NOT_EXISTING, queue_id)
+        return queue
