@@ -1,0 +1,125 @@
+"""The `telesto` command: which commands there are, and how each one ends.
+
+A command's module is loaded only when the command is asked for, because building the command line costs time
+for every option; the full list is loaded for the help and for a name that is not known.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from importlib import import_module
+from types import FrameType
+from typing import Annotated
+
+import typer
+from telesto.cli import exit_codes, output
+from telesto.cli.exit_codes import ExitCode
+from telesto.cli.failures import CommandError, OutputClosedError
+
+COMMANDS = {
+    "serve": "serve",
+    "db": "db",
+    "queue": "queue",
+    "put": "put",
+    "get": "get",
+    "browse": "browse",
+    "ping": "ping",
+    "demo": "demo",
+    "version": "version",
+}
+"""The first word of a command and the module that has it, in the order of the help."""
+
+TRACEBACK_VARIABLE = "TELESTO_TRACEBACK"
+
+
+def execute(arguments: list[str]) -> int:
+    """Run the command line `arguments` (without the program's name) and return the exit status."""
+    signal.signal(signal.SIGTERM, _end_by_signal)
+    signal.signal(signal.SIGHUP, _end_by_signal)
+    try:
+        result = build(arguments)(args=arguments, prog_name="telesto", standalone_mode=False)
+    except CommandError as error:
+        output.print_error(error.message)
+        return error.code
+    except OutputClosedError:
+        _discard_output()
+        return ExitCode.OUTPUT_CLOSED
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
+    except typer.Abort:
+        return ExitCode.INTERRUPTED
+    except typer.TyperException as error:
+        return _report_usage(error)
+    except Exception as error:  # noqa: BLE001 - the last resort: a line instead of a traceback
+        return _report_failure(error)
+    return result if isinstance(result, int) else ExitCode.DONE
+
+
+def build(arguments: list[str]) -> typer.Typer:
+    """The command line with the command that `arguments` name, or with all of them."""
+    root = typer.Typer(
+        name="telesto",
+        no_args_is_help=True,
+        rich_markup_mode="markdown",
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        epilog=exit_codes.as_help_text(),
+    )
+    root.callback(help="A message queue service on PostgreSQL.")(_root)
+    asked = arguments[0] if arguments else ""
+    modules = [COMMANDS[asked]] if asked in COMMANDS else COMMANDS.values()
+    for module in modules:
+        import_module(f"telesto.cli.{module}").register(root)
+    return root
+
+
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    if version:
+        from telesto.cli.version import installed_version
+
+        output.print_line(f"telesto {installed_version()}")
+        raise typer.Exit
+
+
+def _end_by_signal(number: int, _frame: FrameType | None) -> None:
+    """Unwind as for Ctrl-C, so that what a command holds is given back."""
+    raise SystemExit(128 + number)
+
+
+def _discard_output() -> None:
+    """Send what may still be written nowhere, so that Python does not complain at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), output.STANDARD_OUTPUT)
+
+
+def _report_usage(error: typer.TyperException) -> ExitCode:
+    message = error.format_message()
+    command = getattr(getattr(error, "ctx", None), "command_path", "telesto")
+    if message:
+        output.print_error(f"{message.rstrip('.')} (see: {command} --help)")
+    return ExitCode.USAGE
+
+
+def _report_failure(error: Exception) -> ExitCode:
+    from telesto.cli.service_errors import explain
+
+    explained = explain(error)
+    if explained is None or os.environ.get(TRACEBACK_VARIABLE):
+        _report_unknown(error)
+        return ExitCode.INTERNAL
+    output.print_error(explained.message)
+    return explained.code
+
+
+def _report_unknown(error: Exception) -> None:
+    if os.environ.get(TRACEBACK_VARIABLE):
+        sys.excepthook(type(error), error, error.__traceback__)
+        return
+    output.print_error(
+        f"unexpected failure: {type(error).__name__}: {error} ({TRACEBACK_VARIABLE}=1 shows where)"
+    )

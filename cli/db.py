@@ -1,0 +1,118 @@
+"""`telesto db upgrade|current|check`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from telesto.cli import output
+from telesto.cli.exit_codes import ExitCode
+from telesto.cli.options import DEFAULT_DATA_DIRECTORY, DatabaseUrl, Json
+
+DataDirectory = Annotated[
+    Path,
+    typer.Option(
+        "--data-dir", metavar="DIRECTORY", help="The data directory of an embedded PostgreSQL, without a URL."
+    ),
+]
+
+
+def register(root: typer.Typer) -> None:
+    """Add the commands to the command line."""
+    group = typer.Typer(no_args_is_help=True, help="Upgrade and check the database.")
+    group.command("upgrade")(upgrade)
+    group.command("current")(current)
+    group.command("check")(check)
+    root.add_typer(group, name="db")
+
+
+def upgrade(
+    database_url: DatabaseUrl = None, data_dir: DataDirectory = DEFAULT_DATA_DIRECTORY, as_json: Json = False
+) -> None:
+    """Bring the database to this release: apply the migrations, install the procedures. Safe to repeat."""
+    from telesto.cli.database import database_for, explained_errors
+    from telesto.db import schema
+
+    with database_for(database_url, data_dir) as url, explained_errors(url):
+        report = schema.upgrade(url)
+    if as_json:
+        output.print_json(
+            {
+                "changed": report.changed,
+                "revision_before": report.revision_before,
+                "revision": report.revision,
+                "installed": report.installed,
+                "dropped": list(report.dropped),
+            }
+        )
+    elif report.changed:
+        output.print_line(
+            f"upgraded from revision {report.revision_before or 'none'} to {report.revision}; "
+            f"{report.installed} procedures installed"
+        )
+    else:
+        output.print_line(f"nothing to do: the database is at revision {report.revision}")
+
+
+def current(
+    database_url: DatabaseUrl = None, data_dir: DataDirectory = DEFAULT_DATA_DIRECTORY, as_json: Json = False
+) -> ExitCode:
+    """Show where the database stands; the exit code is 6 when this release cannot run on it."""
+    from telesto.cli.database import database_for, explained_errors
+    from telesto.db import schema
+
+    with database_for(database_url, data_dir) as url, explained_errors(url):
+        status = schema.current(url)
+        usable, newer, up_to_date = status.usable, status.newer, status.up_to_date
+    if as_json:
+        output.print_json(
+            {
+                "revision": status.revision,
+                "head": status.head,
+                "edition": status.edition,
+                "expected_edition": status.expected_edition,
+                "up_to_date": up_to_date,
+                "usable": usable,
+            }
+        )
+    else:
+        output.print_properties(
+            {
+                "revision": status.revision,
+                "revision of this release": status.head,
+                "state": _state(up_to_date=up_to_date, newer=newer, usable=usable),
+            }
+        )
+    return ExitCode.DONE if usable else ExitCode.SCHEMA
+
+
+def check(
+    database_url: DatabaseUrl = None, data_dir: DataDirectory = DEFAULT_DATA_DIRECTORY, as_json: Json = False
+) -> ExitCode:
+    """Compare the procedures with this release's and look for contradictions; reads all that waits."""
+    from telesto.cli.database import database_for, explained_errors
+    from telesto.db import schema
+
+    with database_for(database_url, data_dir) as url, explained_errors(url):
+        problems = schema.check(url)
+    for problem in problems:
+        if as_json:
+            output.print_json({"subject": problem.subject, "detail": problem.detail})
+        else:
+            output.print_line(f"{problem.subject}: {problem.detail}")
+    if not problems and not as_json:
+        output.print_line("no problems found")
+    return ExitCode.REFUSED if problems else ExitCode.DONE
+
+
+def _state(*, up_to_date: bool, newer: bool, usable: bool) -> str:
+    if up_to_date:
+        return "up to date"
+    if newer:
+        return (
+            "upgraded by a later release, which still serves this one"
+            if usable
+            else "too new for this release"
+        )
+    return "too old: run telesto db upgrade"

@@ -1,0 +1,46 @@
+"""What the exit status of the `telesto` command says.
+
+0 to 7 are Telesto's own; 70 is the custom of `sysexits.h` for a failure inside a program; those above 128
+follow the shells' custom of 128 plus the number of the signal.
+"""
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """The exit status of a command."""
+
+    DONE = 0
+    REFUSED = 1
+    USAGE = 2
+    UNREACHABLE = 3
+    NOTHING = 4
+    IN_USE = 5
+    SCHEMA = 6
+    IN_DOUBT = 7
+    INTERNAL = 70
+    INTERRUPTED = 130
+    OUTPUT_CLOSED = 141
+    TERMINATED = 143
+
+
+MEANINGS: dict[ExitCode, str] = {
+    ExitCode.DONE: "done",
+    ExitCode.REFUSED: "refused by the service, or a check found something wrong",
+    ExitCode.USAGE: "the command line is wrong: an option, a file, a URL",
+    ExitCode.UNREACHABLE: "the service or its database cannot be reached",
+    ExitCode.NOTHING: "nothing there: get found no message",
+    ExitCode.IN_USE: "the port or the data directory is in use",
+    ExitCode.SCHEMA: "the database's schema is missing, too old or too new",
+    ExitCode.IN_DOUBT: "it may or may not have been done",
+    ExitCode.INTERNAL: "a failure that the command does not know",
+    ExitCode.INTERRUPTED: "interrupted by Ctrl-C",
+    ExitCode.OUTPUT_CLOSED: "the reader of the output went away (as in `| head -1`)",
+    ExitCode.TERMINATED: "ended by SIGTERM",
+}
+
+
+def as_help_text() -> str:
+    """The exit codes as a list for the end of a help page (Markdown)."""
+    lines = (f"- {code.value}: {meaning}" for code, meaning in MEANINGS.items())
+    return "Exit codes:\n\n" + "\n".join(lines)

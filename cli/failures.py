@@ -1,0 +1,30 @@
+"""Failures as the user sees them: one line on standard error and an exit code."""
+
+from __future__ import annotations
+
+from telesto.cli.exit_codes import ExitCode
+
+
+class CommandError(Exception):
+    """Ends a command with one line on standard error.
+
+    `message` says what failed, with which value, and what to do; `code` is the exit status.
+    """
+
+    def __init__(self, message: str, code: ExitCode) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+
+
+class OutputClosedError(Exception):
+    """The reader of standard output went away; `written` bytes of the last write reached it."""
+
+    def __init__(self, written: int) -> None:
+        super().__init__(f"the output was closed after {written} bytes")
+        self.written = written
+
+
+def usage_error(message: str) -> CommandError:
+    """A mistake in the command line."""
+    return CommandError(message, ExitCode.USAGE)

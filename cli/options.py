@@ -1,0 +1,47 @@
+"""Options that several commands have in common."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+DEFAULT_URL = "telesto://127.0.0.1:7001"
+DEFAULT_DATA_DIRECTORY = Path("telesto-data")
+
+Url = Annotated[
+    str,
+    typer.Option(
+        "--url",
+        envvar="TELESTO_URL",
+        metavar="URL",
+        help="The service: telesto://host:port, several with commas between.",
+    ),
+]
+
+ClientName = Annotated[
+    str | None,
+    typer.Option(
+        "--client",
+        metavar="NAME",
+        help="Act as this client, which is created if there is none and stays. "
+        "Without it, a fresh client is created for this run and deleted at its end.",
+    ),
+]
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+QueueName = Annotated[str, typer.Argument(metavar="QUEUE", help="The name of the queue.")]
+
+DatabaseUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--database-url",
+        envvar="TELESTO_DATABASE_URL",
+        metavar="URL",
+        help="The PostgreSQL database: postgresql://user:password@host:port/name.",
+    ),
+]

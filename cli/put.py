@@ -1,0 +1,83 @@
+"""`telesto put`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from telesto.cli.options import DEFAULT_URL, ClientName, Json, QueueName, Url
+
+if TYPE_CHECKING:
+    from telesto.client import NewMessage, Queue, TelestoClient
+
+Body = Annotated[
+    str | None,
+    typer.Argument(metavar="[BODY|-]", help="The message; - takes all of standard input as it is."),
+]
+Lines = Annotated[
+    Path | None,
+    typer.Option(
+        "--lines", metavar="FILE", help="Put each line of a file (- is standard input), without its newline."
+    ),
+]
+File = Annotated[Path | None, typer.Option("--file", metavar="FILE", help="Put a whole file as one message.")]
+Priority = Annotated[int, typer.Option("--priority", "-p", min=1, max=10, help="1 lowest, 10 highest.")]
+Receiver = Annotated[
+    int | None,
+    typer.Option("--receiver", metavar="ID", min=1, help="Only the client with this id may read it."),
+]
+Context = Annotated[
+    int | None,
+    typer.Option("--context", metavar="N", help="A number that connects a request and its response."),
+]
+
+
+def register(root: typer.Typer) -> None:
+    """Add the command to the command line."""
+    root.command("put")(put)
+
+
+def put(
+    queue: QueueName,
+    body: Body = None,
+    lines: Lines = None,
+    file: File = None,
+    priority: Priority = 5,
+    receiver: Receiver = None,
+    context: Context = None,
+    url: Url = DEFAULT_URL,
+    client_name: ClientName = None,
+    as_json: Json = False,
+) -> None:
+    """Put a message, or every line of a file, into a queue."""
+    from telesto.cli import inputs
+    from telesto.cli.connection import connected, find_queue
+    from telesto.cli.put_lines import put_lines
+    from telesto.client import NewMessage
+
+    inputs.check_one_given(body, lines, file)
+    message = NewMessage(b"", priority, receiver, context)
+    if lines is not None:
+        with inputs.opened(lines) as source, connected(url, client_name) as client:
+            put_lines(client, find_queue(client, queue), source, message, as_json)
+        return
+    message.body = inputs.read_body(body, file)
+    with connected(url, client_name) as client:
+        _put_one(client, find_queue(client, queue), message, as_json)
+
+
+def _put_one(client: TelestoClient, queue: Queue, message: NewMessage, as_json: bool) -> None:
+    from telesto.cli import output
+
+    message_id = client.put_message(
+        queue.queue_id,
+        message.body,
+        priority=message.priority,
+        receiver_id=message.receiver_id,
+        context=message.context,
+    )
+    if as_json:
+        output.print_json({"queue_id": queue.queue_id, "message_id": message_id})
+    else:
+        output.print_line(f"put message {message_id} into {queue.name}")

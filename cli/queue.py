@@ -1,0 +1,165 @@
+"""`telesto queue create|list|show|delete|purge`."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from telesto.cli import output
+from telesto.cli.options import DEFAULT_URL, ClientName, Json, Url, Yes
+
+if TYPE_CHECKING:
+    from telesto.client import Queue, TelestoClient
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the queue, 1 to 255 characters.")]
+
+
+def register(root: typer.Typer) -> None:
+    """Add the commands to the command line."""
+    group = typer.Typer(no_args_is_help=True, help="Create, list, show, empty and delete queues.")
+    group.command("create")(create)
+    group.command("list")(list_queues)
+    group.command("show")(show)
+    group.command("delete")(delete)
+    group.command("purge")(purge)
+    root.add_typer(group, name="queue")
+
+
+def create(
+    name: Name,
+    max_messages: Annotated[
+        int | None,
+        typer.Option(
+            "--max-messages", metavar="N", min=1, help="Refuse a message beyond so many. Default: no bound."
+        ),
+    ] = None,
+    url: Url = DEFAULT_URL,
+    client_name: ClientName = None,
+    as_json: Json = False,
+) -> None:
+    """Create a queue."""
+    from telesto.cli.connection import connected
+
+    with connected(url, client_name) as client:
+        queue = client.create_queue(name, max_messages=max_messages)
+    if as_json:
+        output.print_json({"queue_id": queue.queue_id, "name": queue.name})
+    else:
+        output.print_line(f"created the queue {queue.name} (id {queue.queue_id})")
+
+
+def list_queues(url: Url = DEFAULT_URL, client_name: ClientName = None, as_json: Json = False) -> None:
+    """List the queues: id, messages that wait, name."""
+    from telesto.cli.connection import connected
+
+    with connected(url, client_name) as client:
+        rows = [(queue, _depth(client, queue)) for queue in client.get_queues()]
+    if as_json:
+        for queue, depth in rows:
+            output.print_json({"queue_id": queue.queue_id, "name": queue.name, "depth": depth})
+    elif rows:
+        output.print_table(
+            ("id", "waiting", "name"), [(queue.queue_id, depth, queue.name) for queue, depth in rows]
+        )
+    else:
+        output.print_note("there are no queues yet; create one with: telesto queue create NAME")
+
+
+def show(name: Name, url: Url = DEFAULT_URL, client_name: ClientName = None, as_json: Json = False) -> None:
+    """Show what a queue holds: messages that wait, those for one receiver, those ever put and taken."""
+    from telesto.cli.connection import connected, find_queue
+
+    with connected(url, client_name) as client:
+        queue = find_queue(client, name)
+        statistics = client.queue_statistics(queue.queue_id)
+    bound = statistics.max_messages or None
+    if as_json:
+        output.print_json(
+            {
+                "queue_id": queue.queue_id,
+                "name": queue.name,
+                "depth": statistics.depth,
+                "directed_depth": statistics.directed_depth,
+                "put_total": statistics.put_total,
+                "taken_total": statistics.taken_total,
+                "max_messages": bound,
+            }
+        )
+        return
+    output.print_properties(
+        {
+            "name": queue.name,
+            "id": queue.queue_id,
+            "waiting": statistics.depth,
+            "waiting for one receiver": statistics.directed_depth,
+            "ever put": statistics.put_total,
+            "ever taken": statistics.taken_total,
+            "bound": bound if bound is not None else "none",
+        }
+    )
+
+
+def delete(
+    name: Name,
+    yes: Yes = False,
+    url: Url = DEFAULT_URL,
+    client_name: ClientName = None,
+    as_json: Json = False,
+) -> None:
+    """Delete a queue and its messages."""
+    from telesto.cli.connection import connected, find_queue
+
+    with connected(url, client_name) as client:
+        queue = find_queue(client, name)
+        _ask(yes, f"Delete the queue {name} and the {_messages(_depth(client, queue))} in it?")
+        client.delete_queue(queue.queue_id)
+    if as_json:
+        output.print_json({"queue_id": queue.queue_id, "name": name})
+    else:
+        output.print_line(f"deleted the queue {name}")
+
+
+def purge(
+    name: Name,
+    yes: Yes = False,
+    url: Url = DEFAULT_URL,
+    client_name: ClientName = None,
+    as_json: Json = False,
+) -> None:
+    """Remove all messages that wait in a queue; the queue stays."""
+    from telesto.cli.connection import connected, find_queue
+
+    with connected(url, client_name) as client:
+        queue = find_queue(client, name)
+        _ask(yes, f"Remove the {_messages(_depth(client, queue))} that wait in {name}?")
+        removed = client.purge_queue(queue.queue_id)
+    if as_json:
+        output.print_json({"queue_id": queue.queue_id, "name": name, "removed": removed})
+    else:
+        output.print_line(f"removed {_messages(removed)} from {name}")
+
+
+def _depth(client: TelestoClient, queue: Queue) -> int:
+    """Messages that wait in a queue; 0 for one that was deleted since it was listed."""
+    from telesto.client import QueueNotExistingError
+
+    try:
+        return client.queue_statistics(queue.queue_id).depth
+    except QueueNotExistingError:
+        return 0
+
+
+def _ask(yes: bool, question: str) -> None:
+    from telesto.cli.failures import usage_error
+
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise usage_error("this asks first and there is no terminal to ask on; add --yes")
+    if not typer.confirm(question, err=True):
+        raise typer.Exit(0)
+
+
+def _messages(count: int) -> str:
+    return f"{count} message" if count == 1 else f"{count} messages"

@@ -1,0 +1,64 @@
+"""The settings of `telesto serve`: from the command line, TELESTO_* and a file; shown as a file."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+from pydantic import SecretStr, ValidationError
+from telesto.cli import output
+from telesto.cli.database import check_url, without_password
+from telesto.cli.failures import usage_error
+from telesto.middleware.settings import ServerSettings
+
+
+def load_settings(config: Path | None, **options: str | int | None) -> ServerSettings:
+    """The settings in effect. Raises CommandError, which names the setting or the file."""
+    try:
+        settings = ServerSettings.load(config, **options)
+    except ValidationError as error:
+        raise usage_error(_wrong_settings(error)) from error
+    except tomllib.TOMLDecodeError as error:
+        raise usage_error(f"{str(config)!r} is not TOML: {error}") from error
+    except OSError as error:
+        raise usage_error(f"cannot read {str(config)!r}: {error.strerror}") from error
+    except ValueError as error:
+        raise usage_error(f"{error}; --show-config lists the settings") from error
+    if has_database(settings):
+        check_url(settings.database_url.get_secret_value())
+    return settings
+
+
+def has_database(settings: ServerSettings) -> bool:
+    """Whether the user named a database; otherwise the embedded one is used."""
+    return "database_url" in settings.model_fields_set
+
+
+def print_settings(settings: ServerSettings) -> None:
+    """Print the settings as a TOML file with a comment for each; passwords are left out."""
+    for name, field in type(settings).model_fields.items():
+        value = getattr(settings, name)
+        output.print_line(f"# {field.description}")
+        output.print_line(f"{name} = {_as_toml(value)}" if value is not None else f"# {name} =")
+        output.print_line("")
+
+
+def _as_toml(value: object) -> str:
+    if isinstance(value, SecretStr):
+        value = without_password(value.get_secret_value())
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _wrong_settings(error: ValidationError) -> str:
+    problems = [
+        _wrong_setting(".".join(map(str, item["loc"])), item["msg"], item["input"]) for item in error.errors()
+    ]
+    return "; ".join(problems)
+
+
+def _wrong_setting(name: str, problem: str, value: object) -> str:
+    problem = problem.removeprefix("Value error, ")
+    if not name:
+        return f"the settings contradict each other: {problem}"
+    return f"the setting {name} cannot be {value!r}: {problem[:1].lower()}{problem[1:]}"
