@@ -27,6 +27,7 @@ from telesto.benchmarks.worker import Result, Worker
 CEILING_BATCH: Final = 256
 HEAD_START_S: Final = 0.2
 """How long before the beginning the workers are told of it."""
+TAIL_S: Final = 0.3
 STREAMS_PER_WORKER: Final = 1 << 16
 BACKLOG_STREAM: Final = 1 << 31
 BACKLOG_PRIORITY: Final = 1
@@ -51,7 +52,11 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How long a run takes: what does not count, then what does. Seconds."""
+    """How long a run takes: what does not count, then what does. Seconds.
+
+    The load goes on for a moment after the measured part, for the CPU seconds of a process that is just
+    ending can be missed: it is no longer there, and its parent has not got them yet.
+    """
 
     warm_up_s: float
     measured_s: float
@@ -59,7 +64,7 @@ class Timing:
     @property
     def total_s(self) -> float:
         """Length of the run."""
-        return self.warm_up_s + self.measured_s
+        return self.warm_up_s + self.measured_s + TAIL_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +219,7 @@ async def drive(
     try:
         await asyncio.gather(*(worker.ready() for worker in workers))
         moment = time.monotonic() + HEAD_START_S
-        window = Window(moment + timing.warm_up_s, moment + timing.total_s)
+        window = Window(moment + timing.warm_up_s, moment + timing.warm_up_s + timing.measured_s)
         for worker in workers:
             await worker.begin(moment)
         await _sleep_until(window.begin)

@@ -33,6 +33,10 @@ class MiddlewareFailedError(Exception):
     """A middleware ended or did not answer in time; the message ends with what it wrote."""
 
 
+class NotLocalError(Exception):
+    """PostgreSQL runs where its processes cannot be seen."""
+
+
 @dataclass(frozen=True, slots=True)
 class Database:
     """The database tier: where it is, and the process that all of its others come from."""
@@ -60,9 +64,12 @@ async def describe_database(url: str) -> Database:
     try:
         backend: int = await connection.fetchval("SELECT pg_backend_pid()")
         settings = {name: str(await connection.fetchval(f"SHOW {name}")) for name in SHOWN_SETTINGS}
+        postmaster = parent_of(backend)
     finally:
         await connection.close()
-    return Database(url, parent_of(backend), settings)
+    if not postmaster:
+        raise NotLocalError("PostgreSQL does not run on this machine: its CPU seconds cannot be read")
+    return Database(url, postmaster, settings)
 
 
 @dataclass(slots=True)
