@@ -173,8 +173,8 @@ class EmbeddedServer:
 
     def _start(self) -> None:
         binaries = find_binaries(self._binaries)
-        end_leftovers(self._files.cluster)
         account = self._files.account()
+        end_leftovers(self._files.cluster)
         let_pass(binaries.directory, account)
         if not self._files.initialised:
             self._files.initialise(binaries, account)

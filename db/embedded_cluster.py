@@ -88,7 +88,9 @@ class DataDirectory:
         found = (self.cluster if self.cluster.exists() else self.path).stat()
         account = account_for(found.st_uid, found.st_gid)
         if self.cluster.exists() and found.st_uid not in (account.uid, 0):
-            raise DataDirectoryError(self.path, f"holds data of the user with number {found.st_uid}")
+            raise DataDirectoryError(
+                self.path, f"holds data of user {found.st_uid}; start the service as that user"
+            )
         let_pass(self.path, account)
         return account
 

@@ -6,7 +6,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from telesto.db.embedded_errors import DataDirectoryInUseError
+from telesto.db.embedded_errors import DataDirectoryError, DataDirectoryInUseError
 
 LOCK_FILE = "owner.lock"
 
@@ -23,8 +23,9 @@ class DirectoryLock:
 
         Raises:
             DataDirectoryInUseError: somebody else (also in this process) holds it.
+            DataDirectoryError: the lock file is another user's.
         """
-        descriptor = os.open(self._data_dir / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = self._open()
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -34,6 +35,15 @@ class DirectoryLock:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         self._descriptor = descriptor
+
+    def _open(self) -> int:
+        path = self._data_dir / LOCK_FILE
+        try:
+            return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except PermissionError as error:
+            raise DataDirectoryError(
+                self._data_dir, f"was last used by user {path.stat().st_uid}; start the service as that user"
+            ) from error
 
     def release(self) -> None:
         """Give the lock up; does nothing when it is not held."""

@@ -138,13 +138,14 @@ def _shared(factory: pytest.TempPathFactory, name: str, make: Any) -> Iterator[s
     told = root / f"{name}.json"
     with (root / f"{name}.users").open("a") as users, contextlib.ExitStack() as owned:
         with _locked(root / f"{name}.lock"):
+            fcntl.flock(users, fcntl.LOCK_SH)
             if told.exists():
                 value = json.loads(told.read_text())
             else:
                 value = owned.enter_context(make())
-                owned.callback(fcntl.flock, users, fcntl.LOCK_EX)  # waits until all others are done
                 told.write_text(json.dumps(value))
-            fcntl.flock(users, fcntl.LOCK_SH)
+                owned.callback(told.unlink)
+                owned.callback(fcntl.flock, users, fcntl.LOCK_EX)  # waits until all others are done
         try:
             yield value
         finally:

@@ -81,6 +81,15 @@ def is_gone(pid: int) -> bool:
         return True
 
 
+def as_nobody(scratch: Path) -> dict[str, Any]:
+    """Return what makes a process one of an ordinary user, who finds the package through `scratch`."""
+    scratch.chmod(0o755)
+    (scratch / "telesto").symlink_to(Path(embedded.__file__).parents[1])
+    path = f"{scratch}:{sysconfig.get_path('purelib')}"
+    environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+    return {"user": NOBODY, "group": NOBODY, "extra_groups": [], "env": environment}
+
+
 def interpreter_for(options: dict[str, Any]) -> str:
     """Return an interpreter that another user may run, which the one of the tests need not be."""
     for candidate in (sys.executable, "/usr/local/bin/python3", "/usr/bin/python3"):
@@ -480,18 +489,28 @@ class TestAccounts:
 
     def test_an_ordinary_user(self, data_dir: Path) -> None:
         os.chown(data_dir.parent, NOBODY, NOBODY)
-        (data_dir.parent / "telesto").symlink_to(Path(embedded.__file__).parents[1])
-        path = f"{data_dir.parent}:{sysconfig.get_path('purelib')}"
-        as_nobody = {
-            "user": NOBODY,
-            "group": NOBODY,
-            "extra_groups": [],
-            "env": {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
-        }
-        interpreter = interpreter_for(as_nobody)
-        with owner_process(data_dir, interpreter, **as_nobody) as (_, told):
+        options = as_nobody(data_dir.parent)
+        with owner_process(data_dir, interpreter_for(options), **options) as (_, told):
             assert query(told["url"], "SELECT 1") == 1
             assert Path(f"/proc/{told['postmaster']}").stat().st_uid == NOBODY
+
+    def test_an_ordinary_user_is_told_what_is_not_writable(self, data_dir: Path) -> None:
+        data_dir.mkdir(mode=0o755)
+        result = self.run_as_nobody(data_dir)
+        assert "DataDirectoryError" in result.stderr
+        assert "is not writable for this user" in result.stderr
+
+    @pytest.mark.parametrize("removed", ["owner.lock", "port"])
+    def test_an_ordinary_user_is_told_whose_data_it_is(self, used_dir: Path, removed: str) -> None:
+        os.chown(used_dir, NOBODY, NOBODY)
+        (used_dir / removed).unlink()
+        result = self.run_as_nobody(used_dir)
+        assert "start the service as that user" in result.stderr
+
+    def run_as_nobody(self, data_dir: Path) -> subprocess.CompletedProcess[str]:
+        options = as_nobody(data_dir.parent)
+        command = [interpreter_for(options), str(OWNER), str(data_dir)]
+        return subprocess.run(command, input="", capture_output=True, text=True, check=False, **options)
 
     def test_a_directory_that_others_cannot_pass_is_opened_to_search_only(self, data_dir: Path) -> None:
         data_dir.parent.chmod(0o700)
