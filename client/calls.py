@@ -109,28 +109,17 @@ class Call(Generic[ResultT]):
         return exception_for(code, error_class, details, method=self.method, queue_id=queue_id)
 
 
-class PutCall(Call[int], request=packets.PutMessage):
-    """Puts one message into one queue; returns its id."""
+class PutMessageCall(Call[ResultT], request=packets.PutMessage):
+    """Puts one message into one or several queues."""
 
     may_be_fast = True
 
-    def __init__(
-        self, queue_id: int, body: object, priority: int, receiver_id: int | None, context: int | None
-    ) -> None:
-        self.queue_id = arguments.check_id("queue_id", queue_id)
-        self.message = arguments.new_message(body, priority, receiver_id, context)
-        self.queue_ids = [queue_id]
+    message: packets.NewMessage
+    queue_ids: list[int]
 
     def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
         """Encodes the request."""
         return packets.PutMessage(number, confirmed, self.message, self.queue_ids).encode(packet_id)
-
-    def result(self) -> int:
-        """Returns the message's id. Raises why the queue did not take it."""
-        result: packets.PutResult = self.response.results[0]
-        if result.error is not None:
-            raise self.refusal(result.error, result.queue_id)
-        return result.message_id
 
     def recorded(self, results: list[ElementResult]) -> Packet:
         """Makes the response."""
@@ -141,13 +130,27 @@ class PutCall(Call[int], request=packets.PutMessage):
             ]
         )
 
-    def results(self) -> list[PutResult]:
-        """Returns what became of the message in each queue."""
-        return put_results(self, self.response.results)
+
+class PutCall(PutMessageCall[int]):
+    """Puts one message into one queue; returns its id."""
+
+    def __init__(
+        self, queue_id: int, body: object, priority: int, receiver_id: int | None, context: int | None
+    ) -> None:
+        self.queue_id = arguments.check_id("queue_id", queue_id)
+        self.message = arguments.new_message(body, priority, receiver_id, context)
+        self.queue_ids = [queue_id]
+
+    def result(self) -> int:
+        """Returns the message's id. Raises why the queue did not take it."""
+        result: packets.PutResult = self.response.results[0]
+        if result.error is not None:
+            raise self.refusal(result.error, result.queue_id)
+        return result.message_id
 
 
-class PutSeveralCall(PutCall, request=packets.PutMessage):
-    """Puts one message into several queues; its results are those of ``results``."""
+class PutSeveralCall(PutMessageCall[list[PutResult]]):
+    """Puts one message into several queues."""
 
     def __init__(
         self,
@@ -159,6 +162,10 @@ class PutSeveralCall(PutCall, request=packets.PutMessage):
     ) -> None:
         self.queue_ids = arguments.check_queue_ids(queue_ids)
         self.message = arguments.new_message(body, priority, receiver_id, context)
+
+    def result(self) -> list[PutResult]:
+        """Returns what became of the message in each queue."""
+        return put_results(self, self.response.results)
 
 
 class PutManyCall(Call[list[PutResult]], request=packets.PutMessages):
@@ -425,7 +432,7 @@ class GetQueueNameCall(Call[Queue], request=packets.GetQueueName):
         return Queue(self.queue_id, self.response.queue_name)
 
 
-class _QueuesCall(Call[tuple[list[Queue], bool]]):
+class QueuesCall(Call[tuple[list[Queue], bool]]):
     """Asks for a page of queues; returns it and whether there is more."""
 
     def __init__(self, after_queue_id: int, limit: int) -> None:
@@ -438,7 +445,7 @@ class _QueuesCall(Call[tuple[list[Queue], bool]]):
         return queues, bool(queues) and self.response.more
 
 
-class GetQueuesCall(_QueuesCall, request=packets.GetQueues):
+class GetQueuesCall(QueuesCall, request=packets.GetQueues):
     """Lists the queues."""
 
     def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
@@ -446,7 +453,7 @@ class GetQueuesCall(_QueuesCall, request=packets.GetQueues):
         return packets.GetQueues(self.after_queue_id, self.limit).encode(packet_id)
 
 
-class GetActiveQueuesCall(_QueuesCall, request=packets.GetActiveQueues):
+class GetActiveQueuesCall(QueuesCall, request=packets.GetActiveQueues):
     """Lists the queues that hold a message for this client."""
 
     def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:

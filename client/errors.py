@@ -50,11 +50,11 @@ class ProtocolViolationError(FatalError):
     """The other side does not follow the protocol; the connection is over."""
 
 
-def connection_failure(address: str, failure: OSError | TimeoutError) -> NotConnectedError:
+def connection_failure(address: str, failure: OSError | UnicodeError) -> NotConnectedError:
     """Makes the error for an attempt to connect to ``address`` that failed, with what to do about it."""
     if isinstance(failure, ConnectionRefusedError):
         advice = "nothing listens there; is `telesto serve` running?"
-    elif isinstance(failure, socket.gaierror):
+    elif isinstance(failure, (socket.gaierror, UnicodeError)):
         advice = "the host's name cannot be resolved; is it spelled right?"
     elif isinstance(failure, TimeoutError):
         advice = "no answer within the time; is the host up, and does a firewall let the port through?"

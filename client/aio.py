@@ -1,0 +1,646 @@
+"""The asyncio client."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from asyncio import get_running_loop
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar, cast
+
+from telesto.client import calls, forks, shared
+from telesto.client.calls import Call
+from telesto.client.errors import ForkedError, connection_failure
+from telesto.client.handshake import Identity
+from telesto.client.link import Link
+from telesto.client.models import Message, NewMessage, PutResult, Queue, QueueStatistics
+from telesto.client.options import ClientOptions
+from telesto.client.session import Delivery, Session
+from telesto.client.url import Existing, parse_url
+from telesto.protocol.errors import ConnectionLostError, TelestoError
+from telesto.protocol.packets import ClientMode, ReadMode
+
+ResultT = TypeVar("ResultT")
+CallT = TypeVar("CallT", bound=Call[Any])
+
+
+class AsyncTelestoClient:
+    """A client of Telesto for asyncio.
+
+    It belongs to the event loop in which it is first used; within that loop any number of tasks may use it at
+    the same time. Requests take effect in the order of the calls. Any call may be cancelled at any time: the
+    client stays usable, a message that a cancelled read took goes to the next matching read, and a put may or
+    may not have been done.
+
+    Use it as a context manager, or call ``close``. Methods raise TelestoError or one of its subclasses;
+    TypeError for arguments of a wrong type.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        delivery: Delivery = "once",
+        options: ClientOptions | None = None,
+    ) -> None:
+        """Makes a client; nothing is sent yet.
+
+        Args:
+            url: ``telesto://host:port,host:port/?name=...``; by default the environment's TELESTO_URL, else a
+                middleware on this machine.
+            delivery: "once" for exactly-once puts and hand-overs; "fast" for less work per message: a put
+                that is tried again may be doubled, and a message whose hand-over fails is lost.
+            options: bounds and times.
+
+        Raises AddressError for a URL that cannot be used.
+        """
+        self._url = parse_url(url)
+        self._options = options or ClientOptions()
+        self._session = Session(self._url.addresses, self._options, shared.check_delivery(delivery))
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._identity: Identity | None = None
+        self._connection: _Connection | None = None
+        self._closing: _Connection | None = None
+        self._connector: asyncio.Task[None] | None = None
+        self._flush_is_due = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = math.inf
+        self._finished: asyncio.Future[None] | None = None
+        forks.watch(self)
+
+    # ------------------------------------------------------------------ connecting
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def client_id(self) -> int | None:
+        """The client's id; None before it is connected for the first time."""
+        return self._session.client_id
+
+    @property
+    def name(self) -> str | None:
+        """The client's name; None before it is connected for the first time."""
+        return self._session.name
+
+    @property
+    def mode(self) -> ClientMode | None:
+        """What the client may do; None before it is connected for the first time."""
+        return self._session.mode
+
+    @property
+    def session(self) -> int | None:
+        """The number of the client's session on the service; rises with each new connection."""
+        return self._session.session
+
+    @property
+    def address(self) -> str | None:
+        """host:port of the middleware in use; None without a connection."""
+        return self._session.address
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a connection; a lost one is replaced without the caller's doing."""
+        return self._session.connected
+
+    async def ping(self) -> float:
+        """Asks the middleware for a sign of life; returns the seconds that it took. Needs no ``connect``."""
+        self._attach()
+        call = calls.PingCall()
+        self._session.submit_ping(call)
+        return await self._answer(call)
+
+    async def connect(
+        self,
+        name: str | None = None,
+        *,
+        client_id: int | None = None,
+        mode: ClientMode | None = None,
+        existing: Existing | None = None,
+    ) -> None:
+        """Becomes a client of the service; what is left out is taken from the URL.
+
+        Args:
+            name: the client's name. It is registered; a name that is taken is an error unless ``existing`` is
+                "use".
+            client_id: instead of a name: the id of a client that exists.
+            mode: what the client may do; by default FULL for a new client and anything for an existing one.
+            existing: "error" (default) or "use" a client of this name that exists already. It is taken over:
+                another process that is connected as this client gets SessionFencedError.
+
+        Raises ClientNameNotUniqueError, ClientNotExistingError, ClientModePermissionError when the existing
+        client has another mode, and NotConnectedError when no middleware can be reached.
+        """
+        self._attach()
+        identity = shared.choose_identity(self._url, name, client_id, mode, existing, self._identity)
+        call = self._session.connect(identity)
+        self._identity = identity
+        await self._answer(call)
+
+    async def delete_client(self) -> None:
+        """Deletes this client. Messages that it took and did not confirm go back to their queues."""
+        await self._run(calls.DeleteClientCall())
+
+    async def close(self) -> None:
+        """Confirms what was taken, gives back what was not, and closes the connection.
+
+        Reads that wait end with ClientClosedError. Puts under way are waited for, at most ``close_timeout``.
+        Closing again does nothing.
+        """
+        self._session.begin_close()
+        try:
+            await self._finish()
+        finally:
+            self._session.end_close()
+            self._serve()
+            await self._let_go()
+
+    # ------------------------------------------------------------------ queues
+
+    async def create_queue(self, name: str, max_messages: int | None = None) -> Queue:
+        """Creates a queue.
+
+        Args:
+            name: 1 to 255 characters, unique.
+            max_messages: a put beyond so many messages is refused with QueueFullError; None for any number.
+
+        Raises QueueNameNotUniqueError.
+        """
+        return await self._run(calls.CreateQueueCall(name, max_messages))
+
+    async def delete_queue(self, queue_id: int) -> None:
+        """Deletes a queue and its messages; reads that wait there get QueueNotExistingError."""
+        await self._run(calls.DeleteQueueCall(queue_id))
+
+    async def get_queue_by_name(self, name: str) -> Queue:
+        """Finds a queue. Raises QueueNotExistingError."""
+        return await self._run(calls.GetQueueIdCall(name))
+
+    async def get_queue_by_id(self, queue_id: int) -> Queue:
+        """Finds a queue. Raises QueueNotExistingError."""
+        return await self._run(calls.GetQueueNameCall(queue_id))
+
+    async def get_queues(self) -> list[Queue]:
+        """Lists all queues, by rising id."""
+        return await self._pages(calls.GetQueuesCall)
+
+    async def get_active_queues(self) -> list[Queue]:
+        """Lists the queues that hold a message which this client may read, by rising id."""
+        return await self._pages(calls.GetActiveQueuesCall)
+
+    async def purge_queue(self, queue_id: int) -> int:
+        """Removes the messages that wait in a queue, whoever they are for; returns how many."""
+        return await self._run(calls.PurgeQueueCall(queue_id))
+
+    async def queue_statistics(self, queue_id: int) -> QueueStatistics:
+        """Counts what a queue holds."""
+        return await self._run(calls.StatisticsCall(queue_id))
+
+    async def read_messages(self, queue_id: int) -> AsyncIterator[Message]:
+        """Browses: yields the messages that this client may read, by rising id, without taking them."""
+        after, more = 0, True
+        while more:
+            messages, more = await self._run(calls.BrowseCall(queue_id, after, self._options.page_size))
+            for message in messages:
+                after = message.message_id
+                yield message
+
+    # ------------------------------------------------------------------ putting
+
+    async def put_message(
+        self,
+        queue_id: int,
+        body: bytes,
+        *,
+        priority: int = 5,
+        receiver_id: int | None = None,
+        context: int | None = None,
+    ) -> int:
+        """Puts a message into a queue; returns its id once it is durable.
+
+        Args:
+            queue_id: the queue.
+            body: the content; may be empty.
+            priority: 1 (lowest) to 10 (highest).
+            receiver_id: the only client that may read it; it need not exist yet.
+            context: connects a request and its response.
+
+        Raises QueueNotExistingError, QueueFullError and MessageTooLargeError.
+        """
+        return await self._run(calls.PutCall(queue_id, body, priority, receiver_id, context))
+
+    async def put_messages(
+        self,
+        queue_ids: Sequence[int],
+        body: bytes,
+        *,
+        priority: int = 5,
+        receiver_id: int | None = None,
+        context: int | None = None,
+    ) -> list[PutResult]:
+        """Puts one message into several queues, in one transaction; returns a result for each, in order.
+
+        A queue that does not exist or is full is reported in its result, the others take the message. Only
+        when none took it is the first error raised.
+        """
+        call = calls.PutSeveralCall(queue_ids, body, priority, receiver_id, context)
+        return shared.raise_if_all_failed(await self._run(call))
+
+    async def put_many(self, queue_id: int, messages: Iterable[NewMessage | bytes]) -> list[PutResult]:
+        """Puts many messages into a queue; returns a result for each, in order.
+
+        They are sent in batches, several of them under way at a time, and taken from the iterable as they are
+        sent. Each batch is one transaction; order is kept. A message that was not put is reported in its
+        result; only when none was put is the first error raised.
+        """
+        results: list[PutResult] = []
+        under_way: deque[calls.PutManyCall] = deque()
+        try:
+            for call in shared.put_batches(queue_id, messages, self._options):
+                under_way.append(self._start(call))
+                if len(under_way) >= self._options.put_batches_in_flight:
+                    results += await self._batch(under_way.popleft())
+            while under_way:
+                results += await self._batch(under_way.popleft())
+        finally:
+            self._abandon(under_way)
+        return shared.raise_if_all_failed(results)
+
+    # ------------------------------------------------------------------ reading
+
+    async def retrieve_message(
+        self,
+        queue_id: int,
+        *,
+        sender_id: int | None = None,
+        mode: ReadMode = ReadMode.PRIORITY,
+        timeout: float | None = None,  # noqa: ASYNC109 - the service does the waiting
+    ) -> Message | None:
+        """Takes a message from a queue; None when none came in time.
+
+        Args:
+            queue_id: the queue.
+            sender_id: only messages of this client.
+            mode: PRIORITY for the highest priority first, TIME for the oldest first.
+            timeout: seconds to wait for a message; None without limit, 0 not at all.
+
+        Raises QueueNotExistingError, also when the queue is deleted meanwhile.
+        """
+        messages = await self._run(calls.ReadCall(queue_id, sender_id, mode, timeout))
+        return messages[0] if messages else None
+
+    async def retrieve_messages(
+        self,
+        queue_id: int,
+        *,
+        max_messages: int,
+        max_bytes: int | None = None,
+        sender_id: int | None = None,
+        mode: ReadMode = ReadMode.PRIORITY,
+        timeout: float | None = None,  # noqa: ASYNC109 - the service does the waiting
+    ) -> list[Message]:
+        """Takes up to ``max_messages`` messages from a queue; none when none came in time.
+
+        It waits for the first message only. ``max_bytes`` bounds the bodies together; a first message beyond
+        it is not taken and raises MessageTooLargeError, whose related_id names it. For the rest see
+        ``retrieve_message``.
+        """
+        return await self._run(calls.ReadCall(queue_id, sender_id, mode, timeout, max_messages, max_bytes))
+
+    async def confirm(self, messages: Iterable[Message]) -> None:
+        """Says that these messages are processed, when ``auto_confirm`` is off.
+
+        The confirmation travels with the next request or a little later; ``close`` sends it at the latest.
+        """
+        self._session.confirm(shared.hand_overs(messages))
+        self._flush_soon()
+
+    async def release(self, messages: Iterable[Message]) -> int:
+        """Gives messages back to their queues, to their old places, marked redelivered; returns how many.
+
+        Messages whose confirmation was sent already stay taken. With ``auto_confirm`` that is soon after they
+        were returned; switch it off to decide about each message.
+        """
+        self._attach()
+        return await self._answer(self._session.give_back(shared.hand_overs(messages)))
+
+    # ------------------------------------------------------------------ request and response
+
+    async def send_request_response_message(
+        self,
+        queue_id: int,
+        body: bytes,
+        *,
+        priority: int = 5,
+        receiver_id: int | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - the service does the waiting
+    ) -> Message | None:
+        """Puts a request into a queue and waits for the response; None when none came in time.
+
+        The response is a message in the same queue that only this client can read; ``reply`` makes it. The
+        arguments are those of ``put_message`` and ``retrieve_message``.
+        """
+        context = shared.new_context()
+        request = self._start(calls.PutCall(queue_id, body, priority, receiver_id, context))
+        response = self._start(calls.ReadResponseCall(queue_id, context, timeout))
+        try:
+            await self._answer(request)
+        except BaseException:
+            self._abandon([response])
+            raise
+        messages = await self._answer(response)
+        return messages[0] if messages else None
+
+    async def reply(self, request: Message, body: bytes, *, priority: int | None = None) -> int:
+        """Puts the response to a request, by default with the request's priority; returns its id."""
+        return await self._run(shared.reply_call(request, body, priority))
+
+    async def serve_requests(
+        self, queue_id: int, handler: Callable[[Message], Awaitable[bytes | None]]
+    ) -> None:
+        """Takes requests from a queue, one after the other, and replies with what the handler returns.
+
+        It runs until it is cancelled or the handler raises. A request is confirmed after its reply was put;
+        when the handler raises or the process dies before, it goes back to the queue. None, or a message
+        without a context, means no reply.
+        """
+        while True:
+            call = calls.ReadCall(queue_id, None, ReadMode.PRIORITY, None)
+            call.hold = True
+            messages = await self._run(call)
+            try:
+                for message in messages:
+                    body = await handler(message)
+                    if body is not None and message.context is not None:
+                        await self.reply(message, body)
+            except BaseException:
+                self._session.give_back(shared.hand_overs(messages))
+                self._flush_soon()
+                raise
+            self._session.confirm(shared.hand_overs(messages))
+
+    # ------------------------------------------------------------------ calls
+
+    async def _run(self, call: Call[ResultT]) -> ResultT:
+        """Makes a call and waits for its end."""
+        loop = get_running_loop()
+        if loop is not self._loop:
+            self._attach()
+        self._session.submit(call)
+        if not self._flush_is_due:
+            self._flush_is_due = True
+            loop.call_soon(self._flush)
+        future = call.waiter = loop.create_future()
+        try:
+            await future
+        except BaseException:
+            self._abandon([call])
+            raise
+        return self._session.take(call)
+
+    def _start(self, call: CallT) -> CallT:
+        """Makes a call, to be waited for by ``_answer`` or given up by ``_abandon``."""
+        self._attach()
+        self._session.submit(call)
+        return call
+
+    async def _answer(self, call: Call[ResultT]) -> ResultT:
+        """Waits for the end of a call that is made already."""
+        self._flush_soon()
+        if call.phase != calls.DONE:
+            future = call.waiter = get_running_loop().create_future()
+            try:
+                await future
+            except BaseException:
+                self._abandon([call])
+                raise
+        return self._session.take(call)
+
+    def _abandon(self, given_up: Iterable[Call[Any]]) -> None:
+        for call in given_up:
+            self._session.abandon(call)
+        self._flush_soon()
+
+    async def _batch(self, call: calls.PutManyCall) -> list[PutResult]:
+        try:
+            return await self._answer(call)
+        except TelestoError as error:
+            return shared.failed_batch(call, error)
+
+    async def _pages(self, page: type[calls.QueuesCall]) -> list[Queue]:
+        queues: list[Queue] = []
+        after, more = 0, True
+        while more:
+            rows, more = await self._run(page(after, self._options.page_size))
+            queues += rows
+            after = queues[-1].queue_id if queues else 0
+        return queues
+
+    def _attach(self) -> None:
+        """Binds the client to the running loop, once."""
+        loop = get_running_loop()
+        if self._loop is None:
+            self._loop = loop
+        elif self._loop is not loop:
+            raise RuntimeError("this client belongs to another event loop; make one client for each loop")
+
+    # ------------------------------------------------------------------ moving bytes
+
+    def _flush_soon(self) -> None:
+        if not self._flush_is_due and self._loop is not None:
+            self._flush_is_due = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flush_is_due = False
+        self._serve()
+
+    def _serve(self) -> None:
+        """Does whatever the session wants: writing, waking callers, connecting, timing."""
+        session = self._session
+        connection = self._connection
+        if connection is not None:
+            self._write(connection)
+            if session.link is not connection.link:
+                self._connection, self._closing = None, connection
+                connection.transport.abort()
+        completed = session.take_completed()
+        if completed:
+            _wake(completed)
+        if session.link is None:
+            self._connect_if_wanted()
+        if self._finished is not None and session.finished and not self._finished.done():
+            self._finished.set_result(None)
+        due = session.timer
+        if due < self._timer_at:
+            self._set_timer(due)
+
+    def _write(self, connection: _Connection) -> None:
+        session = self._session
+        while session.link is connection.link:
+            session.pump()
+            output = session.take_output()
+            if not output:
+                return
+            connection.transport.write(output)
+            if not session.writable:
+                return
+
+    def _set_timer(self, due: float) -> None:
+        if self._loop is None:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = due
+        self._timer = self._loop.call_later(max(0.0, due - time.monotonic()), self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._timer_at = math.inf
+        self._session.tick()
+        self._serve()
+
+    def received(self, connection: _Connection, data: bytes) -> None:
+        """Takes bytes that a connection received."""
+        session = self._session
+        if session.link is not connection.link:
+            return
+        session.feed(data)
+        completed = session.take_completed()
+        if completed:
+            _wake(completed)
+        # The callers just woken run before this flush, so that what they do next leaves in one write.
+        self._flush_soon()
+
+    def lost(self, connection: _Connection, error: Exception | None) -> None:
+        """A connection is gone."""
+        if self._session.link is connection.link and connection.link is not None:
+            address = self._session.address
+            reason = str(error) if error else "the middleware closed it"
+            self._session.link_down(ConnectionLostError(f"connection lost: {reason}", address=address))
+        self._flush_soon()
+
+    def writable(self, connection: _Connection, writable: bool) -> None:
+        """A connection takes no more bytes for now, or does again."""
+        if self._session.link is connection.link:
+            self._session.writable = writable
+            if writable:
+                self._flush_soon()
+
+    # ------------------------------------------------------------------ opening and closing
+
+    def _connect_if_wanted(self) -> None:
+        if self._connector is None and self._loop is not None and self._session.next_attempt is not None:
+            self._connector = self._loop.create_task(self._connect())
+            self._connector.add_done_callback(self._connector_done)
+
+    def _connector_done(self, connector: asyncio.Task[None]) -> None:
+        self._connector = None
+        if not connector.cancelled():
+            connector.result()
+            self._connect_if_wanted()
+
+    async def _connect(self) -> None:
+        """Opens a connection, at as many addresses and as often as the session wants."""
+        while (attempt := self._session.next_attempt) is not None:
+            address, attempt_at = attempt
+            pause = attempt_at - time.monotonic()
+            if pause > 0:
+                await asyncio.sleep(pause)
+                continue
+            try:
+                connection = await self._open(address.host, address.port)
+            except (OSError, UnicodeError) as failure:
+                self._session.attempt_failed(connection_failure(str(address), failure))
+                self._serve()
+                continue
+            if self._session.next_attempt is None or connection.transport.is_closing():
+                connection.transport.abort()
+                continue
+            connection.link = self._session.link_up(address)
+            self._connection = connection
+            self._serve()
+
+    async def _open(self, host: str, port: int) -> _Connection:
+        async with asyncio.timeout(self._options.connect_timeout):
+            _, connection = await get_running_loop().create_connection(lambda: _Connection(self), host, port)
+        return connection
+
+    async def _finish(self) -> None:
+        """Waits until the service has been told what it has to know."""
+        if self._loop is None:
+            return
+        self._attach()
+        self._finished = self._loop.create_future()
+        self._serve()
+        try:
+            await self._finished
+        finally:
+            self._finished = None
+
+    async def _let_go(self) -> None:
+        """Ends the background work and waits until the connection is closed."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._connector is not None:
+            self._connector.cancel()
+            await asyncio.wait([self._connector])
+        if self._closing is not None:
+            await self._closing.gone
+
+    def forked(self, error: ForkedError) -> None:
+        """This process is a child of the one that made the client."""
+        self._session.disown(error)
+
+
+class _Connection(asyncio.Protocol):
+    """A connection to a middleware.
+
+    Attributes:
+        link: what the session knows it as; None until it does.
+        gone: done once the connection is closed.
+    """
+
+    transport: asyncio.Transport
+
+    def __init__(self, client: AsyncTelestoClient) -> None:
+        self._client = client
+        self.link: Link | None = None
+        self.gone: asyncio.Future[None] = get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begins."""
+        self.transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Hands bytes to the client."""
+        self._client.received(self, data)
+
+    def pause_writing(self) -> None:
+        """The middleware takes its time."""
+        self._client.writable(self, False)
+
+    def resume_writing(self) -> None:
+        """The middleware reads on."""
+        self._client.writable(self, True)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Ends."""
+        self.gone.set_result(None)
+        self._client.lost(self, error)
+
+
+def _wake(completed: list[Call[Any]]) -> None:
+    for call in completed:
+        future = call.waiter
+        if future is not None and not future.done():
+            future.set_result(None)

@@ -1,0 +1,112 @@
+"""What the asyncio and the blocking client have in common besides the session: arguments in, results out."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Iterator
+
+from telesto.client import arguments
+from telesto.client.calls import PutCall, PutManyCall
+from telesto.client.handshake import Identity
+from telesto.client.models import HandOverId, Message, NewMessage, PutResult
+from telesto.client.options import ClientOptions
+from telesto.client.session import Delivery
+from telesto.client.url import Existing, ServiceUrl
+from telesto.protocol.errors import InvalidParameterError, TelestoError
+from telesto.protocol.packets import ClientMode, QueuedMessage
+
+
+def check_delivery(delivery: Delivery) -> Delivery:
+    """Returns how puts and reads are delivered. Raises InvalidParameterError."""
+    if delivery not in ("once", "fast"):
+        raise InvalidParameterError(f'delivery must be "once" or "fast", not {delivery!r}')
+    return delivery
+
+
+def choose_identity(
+    url: ServiceUrl,
+    name: str | None,
+    client_id: int | None,
+    mode: ClientMode | None,
+    existing: Existing | None,
+    before: Identity | None,
+) -> Identity:
+    """Returns the client to connect as: from the arguments, what they leave out from the URL.
+
+    ``before`` is what was tried last: connecting again under the same name is then the same registration, in
+    case the first one was done and its answer lost. Raises InvalidParameterError.
+    """
+    if name is not None and client_id is not None:
+        raise InvalidParameterError("give connect() a name or a client_id, not both")
+    if name is None and client_id is None:
+        name, client_id = url.name, url.client_id
+    if name is None and client_id is None:
+        raise InvalidParameterError(
+            "connect() needs the client's name or client_id, as an argument or in the URL: telesto://...?name=..."
+        )
+    existing = existing or url.existing or "error"
+    if existing not in ("error", "use"):
+        raise InvalidParameterError(f'existing must be "error" or "use", not {existing!r}')
+    mode = mode or url.mode
+    if mode is not None and not isinstance(mode, ClientMode):
+        raise TypeError(f"mode must be a ClientMode, not {type(mode).__name__}")
+    if client_id is not None:
+        return Identity(arguments.check_id("client_id", client_id), None, mode, existing)
+    identity = Identity(None, arguments.check_name("name", name), mode, existing)
+    if before is not None and before.client_id is None and before.name == name and before.mode is mode:
+        identity.token = before.token
+    return identity
+
+
+def new_context() -> int:
+    """Returns a context that no other request has."""
+    return secrets.randbits(63)
+
+
+def reply_call(request: Message, body: bytes, priority: int | None) -> PutCall:
+    """Makes the put of a response to a request. Raises InvalidParameterError for a message that is none."""
+    if request.context is None:
+        raise InvalidParameterError(f"message {request.message_id} has no context to reply to")
+    priority = request.priority if priority is None else priority
+    return PutCall(request.queue_id, body, priority, request.sender_id, request.context)
+
+
+def hand_overs(messages: Iterable[Message]) -> list[HandOverId]:
+    """Returns the names by which messages are confirmed and given back. Raises InvalidParameterError."""
+    names = []
+    for message in messages:
+        if message.hand_over is None:
+            raise InvalidParameterError(f"message {message.message_id} was browsed, not taken")
+        names.append(message.hand_over)
+    return names
+
+
+def put_batches(
+    queue_id: int, messages: Iterable[NewMessage | bytes], options: ClientOptions
+) -> Iterator[PutManyCall]:
+    """Makes the requests of ``put_many``, as few as the limits allow."""
+    arguments.check_id("queue_id", queue_id)
+    batch: list[QueuedMessage] = []
+    size = 0
+    for message in messages:
+        queued = arguments.queued_message(queue_id, message)
+        length = len(queued.message.body)
+        if batch and (len(batch) >= options.put_batch_messages or size + length > options.put_batch_bytes):
+            yield PutManyCall(queue_id, batch)
+            batch, size = [], 0
+        batch.append(queued)
+        size += length
+    if batch:
+        yield PutManyCall(queue_id, batch)
+
+
+def failed_batch(call: PutManyCall, error: TelestoError) -> list[PutResult]:
+    """Returns the results of a batch that failed as a whole."""
+    return [PutResult(message.queue_id, None, error) for message in call.messages]
+
+
+def raise_if_all_failed(results: list[PutResult]) -> list[PutResult]:
+    """Returns the results; raises the first error when there is no success among them."""
+    if results and all(result.error is not None for result in results) and results[0].error is not None:
+        raise results[0].error
+    return results
