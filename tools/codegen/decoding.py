@@ -223,11 +223,12 @@ class DecodeWriter:
             self.line(f"    {self._at} = skip_tags({self._data}, {self._at}, {tags})")
             return []
         known = f"_{snake(struct.name).upper()}_TAGS"
-        self.line(f"    found, {self._at} = read_tags({self._data}, {self._at}, {tags}, {known})")
+        found, content, place = (self.names.take(name, owner) for name in ("found", "content", "place"))
+        self.line(f"    {found}, {self._at} = read_tags({self._data}, {self._at}, {tags}, {known})")
         for field, variable in zip(struct.tagged, variables, strict=True):
-            self.line(f"    content = found.get({field.tag})")
-            self.line("    if content is not None:")
-            self._tagged_value(field, variable)
+            self.line(f"    {content} = {found}.get({field.tag})")
+            self.line(f"    if {content} is not None:")
+            self._tagged_value(field, variable, content, place)
         names = (field.name for field in struct.tagged)
         return [f"{name}={variable}" for name, variable in zip(names, variables, strict=True)]
 
@@ -236,11 +237,11 @@ class DecodeWriter:
         self.line(f"{variable}: {python_type(field.type)} | None = None")
         return variable
 
-    def _tagged_value(self, field: Field, variable: str) -> None:
-        block = self.block().block("content", "inner")
+    def _tagged_value(self, field: Field, variable: str, content: str, place: str) -> None:
+        block = self.block().block(content, place)
         value = block.value(field.name, field.type, variable)
         block._flush()
-        block.line(f"if len(content) != {block.position}:")
+        block.line(f"if len({content}) != {block.position}:")
         block.line('    raise ValueError("size")')
         block.line(f"{variable} = {value}")
 

@@ -86,9 +86,9 @@ def _constants(document: Table) -> dict[str, int]:
     return {name: table[name] for name in _CONSTANTS}
 
 
-def _check_keys(kind: str, table: Table) -> str:
+def _check_keys(kind: str, table: Table, owner: str = "") -> str:
     """Checks the keys of an entry and returns how to call it."""
-    where = f"{kind} {table.get('name', '(without a name)')}"
+    where = f"{owner}{kind} {table.get('name', '(without a name)')}"
     required, optional = _KEYS[kind]
     if missing := required - set(table):
         raise SpecError(f"{where}: {sorted(missing)[0]} is missing")
@@ -134,7 +134,7 @@ def _enum(table: Table) -> EnumType:
 
 
 def _value(where: str, table: Table) -> Value:
-    where = f"{where}, {_check_keys('value', table)}"
+    where = _check_keys("value", table, f"{where}, ")
     _check_name(where, table["name"], _UPPER, "READ_ONLY")
     _check_range(where, "value", table["value"], 0, 255)
     return Value(table["name"], table["value"], table["doc"])
@@ -175,7 +175,7 @@ def _tagged(where: str, tables: Iterable[Table], enums: set[str], structs: set[s
 
 
 def _field(where: str, kind: str, table: Table, enums: set[str], structs: set[str]) -> Field:
-    where = f"{where}, {_check_keys(kind, table)}"
+    where = _check_keys(kind, table, f"{where}, ")
     _check_name(where, table["name"], _SNAKE, "queue_id")
     if table["name"] in _RESERVED_NAMES:
         raise SpecError(f"{where}: the generated code uses the name itself")

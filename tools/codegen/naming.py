@@ -11,7 +11,7 @@ _PYTHON = {"string": "str", "bytes": "bytes", "bool": "bool"}
 #: What the generated functions call their own values, and what they import.
 _RESERVED = frozenset(
     {
-        *("self", "cls", "payload", "at", "parts", "size", "found", "content", "inner", "value", "failure"),
+        *("self", "cls", "payload", "at", "parts", "size", "value", "failure"),
         *("struct", "len", "list", "map", "range", "str", "sum"),
         *("check_end", "read_byte_strings", "read_strings", "read_tags", "skip_tags"),
         *("write_byte_strings", "write_strings", "write_tagged"),

@@ -126,6 +126,7 @@ def _codecs(spec: Spec) -> dict[str, Any]:
         "structs": table,
         "listed_structs": listed,
         "tagged_structs": [struct for struct in (*spec.structs, *spec.packets) if struct.tagged],
+        "enum_imports": sorted(["ConnectionState", *(enum.name for enum in spec.enums)]),
         "used_enums": [enum.name for enum in spec.enums if _is_used(enum.name, spec)],
         "primitives": _used_primitives(codecs),
         "exports": [*_CONSTANTS, *sorted([*names, "ConnectionState", "Packet", "RequestInfo"])],

@@ -72,7 +72,7 @@ def parse(text: str, enums: set[str], structs: set[str]) -> Type:
     if generic := _GENERIC.fullmatch(text):
         kind, inner = generic[1], parse(generic[2], enums, structs)
         if inner.kind in ("list", "optional"):
-            raise ValueError(f"{text}: a {kind} cannot hold a {inner.kind}; put it into a struct")
+            raise ValueError(f"{text}: lists and optionals cannot hold one another; use a struct between")
         return Type(kind, text, inner)
     if text in FIXED:
         return Type("fixed", text)

@@ -1,0 +1,94 @@
+"""The generated files in the tree are fresh, and the generator notices when they are not."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tools.codegen.__main__ import main
+from tools.codegen.generating import generate, verify
+from tools.codegen.rendering import MARK
+
+ROOT = Path(__file__).parents[2]
+GENERATED = ["protocol/enums.py", "protocol/error_codes.py", "protocol/packets.py", "docs/protocol.md"]
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A tree with the specification and what is generated from it."""
+    for name in ["protocol/spec/telesto.toml", *GENERATED]:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    return tmp_path
+
+
+def test_the_files_in_the_tree_are_fresh() -> None:
+    assert verify(ROOT) == []
+
+
+def test_generating_again_changes_nothing(copy: Path) -> None:
+    assert generate(copy) == []
+
+
+@pytest.mark.parametrize("name", GENERATED)
+def test_every_generated_file_says_so_first(name: str) -> None:
+    assert MARK in (ROOT / name).read_text(encoding="utf-8").partition("\n")[0]
+
+
+@pytest.mark.parametrize("name", GENERATED)
+def test_a_changed_file_is_named_and_put_right(copy: Path, name: str) -> None:
+    path = copy / name
+    path.write_text(path.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+    assert verify(copy) == [f"{name}: would change if it were generated again"]
+    assert generate(copy) == [name]
+    assert verify(copy) == []
+
+
+@pytest.mark.parametrize("name", GENERATED)
+def test_a_missing_file_is_named_and_written(copy: Path, name: str) -> None:
+    (copy / name).unlink()
+    assert verify(copy) == [f"{name}: is missing"]
+    assert generate(copy) == [name]
+
+
+def test_a_file_that_is_no_longer_generated_is_named(copy: Path) -> None:
+    stranger = copy / "client" / "old_packets.py"
+    stranger.parent.mkdir()
+    stranger.write_text(f"# {MARK}\n")
+    (copy / "protocol" / "mentions.py").write_text("x = 1\n" * 100 + f"# {MARK}\n")
+    hidden = copy / ".venv" / "packets.py"
+    hidden.parent.mkdir()
+    hidden.write_text(f"# {MARK}\n")
+    assert verify(copy) == ["client/old_packets.py: says that it is generated, but is not"]
+
+
+def test_a_change_of_the_specification_shows(copy: Path) -> None:
+    spec = copy / "protocol/spec/telesto.toml"
+    spec.write_text(
+        spec.read_text(encoding="utf-8").replace("Asks for a sign of life.", "Asks."), encoding="utf-8"
+    )
+    assert [problem.partition(":")[0] for problem in verify(copy)] == [
+        "protocol/packets.py",
+        "docs/protocol.md",
+    ]
+
+
+def test_the_command_generates_and_verifies(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--verify", "--root", str(copy)]) == 0
+    (copy / "docs/protocol.md").unlink()
+    assert main(["--verify", "--root", str(copy)]) == 1
+    assert "docs/protocol.md: is missing; run python -m tools.codegen" in capsys.readouterr().err
+    assert main(["--root", str(copy)]) == 0
+    assert capsys.readouterr().out == "wrote docs/protocol.md\n"
+    assert main(["--verify", "--root", str(copy)]) == 0
+
+
+def test_the_command_says_what_is_wrong_with_the_specification(
+    copy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = copy / "protocol/spec/telesto.toml"
+    spec.write_text(spec.read_text(encoding="utf-8").replace("id = 0x01", "id = 0x02"), encoding="utf-8")
+    assert main(["--root", str(copy)]) == 2
+    assert capsys.readouterr().err == "tools.codegen: packets: id 0x02 is used twice\n"

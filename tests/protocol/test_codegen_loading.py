@@ -1,0 +1,193 @@
+"""The generator refuses a specification that breaks a rule, and says which entry and which rule."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from wire_reference import SPEC_PATH, load_document
+
+from tools.codegen.loading import SpecError, build, load
+
+Document = dict[str, Any]
+Change = Callable[[Document], object]
+DOCUMENT = load_document()
+
+
+def entry(document: Document, section: str, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = next(table for table in document[section] if table["name"] == name)
+    return found
+
+
+def packet(which: str, **changes: Any) -> Change:
+    return lambda document: entry(document, "packet", which).update(changes)
+
+
+def struct(which: str, **changes: Any) -> Change:
+    return lambda document: entry(document, "struct", which).update(changes)
+
+
+def without(section: str, name: str, key: str) -> Change:
+    return lambda document: entry(document, section, name).pop(key)
+
+
+def field(type_: str = "i64", name: str = "new_field", doc: str = "A field.", **more: Any) -> dict[str, Any]:
+    return {"name": name, "type": type_, "doc": doc, **more}
+
+
+def new_packet(**changes: Any) -> Change:
+    plain = {"name": "NewPacket", "id": 0x7E, "sender": "server", "doc": "A packet.", "fields": []}
+    return lambda document: document["packet"].append(
+        {**plain, "unsolicited": True, "allowed": ["IDENTIFIED"], **changes}
+    )
+
+
+def error(which: str, **changes: Any) -> Change:
+    return lambda document: entry(document, "error", which).update(changes)
+
+
+def retired(**lists: Any) -> Change:
+    return lambda document: document["retired"].update(lists)
+
+
+MISTAKES: list[tuple[Change, str]] = [
+    (lambda document: document.update(packets=[]), r"unknown section \[packets\]"),
+    (lambda document: document["protocol"].pop("magic"), r"\[protocol\]: magic is missing"),
+    (
+        lambda document: document["protocol"].update(minor="0"),
+        r"\[protocol\]: minor is missing or not a number",
+    ),
+    (without("packet", "Ping", "doc"), "packet Ping: doc is missing"),
+    (packet("Ping", doc="  "), "packet Ping: doc must be"),
+    (packet("Ping", doc="no full stop"), "packet Ping: doc must be"),
+    (packet("Ping", colour="red"), "packet Ping: unknown key colour"),
+    (packet("Ping", name="ping"), "packet ping: name must be like PutMessage"),
+    (packet("Ping", id=2), "packets: id 0x02 is used twice"),
+    (packet("Ping", id=0x70), "packet Ping: a client's packet has an odd id, not 0x70"),
+    (packet("Ping", id=0), "packet Ping: id must be 1 to 65535, not 0"),
+    (packet("Ping", id=True), "packet Ping: id must be 1 to 65535, not True"),
+    (packet("Ping", sender="both"), "packet Ping: sender must be client or server"),
+    (packet("Ping", response="Pang"), "packet Ping: response 'Pang' is not a packet that the server sends"),
+    (packet("Ping", response="Hello"), "packet Ping: response 'Hello' is not a packet that the server sends"),
+    (packet("Ping", response="HelloResponse"), "packet Ping: the response's id must be 0x02, not 0x08"),
+    (packet("Ping", allowed=[]), "packet Ping: it is allowed in no state"),
+    (packet("Ping", allowed=["AWAKE"]), "packet Ping: there is no state AWAKE"),
+    (packet("Ping", leads_to="ASLEEP"), "packet Ping: there is no state ASLEEP"),
+    (packet("Ping", mode="ADMIN"), "packet Ping: there is no client mode ADMIN"),
+    (packet("Ping", unsolicited=True), "packet Ping: only the server sends unsolicited packets"),
+    (packet("GoAway", id=0x71), "packet GoAway: a server's packet has an even id, not 0x71"),
+    (packet("Pong", numbered=True), "packet Pong: number, response and mode belong to a client's packet"),
+    (packet("Pong", allowed=["IDENTIFIED"]), "packet Pong: an answer belongs to its request"),
+    (
+        packet("Pong", unsolicited=True, allowed=["IDENTIFIED"]),
+        "packet Pong: it must either answer a request or be",
+    ),
+    (packet("GoAway", allowed=[]), "packet GoAway: it is allowed in no state"),
+    (
+        new_packet(unsolicited=False, allowed=[]),
+        "packet NewPacket: it must either answer a request or be unsolicited",
+    ),
+    (packet("Success", id=4), "packet Success: must be there, with id 0x03"),
+    (packet("Error", name="Failure"), "packet Error: must be there, with id 0x05"),
+    (new_packet(name="Queue"), "specification: name Queue is used twice"),
+    (packet("Pong", fields=[field("i65")]), "packet Pong, field new_field: type 'i65' is unknown here"),
+    (
+        packet("Pong", fields=[field("list<list<i64>>")]),
+        "list<list<i64>>: lists and optionals cannot hold",
+    ),
+    (
+        packet("Pong", fields=[field("optional<list<i64>>")]),
+        "lists and optionals cannot hold one another",
+    ),
+    (
+        packet("Pong", fields=[field(name="newField")]),
+        "packet Pong, field newField: name must be like queue_id",
+    ),
+    (packet("Pong", fields=[field(name="class")]), "packet Pong, field class: name must be like queue_id"),
+    (packet("Pong", fields=[field(name="encode")]), "field encode: the generated code uses the name itself"),
+    (packet("Pong", fields=[field(), field()]), "packet Pong: field new_field is used twice"),
+    (packet("Pong", fields=[field(doc="")]), "packet Pong, field new_field: doc must be"),
+    (packet("PutMessage", fields=[field(name="number")]), "packet PutMessage: field number is used twice"),
+    (
+        struct("Queue", fields=[field("Message")]),
+        "struct Queue, field new_field: type 'Message' is unknown here",
+    ),
+    (struct("Queue", fields=[field("Queue")]), "struct Queue, field new_field: type 'Queue' is unknown here"),
+    (struct("Queue", fields=[]), "struct Queue: a struct has at least one field"),
+    (
+        struct("PutResult", tagged=[field(tag=1)]),
+        "struct PutResult: only an extensible struct can have tagged",
+    ),
+    (
+        struct("Queue", tagged=[field(tag=0)]),
+        "struct Queue, tagged field new_field: tag must be 1 to 65535, not 0",
+    ),
+    (struct("Queue", tagged=[field()]), "struct Queue, tagged field new_field: tag is missing"),
+    (struct("Queue", tagged=[field("optional<i64>", tag=1)]), "a tagged field is optional as it is"),
+    (
+        struct("Queue", tagged=[field(tag=1), field(tag=1, name="other")]),
+        "struct Queue: tag 1 is used twice",
+    ),
+    (
+        struct("Queue", tagged=[field(tag=tag, name=f"tag_{tag}") for tag in range(1, 257)]),
+        "struct Queue: a tagged section holds at most 255 fields",
+    ),
+    (
+        lambda document: document["enum"][0].update(values=[]),
+        "enum ClientMode: an enum has at least one value",
+    ),
+    (
+        lambda document: document["enum"][0]["values"][0].update(value=2),
+        "enum ClientMode: value 2 is used twice",
+    ),
+    (
+        lambda document: document["enum"][0]["values"][0].update(value=256),
+        "value FULL: value must be 0 to 255",
+    ),
+    (
+        lambda document: document["enum"][0]["values"][0].update(name="full"),
+        "value full: name must be like READ_ONLY",
+    ),
+    (lambda document: document["state"][0].update(name="Awaiting"), "state Awaiting: name must be like"),
+    (
+        lambda document: document["state"].append(document["state"][0]),
+        "states: name AWAITING_HELLO is used twice",
+    ),
+    (error("QUEUE_FULL", code=7), "errors: code 7 is used twice"),
+    (error("QUEUE_FULL", code=1000), "error QUEUE_FULL: code must be 0 to 999, not 1000"),
+    (error("QUEUE_FULL", name="IO_ERROR"), "errors: name IO_ERROR is used twice"),
+    (error("QUEUE_FULL", exception="InternalError"), "errors: exception InternalError is used twice"),
+    (error("QUEUE_FULL", exception="QueueFull"), "error QUEUE_FULL: exception must be like QueueFullError"),
+    (error("QUEUE_FULL", **{"class": "FUNNY"}), "there is no error class FUNNY"),
+    (retired(packet_ids=[0x31]), "packet PutMessage: id 0x31 is retired"),
+    (retired(error_codes=[25]), "error QUEUE_FULL: code 25 is retired"),
+    (retired(enum_values={"ReadMode": [2]}), "ReadMode: 2 is retired"),
+    (retired(tags={"CreateQueue": [1]}), "CreateQueue: 1 is retired"),
+    (retired(packets=[]), r"\[retired\]: unknown key packets"),
+]
+
+
+def test_the_specification_is_accepted() -> None:
+    spec = load(SPEC_PATH)
+    assert {packet.name for packet in spec.packets} == {table["name"] for table in DOCUMENT["packet"]}
+    assert [field.name for field in spec.struct("PutMessage").fields[:2]] == ["number", "confirmed"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"), MISTAKES, ids=lambda part: part if isinstance(part, str) else ""
+)
+def test_a_mistake_is_refused(change: Change, message: str) -> None:
+    document = copy.deepcopy(DOCUMENT)
+    change(document)
+    with pytest.raises(SpecError, match=message):
+        build(document)
+
+
+def test_what_is_not_toml_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "telesto.toml"
+    path.write_text("[protocol\n")
+    with pytest.raises(SpecError, match=r"telesto\.toml"):
+        load(path)
