@@ -374,6 +374,70 @@ class TestAdministration:
         assert found == {"name": "alice", "mode": READ_ONLY}
         assert user.value("SELECT session FROM telesto.clients WHERE client_id = %s", alice) == before
 
+    def test_active_queues_are_those_with_a_message_for_the_client(self, user: Session) -> None:
+        alice, bob = user.client("alice"), user.client("bob")
+        common, for_bob, _ = user.queue("common"), user.queue("for bob"), user.queue("empty")
+        user.put(alice, common, "x")
+        user.put(alice, for_bob, "x", receiver_id=bob)
+        user.place()
+        active = "SELECT name FROM telesto.get_active_queues(%s)"
+        assert user.column(active, alice) == ["common"]
+        assert user.column(active, bob) == ["common", "for bob"]
+        assert user.column("SELECT name FROM telesto.get_active_queues(%s, %s)", bob, common) == ["for bob"]
+        assert user.column("SELECT name FROM telesto.get_active_queues(%s, 0, 1)", bob) == ["common"]
+
+    def test_looking_at_messages_takes_none(self, user: Session) -> None:
+        alice, bob, orders = user.client("alice"), user.client("bob"), user.queue("orders")
+        for text, receiver in (("1", 0), ("2", bob), ("3", 0), ("4", alice)):
+            user.put(alice, orders, text, receiver_id=receiver)
+        user.place()
+        look = "SELECT convert_from(body, 'UTF8') FROM telesto.get_messages_from_queue"
+        assert user.column(f"{look}(%s, %s)", bob, orders) == ["1", "2", "3"]
+        assert user.column(f"{look}(%s, %s, max_rows => 2)", bob, orders) == ["1", "2"]
+        first = user.value("SELECT min(message_id) FROM telesto.messages")
+        assert user.column(f"{look}(%s, %s, %s)", bob, orders, first) == ["2", "3"]
+        assert user.waiting(orders) == ["1", "2", "3", "4"]
+
+    def test_names_and_ids(self, user: Session) -> None:
+        orders = user.queue("orders")
+        assert user.value("SELECT queue_id FROM telesto.get_queue_id('orders')") == orders
+        assert user.value("SELECT queue_name FROM telesto.get_queue_name(%s)", orders) == "orders"
+        assert user.column("SELECT name FROM telesto.list_queues(0, 10)") == ["orders"]
+
+    def test_deleting_a_client_gives_back_what_it_holds(self, user: Session) -> None:
+        alice, bob, orders = user.client("alice"), user.client("bob"), user.queue("orders")
+        user.put(alice, orders, "held")
+        user.place()
+        take = (
+            "SELECT message_id FROM telesto.take_batch(ARRAY[%s]::bigint[], '{1}', '{1}', "
+            "ARRAY[%s]::bigint[], '{1}', '{1000}', '{}', '{}', '{}')"
+        )
+        assert len(user.column(take, bob, orders)) == 1
+        assert user.waiting(orders) == []
+        user.value("SELECT telesto.delete_client(%s)", bob)
+        [message] = user.rows("SELECT redelivered, body FROM telesto.messages")
+        assert message == {"redelivered": True, "body": b"held"}
+        assert user.column("SELECT name FROM telesto.clients") == ["alice"]
+
+    def test_a_client_at_work_is_not_deleted_under_its_hands(self, user: Session, other: Session) -> None:
+        alice = user.client("alice")
+        with other.transaction():
+            other.value("SELECT pg_advisory_xact_lock_shared(telesto.client_lock_key(%s))", alice)
+            with pytest.raises(psycopg.Error, match=f"client {alice}") as caught:
+                user.value("SELECT telesto.delete_client(%s)", alice)
+            assert caught.value.sqlstate == "TL035"
+        user.value("SELECT telesto.delete_client(%s)", alice)
+
+    def test_deleting_a_queue_is_part_of_the_transaction(self, user: Session) -> None:
+        alice, orders = user.client("alice"), user.queue("orders")
+        user.put(alice, orders, "x")
+        user.place()
+        with user.transaction(force_rollback=True):
+            user.value("SELECT telesto.delete_queue(%s)", orders)
+        assert user.read("message_by_priority", alice, orders) == "x"
+        user.value("SELECT telesto.delete_queue(%s)", orders)
+        assert user.column("SELECT name FROM telesto.queues") == []
+
     def test_creating_a_queue_is_part_of_the_transaction(self, user: Session) -> None:
         with user.transaction(force_rollback=True):
             user.queue("orders")
@@ -401,6 +465,13 @@ class TestAdministration:
             ("put_message(1, 1, 'x', 11)", "TL012", "priority 11"),
             ("put_message(1, 1, 'x', 5, -1)", "TL012", "receiver -1"),
             ("put_messages(2, '{1}', 'x')", "TL013", "client 2"),
+            ("delete_client(99)", "TL005", "client 99"),
+            ("delete_client(NULL)", "TL005", "client NULL"),
+            ("delete_queue(99)", "TL007", "queue 99"),
+            ("delete_queue(NULL)", "TL007", "queue NULL"),
+            ("get_active_queues(99)", "TL005", "client 99"),
+            ("get_messages_from_queue(99, 1)", "TL005", "client 99"),
+            ("get_messages_from_queue(1, 99)", "TL007", "queue 99"),
             ("read_message_by_priority(99, 1)", "TL005", "client 99"),
             ("read_message_by_timestamp(1, 99)", "TL007", "queue 99"),
             ("read_response_message(1, 1, NULL)", "TL012", "context"),

@@ -1,0 +1,34 @@
+-- Procedure:  delete_client
+-- Purpose:    Deletes a client from SQL, as a part of the caller's transaction. What is handed over to it and
+--             not confirmed goes back to its queues, marked redelivered. Messages addressed to it stay.
+-- Parameters:
+--   client_id bigint        the client
+-- Returns:
+--   void
+-- Errors:     TL005 CLIENT_NOT_EXISTING, TL035 TAKEOVER_BUSY (a request of the client is under way: try
+--             again), invalid_transaction_state (25000) outside READ COMMITTED
+-- Locks:      client (exclusive, try), queues' take locks (wait), to the end of the caller's transaction. Meant
+--             for autocommit or short transactions
+-- Tables:     clients (delete), operations, deliveries (delete), messages (insert), take_states,
+--             receiver_states (insert, delete)
+CREATE OR REPLACE FUNCTION telesto.delete_client(client_id bigint)
+RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_sort = off
+SET jit = off
+AS $$
+BEGIN
+    PERFORM telesto.require_read_committed();
+    IF NOT pg_try_advisory_xact_lock(telesto.client_lock_key(client_id)) THEN
+        PERFORM telesto.raise_error(35, format('a request of client %s is under way', client_id));
+    END IF;
+    PERFORM telesto.require_client(client_id, false);
+    PERFORM telesto.remove_client(client_id);
+END
+$$;

@@ -1,0 +1,30 @@
+-- Procedure:  delete_queue
+-- Purpose:    Deletes a queue from SQL, as a part of the caller's transaction, whatever it holds: its messages
+--             are removed later. What is handed over from it stays with the readers.
+-- Parameters:
+--   queue_id bigint         the queue
+-- Returns:
+--   void
+-- Errors:     TL007 QUEUE_NOT_EXISTING, invalid_transaction_state (25000) outside READ COMMITTED
+-- Locks:      the queue's put and take lock (wait), to the end of the caller's transaction. Meant for
+--             autocommit or short transactions
+-- Tables:     queues, put_states, take_states (delete), deleted_queues (insert)
+CREATE OR REPLACE FUNCTION telesto.delete_queue(queue_id bigint)
+RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_sort = off
+SET jit = off
+AS $$
+BEGIN
+    PERFORM telesto.require_read_committed();
+    IF queue_id IS NULL OR NOT telesto.remove_queue(queue_id) THEN
+        PERFORM telesto.raise_error(7, format('there is no queue %s', coalesce(queue_id::text, 'NULL')));
+    END IF;
+END
+$$;

@@ -1,0 +1,59 @@
+-- Procedure:  get_messages_from_queue
+-- Purpose:    Shows a SQL user the messages of a queue that a client may read, by rising id, without taking
+--             them.
+-- Parameters:
+--   client_id bigint        the client
+--   from_queue bigint       the queue
+--   after_message_id bigint   only messages above this id, for the next page
+--   max_rows int            at most so many
+--   max_bytes bigint        at most so many bytes of bodies; a first message comes whatever its size
+-- Returns:
+--   message_id bigint       the message
+--   queue_id bigint         its queue
+--   sender_id bigint        who put it
+--   receiver_id bigint      the only client that may read it; 0 for anyone
+--   priority smallint       1 to 10
+--   time_of_arrival timestamptz   when it was put
+--   attempt int             how often it has been handed over so far
+--   redelivered boolean     whether it came back after a hand-over
+--   context bigint          connects request and response; NULL without
+--   body bytea              the content
+-- Errors:     TL005 CLIENT_NOT_EXISTING, TL007 QUEUE_NOT_EXISTING
+-- Locks:      none
+-- Tables:     clients, queues, take_states, receiver_states, messages (read)
+CREATE OR REPLACE FUNCTION telesto.get_messages_from_queue(
+    client_id bigint,
+    from_queue bigint,
+    after_message_id bigint DEFAULT 0,
+    max_rows int DEFAULT 1000,
+    max_bytes bigint DEFAULT 16777216
+)
+RETURNS TABLE (
+    message_id bigint,
+    queue_id bigint,
+    sender_id bigint,
+    receiver_id bigint,
+    priority smallint,
+    time_of_arrival timestamptz,
+    attempt int,
+    redelivered boolean,
+    context bigint,
+    body bytea
+)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM telesto.require_client(client_id, false);
+    PERFORM FROM telesto.queues AS queue WHERE queue.queue_id = from_queue;
+    IF NOT FOUND THEN
+        PERFORM telesto.raise_error(7, format('there is no queue %s', coalesce(from_queue::text, 'NULL')));
+    END IF;
+    RETURN QUERY
+    SELECT page.message_id, page.queue_id, page.sender_id, page.receiver_id, page.priority, page.time_of_arrival,
+           page.attempt, page.redelivered, page.context, page.body
+    FROM telesto.browse_messages(client_id, from_queue, after_message_id, max_rows, max_bytes) AS page
+    WHERE page.error IS NULL;
+END
+$$;
