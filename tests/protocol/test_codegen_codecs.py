@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -19,6 +21,7 @@ from wire_strategies import packet_fields
 from tools.codegen.loading import build
 from tools.codegen.rendering import render
 
+ROOT = Path(__file__).parents[2]
 MODULE = "telesto_generated_for_a_test"
 FIXED = ["bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "ReadMode"]
 SINGLE = [*FIXED, "string", "bytes", "OperationRef", "NewMessage", "Extended", "Nested"]
@@ -97,6 +100,22 @@ def module() -> Iterator[ModuleType]:
     exec(render(build(DOCUMENT))["protocol/packets.py"], made.__dict__)
     yield made
     del sys.modules[MODULE]
+
+
+def test_the_code_has_nothing_to_complain_about() -> None:
+    source = render(build(DOCUMENT))["protocol/packets.py"]
+    command = [
+        sys.executable,
+        "-m",
+        "ruff",
+        "check",
+        "--quiet",
+        "--stdin-filename",
+        "protocol/packets.py",
+        "-",
+    ]
+    done = subprocess.run(command, input=source, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.stdout + done.stderr == ""
 
 
 @pytest.mark.parametrize("name", NAMES)

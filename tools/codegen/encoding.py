@@ -33,7 +33,7 @@ def list_writer_body(spec: Spec, table: StructTable, struct: Struct) -> list[str
     writer.line("parts: list[bytes] = []")
     writer.line("")
     writer.line(f"for {item} in {item}s:")
-    block = writer.block()
+    block = writer.block(sized=True)
     block.struct_value(struct, item, "")
     parts, constant, terms = block.finish()
     if terms:
@@ -59,7 +59,7 @@ class _Atom:
 class EncodeWriter:
     """Keeps the lines that prepare values, the parts of the result, and the size of the parts."""
 
-    def __init__(self, spec: Spec, table: StructTable) -> None:
+    def __init__(self, spec: Spec, table: StructTable, *, sized: bool = True) -> None:
         self.lines: list[str] = []
         self.names = Locals("packet_id")
         self._spec = spec
@@ -70,14 +70,16 @@ class EncodeWriter:
         self._run: list[_Atom] = []
         self._indent = ""
         self._has_header = False
+        #: Whether anybody asks for the size of the parts.
+        self._sized = sized
 
     def line(self, text: str) -> None:
         """Adds a line at the current depth."""
         self.lines.append(self._indent + text)
 
-    def block(self) -> EncodeWriter:
+    def block(self, *, sized: bool) -> EncodeWriter:
         """A writer for an indented block that follows, with parts of its own."""
-        writer = EncodeWriter(self._spec, self._table)
+        writer = EncodeWriter(self._spec, self._table, sized=sized)
         writer.lines = self.lines
         writer.names = self.names
         writer._indent = self._indent + "    "
@@ -142,7 +144,7 @@ class EncodeWriter:
     def _tagged(self, field: Field, tagged: str, source: str, owner: str) -> None:
         variable = self._local(field.name, f"{source}.{field.name}", owner)
         self.line(f"if {variable} is not None:")
-        block = self.block()
+        block = self.block(sized=False)
         block.value(field.name, field.type, variable, variable)
         content = block.joined()
         block.line(f"{tagged}.append(write_tagged({field.tag}, {content}))")
@@ -202,7 +204,8 @@ class EncodeWriter:
             size = f"{item.size} * {count}" if item.size > 1 else count
             self._part(f"{self._table.pack_list(item.code)}[{count}]({numbers})", size)
         elif item.kind == "struct":
-            parts, size = self.names.take(f"{variable}_parts"), self.names.take(f"{variable}_size")
+            parts = self.names.take(f"{variable}_parts")
+            size = self.names.take(f"{variable}_size") if self._sized else "_"
             self.line(f"{parts}, {size} = _write_{snake(item.name)}s({variable})")
             self._part(f"*{parts}", size)
         else:
@@ -225,7 +228,7 @@ class EncodeWriter:
         self.line(f"if {variable} is None:")
         self.line(f'    {part} = b"\\x00"')
         self.line("else:")
-        block = self.block()
+        block = self.block(sized=False)
         block._run.append(_Atom("B", ["1"]))
         block.value(name, inner, variable, variable)
         block.line(f"{part} = {block.joined()}")
