@@ -39,15 +39,15 @@ BEGIN
 
     SELECT array_agg(read.i), array_agg(read.total - read.max_messages), bool_and(read.fitting)
     INTO readers, starts, fitting
-    FROM (SELECT read.i::int, read.max_messages, largest::bigint * read.max_messages <= read.max_bytes AS fitting,
+    FROM (SELECT read.i, read.max_messages, largest::bigint * read.max_messages <= read.max_bytes AS fitting,
                  sum(read.max_messages) OVER (ORDER BY read.queue_id, read.i ROWS UNBOUNDED PRECEDING) AS total
-          FROM unnest(queue_ids, max_messages, max_bytes)
-               WITH ORDINALITY AS read (queue_id, max_messages, max_bytes, i)
+          FROM (SELECT unnest(queue_ids) AS queue_id, unnest(max_messages) AS max_messages,
+                       unnest(max_bytes) AS max_bytes, generate_series(1, cardinality(queue_ids)) AS i) AS read
           ORDER BY read.queue_id, read.i) AS read;
     IF NOT fitting THEN
         RETURN NULL;
     END IF;
     RETURN ARRAY(SELECT readers[width_bucket(bases[pick.queue] + pick.rank, starts)]
-                 FROM unnest(pick_queues, pick_ranks) AS pick (queue, rank));
+                 FROM (SELECT unnest(pick_queues) AS queue, unnest(pick_ranks) AS rank) AS pick);
 END
 $$;

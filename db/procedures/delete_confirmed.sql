@@ -36,8 +36,8 @@ BEGIN
         IF (turn = 1) = reads_first THEN
             SELECT array_agg(delivery.ctid), count(DISTINCT confirmed.i)
             INTO rows, found_reads
-            FROM unnest(confirm_clients, confirm_sessions, confirm_numbers)
-                 WITH ORDINALITY AS confirmed (client_id, session, number, i)
+            FROM (SELECT unnest(confirm_clients) AS client_id, unnest(confirm_sessions) AS session,
+                         unnest(confirm_numbers) AS number, generate_series(1, expected) AS i) AS confirmed
             CROSS JOIN LATERAL (SELECT delivery.ctid FROM telesto.deliveries AS delivery
                                 WHERE delivery.client_id = confirmed.client_id
                                   AND delivery.session = confirmed.session
@@ -48,8 +48,8 @@ BEGIN
         ELSE
             SELECT array_agg(operation.ctid), count(*)
             INTO rows, found_operations
-            FROM unnest(confirm_clients, confirm_sessions, confirm_numbers)
-                 AS confirmed (client_id, session, number)
+            FROM (SELECT unnest(confirm_clients) AS client_id, unnest(confirm_sessions) AS session,
+                         unnest(confirm_numbers) AS number) AS confirmed
             CROSS JOIN LATERAL (SELECT operation.ctid FROM telesto.operations AS operation
                                 WHERE operation.client_id = confirmed.client_id
                                   AND operation.session = confirmed.session

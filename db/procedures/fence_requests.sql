@@ -31,12 +31,12 @@ BEGIN
            array_agg(pg_try_advisory_xact_lock_shared(telesto.client_lock_key(pair.client_id)))
     INTO fenced_clients, fenced_sessions, granted
     FROM (SELECT DISTINCT request.client_id, request.session
-          FROM unnest(client_ids, sessions) AS request (client_id, session)
+          FROM (SELECT unnest(client_ids) AS client_id, unnest(sessions) AS session) AS request
           ORDER BY request.client_id, request.session) AS pair;
 
     SELECT count(*)
     INTO current_count
-    FROM unnest(fenced_clients, fenced_sessions) AS pair (client_id, session)
+    FROM (SELECT unnest(fenced_clients) AS client_id, unnest(fenced_sessions) AS session) AS pair
     CROSS JOIN LATERAL (SELECT FROM telesto.clients AS client
                         WHERE client.client_id = pair.client_id AND client.session = pair.session
                         LIMIT 1) AS client;

@@ -78,7 +78,8 @@ BEGIN
     SELECT array_agg(wanted.queue_id), array_agg(wanted.n), array_agg(wanted.directed)
     INTO queues, counts, directed_counts
     FROM (SELECT element.queue_id, count(*) AS n, count(*) FILTER (WHERE element.receiver_id <> 0) AS directed
-          FROM unnest(queue_ids, receiver_ids, element_requests) AS element (queue_id, receiver_id, request)
+          FROM (SELECT unnest(queue_ids) AS queue_id, unnest(receiver_ids) AS receiver_id,
+                       unnest(element_requests) AS request) AS element
           WHERE request_errors IS NULL OR request_errors[element.request] IS NULL
           GROUP BY element.queue_id
           ORDER BY element.queue_id) AS wanted;
@@ -101,7 +102,7 @@ BEGIN
            array_agg(state.ctid), array_agg(state.version), array_agg(state.total),
            array_agg(state.directed_total)
     INTO existing, rooms, fitting, state_rows, versions, totals, directed_totals
-    FROM unnest(queues, counts) AS wanted (queue_id, n)
+    FROM (SELECT unnest(queues) AS queue_id, unnest(counts) AS n) AS wanted
     LEFT JOIN LATERAL (SELECT state.ctid, state.version, state.total, state.directed_total
                        FROM telesto.put_states AS state
                        WHERE state.queue_id = wanted.queue_id
@@ -134,7 +135,8 @@ BEGIN
         INTO touched, counts, directed_counts
         FROM (SELECT width_bucket(element.queue_id, queues) AS q, count(*) AS n,
                      count(*) FILTER (WHERE element.receiver_id <> 0) AS directed
-              FROM unnest(queue_ids, receiver_ids, message_ids) AS element (queue_id, receiver_id, message_id)
+              FROM (SELECT unnest(queue_ids) AS queue_id, unnest(receiver_ids) AS receiver_id,
+                           unnest(message_ids) AS message_id) AS element
               WHERE element.message_id <> 0
               GROUP BY 1) AS taken;
     END IF;
@@ -144,15 +146,17 @@ BEGIN
                                   time_of_arrival, attempt, redelivered, body)
     SELECT element.queue_id, element.receiver_id, element.priority, element.message_id,
            client_ids[element.request], element.context, arrived, 0, false, element.body
-    FROM unnest(queue_ids, receiver_ids, priorities, message_ids, element_requests, contexts, bodies)
-         AS element (queue_id, receiver_id, priority, message_id, request, context, body)
+    FROM (SELECT unnest(queue_ids) AS queue_id, unnest(receiver_ids) AS receiver_id,
+                 unnest(priorities) AS priority, unnest(message_ids) AS message_id,
+                 unnest(element_requests) AS request, unnest(contexts) AS context,
+                 unnest(bodies) AS body) AS element
     WHERE element.message_id <> 0;
 
     INSERT INTO telesto.put_states (queue_id, version, total, directed_total, last_id)
     SELECT queues[queue.q], versions[queue.q] + 1, totals[queue.q] + queue.n,
            directed_totals[queue.q] + queue.directed,
            (SELECT max(element.message_id) FROM unnest(message_ids) AS element (message_id))
-    FROM unnest(touched, counts, directed_counts) AS queue (q, n, directed);
+    FROM (SELECT unnest(touched) AS q, unnest(counts) AS n, unnest(directed_counts) AS directed) AS queue;
     DELETE FROM telesto.put_states AS state
     WHERE state.ctid = ANY (ARRAY(SELECT state_rows[queue.q] FROM unnest(touched) AS queue (q)));
 

@@ -102,7 +102,8 @@ BEGIN
     INTO queues, wanted, bases
     FROM (SELECT read.queue_id, sum(read.max_messages) AS wanted,
                  sum(sum(read.max_messages)) OVER (ORDER BY read.queue_id) - sum(read.max_messages) AS base
-          FROM unnest(queue_ids, max_messages) WITH ORDINALITY AS read (queue_id, max_messages, i)
+          FROM (SELECT unnest(queue_ids) AS queue_id, unnest(max_messages) AS max_messages,
+                       generate_series(1, cardinality(queue_ids)) AS i) AS read
           WHERE request_errors IS NULL OR request_errors[read.i] IS NULL
           GROUP BY read.queue_id
           ORDER BY read.queue_id) AS queue;
@@ -125,7 +126,7 @@ BEGIN
            bool_and(queue.granted AND taken.version IS NOT NULL AND put.directed_total = taken.directed_total)
                AND request_errors IS NULL
     INTO state_rows, existing, last_ids, own_depths, depths, plain
-    FROM unnest(queues, wanted, granted) AS queue (queue_id, wanted, granted)
+    FROM (SELECT unnest(queues) AS queue_id, unnest(wanted) AS wanted, unnest(granted) AS granted) AS queue
     LEFT JOIN LATERAL (SELECT taken.ctid, taken.version, taken.total, taken.directed_total
                        FROM telesto.take_states AS taken
                        WHERE taken.queue_id = queue.queue_id
@@ -140,8 +141,9 @@ BEGIN
     SELECT array_agg(pick.queue), array_agg(pick.rank), array_agg(pick.priority), array_agg(pick.message_id),
            array_agg(pick.bytes), array_agg(pick.ctid), max(pick.bytes)
     INTO pick_queues, pick_ranks, pick_priorities, pick_ids, pick_bytes, pick_rows, largest
-    FROM (SELECT queue.i::int AS queue, pick.*
-          FROM unnest(queues, depths, state_rows) WITH ORDINALITY AS queue (queue_id, depth, state_row, i)
+    FROM (SELECT queue.i AS queue, pick.*
+          FROM (SELECT unnest(queues) AS queue_id, unnest(depths) AS depth, unnest(state_rows) AS state_row,
+                       generate_series(1, cardinality(queues)) AS i) AS queue
           CROSS JOIN LATERAL (SELECT state.lower FROM telesto.take_states AS state
                               WHERE state.ctid = queue.state_row
                               LIMIT 1) AS state
@@ -183,7 +185,7 @@ BEGIN
         RETURN QUERY
         WITH claimed AS (
             DELETE FROM telesto.messages AS message
-            USING unnest(pick_rows, pick_requests) AS pick (message_row, request)
+            USING (SELECT unnest(pick_rows) AS message_row, unnest(pick_requests) AS request) AS pick
             WHERE message.ctid = pick.message_row
             RETURNING pick.request, message.*
         ), delivered AS (
@@ -206,7 +208,8 @@ BEGIN
         WITH picked AS (
             SELECT pick.queue, count(*) AS n, count(*) FILTER (WHERE pick.reader > 0) AS directed,
                    max(pick.i) FILTER (WHERE pick.reader = 0 OR pick.reader IS NULL) AS last
-            FROM unnest(pick_queues, pick_readers) WITH ORDINALITY AS pick (queue, reader, i)
+            FROM (SELECT unnest(pick_queues) AS queue, unnest(pick_readers) AS reader,
+                         generate_series(1, cardinality(pick_queues)) AS i) AS pick
             GROUP BY pick.queue
         ), replaced AS (
             DELETE FROM telesto.take_states AS state

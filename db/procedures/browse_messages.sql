@@ -1,0 +1,99 @@
+-- Procedure:  browse_messages
+-- Purpose:    Shows the messages of a queue that a client may read, by rising id, without taking them.
+-- Parameters:
+--   client_id bigint        the client
+--   from_queue bigint       the queue
+--   after_message_id bigint   the last message of the page before; 0 for the first page
+--   max_rows int            at most so many
+--   max_bytes bigint        at most so many bytes of bodies; a first message comes whatever its size
+-- Returns:
+--   error smallint          NULL, or QUEUE_NOT_EXISTING (7) in a single row
+--   message_id bigint       the message
+--   queue_id bigint         its queue
+--   sender_id bigint        who put it
+--   receiver_id bigint      the only client that may read it; 0 for anyone
+--   priority smallint       1 to 10
+--   time_of_arrival timestamptz   when it was put
+--   attempt int             how often it has been handed over so far
+--   redelivered boolean     whether it came back after a hand-over
+--   context bigint          connects request and response; NULL without
+--   body bytea              the content
+-- Errors:     none raised
+-- Locks:      none
+-- Tables:     take_states, receiver_states, messages (read)
+CREATE OR REPLACE FUNCTION telesto.browse_messages(
+    client_id bigint,
+    from_queue bigint,
+    after_message_id bigint,
+    max_rows int,
+    max_bytes bigint
+)
+RETURNS TABLE (
+    error smallint,
+    message_id bigint,
+    queue_id bigint,
+    sender_id bigint,
+    receiver_id bigint,
+    priority smallint,
+    time_of_arrival timestamptz,
+    attempt int,
+    redelivered boolean,
+    context bigint,
+    body bytea
+)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_sort = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    common_lower bigint[];
+    own_lower bigint[];
+BEGIN
+    -- STABLE: one snapshot for all statements, so the bounds fit what is seen.
+    SELECT state.lower INTO common_lower
+    FROM telesto.take_states AS state
+    WHERE state.queue_id = from_queue
+    ORDER BY state.version DESC
+    LIMIT 1;
+    IF common_lower IS NULL THEN
+        error := 7;
+        RETURN NEXT;
+        RETURN;
+    END IF;
+    SELECT state.lower INTO own_lower
+    FROM telesto.receiver_states AS state
+    WHERE state.queue_id = from_queue AND state.receiver_id = browse_messages.client_id
+    ORDER BY state.version DESC
+    LIMIT 1;
+
+    RETURN QUERY
+    SELECT NULL::smallint, page.message_id, page.queue_id, page.sender_id, page.receiver_id, page.priority,
+           page.time_of_arrival, page.attempt, page.redelivered, page.context, page.body
+    FROM (SELECT message.*, row_number() OVER position AS i,
+                 sum(octet_length(message.body)) OVER position AS bytes
+          FROM (SELECT message.*
+                FROM (SELECT 0 AS receiver_id, generate_series(1, 10) AS priority, unnest(common_lower) AS lower
+                      UNION ALL
+                      SELECT browse_messages.client_id, generate_series(1, 10),
+                             unnest(coalesce(own_lower, array_fill(0::bigint, ARRAY[10])))) AS line
+                CROSS JOIN LATERAL (SELECT message.* FROM telesto.messages AS message
+                                    WHERE message.queue_id = from_queue
+                                      AND message.receiver_id = line.receiver_id
+                                      AND message.priority = line.priority
+                                      AND message.message_id >= greatest(line.lower, after_message_id + 1)
+                                    ORDER BY message.message_id
+                                    LIMIT max_rows) AS message
+                ORDER BY message.message_id
+                LIMIT max_rows) AS message
+          WINDOW position AS (ORDER BY message.message_id ROWS UNBOUNDED PRECEDING)) AS page
+    WHERE page.i = 1 OR page.bytes <= max_bytes
+    ORDER BY page.message_id;
+END
+$$;

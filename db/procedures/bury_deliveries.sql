@@ -1,0 +1,38 @@
+-- Procedure:  bury_deliveries
+-- Purpose:    Moves a client's hand-overs from before a time to the dead letters, reason 'unconfirmed'.
+-- Parameters:
+--   client_id bigint        the client
+--   due timestamptz         hand-overs from before
+--   max_rows int            at most so many
+-- Returns:
+--   bigint                  how many were moved
+-- Errors:     none raised
+-- Locks:      none; the caller holds the client's (exclusive)
+-- Tables:     deliveries (delete), dead_letters (insert)
+CREATE OR REPLACE FUNCTION telesto.bury_deliveries(client_id bigint, due timestamptz, max_rows int)
+RETURNS bigint
+LANGUAGE plpgsql
+AS $$
+#variable_conflict use_column
+DECLARE
+    moved bigint;
+BEGIN
+    WITH buried AS (
+        DELETE FROM telesto.deliveries AS delivery
+        WHERE delivery.ctid = ANY (ARRAY(
+            SELECT delivery.ctid FROM telesto.deliveries AS delivery
+            WHERE delivery.client_id = bury_deliveries.client_id AND delivery.handed_over_at < due
+            LIMIT max_rows))
+        RETURNING delivery.*
+    )
+    INSERT INTO telesto.dead_letters AS letter (queue_id, message_id, receiver_id, sender_id, context, client_id,
+                                                session, number, time_of_arrival, handed_over_at, attempt,
+                                                priority, redelivered, reason, body)
+    SELECT buried.queue_id, buried.message_id, buried.receiver_id, buried.sender_id, buried.context,
+           buried.client_id, buried.session, buried.number, buried.time_of_arrival, buried.handed_over_at,
+           buried.attempt, buried.priority, buried.redelivered, 'unconfirmed', buried.body
+    FROM buried;
+    GET DIAGNOSTICS moved = ROW_COUNT;
+    RETURN moved;
+END
+$$;

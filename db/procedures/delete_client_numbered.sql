@@ -1,0 +1,56 @@
+-- Procedure:  delete_client_numbered
+-- Purpose:    Deletes a client. What the request confirms is done; what else was handed over to it goes back to
+--             its queues, marked redelivered. Messages addressed to it stay. That the client is gone is all
+--             the record there is.
+-- Parameters:
+--   client_id bigint            who asks
+--   session bigint              the session
+--   number bigint               the request's number
+--   confirm_sessions bigint[]   per confirmed request: its session
+--   confirm_numbers bigint[]    per confirmed request: its number
+-- Returns:
+--   error smallint              NULL, -1 (another transaction of the client is running: try again),
+--                               CLIENT_NOT_EXISTING (5), SESSION_FENCED (20) or NUMBER_REPEATED (36)
+--   queue_ids bigint[]          per message that came back: its queue
+--   receiver_ids bigint[]       per message that came back: for whom; 0 for anyone
+-- Errors:     none raised
+-- Locks:      client (exclusive, try), queues' take locks (wait)
+-- Tables:     clients (delete), operations, deliveries (delete), messages (insert), take_states,
+--             receiver_states (insert, delete)
+CREATE OR REPLACE FUNCTION telesto.delete_client_numbered(
+    client_id bigint,
+    session bigint,
+    number bigint,
+    confirm_sessions bigint[],
+    confirm_numbers bigint[],
+    OUT error smallint,
+    OUT queue_ids bigint[],
+    OUT receiver_ids bigint[]
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_sort = off
+SET jit = off
+AS $$
+#variable_conflict use_variable
+BEGIN
+    PERFORM telesto.require_read_committed();
+    IF NOT pg_try_advisory_xact_lock(telesto.client_lock_key(client_id)) THEN
+        error := -1;
+        RETURN;
+    END IF;
+    error := telesto.fence_client(client_id, session, number);
+    IF error IS NOT NULL THEN
+        RETURN;
+    END IF;
+    PERFORM telesto.delete_confirmed(ARRAY[client_id], array_fill(client_id, ARRAY[cardinality(confirm_numbers)]),
+                                     confirm_sessions, confirm_numbers, false);
+    SELECT removed.queue_ids, removed.receiver_ids INTO queue_ids, receiver_ids
+    FROM telesto.remove_client(client_id) AS removed;
+END
+$$;

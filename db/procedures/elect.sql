@@ -1,0 +1,30 @@
+-- Procedure:  elect
+-- Purpose:    Gives a single job to one middleware until a deadline; it keeps it by asking again before.
+-- Parameters:
+--   middleware_id bigint    who asks
+--   wanted_job text         the job
+--   hold_s double precision   how long it is given, in seconds
+-- Returns:
+--   boolean                 whether the job is the caller's now
+-- Errors:     none raised
+-- Locks:      the job's row; one that another transaction holds is left to it
+-- Tables:     jobs (insert, update)
+CREATE OR REPLACE FUNCTION telesto.elect(middleware_id bigint, wanted_job text, hold_s double precision)
+RETURNS boolean
+LANGUAGE plpgsql
+AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM FROM telesto.jobs AS job WHERE job.job = wanted_job;
+    IF NOT FOUND THEN
+        INSERT INTO telesto.jobs (job) VALUES (wanted_job) ON CONFLICT DO NOTHING;
+    END IF;
+    UPDATE telesto.jobs AS job
+    SET holder = elect.middleware_id, deadline = clock_timestamp() + make_interval(secs => hold_s)
+    WHERE job.job = (SELECT free.job FROM telesto.jobs AS free
+                     WHERE free.job = wanted_job
+                       AND (free.holder = elect.middleware_id OR free.deadline < clock_timestamp())
+                     FOR UPDATE SKIP LOCKED);
+    RETURN FOUND;
+END
+$$;

@@ -1,0 +1,19 @@
+-- Procedure:  forget_middlewares
+-- Purpose:    Removes what middlewares that are gone have left.
+-- Parameters:
+--   middleware_ids bigint[]   the middlewares
+-- Returns:
+--   void
+-- Errors:     none raised
+-- Locks:      none
+-- Tables:     middlewares, interests (delete), jobs (update)
+CREATE OR REPLACE FUNCTION telesto.forget_middlewares(middleware_ids bigint[])
+RETURNS void
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    DELETE FROM telesto.interests AS interest WHERE interest.middleware_id = ANY (middleware_ids);
+    UPDATE telesto.jobs AS job SET holder = 0, deadline = '-infinity' WHERE job.holder = ANY (middleware_ids);
+    DELETE FROM telesto.middlewares AS middleware WHERE middleware.middleware_id = ANY (middleware_ids);
+END
+$$;

@@ -1,0 +1,29 @@
+-- Procedure:  get_queue_id
+-- Purpose:    Finds a queue by its name.
+-- Parameters:
+--   name text               the name
+-- Returns:
+--   error smallint          NULL or QUEUE_NOT_EXISTING (7)
+--   queue_id bigint         the queue
+-- Errors:     none raised
+-- Locks:      none
+-- Tables:     queues (read)
+CREATE OR REPLACE FUNCTION telesto.get_queue_id(name text, OUT error smallint, OUT queue_id bigint)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_sort = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+BEGIN
+    SELECT queue.queue_id INTO get_queue_id.queue_id
+    FROM telesto.queues AS queue
+    WHERE queue.name = get_queue_id.name;
+    error := CASE WHEN NOT FOUND THEN 7 END;
+END
+$$;

@@ -1,0 +1,29 @@
+-- Procedure:  get_queue_name
+-- Purpose:    Finds a queue's name.
+-- Parameters:
+--   queue_id bigint         the queue
+-- Returns:
+--   error smallint          NULL or QUEUE_NOT_EXISTING (7)
+--   queue_name text         its name
+-- Errors:     none raised
+-- Locks:      none
+-- Tables:     queues (read)
+CREATE OR REPLACE FUNCTION telesto.get_queue_name(queue_id bigint, OUT error smallint, OUT queue_name text)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_sort = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+BEGIN
+    SELECT queue.name INTO get_queue_name.queue_name
+    FROM telesto.queues AS queue
+    WHERE queue.queue_id = get_queue_name.queue_id;
+    error := CASE WHEN NOT FOUND THEN 7 END;
+END
+$$;

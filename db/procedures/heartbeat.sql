@@ -1,0 +1,58 @@
+-- Procedure:  heartbeat
+-- Purpose:    A middleware's sign of life. Ends the server processes of those that have given none for too
+--             long, so that what hangs with them keeps no lock, and removes them from the list. Runs under
+--             the rights of its caller, because whoever may end a process is decided by its login: all
+--             middlewares use the same, or have pg_signal_backend.
+-- Parameters:
+--   own_id bigint           the middleware that lives
+--   pids int[]              the server processes that work for it
+--   timeout_s double precision   how long the others may be silent, in seconds
+-- Returns:
+--   middleware_id bigint    a middleware, the caller included; not listed: it has been removed
+--   address text            where its clients reach it
+--   alive boolean           false: it was silent for too long and has been removed
+-- Errors:     none raised; a process that the caller may not end is logged
+-- Locks:      as renew_heartbeat
+-- Tables:     as renew_heartbeat
+CREATE OR REPLACE FUNCTION telesto.heartbeat(own_id bigint, pids int[], timeout_s double precision)
+RETURNS TABLE (middleware_id bigint, address text, alive boolean)
+LANGUAGE plpgsql
+SET search_path = pg_catalog, telesto, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_sort = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    middleware record;
+    victim int;
+BEGIN
+    FOR middleware IN
+        SELECT renewed.* FROM telesto.renew_heartbeat(own_id, heartbeat.pids, timeout_s) AS renewed
+    LOOP
+        middleware_id := middleware.middleware_id;
+        address := middleware.address;
+        alive := middleware.alive;
+        RETURN NEXT;
+        CONTINUE WHEN alive;
+        -- A process that is younger than the last sign of life has got the number of one that ended.
+        FOR victim IN
+            SELECT activity.pid FROM pg_stat_activity AS activity
+            WHERE activity.pid = ANY (middleware.pids)
+              AND activity.datname = current_database()
+              AND activity.backend_start <= middleware.heartbeat_at
+              AND activity.pid <> pg_backend_pid()
+        LOOP
+            BEGIN
+                PERFORM pg_terminate_backend(victim);
+            EXCEPTION WHEN insufficient_privilege THEN
+                RAISE LOG 'telesto may not end process % of a middleware that is silent', victim;
+            END;
+        END LOOP;
+    END LOOP;
+END
+$$;

@@ -1,0 +1,45 @@
+-- Procedure:  list_active_queues
+-- Purpose:    A page of the queues that hold a message which the client may read, by rising id.
+-- Parameters:
+--   client_id bigint        the client
+--   after_id bigint         the last queue of the page before; 0 for the first page
+--   max_rows int            at most so many
+-- Returns:
+--   queue_id bigint         a queue
+--   name text               its name
+-- Errors:     none raised
+-- Locks:      none
+-- Tables:     queues, put_states, take_states, receiver_states, messages (read)
+CREATE OR REPLACE FUNCTION telesto.list_active_queues(client_id bigint, after_id bigint, max_rows int)
+RETURNS TABLE (queue_id bigint, name text)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_sort = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT queue.queue_id, queue.name
+    FROM telesto.queues AS queue
+    CROSS JOIN LATERAL (SELECT put.* FROM telesto.put_states AS put
+                        WHERE put.queue_id = queue.queue_id
+                        ORDER BY put.version DESC
+                        LIMIT 1) AS put
+    CROSS JOIN LATERAL (SELECT taken.* FROM telesto.take_states AS taken
+                        WHERE taken.queue_id = queue.queue_id
+                        ORDER BY taken.version DESC
+                        LIMIT 1) AS taken
+    WHERE queue.queue_id > after_id
+      AND (put.total - put.directed_total > taken.total - taken.directed_total
+           OR (put.directed_total > taken.directed_total
+               AND telesto.has_own_message(queue.queue_id, list_active_queues.client_id)))
+    ORDER BY queue.queue_id
+    LIMIT max_rows;
+END
+$$;

@@ -1,0 +1,34 @@
+-- Procedure:  list_queues
+-- Purpose:    A page of the queues, by rising id.
+-- Parameters:
+--   after_id bigint         the last queue of the page before; 0 for the first page
+--   max_rows int            at most so many
+-- Returns:
+--   queue_id bigint         a queue
+--   name text               its name
+--   max_messages bigint     its bound; NULL without one
+-- Errors:     none raised
+-- Locks:      none
+-- Tables:     queues (read)
+CREATE OR REPLACE FUNCTION telesto.list_queues(after_id bigint, max_rows int)
+RETURNS TABLE (queue_id bigint, name text, max_messages bigint)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_sort = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT queue.queue_id, queue.name, queue.max_messages
+    FROM telesto.queues AS queue
+    WHERE queue.queue_id > after_id
+    ORDER BY queue.queue_id
+    LIMIT max_rows;
+END
+$$;

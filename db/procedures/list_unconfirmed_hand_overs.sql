@@ -1,0 +1,88 @@
+-- Procedure:  list_unconfirmed_hand_overs
+-- Purpose:    A page of the messages that were handed over to a client and that it has not confirmed. The
+--             transaction writes, see list_unconfirmed_operations.
+-- Parameters:
+--   of_client bigint        the client
+--   current_session bigint  its session
+--   after_session bigint    the last row of the page before; 0 for the first page
+--   after_number bigint     the last row of the page before; 0 for the first page
+--   after_message_id bigint   the last row of the page before; 0 for the first page
+--   max_rows int            at most so many
+--   max_bytes bigint        at most so many bytes of bodies; a first message comes whatever its size
+-- Returns:
+--   error smallint          NULL, or in a single row CLIENT_NOT_EXISTING (5) or SESSION_FENCED (20)
+--   session bigint          the session of the read
+--   number bigint           the read's number
+--   message_id bigint       the message
+--   queue_id bigint         its queue
+--   sender_id bigint        who put it
+--   receiver_id bigint      the only client that may read it; 0 for anyone
+--   priority smallint       1 to 10
+--   time_of_arrival timestamptz   when it was put
+--   attempt int             how often it has been handed over, this time included
+--   redelivered boolean     whether it came back after a hand-over
+--   context bigint          connects request and response; NULL without
+--   body bytea              the content
+-- Errors:     none raised
+-- Locks:      none
+-- Tables:     clients (read), deliveries (read)
+CREATE OR REPLACE FUNCTION telesto.list_unconfirmed_hand_overs(
+    of_client bigint,
+    current_session bigint,
+    after_session bigint,
+    after_number bigint,
+    after_message_id bigint,
+    max_rows int,
+    max_bytes bigint
+)
+RETURNS TABLE (
+    error smallint,
+    session bigint,
+    number bigint,
+    message_id bigint,
+    queue_id bigint,
+    sender_id bigint,
+    receiver_id bigint,
+    priority smallint,
+    time_of_arrival timestamptz,
+    attempt int,
+    redelivered boolean,
+    context bigint,
+    body bytea
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_sort = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM telesto.require_read_committed();
+    PERFORM pg_logical_emit_message(true, 'telesto', '');
+    error := telesto.session_error(of_client, current_session);
+    IF error IS NOT NULL THEN
+        RETURN NEXT;
+        RETURN;
+    END IF;
+    RETURN QUERY
+    SELECT NULL::smallint, page.session, page.number, page.message_id, page.queue_id, page.sender_id,
+           page.receiver_id, page.priority, page.time_of_arrival, page.attempt, page.redelivered, page.context,
+           page.body
+    FROM (SELECT delivery.*, row_number() OVER position AS i, sum(octet_length(delivery.body)) OVER position AS bytes
+          FROM (SELECT delivery.* FROM telesto.deliveries AS delivery
+                WHERE delivery.client_id = of_client
+                  AND (delivery.session, delivery.number, delivery.message_id)
+                      > (after_session, after_number, after_message_id)
+                ORDER BY delivery.client_id, delivery.session, delivery.number, delivery.message_id
+                LIMIT max_rows) AS delivery
+          WINDOW position AS (ORDER BY delivery.session, delivery.number, delivery.message_id
+                              ROWS UNBOUNDED PRECEDING)) AS page
+    WHERE page.i = 1 OR page.bytes <= max_bytes
+    ORDER BY page.session, page.number, page.message_id;
+END
+$$;

@@ -1,0 +1,65 @@
+-- Procedure:  purge_queue_numbered
+-- Purpose:    Removes messages that wait in a queue, whoever they are for, a bounded number in each call. What
+--             is handed over is not touched. A purge of several calls keeps its number; its last call leaves
+--             the record.
+-- Parameters:
+--   client_id bigint            who asks
+--   session bigint              the session
+--   number bigint               the request's number; 0 leaves no record
+--   confirm_sessions bigint[]   per confirmed request: its session
+--   confirm_numbers bigint[]    per confirmed request: its number
+--   queue_id bigint             the queue
+--   max_rows int                at most so many messages in this call
+--   removed_before bigint       how many earlier calls of this purge removed, for the record
+-- Returns:
+--   error smallint              NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING (5),
+--                               QUEUE_NOT_EXISTING (7), SESSION_FENCED (20) or NUMBER_REPEATED (36)
+--   removed bigint              how many this call removed
+--   more boolean                whether to call again
+-- Errors:     none raised
+-- Locks:      client (shared, try), the queue's take lock (wait)
+-- Tables:     clients, put_states (read), messages (delete), take_states (insert, delete), operations (insert,
+--             delete), deliveries (delete)
+CREATE OR REPLACE FUNCTION telesto.purge_queue_numbered(
+    client_id bigint,
+    session bigint,
+    number bigint,
+    confirm_sessions bigint[],
+    confirm_numbers bigint[],
+    queue_id bigint,
+    max_rows int,
+    removed_before bigint DEFAULT 0,
+    OUT error smallint,
+    OUT removed bigint,
+    OUT more boolean
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_sort = off
+SET jit = off
+AS $$
+#variable_conflict use_variable
+BEGIN
+    PERFORM telesto.require_read_committed();
+    removed := 0;
+    more := false;
+    error := telesto.fence_client(client_id, session, number);
+    IF error IS NOT NULL THEN
+        RETURN;
+    END IF;
+    SELECT purged.removed, purged.more INTO removed, more
+    FROM telesto.remove_messages(queue_id, max_rows) AS purged;
+    IF more IS NULL THEN
+        error := 7;
+        removed := 0;
+        more := false;
+    END IF;
+    PERFORM telesto.finish_request(client_id, session, CASE WHEN more THEN 0 ELSE number END, 97::smallint,
+                                   removed_before + removed, error, confirm_sessions, confirm_numbers);
+END
+$$;

@@ -1,0 +1,32 @@
+-- Procedure:  register_middleware
+-- Purpose:    Makes a middleware known to the others.
+-- Parameters:
+--   address text            where its clients reach it
+--   version text            its release
+-- Returns:
+--   bigint                  its id, never used before
+-- Errors:     none raised
+-- Locks:      none
+-- Tables:     middlewares (insert)
+CREATE OR REPLACE FUNCTION telesto.register_middleware(address text, version text)
+RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_sort = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    new_id bigint;
+BEGIN
+    INSERT INTO telesto.middlewares AS middleware (middleware_id, address, version)
+    VALUES (nextval('telesto.middleware_ids'), register_middleware.address, register_middleware.version)
+    RETURNING middleware.middleware_id INTO new_id;
+    RETURN new_id;
+END
+$$;

@@ -1,0 +1,49 @@
+-- Procedure:  release_batch
+-- Purpose:    Gives messages that were handed over to a client and are unconfirmed back to their queues, to
+--             their old place, marked redelivered. What is no longer unconfirmed is passed over.
+-- Parameters:
+--   client_id bigint        who gives back
+--   session bigint          its current session
+--   sessions bigint[]       per message: the session of the read
+--   numbers bigint[]        per message: the read's number
+--   message_ids bigint[]    per message: its id; 0 for all of the read
+-- Returns:
+--   error smallint          NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING (5) or
+--                           SESSION_FENCED (20)
+--   queue_ids bigint[]      per message that came back: its queue
+--   receiver_ids bigint[]   per message that came back: for whom; 0 for anyone
+-- Errors:     none raised
+-- Locks:      client (shared, try), queues' take locks (wait)
+-- Tables:     clients (read), deliveries (delete), messages (insert), take_states, receiver_states (insert,
+--             delete)
+CREATE OR REPLACE FUNCTION telesto.release_batch(
+    client_id bigint,
+    session bigint,
+    sessions bigint[],
+    numbers bigint[],
+    message_ids bigint[],
+    OUT error smallint,
+    OUT queue_ids bigint[],
+    OUT receiver_ids bigint[]
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_sort = off
+SET jit = off
+AS $$
+#variable_conflict use_variable
+BEGIN
+    PERFORM telesto.require_read_committed();
+    error := telesto.fence_client(client_id, session, 0);
+    IF error IS NOT NULL THEN
+        RETURN;
+    END IF;
+    SELECT back.queue_ids, back.receiver_ids INTO queue_ids, receiver_ids
+    FROM telesto.give_back(client_id, sessions, numbers, message_ids) AS back;
+END
+$$;

@@ -1,0 +1,54 @@
+-- Procedure:  renew_heartbeat
+-- Purpose:    The part of heartbeat that touches tables: notes the sign of life and removes those that have
+--             given none for too long.
+-- Parameters:
+--   own_id bigint           the middleware that lives
+--   own_pids int[]          the server processes that work for it
+--   timeout_s double precision   how long the others may be silent, in seconds
+-- Returns:
+--   middleware_id bigint    a middleware
+--   address text            where its clients reach it
+--   alive boolean           false: it was silent for too long and has been removed
+--   pids int[]              the server processes that work for it
+--   heartbeat_at timestamptz   its last sign of life
+-- Errors:     none raised
+-- Locks:      rows of middlewares; rows that others hold are passed over, their owners are alive
+-- Tables:     middlewares (read, update, delete), interests (delete), jobs (update)
+CREATE OR REPLACE FUNCTION telesto.renew_heartbeat(own_id bigint, own_pids int[], timeout_s double precision)
+RETURNS TABLE (
+    middleware_id bigint,
+    address text,
+    alive boolean,
+    pids int[],
+    heartbeat_at timestamptz
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_sort = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    dead bigint[];
+BEGIN
+    UPDATE telesto.middlewares AS middleware
+    SET heartbeat_at = clock_timestamp(), pids = own_pids
+    WHERE middleware.middleware_id = own_id;
+    dead := ARRAY(SELECT middleware.middleware_id FROM telesto.middlewares AS middleware
+                  WHERE middleware.middleware_id <> own_id
+                    AND middleware.heartbeat_at < clock_timestamp() - make_interval(secs => timeout_s)
+                  FOR UPDATE SKIP LOCKED);
+    RETURN QUERY
+    SELECT middleware.middleware_id, middleware.address, middleware.middleware_id <> ALL (dead),
+           middleware.pids, middleware.heartbeat_at
+    FROM telesto.middlewares AS middleware;
+    IF dead <> '{}' THEN
+        PERFORM telesto.forget_middlewares(dead);
+    END IF;
+END
+$$;

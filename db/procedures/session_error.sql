@@ -1,0 +1,25 @@
+-- Procedure:  session_error
+-- Purpose:    Whether a session is its client's current one, as of now and without a lock.
+-- Parameters:
+--   client_id bigint        the client
+--   session bigint          the session
+-- Returns:
+--   smallint                NULL, CLIENT_NOT_EXISTING (5) or SESSION_FENCED (20)
+-- Errors:     none raised
+-- Locks:      none
+-- Tables:     clients (read)
+CREATE OR REPLACE FUNCTION telesto.session_error(client_id bigint, session bigint)
+RETURNS smallint
+LANGUAGE plpgsql
+AS $$
+#variable_conflict use_column
+DECLARE
+    current_session bigint;
+BEGIN
+    SELECT client.session INTO current_session
+    FROM telesto.clients AS client
+    WHERE client.client_id = session_error.client_id;
+    RETURN CASE WHEN current_session IS NULL THEN 5
+                WHEN current_session <> session_error.session THEN 20 END;
+END
+$$;

@@ -1,0 +1,56 @@
+-- Procedure:  sweep
+-- Purpose:    A bounded turn of a job that one middleware does for all.
+-- Parameters:
+--   middleware_id bigint    who offers to do it
+--   job text                'unconfirmed' (hand-overs kept too long go to the dead letters) or 'deleted_queues'
+--                           (their messages are removed)
+--   max_rows int            at most so many messages in this turn
+--   hold_s double precision   how long the job is kept for the caller, in seconds
+--   retention_s double precision   how long a hand-over may be unconfirmed, in seconds; 7 days by default
+-- Returns:
+--   elected boolean         whether the job is the caller's
+--   done bigint             messages moved or removed
+--   more boolean            whether there is more to do at once
+-- Errors:     invalid_parameter_value (22023) for an unknown job
+-- Locks:      the job's row, and those of the job
+-- Tables:     jobs (insert, update), and those of the job
+CREATE OR REPLACE FUNCTION telesto.sweep(
+    middleware_id bigint,
+    job text,
+    max_rows int DEFAULT 1000,
+    hold_s double precision DEFAULT 30,
+    retention_s double precision DEFAULT 604800,
+    OUT elected boolean,
+    OUT done bigint,
+    OUT more boolean
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_sort = off
+SET jit = off
+AS $$
+#variable_conflict use_variable
+BEGIN
+    PERFORM telesto.require_read_committed();
+    IF job IS NULL OR job NOT IN ('unconfirmed', 'deleted_queues') THEN
+        RAISE EXCEPTION 'unknown job %', coalesce(job, 'NULL') USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    done := 0;
+    more := false;
+    elected := telesto.elect(middleware_id, job, hold_s);
+    IF NOT elected THEN
+        RETURN;
+    ELSIF job = 'unconfirmed' THEN
+        SELECT swept.done, swept.more INTO done, more
+        FROM telesto.sweep_unconfirmed(max_rows, retention_s) AS swept;
+    ELSE
+        SELECT swept.done, swept.more INTO done, more
+        FROM telesto.sweep_deleted_queues(max_rows) AS swept;
+    END IF;
+END
+$$;

@@ -1,0 +1,59 @@
+-- Procedure:  sweep_deleted_queues
+-- Purpose:    Removes messages of deleted queues, queue by queue along the primary key, from where the last
+--             turn ended: what that one removed is not walked over again.
+-- Parameters:
+--   max_rows int            at most so many messages
+-- Returns:
+--   done bigint             how many were removed
+--   more boolean            whether there is more to do
+-- Errors:     none raised
+-- Locks:      the deleted queue's row
+-- Tables:     deleted_queues (update, delete), messages (delete), receiver_states (delete)
+CREATE OR REPLACE FUNCTION telesto.sweep_deleted_queues(max_rows int, OUT done bigint, OUT more boolean)
+LANGUAGE plpgsql
+AS $$
+#variable_conflict use_column
+DECLARE
+    deleted telesto.deleted_queues;
+    last record;
+BEGIN
+    done := 0;
+    more := false;
+    SELECT queue.* INTO deleted
+    FROM telesto.deleted_queues AS queue
+    ORDER BY queue.queue_id
+    LIMIT 1
+    FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+
+    WITH chunk AS (
+        SELECT message.ctid, message.receiver_id, message.priority, message.message_id
+        FROM telesto.messages AS message
+        WHERE message.queue_id = deleted.queue_id
+          AND (message.receiver_id, message.priority, message.message_id)
+              > (deleted.receiver_id, deleted.priority, deleted.message_id)
+        ORDER BY message.queue_id, message.receiver_id, message.priority, message.message_id
+        LIMIT max_rows
+    ), removed AS (
+        DELETE FROM telesto.messages AS message WHERE message.ctid = ANY (ARRAY(SELECT chunk.ctid FROM chunk))
+        RETURNING message.receiver_id, message.priority, message.message_id
+    )
+    SELECT removed.*, count(*) OVER () AS n INTO last
+    FROM removed
+    ORDER BY removed.receiver_id DESC, removed.priority DESC, removed.message_id DESC
+    LIMIT 1;
+    done := coalesce(last.n, 0);
+    IF done < max_rows THEN
+        DELETE FROM telesto.receiver_states AS state WHERE state.queue_id = deleted.queue_id;
+        DELETE FROM telesto.deleted_queues AS queue WHERE queue.queue_id = deleted.queue_id;
+        more := EXISTS (SELECT FROM telesto.deleted_queues);
+    ELSE
+        UPDATE telesto.deleted_queues AS queue
+        SET receiver_id = last.receiver_id, priority = last.priority, message_id = last.message_id
+        WHERE queue.queue_id = deleted.queue_id;
+        more := true;
+    END IF;
+END
+$$;

@@ -1,0 +1,141 @@
+-- Procedure:  take_selected
+-- Purpose:    One read of take_selected_batch.
+-- Parameters:
+--   client_id bigint        who reads
+--   session bigint          the session
+--   number bigint           the request's number; 0 leaves no delivery
+--   from_queue bigint       the queue
+--   max_messages int        how many messages at most
+--   max_bytes int           how many bytes of bodies at most
+--   from_sender bigint      only messages of this sender; 0 for any
+--   mode smallint           1 by priority, 2 by age
+--   for_context bigint      only messages for the reader alone with this context; NULL for all
+-- Returns:
+--   error smallint          NULL with a message; else QUEUE_NOT_EXISTING (7) or MESSAGE_TOO_LARGE (26)
+--   related_id bigint       the message that is too large, with error 26
+--   message_id bigint       the message
+--   queue_id bigint         its queue
+--   sender_id bigint        who put it
+--   receiver_id bigint      the only client that may read it; 0 for anyone
+--   priority smallint       1 to 10
+--   time_of_arrival timestamptz   when it was put
+--   attempt int             how often it has been handed over, this time included
+--   redelivered boolean     whether it came back after a hand-over
+--   context bigint          connects request and response; NULL without
+--   body bytea              the content
+-- Errors:     none raised
+-- Locks:      none; the caller holds the client's and the queue's
+-- Tables:     put_states (read), take_states, receiver_states (insert, delete), messages (delete), deliveries
+--             (insert)
+CREATE OR REPLACE FUNCTION telesto.take_selected(
+    client_id bigint,
+    session bigint,
+    number bigint,
+    from_queue bigint,
+    max_messages int,
+    max_bytes int,
+    from_sender bigint,
+    mode smallint,
+    for_context bigint
+)
+RETURNS TABLE (
+    error smallint,
+    related_id bigint,
+    message_id bigint,
+    queue_id bigint,
+    sender_id bigint,
+    receiver_id bigint,
+    priority smallint,
+    time_of_arrival timestamptz,
+    attempt int,
+    redelivered boolean,
+    context bigint,
+    body bytea
+)
+LANGUAGE plpgsql
+AS $$
+#variable_conflict use_column
+DECLARE
+    by_age constant boolean := mode = 2;
+    state record;
+    own record;
+    pick record;
+    own_count bigint;
+BEGIN
+    -- The put state is read before the scan, so that all up to its last id is visible to it.
+    SELECT taken.ctid AS state_row, taken.version, taken.total, taken.directed_total, taken.lower, put.last_id,
+           put.total - taken.total AS depth, put.directed_total - taken.directed_total AS own_depth
+    INTO state
+    FROM (SELECT taken.ctid, taken.* FROM telesto.take_states AS taken
+          WHERE taken.queue_id = from_queue
+          ORDER BY taken.version DESC
+          LIMIT 1) AS taken
+    CROSS JOIN LATERAL (SELECT put.* FROM telesto.put_states AS put
+                        WHERE put.queue_id = from_queue
+                        ORDER BY put.version DESC
+                        LIMIT 1) AS put;
+    IF NOT FOUND THEN
+        error := 7;
+        RETURN NEXT;
+        RETURN;
+    END IF;
+    SELECT own.ctid AS state_row, coalesce(own.version, 0) AS version,
+           coalesce(own.lower, array_fill(0::bigint, ARRAY[10])) AS lower
+    INTO own
+    FROM (SELECT) AS always
+    LEFT JOIN LATERAL (SELECT own.ctid, own.* FROM telesto.receiver_states AS own
+                       WHERE own.queue_id = from_queue AND own.receiver_id = take_selected.client_id
+                       ORDER BY own.version DESC
+                       LIMIT 1) AS own ON true;
+
+    SELECT selected.* INTO pick
+    FROM telesto.select_messages(
+        take_selected.client_id, from_queue, max_messages, max_bytes, from_sender, by_age, for_context,
+        CASE WHEN for_context IS NULL AND state.depth > state.own_depth THEN state.lower END,
+        CASE WHEN state.own_depth > 0 THEN own.lower END) AS selected;
+    IF pick.too_large IS NOT NULL THEN
+        error := 26;
+        related_id := pick.too_large;
+        RETURN NEXT;
+        RETURN;
+    ELSIF pick.message_rows IS NULL THEN
+        RETURN;
+    END IF;
+
+    RETURN QUERY
+    WITH claimed AS (
+        DELETE FROM telesto.messages AS message WHERE message.ctid = ANY (pick.message_rows)
+        RETURNING message.*
+    ), delivered AS (
+        INSERT INTO telesto.deliveries (client_id, session, number, message_id, queue_id, receiver_id,
+                                        sender_id, context, time_of_arrival, handed_over_at, attempt,
+                                        priority, redelivered, body)
+        SELECT take_selected.client_id, take_selected.session, take_selected.number, claimed.message_id,
+               claimed.queue_id, claimed.receiver_id, claimed.sender_id, claimed.context,
+               claimed.time_of_arrival, clock_timestamp(), claimed.attempt + 1, claimed.priority,
+               claimed.redelivered, claimed.body
+        FROM claimed
+        WHERE take_selected.number <> 0
+    )
+    SELECT NULL::smallint, NULL::bigint, claimed.message_id, claimed.queue_id, claimed.sender_id,
+           claimed.receiver_id, claimed.priority, claimed.time_of_arrival, claimed.attempt + 1,
+           claimed.redelivered, claimed.context, claimed.body
+    FROM claimed
+    ORDER BY CASE WHEN by_age THEN 0 ELSE claimed.priority END DESC, claimed.message_id;
+
+    own_count := coalesce(cardinality(pick.own_priorities), 0);
+    INSERT INTO telesto.take_states (queue_id, version, total, directed_total, lower)
+    VALUES (from_queue, state.version + 1, state.total + cardinality(pick.message_rows), state.directed_total + own_count,
+            telesto.bounds_after(from_queue, 0, state.lower, state.last_id,
+                                 pick.common_priorities));
+    DELETE FROM telesto.take_states AS old WHERE old.ctid = state.state_row;
+    -- As in advance_receivers: now and then is enough.
+    IF own_count > 0 AND (own_count >= 16 OR random() * 16 < 1) THEN
+        INSERT INTO telesto.receiver_states (queue_id, receiver_id, version, lower)
+        VALUES (from_queue, take_selected.client_id, own.version + 1,
+                telesto.bounds_after(from_queue, take_selected.client_id, own.lower, state.last_id,
+                                     pick.own_priorities));
+        DELETE FROM telesto.receiver_states AS old WHERE old.ctid = own.state_row;
+    END IF;
+END
+$$;

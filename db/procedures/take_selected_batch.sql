@@ -1,0 +1,106 @@
+-- Procedure:  take_selected_batch
+-- Purpose:    Takes messages for reads that do not just want what is first: of one sender, by age, or the
+--             response with a context. One request after the other, otherwise as take_batch.
+-- Parameters:
+--   client_ids bigint[]        per request: who reads
+--   sessions bigint[]          per request: the session
+--   numbers bigint[]           per request: its number; 0 hands over without a record (delivery "fast")
+--   queue_ids bigint[]         per request: the queue
+--   max_messages int[]         per request: how many messages at most
+--   max_bytes int[]            per request: how many bytes of bodies at most
+--   confirm_clients bigint[]   per confirmed request: the client; only those with a request here count
+--   confirm_sessions bigint[]  per confirmed request: its session
+--   confirm_numbers bigint[]   per confirmed request: its number
+--   sender_ids bigint[]        per request: only messages of this sender; 0 for any
+--   modes smallint[]           per request: 1 by priority, 2 by age
+--   contexts bigint[]          per request: only messages for the reader alone with this context; NULL for all
+-- Returns:
+--   request int                the request, counted from 1; one without a row found nothing
+--   error smallint             NULL with a message; else -1 (not executed, try again), CLIENT_NOT_EXISTING (5),
+--                              QUEUE_NOT_EXISTING (7), SESSION_FENCED (20) or MESSAGE_TOO_LARGE (26)
+--   related_id bigint          the message that is too large, with error 26
+--   message_id bigint       the message
+--   queue_id bigint         its queue
+--   sender_id bigint        who put it
+--   receiver_id bigint      the only client that may read it; 0 for anyone
+--   priority smallint       1 to 10
+--   time_of_arrival timestamptz   when it was put
+--   attempt int             how often it has been handed over, this time included
+--   redelivered boolean     whether it came back after a hand-over
+--   context bigint          connects request and response; NULL without
+--   body bytea              the content
+-- Errors:     none raised
+-- Locks:      clients (shared, try), queues' take locks (of one queue: wait; of several: try)
+-- Tables:     clients, put_states (read), take_states, receiver_states (insert, delete), messages (delete),
+--             deliveries (insert, delete), operations (delete)
+CREATE OR REPLACE FUNCTION telesto.take_selected_batch(
+    client_ids bigint[],
+    sessions bigint[],
+    numbers bigint[],
+    queue_ids bigint[],
+    max_messages int[],
+    max_bytes int[],
+    confirm_clients bigint[],
+    confirm_sessions bigint[],
+    confirm_numbers bigint[],
+    sender_ids bigint[],
+    modes smallint[],
+    contexts bigint[]
+)
+RETURNS TABLE (
+    request int,
+    error smallint,
+    related_id bigint,
+    message_id bigint,
+    queue_id bigint,
+    sender_id bigint,
+    receiver_id bigint,
+    priority smallint,
+    time_of_arrival timestamptz,
+    attempt int,
+    redelivered boolean,
+    context bigint,
+    body bytea
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_sort = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    passed bigint[];
+    request_errors smallint[];
+    queues bigint[];
+    granted boolean[];
+    verdicts smallint[];
+BEGIN
+    PERFORM telesto.require_read_committed();
+    SELECT fence.passed, fence.errors INTO passed, request_errors
+    FROM telesto.fence_requests(client_ids, sessions) AS fence;
+    SELECT locked.queues, locked.granted INTO queues, granted
+    FROM telesto.lock_takes(queue_ids, request_errors) AS locked;
+    verdicts := telesto.judge_takes(client_ids, request_errors, queue_ids, queues, granted,
+                                    array_fill(true, ARRAY[cardinality(queues)]));
+
+    FOR r IN 1..cardinality(numbers) LOOP
+        IF verdicts[r] IS NULL THEN
+            RETURN QUERY
+            SELECT r, taken.*
+            FROM telesto.take_selected(client_ids[r], sessions[r], numbers[r], queue_ids[r], max_messages[r],
+                                       max_bytes[r], sender_ids[r], modes[r], contexts[r]) AS taken;
+        ELSE
+            request := r;
+            error := verdicts[r];
+            RETURN NEXT;
+        END IF;
+    END LOOP;
+
+    PERFORM telesto.delete_confirmed(passed, confirm_clients, confirm_sessions, confirm_numbers, true);
+END
+$$;

@@ -1,0 +1,25 @@
+-- Procedure:  unregister_middleware
+-- Purpose:    Takes a middleware that stops off the list, with its interests, and frees its jobs for others.
+-- Parameters:
+--   middleware_id bigint    the middleware
+-- Returns:
+--   void
+-- Errors:     none raised
+-- Locks:      none
+-- Tables:     middlewares, interests (delete), jobs (update)
+CREATE OR REPLACE FUNCTION telesto.unregister_middleware(middleware_id bigint)
+RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_sort = off
+SET jit = off
+AS $$
+BEGIN
+    PERFORM telesto.forget_middlewares(ARRAY[middleware_id]);
+END
+$$;
