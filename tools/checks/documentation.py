@@ -63,12 +63,11 @@ def _make_targets(makefile: Path) -> Check:
 
 
 def _commands() -> Check:
+    from telesto.cli.app import build
     from typer.main import get_command
 
-    from telesto.cli.main import app
-
     tree = {
-        name: set(getattr(command, "commands", {})) for name, command in getattr(get_command(app), "commands").items()
+        name: set(_commands_of(command)) for name, command in _commands_of(get_command(build([]))).items()
     }
 
     def check(code: str) -> Iterator[str]:
@@ -79,6 +78,11 @@ def _commands() -> Check:
                 yield f"there is no command `telesto {name} {argument}`"
 
     return check
+
+
+def _commands_of(group: object) -> dict[str, object]:
+    commands: dict[str, object] = getattr(group, "commands", {})
+    return commands
 
 
 def _methods() -> Check:
