@@ -1,1 +1,60 @@
-"""The client library of Telesto."""
+"""The client library of Telesto: a blocking client, an asyncio client, and the errors of both."""
+
+from typing import TYPE_CHECKING, Any
+
+from telesto.client.blocking import TelestoClient
+from telesto.client.errors import (
+    AddressError,
+    ClientClosedError,
+    ClientInterruptedError,
+    DeadlineExceededError,
+    ForkedError,
+    IncarnationChangedError,
+    NotConnectedError,
+    ProtocolViolationError,
+    TooManyCallsError,
+    TriesExhaustedError,
+)
+from telesto.client.models import Message, NewMessage, PutResult, Queue, QueueStatistics
+from telesto.client.options import ClientOptions
+from telesto.protocol import errors as _service_errors
+from telesto.protocol.errors import *  # noqa: F403 - the exceptions, listed in __all__ there
+from telesto.protocol.packets import PROTOCOL_MAJOR, PROTOCOL_MINOR, ClientMode, ReadMode
+
+if TYPE_CHECKING:
+    from telesto.client.aio import AsyncTelestoClient
+
+__all__ = [
+    "PROTOCOL_MAJOR",
+    "PROTOCOL_MINOR",
+    "AddressError",
+    "AsyncTelestoClient",
+    "ClientClosedError",
+    "ClientInterruptedError",
+    "ClientMode",
+    "ClientOptions",
+    "DeadlineExceededError",
+    "ForkedError",
+    "IncarnationChangedError",
+    "Message",
+    "NewMessage",
+    "NotConnectedError",
+    "ProtocolViolationError",
+    "PutResult",
+    "Queue",
+    "QueueStatistics",
+    "ReadMode",
+    "TelestoClient",
+    "TooManyCallsError",
+    "TriesExhaustedError",
+]
+__all__ += _service_errors.__all__
+
+
+def __getattr__(name: str) -> Any:
+    """Imports the asyncio client when it is asked for; asyncio takes as long to import as all the rest."""
+    if name == "AsyncTelestoClient":
+        from telesto.client.aio import AsyncTelestoClient
+
+        return AsyncTelestoClient
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar, cast
 
 from telesto.client import calls, forks, shared
 from telesto.client.calls import Call
-from telesto.client.errors import ForkedError, connection_failure
+from telesto.client.errors import ClientClosedError, ForkedError, connection_failure
 from telesto.client.handshake import Identity
 from telesto.client.link import Link
 from telesto.client.models import Message, NewMessage, PutResult, Queue, QueueStatistics
@@ -368,14 +368,17 @@ class AsyncTelestoClient:
     ) -> None:
         """Takes requests from a queue, one after the other, and replies with what the handler returns.
 
-        It runs until it is cancelled or the handler raises. A request is confirmed after its reply was put;
-        when the handler raises or the process dies before, it goes back to the queue. None, or a message
-        without a context, means no reply.
+        It runs until it is cancelled, the handler raises or the client is closed. A request is confirmed
+        after its reply was put; when the handler raises or the process dies before, it goes back to its
+        queue. None, or a message without a context, means no reply.
         """
         while True:
             call = calls.ReadCall(queue_id, None, ReadMode.PRIORITY, None)
             call.hold = True
-            messages = await self._run(call)
+            try:
+                messages = await self._run(call)
+            except ClientClosedError:
+                return
             try:
                 for message in messages:
                     body = await handler(message)

@@ -26,6 +26,10 @@ class ForkedError(NotConnectedError):
     """The client was opened before this process was forked and belongs to the parent."""
 
 
+class ClientInterruptedError(NotConnectedError):
+    """A call was interrupted in the middle of the client's own work (by Ctrl-C); open a new client."""
+
+
 class TooManyCallsError(RetryableError):
     """More calls wait than the client lets wait; await some of them first."""
 

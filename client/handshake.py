@@ -7,7 +7,6 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from importlib import metadata
 from typing import Protocol
 
 from telesto.client.link import Errand
@@ -210,6 +209,8 @@ class Handshake:
 
 @lru_cache(maxsize=1)
 def _library_version() -> str:
+    from importlib import metadata  # slow to import, and needed once
+
     try:
         return metadata.version("telesto-mq")
     except metadata.PackageNotFoundError:

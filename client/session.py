@@ -132,7 +132,7 @@ class Session:
         self._hold_until = 0.0
         self._drain_until = math.inf
         self._close_until = math.inf
-        self._closing = False
+        self._closed: TelestoError | None = None
 
     # ------------------------------------------------------------------ calls
 
@@ -151,8 +151,8 @@ class Session:
 
         Raises NotConnectedError when the client is closed or connected already.
         """
-        if self._closing:
-            raise failures.closed_error()
+        if self._closed is not None:
+            raise self._closed
         if self._identity is not None:
             raise NotConnectedError(
                 f"connected already, as {self.name or self._identity.name or self.client_id}"
@@ -170,8 +170,8 @@ class Session:
 
     def submit(self, call: Call[Any]) -> None:
         """Puts a call in line. Raises NotConnectedError and TooManyCallsError."""
-        if self._identity is None or self._closing:
-            raise failures.closed_error() if self._closing else failures.not_connected(self._ended)
+        if self._identity is None or self._closed is not None:
+            raise self._closed or failures.not_connected(self._ended)
         if len(self._line) >= self._options.max_waiting_calls:
             self._make_room(call)
         if call.taking:
@@ -184,8 +184,8 @@ class Session:
 
     def submit_ping(self, call: PingCall) -> None:
         """Sends a Ping at once, or as soon as there is a connection, which needs no client."""
-        if self._closing:
-            raise failures.closed_error()
+        if self._closed is not None:
+            raise self._closed
         self._start_clock(call)
         call.on_answer = self._ponged
         if self.link is not None and self._phase is not Phase.GREETING:
@@ -297,9 +297,9 @@ class Session:
 
     def begin_close(self) -> None:
         """Refuses further calls, ends what waits, and sends what the service has to know."""
-        if self._closing:
+        if self._closed is not None:
             return
-        self._closing = True
+        self._closed = failures.closed_error()
         self._close_until = self._clock() + self._options.close_timeout
         under_way = [] if self.link is None else list(self.link.pending.values())
         waiting = [call for call in under_way if call.taking]
@@ -320,7 +320,8 @@ class Session:
         self._end(failures.closed_error(), failures.closed_error)
 
     def disown(self, error: TelestoError) -> None:
-        """Makes every further call fail, without a word to the service."""
+        """Makes every call fail from now on, without a word to the service."""
+        self._closed = error
         self._end(error, lambda _: error)
 
     def _fail_open(self, call: Call[Any], error: TelestoError) -> None:
@@ -359,7 +360,7 @@ class Session:
     @property
     def next_attempt(self) -> tuple[Address, float] | None:
         """Where and when to connect next, by the session's clock; None when no connection is wanted."""
-        if self.link is not None or self._closing or not (self._identity or self._pings):
+        if self.link is not None or self._closed is not None or not (self._identity or self._pings):
             return None
         return self._connector.address, self._connector.attempt_at
 

@@ -1,0 +1,437 @@
+"""The blocking client."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from telesto.client import calls, forks, shared
+from telesto.client.calls import Call
+from telesto.client.driver import Driver
+from telesto.client.errors import ClientClosedError, ForkedError
+from telesto.client.handshake import Identity
+from telesto.client.models import Message, NewMessage, PutResult, Queue, QueueStatistics
+from telesto.client.options import ClientOptions
+from telesto.client.session import Delivery, Session
+from telesto.client.url import Existing, parse_url
+from telesto.protocol.errors import TelestoError
+from telesto.protocol.packets import ClientMode, ReadMode
+
+ResultT = TypeVar("ResultT")
+CallT = TypeVar("CallT", bound=Call[Any])
+
+
+class TelestoClient:
+    """A client of Telesto for threads that block.
+
+    All methods may be called from any number of threads at the same time; they share one connection, and
+    requests take effect in the order of the calls. An iterator that a method returns is for one thread at a
+    time. Ctrl-C in a call leaves the client usable: a message that the read took goes to the next matching
+    read, and a put may or may not have been done.
+
+    Use it as a context manager, or call ``close``. Methods raise TelestoError or one of its subclasses;
+    TypeError for arguments of a wrong type.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        delivery: Delivery = "once",
+        options: ClientOptions | None = None,
+    ) -> None:
+        """Makes a client; nothing is sent yet.
+
+        Args:
+            url: ``telesto://host:port,host:port/?name=...``; by default the environment's TELESTO_URL, else a
+                middleware on this machine.
+            delivery: "once" for exactly-once puts and hand-overs; "fast" for less work per message: a put
+                that is tried again may be doubled, and a message whose hand-over fails is lost.
+            options: bounds and times.
+
+        Raises AddressError for a URL that cannot be used.
+        """
+        self._url = parse_url(url)
+        self._options = options or ClientOptions()
+        self._session = Session(self._url.addresses, self._options, shared.check_delivery(delivery))
+        self._driver = Driver(self._session, self._options)
+        self._identity: Identity | None = None
+        forks.watch(self)
+
+    # ------------------------------------------------------------------ connecting
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def client_id(self) -> int | None:
+        """The client's id; None before it is connected for the first time."""
+        return self._session.client_id
+
+    @property
+    def name(self) -> str | None:
+        """The client's name; None before it is connected for the first time."""
+        return self._session.name
+
+    @property
+    def mode(self) -> ClientMode | None:
+        """What the client may do; None before it is connected for the first time."""
+        return self._session.mode
+
+    @property
+    def session(self) -> int | None:
+        """The number of the client's session on the service; rises with each new connection."""
+        return self._session.session
+
+    @property
+    def address(self) -> str | None:
+        """host:port of the middleware in use; None without a connection."""
+        return self._session.address
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a connection; a lost one is replaced without the caller's doing."""
+        return self._session.connected
+
+    def ping(self) -> float:
+        """Asks the middleware for a sign of life; returns the seconds that it took. Needs no ``connect``."""
+        call = calls.PingCall()
+        with self._driver.lock:
+            self._session.submit_ping(call)
+            return self._answer(call)
+
+    def connect(
+        self,
+        name: str | None = None,
+        *,
+        client_id: int | None = None,
+        mode: ClientMode | None = None,
+        existing: Existing | None = None,
+    ) -> None:
+        """Becomes a client of the service; what is left out is taken from the URL.
+
+        Args:
+            name: the client's name. It is registered; a name that is taken is an error unless ``existing`` is
+                "use".
+            client_id: instead of a name: the id of a client that exists.
+            mode: what the client may do; by default FULL for a new client and anything for an existing one.
+            existing: "error" (default) or "use" a client of this name that exists already. It is taken over:
+                another process that is connected as this client gets SessionFencedError.
+
+        Raises ClientNameNotUniqueError, ClientNotExistingError, ClientModePermissionError when the existing
+        client has another mode, and NotConnectedError when no middleware can be reached.
+        """
+        with self._driver.lock:
+            identity = shared.choose_identity(self._url, name, client_id, mode, existing, self._identity)
+            call = self._session.connect(identity)
+            self._identity = identity
+            self._answer(call)
+
+    def delete_client(self) -> None:
+        """Deletes this client. Messages that it took and did not confirm go back to their queues."""
+        self._run(calls.DeleteClientCall())
+
+    def close(self) -> None:
+        """Confirms what was taken, gives back what was not, and closes the connection.
+
+        Reads that wait end with ClientClosedError. Puts under way are waited for, at most ``close_timeout``.
+        Closing again does nothing.
+        """
+        with self._driver.lock:
+            self._driver.close()
+        self._driver.free()
+
+    # ------------------------------------------------------------------ queues
+
+    def create_queue(self, name: str, max_messages: int | None = None) -> Queue:
+        """Creates a queue.
+
+        Args:
+            name: 1 to 255 characters, unique.
+            max_messages: a put beyond so many messages is refused with QueueFullError; None for any number.
+
+        Raises QueueNameNotUniqueError.
+        """
+        return self._run(calls.CreateQueueCall(name, max_messages))
+
+    def delete_queue(self, queue_id: int) -> None:
+        """Deletes a queue and its messages; reads that wait there get QueueNotExistingError."""
+        self._run(calls.DeleteQueueCall(queue_id))
+
+    def get_queue_by_name(self, name: str) -> Queue:
+        """Finds a queue. Raises QueueNotExistingError."""
+        return self._run(calls.GetQueueIdCall(name))
+
+    def get_queue_by_id(self, queue_id: int) -> Queue:
+        """Finds a queue. Raises QueueNotExistingError."""
+        return self._run(calls.GetQueueNameCall(queue_id))
+
+    def get_queues(self) -> list[Queue]:
+        """Lists all queues, by rising id."""
+        return self._pages(calls.GetQueuesCall)
+
+    def get_active_queues(self) -> list[Queue]:
+        """Lists the queues that hold a message which this client may read, by rising id."""
+        return self._pages(calls.GetActiveQueuesCall)
+
+    def purge_queue(self, queue_id: int) -> int:
+        """Removes the messages that wait in a queue, whoever they are for; returns how many."""
+        return self._run(calls.PurgeQueueCall(queue_id))
+
+    def queue_statistics(self, queue_id: int) -> QueueStatistics:
+        """Counts what a queue holds."""
+        return self._run(calls.StatisticsCall(queue_id))
+
+    def read_messages(self, queue_id: int) -> Iterator[Message]:
+        """Browses: yields the messages that this client may read, by rising id, without taking them."""
+        after, more = 0, True
+        while more:
+            messages, more = self._run(calls.BrowseCall(queue_id, after, self._options.page_size))
+            for message in messages:
+                after = message.message_id
+                yield message
+
+    # ------------------------------------------------------------------ putting
+
+    def put_message(
+        self,
+        queue_id: int,
+        body: bytes,
+        *,
+        priority: int = 5,
+        receiver_id: int | None = None,
+        context: int | None = None,
+    ) -> int:
+        """Puts a message into a queue; returns its id once it is durable.
+
+        Args:
+            queue_id: the queue.
+            body: the content; may be empty.
+            priority: 1 (lowest) to 10 (highest).
+            receiver_id: the only client that may read it; it need not exist yet.
+            context: connects a request and its response.
+
+        Raises QueueNotExistingError, QueueFullError and MessageTooLargeError.
+        """
+        return self._run(calls.PutCall(queue_id, body, priority, receiver_id, context))
+
+    def put_messages(
+        self,
+        queue_ids: Sequence[int],
+        body: bytes,
+        *,
+        priority: int = 5,
+        receiver_id: int | None = None,
+        context: int | None = None,
+    ) -> list[PutResult]:
+        """Puts one message into several queues, in one transaction; returns a result for each, in order.
+
+        A queue that does not exist or is full is reported in its result, the others take the message. Only
+        when none took it is the first error raised.
+        """
+        call = calls.PutSeveralCall(queue_ids, body, priority, receiver_id, context)
+        return shared.raise_if_all_failed(self._run(call))
+
+    def put_many(self, queue_id: int, messages: Iterable[NewMessage | bytes]) -> list[PutResult]:
+        """Puts many messages into a queue; returns a result for each, in order.
+
+        They are sent in batches, several of them under way at a time, and taken from the iterable as they are
+        sent. Each batch is one transaction; order is kept. A message that was not put is reported in its
+        result; only when none was put is the first error raised.
+        """
+        results: list[PutResult] = []
+        under_way: deque[calls.PutManyCall] = deque()
+        try:
+            for call in shared.put_batches(queue_id, messages, self._options):
+                under_way.append(self._start(call))
+                if len(under_way) >= self._options.put_batches_in_flight:
+                    results += self._batch(under_way.popleft())
+            while under_way:
+                results += self._batch(under_way.popleft())
+        finally:
+            self._abandon(under_way)
+        return shared.raise_if_all_failed(results)
+
+    # ------------------------------------------------------------------ reading
+
+    def retrieve_message(
+        self,
+        queue_id: int,
+        *,
+        sender_id: int | None = None,
+        mode: ReadMode = ReadMode.PRIORITY,
+        timeout: float | None = None,
+    ) -> Message | None:
+        """Takes a message from a queue; None when none came in time.
+
+        Args:
+            queue_id: the queue.
+            sender_id: only messages of this client.
+            mode: PRIORITY for the highest priority first, TIME for the oldest first.
+            timeout: seconds to wait for a message; None without limit, 0 not at all.
+
+        Raises QueueNotExistingError, also when the queue is deleted meanwhile.
+        """
+        messages = self._run(calls.ReadCall(queue_id, sender_id, mode, timeout))
+        return messages[0] if messages else None
+
+    def retrieve_messages(
+        self,
+        queue_id: int,
+        *,
+        max_messages: int,
+        max_bytes: int | None = None,
+        sender_id: int | None = None,
+        mode: ReadMode = ReadMode.PRIORITY,
+        timeout: float | None = None,
+    ) -> list[Message]:
+        """Takes up to ``max_messages`` messages from a queue; none when none came in time.
+
+        It waits for the first message only. ``max_bytes`` bounds the bodies together; a first message beyond
+        it is not taken and raises MessageTooLargeError, whose related_id names it. For the rest see
+        ``retrieve_message``.
+        """
+        return self._run(calls.ReadCall(queue_id, sender_id, mode, timeout, max_messages, max_bytes))
+
+    def confirm(self, messages: Iterable[Message]) -> None:
+        """Says that these messages are processed, when ``auto_confirm`` is off.
+
+        The confirmation travels with the next request or a little later; ``close`` sends it at the latest.
+        """
+        with self._driver.lock:
+            self._session.confirm(shared.hand_overs(messages))
+            self._driver.hand_on()
+
+    def release(self, messages: Iterable[Message]) -> int:
+        """Gives messages back to their queues, to their old places, marked redelivered; returns how many.
+
+        Messages whose confirmation was sent already stay taken. With ``auto_confirm`` that is soon after they
+        were returned; switch it off to decide about each message.
+        """
+        with self._driver.lock:
+            return self._answer(self._session.give_back(shared.hand_overs(messages)))
+
+    # ------------------------------------------------------------------ request and response
+
+    def send_request_response_message(
+        self,
+        queue_id: int,
+        body: bytes,
+        *,
+        priority: int = 5,
+        receiver_id: int | None = None,
+        timeout: float | None = None,
+    ) -> Message | None:
+        """Puts a request into a queue and waits for the response; None when none came in time.
+
+        The response is a message in the same queue that only this client can read; ``reply`` makes it. The
+        arguments are those of ``put_message`` and ``retrieve_message``.
+        """
+        context = shared.new_context()
+        request = self._start(calls.PutCall(queue_id, body, priority, receiver_id, context))
+        response = self._start(calls.ReadResponseCall(queue_id, context, timeout))
+        try:
+            self._wait_for(request)
+        except BaseException:
+            self._abandon([response])
+            raise
+        messages = self._wait_for(response)
+        return messages[0] if messages else None
+
+    def reply(self, request: Message, body: bytes, *, priority: int | None = None) -> int:
+        """Puts the response to a request, by default with the request's priority; returns its id."""
+        return self._run(shared.reply_call(request, body, priority))
+
+    def serve_requests(self, queue_id: int, handler: Callable[[Message], bytes | None]) -> None:
+        """Takes requests from a queue, one after the other, and replies with what the handler returns.
+
+        It runs until the handler raises or another thread closes the client. A request is confirmed after its
+        reply was put; when the handler raises or the process dies before, it goes back to the queue. None, or
+        a message without a context, means no reply.
+        """
+        while True:
+            call = calls.ReadCall(queue_id, None, ReadMode.PRIORITY, None)
+            call.hold = True
+            try:
+                messages = self._run(call)
+            except ClientClosedError:
+                return
+            try:
+                for message in messages:
+                    body = handler(message)
+                    if body is not None and message.context is not None:
+                        self.reply(message, body)
+            except BaseException:
+                self._give_back(messages)
+                raise
+            self.confirm(messages)
+
+    def _give_back(self, messages: Iterable[Message]) -> None:
+        """Gives messages back without waiting for it."""
+        with self._driver.lock:
+            self._session.give_back(shared.hand_overs(messages))
+            self._driver.push()
+            self._driver.hand_on()
+
+    # ------------------------------------------------------------------ calls
+
+    def _run(self, call: Call[ResultT]) -> ResultT:
+        """Makes a call and waits for its end."""
+        with self._driver.lock:
+            self._session.submit(call)
+            return self._answer(call)
+
+    def _start(self, call: CallT) -> CallT:
+        """Makes a call, to be waited for by ``_wait_for`` or given up by ``_abandon``."""
+        with self._driver.lock:
+            self._session.submit(call)
+            self._driver.push()
+            self._driver.hand_on()
+            return call
+
+    def _wait_for(self, call: Call[ResultT]) -> ResultT:
+        """Waits for the end of a call that is made already."""
+        with self._driver.lock:
+            return self._answer(call)
+
+    def _answer(self, call: Call[ResultT]) -> ResultT:
+        """Waits for the end of a call; the lock is held."""
+        driver = self._driver
+        driver.answer(call)
+        try:
+            return self._session.take(call)
+        finally:
+            driver.hand_on()
+
+    def _abandon(self, given_up: Iterable[Call[Any]]) -> None:
+        with self._driver.lock:
+            for call in given_up:
+                self._session.abandon(call)
+            self._driver.push()
+            self._driver.hand_on()
+
+    def _batch(self, call: calls.PutManyCall) -> list[PutResult]:
+        try:
+            return self._wait_for(call)
+        except TelestoError as error:
+            return shared.failed_batch(call, error)
+
+    def _pages(self, page: type[calls.QueuesCall]) -> list[Queue]:
+        queues: list[Queue] = []
+        after, more = 0, True
+        while more:
+            rows, more = self._run(page(after, self._options.page_size))
+            queues += rows
+            after = queues[-1].queue_id if queues else 0
+        return queues
+
+    def forked(self, error: ForkedError) -> None:
+        """This process is a child of the one that made the client."""
+        self._driver.forked(error)

@@ -1,0 +1,322 @@
+"""Moves a session's bytes for threads that block: who waits for the socket, and who for whom.
+
+There is no thread between a caller and the socket: a calling thread sends its request itself and, when nobody
+else does, waits for the socket itself until its answer has come; it is then the driver. Callers that come
+meanwhile follow: they sleep until the driver has their answer or leaves and makes one of them the driver. A
+single caller thus never pays for a change of threads. When nobody calls, the keeper (telesto.client.keeper)
+does what is due.
+"""
+
+from __future__ import annotations
+
+import math
+import select
+import socket
+import threading
+import time
+from typing import Any
+
+from telesto.client.calls import DONE, Call
+from telesto.client.errors import ClientInterruptedError, ForkedError, connection_failure
+from telesto.client.keeper import Keeper
+from telesto.client.link import Link
+from telesto.client.options import ClientOptions
+from telesto.client.session import Session
+from telesto.client.url import Address
+from telesto.client.waker import Waker
+from telesto.protocol.errors import ConnectionLostError
+
+#: Small enough for the allocator's fast path.
+_RECEIVE_SIZE = 64 * 1024
+#: An attempt to connect gets this much time at least, in seconds, whatever else is due.
+_CONNECT_TIME_MIN = 0.05
+
+
+class Driver:
+    """Drives a session for any number of threads.
+
+    All methods are to be called with ``lock`` held; those that wait let go of it meanwhile.
+
+    Attributes:
+        lock: guards the session and the driver.
+        session: the session.
+        sock: the connection in use; None without one.
+        driven: a thread waits for the socket, or connects.
+        changes: how often a thread has stopped driving.
+    """
+
+    def __init__(self, session: Session, options: ClientOptions) -> None:
+        self.lock = threading.Lock()
+        self.session = session
+        self.sock: socket.socket | None = None
+        self.driven = False
+        self.changes = 0
+        self._connect_timeout = options.connect_timeout
+        self._link: Link | None = None
+        self._unsent = b""
+        self._waker = Waker()
+        self._poll = select.poll()
+        self._poll.register(self._waker, select.POLLIN)
+        self._awaited: Call[Any] | None = None
+        self._waiting = False
+        self._waiting_until = math.inf
+        self._followers: dict[Call[Any], threading.Lock] = {}
+        self._closer: Call[Any] | None = None
+        self._closed = False
+        self._intact = True
+        self._keeper = Keeper(self, options)
+
+    # ------------------------------------------------------------------ callers
+
+    def answer(self, call: Call[Any]) -> None:
+        """Sends what can be sent and waits until the call is over. ``hand_on`` has to follow."""
+        try:
+            self.push()
+            while call.phase != DONE:
+                if self.driven:
+                    self._follow(call)
+                else:
+                    self._drive(call)
+        except BaseException:
+            self._interrupted(call)
+            raise
+
+    def hand_on(self) -> None:
+        """The calling thread leaves: another one has to wait for the socket, or the keeper to watch it."""
+        self.changes += 1
+        if self.driven:
+            return
+        if self._followers:
+            call = next(iter(self._followers))
+            self._followers.pop(call).release()
+        elif self._closed:
+            self._waker.close()
+        else:
+            self._keeper.notice()
+
+    def push(self) -> None:
+        """Sends what the session wants to send, and wakes the callers whose calls are over."""
+        session = self.session
+        self._intact = False
+        while True:
+            session.pump()
+            output = session.take_output()
+            if not output:
+                break
+            self._send(output)
+            if not session.writable:
+                break
+        completed = session.take_completed()
+        self._intact = True
+        if session.link is not self._link:
+            self._drop()
+        if completed:
+            self._wake(completed)
+        if self._closer is not None and session.finished:
+            self._wake([self._closer])
+        if self._waiting and session.timer < self._waiting_until:
+            self._waker.wake()
+
+    def close(self) -> None:
+        """Closes the session: tells the service what it has to know, and lets go of the connection."""
+        self.session.begin_close()
+        closer = self._closer = Call[None]()
+        try:
+            self.push()
+            while not self.session.finished:
+                if self.driven:
+                    self._follow(closer)
+                else:
+                    self._turn(closer)
+        finally:
+            self._closer = None
+            self._closed = True
+            self.session.end_close()
+            self.push()
+            self.hand_on()
+
+    def free(self) -> None:
+        """Ends the keeper; to be called without the lock, after ``close``."""
+        self._keeper.stop()
+
+    def forked(self, error: ForkedError) -> None:
+        """Lets go of everything in a child process, whatever the parent's threads were doing."""
+        self.lock = threading.Lock()
+        self.driven = self._waiting = False
+        self._closed = True
+        self._followers.clear()
+        self.session.disown(error)
+        self._keeper.forked()
+        self._drop()
+        self._waker.close()
+
+    def _drive(self, call: Call[Any]) -> None:
+        self._keeper.stand_back()
+        while call.phase != DONE:
+            self._turn(call)
+
+    def _follow(self, call: Call[Any]) -> None:
+        """Sleeps until the call is over or this thread has to drive."""
+        gate = threading.Lock()
+        gate.acquire()
+        self._followers[call] = gate
+        self.lock.release()
+        try:
+            gate.acquire()
+        finally:
+            self.lock.acquire()
+            self._followers.pop(call, None)
+
+    def _wake(self, completed: list[Call[Any]]) -> None:
+        for call in completed:
+            gate = self._followers.pop(call, None)
+            if gate is not None:
+                gate.release()
+            elif call is self._awaited and self._waiting:
+                self._waker.wake()
+
+    def _interrupted(self, call: Call[Any]) -> None:
+        """The caller was interrupted, by Ctrl-C for example, and goes."""
+        if self._intact:
+            self.session.abandon(call)
+            self.push()
+        else:  # in the middle of a change: nothing can be relied on but the next takeover
+            self.session.disown(ClientInterruptedError("the client was interrupted at work; open a new one"))
+            self.push()
+        self.hand_on()
+
+    # ------------------------------------------------------------------ driving
+
+    def serve_due(self) -> None:
+        """Does what is due, without waiting."""
+        if self.session.timer <= time.monotonic():
+            self._intact = False
+            self.session.tick()
+            self._intact = True
+        self.push()
+
+    def serve_socket(self) -> None:
+        """Takes what has come, without waiting."""
+        self._receive()
+        self.serve_due()
+
+    def connect(self) -> None:
+        """Connects, when the session wants to and when it is time; waits for that."""
+        self._turn(None)
+
+    def _turn(self, call: Call[Any] | None) -> None:
+        """Waits for the next event and handles it."""
+        self.driven = True
+        self._awaited = call
+        try:
+            if self.sock is None:
+                self._connect()
+            else:
+                self._wait(self.session.timer)
+                self._receive()
+                if self._unsent:
+                    self._send(b"")
+            self.serve_due()
+        finally:
+            self.driven = False
+            self._awaited = None
+
+    def _wait(self, until: float) -> None:
+        """Waits for the socket or a wake-up, with the lock released."""
+        timeout_ms = None if until == math.inf else max(0.0, (until - time.monotonic()) * 1000)
+        if self.sock is not None:
+            self._poll.register(self.sock, select.POLLIN | (select.POLLOUT if self._unsent else 0))
+        self._waiting = True
+        self._waiting_until = until
+        self.lock.release()
+        try:
+            events = self._poll.poll(timeout_ms)
+        finally:
+            self.lock.acquire()
+            self._waiting = False
+        if any(descriptor == self._waker.fileno() for descriptor, _ in events):
+            self._waker.clear()
+
+    def _receive(self) -> None:
+        if self.sock is None:
+            return
+        try:
+            data = self.sock.recv(_RECEIVE_SIZE)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self._lost(str(error))
+            return
+        if not data:
+            self._lost("the middleware closed it")
+            return
+        self._intact = False
+        self.session.feed(data)
+        self._intact = True
+
+    def _send(self, output: bytes) -> None:
+        """Writes as much as the socket takes; the session may go on when that was all."""
+        if self.sock is None:
+            return
+        data = self._unsent + output if self._unsent else output
+        try:
+            sent = self.sock.send(data)
+        except BlockingIOError:
+            sent = 0
+        except OSError as error:
+            self._lost(str(error))
+            return
+        self._unsent = data[sent:]
+        self.session.writable = not self._unsent
+        if self._unsent and self._waiting:
+            self._waker.wake()
+
+    def _lost(self, reason: str) -> None:
+        if self._link is not None and self.session.link is self._link:
+            address = self.session.address
+            self.session.link_down(ConnectionLostError(f"connection lost: {reason}", address=address))
+
+    def _drop(self) -> None:
+        """Closes the connection that the session has left."""
+        if self._waiting:  # not under the hands of the thread that waits for it
+            self._waker.wake()
+            return
+        if self.sock is not None:
+            self._keeper.stand_back()
+            self._poll.unregister(self.sock)
+            self.sock.close()
+        self.sock = None
+        self._link = None
+        self._unsent = b""
+
+    # ------------------------------------------------------------------ connecting
+
+    def _connect(self) -> None:
+        attempt = self.session.next_attempt
+        if attempt is None or attempt[1] > time.monotonic():
+            self._wait(min(self.session.timer, math.inf if attempt is None else attempt[1]))
+            return
+        address = attempt[0]
+        outcome = self._open(address)
+        if not isinstance(outcome, socket.socket):
+            if self.session.next_attempt is not None:
+                self.session.attempt_failed(connection_failure(str(address), outcome))
+        elif self.session.next_attempt is None:
+            outcome.close()
+        else:
+            outcome.setblocking(False)
+            outcome.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.sock = outcome
+            self._poll.register(outcome, select.POLLIN)
+            self._link = self.session.link_up(address)
+
+    def _open(self, address: Address) -> socket.socket | OSError | UnicodeError:
+        """Opens a connection, with the lock released; an attempt ends in time for what is due."""
+        left = max(_CONNECT_TIME_MIN, self.session.timer - time.monotonic())
+        self.lock.release()
+        try:
+            return socket.create_connection(address, min(self._connect_timeout, left))
+        except (OSError, UnicodeError) as failure:
+            return failure
+        finally:
+            self.lock.acquire()
