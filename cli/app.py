@@ -107,11 +107,12 @@ def _report_usage(error: typer.TyperException) -> ExitCode:
 
 def _report_failure(error: Exception) -> ExitCode:
     from telesto.cli.service_errors import explain
+    from telesto.client import TelestoError
 
-    explained = explain(error)
-    if explained is None or os.environ.get(TRACEBACK_VARIABLE):
+    if not isinstance(error, TelestoError) or os.environ.get(TRACEBACK_VARIABLE):
         _report_unknown(error)
         return ExitCode.INTERNAL
+    explained = explain(error)
     output.print_error(explained.message)
     return explained.code
 

@@ -5,37 +5,58 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 from telesto.cli import left_clients
 from telesto.cli.exit_codes import ExitCode
 from telesto.cli.failures import CommandError
-from telesto.client import Queue, QueueNotExistingError, TelestoClient
+from telesto.client import (
+    ClientOptions,
+    Queue,
+    QueueNotExistingError,
+    RejectedError,
+    TelestoClient,
+    TelestoError,
+)
+from telesto.client.url import parse_url
 
 
 @contextmanager
-def connected(url: str, name: str | None) -> Iterator[TelestoClient]:
-    """A connected client: the one called `name`, or a fresh one that is deleted at the end.
+def connected(url: str, name: str | None, options: ClientOptions | None = None) -> Iterator[TelestoClient]:
+    """A connected client: the one called `name` or named in the URL, or a fresh one, deleted at the end.
 
     A fresh client is on record while it is used, so that the next command can give back what it held if this
     process is killed. The record is made once the client exists and before it can take anything.
     """
-    if name is not None:
-        with TelestoClient(url) as client:
+    if name is not None or names_client(url):
+        with TelestoClient(url, options=options) as client:
             client.connect(name=name, existing="use")
             yield client
         return
     left_clients.remove_left(url)
     fresh = _fresh_name()
-    with TelestoClient(url) as client:
+    with TelestoClient(url, options=options) as client:
         client.connect(name=fresh)
         with left_clients.recorded(url, fresh) as forget:
             try:
                 yield client
-            finally:
-                client.delete_client()
-                forget()
+            except BaseException as error:
+                if _service_answers_after(error):
+                    with suppress(TelestoError):
+                        _delete(client, forget)
+                raise
+            _delete(client, forget)
+
+
+def _delete(client: TelestoClient, forget: Callable[[], None]) -> None:
+    client.delete_client()
+    forget()
+
+
+def _service_answers_after(error: BaseException) -> bool:
+    """Whether it is worth to try anything more: not after a lost service, where the record does it later."""
+    return not isinstance(error, TelestoError) or isinstance(error, RejectedError)
 
 
 def find_queue(client: TelestoClient, name: str) -> Queue:
@@ -46,6 +67,12 @@ def find_queue(client: TelestoClient, name: str) -> Queue:
         raise CommandError(
             f"there is no queue {name!r}; create it with: telesto queue create {name}", ExitCode.REFUSED
         ) from error
+
+
+def names_client(url: str) -> bool:
+    """Whether the URL itself says as which client to connect. Raises AddressError."""
+    service = parse_url(url)
+    return service.name is not None or service.client_id is not None
 
 
 def _fresh_name() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,24 +17,20 @@ SCHEMES = ("postgresql", "postgres")
 def check_url(url: str) -> str:
     """The URL, if it looks like one of PostgreSQL. Raises CommandError, which does not show a password."""
     try:
-        parts = urlsplit(url)
-        port = parts.port
+        scheme = urlsplit(url).scheme
     except ValueError as error:
         raise usage_error(f"the database URL cannot be read ({error}); {_EXPECTED}") from error
-    if parts.scheme not in SCHEMES or port == 0:
-        raise usage_error(
-            f"the database URL begins with {parts.scheme or url.partition(':')[0]!r}; {_EXPECTED}"
-        )
+    if scheme not in SCHEMES:
+        raise usage_error(f"the database URL does not begin with {SCHEMES[0]}://; {_EXPECTED}")
     return url
 
 
 def without_password(url: str) -> str:
     """A database URL as it may be shown."""
     parts = urlsplit(url)
-    if not parts.password:
-        return url
-    user, _, host = parts.netloc.rpartition("@")
-    return parts._replace(netloc=f"{user.partition(':')[0]}@{host}").geturl()
+    user, at, hosts = parts.netloc.rpartition("@")
+    shown = parts._replace(netloc=user.partition(":")[0] + at + hosts)
+    return shown._replace(query=_PASSWORD_PARAMETER.sub(r"\1***", parts.query)).geturl()
 
 
 @contextmanager
@@ -87,6 +84,7 @@ def database_for(url: str | None, data_dir: Path) -> Iterator[str]:
             yield server.url
 
 
+_PASSWORD_PARAMETER = re.compile(r"((?:^|&)(?:ssl)?password=)[^&]*")
 _EXPECTED = "write postgresql://user:password@host:port/database"
 
 

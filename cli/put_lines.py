@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from telesto.cli import output
-from telesto.cli.exit_codes import ExitCode
 from telesto.cli.failures import CommandError
 from telesto.cli.inputs import LineSource
 from telesto.cli.progress import Progress, progress_of
-from telesto.client import NewMessage, PutResult, Queue, TelestoClient
+from telesto.cli.service_errors import describe, explain
+from telesto.client import NewMessage, Queue, TelestoClient, TelestoError
 
 GROUP_MESSAGES_MAX = 4096
 GROUP_BYTES_MAX = 16 << 20
@@ -45,23 +45,26 @@ def put_lines(
 def _put_group(
     client: TelestoClient, queue: Queue, messages: list[NewMessage], totals: Totals, progress: Progress
 ) -> None:
-    results = client.put_many(queue.queue_id, messages)
-    for message, result in zip(messages, results, strict=True):
+    try:
+        results = client.put_many(queue.queue_id, messages)
+    except TelestoError as error:
+        raise _not_taken(queue, totals.messages, error, later=0) from error
+    for index, (message, result) in enumerate(zip(messages, results, strict=True)):
         if result.error is not None:
-            raise _refused(queue, totals, results, result)
+            later = sum(other.error is None for other in results[index:])
+            raise _not_taken(queue, totals.messages, result.error, later) from result.error
         totals.messages += 1
         totals.size_bytes += len(message.body)
         progress.advance(len(message.body) + 1)
 
 
-def _refused(queue: Queue, totals: Totals, results: list[PutResult], first: PutResult) -> CommandError:
-    line = totals.messages + 1
-    later = sum(result.error is None for result in results[results.index(first) :])
+def _not_taken(queue: Queue, before: int, error: TelestoError, later: int) -> CommandError:
+    """The error for the line after the first `before`; `later` of those after it were put all the same."""
     also = f" and {later} after it" if later else ""
     return CommandError(
-        f"{queue.name} did not take line {line}: {first.error}; "
-        f"the {totals.messages} lines before it{also} were put",
-        ExitCode.REFUSED,
+        f"line {before + 1} was not put into {queue.name}: {describe(error)}; "
+        f"the {before} lines before it{also} were put",
+        explain(error).code,
     )
 
 

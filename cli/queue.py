@@ -40,9 +40,15 @@ def create(
 ) -> None:
     """Create a queue."""
     from telesto.cli.connection import connected
+    from telesto.cli.exit_codes import ExitCode
+    from telesto.cli.failures import CommandError
+    from telesto.client import QueueNameNotUniqueError
 
     with connected(url, client_name) as client:
-        queue = client.create_queue(name, max_messages=max_messages)
+        try:
+            queue = client.create_queue(name, max_messages=max_messages)
+        except QueueNameNotUniqueError as error:
+            raise CommandError(f"a queue named {name!r} exists already", ExitCode.REFUSED) from error
     if as_json:
         output.print_json({"queue_id": queue.queue_id, "name": queue.name})
     else:
@@ -73,7 +79,7 @@ def show(name: Name, url: Url = DEFAULT_URL, client_name: ClientName = None, as_
     with connected(url, client_name) as client:
         queue = find_queue(client, name)
         statistics = client.queue_statistics(queue.queue_id)
-    bound = statistics.max_messages or None
+    bound = statistics.max_messages
     if as_json:
         output.print_json(
             {

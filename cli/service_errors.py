@@ -4,21 +4,40 @@ from __future__ import annotations
 
 from telesto.cli.exit_codes import ExitCode
 from telesto.cli.failures import CommandError
-from telesto.client import FatalError, InDoubtError, RejectedError, RetryableError, TelestoError
+from telesto.client import (
+    AddressError,
+    ErrorClass,
+    FatalError,
+    InDoubtError,
+    InvalidParameterError,
+    RejectedError,
+    RetryableError,
+    TelestoError,
+)
 
 _CODES: tuple[tuple[type[TelestoError], ExitCode], ...] = (
+    (AddressError, ExitCode.USAGE),
+    (InvalidParameterError, ExitCode.USAGE),
     (RejectedError, ExitCode.REFUSED),
     (RetryableError, ExitCode.UNREACHABLE),
     (InDoubtError, ExitCode.IN_DOUBT),
     (FatalError, ExitCode.REFUSED),
 )
+"""The first class that fits decides."""
 
 
-def explain(error: Exception) -> CommandError | None:
-    """The line and the exit code for an error of the service or the library; None for any other exception."""
-    if not isinstance(error, TelestoError):
-        return None
-    for branch, code in _CODES:
-        if isinstance(error, branch):
-            return CommandError(str(error), code)
-    return CommandError(str(error), ExitCode.REFUSED)
+def explain(error: TelestoError) -> CommandError:
+    """The line and the exit code for an error of the service or the library."""
+    code = next((code for branch, code in _CODES if isinstance(error, branch)), None)
+    return CommandError(describe(error), code if code is not None else _code_of_class(error))
+
+
+def describe(error: TelestoError) -> str:
+    """What happened, with the name of the error's code: `the queue is full (QUEUE_FULL)`."""
+    text = (error.details or error.__class__.__name__).rstrip(".")
+    return text if error.code is None else f"{text} ({error.code.name})"
+
+
+def _code_of_class(error: TelestoError) -> ExitCode:
+    """For errors outside the branches, such as a deadline that ran out before or after sending."""
+    return ExitCode.IN_DOUBT if error.error_class is ErrorClass.IN_DOUBT else ExitCode.UNREACHABLE

@@ -1,0 +1,48 @@
+"""A message as a line of output."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+from telesto.client import Message
+
+
+def as_raw_line(message: Message) -> bytes:
+    """The body as it is, and a newline."""
+    return message.body + b"\n"
+
+
+def as_json_line(message: Message) -> bytes:
+    """The message as one JSON object, and a newline."""
+    return json.dumps(as_dict(message), ensure_ascii=False).encode() + b"\n"
+
+
+def as_dict(message: Message) -> dict[str, object]:
+    """All fields of a message; the body stands in `body`, or in `body_base64` when it is not UTF-8 text."""
+    return {
+        "message_id": message.message_id,
+        "queue_id": message.queue_id,
+        "sender_id": message.sender_id,
+        "receiver_id": message.receiver_id,
+        "context": message.context,
+        "priority": message.priority,
+        "time_of_arrival": message.time_of_arrival.isoformat(timespec="microseconds"),
+        "attempt": message.attempt,
+        "redelivered": message.redelivered,
+        **_body(message.body),
+    }
+
+
+def preview(body: bytes, length_max: int) -> str:
+    """The beginning of a body as text of one line."""
+    text = body[: 4 * length_max].decode("utf-8", "replace")
+    shown = "".join(character if character.isprintable() else "\N{MIDDLE DOT}" for character in text)
+    return shown if len(shown) <= length_max else shown[: length_max - 1] + "\N{HORIZONTAL ELLIPSIS}"
+
+
+def _body(body: bytes) -> dict[str, str]:
+    try:
+        return {"body": body.decode()}
+    except UnicodeDecodeError:
+        return {"body_base64": base64.b64encode(body).decode()}

@@ -1,0 +1,65 @@
+"""The command line, and a service for it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+from command_line import TIMEOUT_S, CommandLine
+
+
+@pytest.fixture
+def bare_telesto(tmp_path: Path) -> CommandLine:
+    """The command line without a service."""
+    return CommandLine(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def service_url(
+    postgres_url: str, template_database: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """A service of the module's own, started by `telesto serve`; its URL."""
+    name = f"telesto_cli_{uuid.uuid4().hex}"
+    database_url = urlsplit(postgres_url)._replace(path=f"/{name}").geturl()
+    command_line = CommandLine(tmp_path_factory.mktemp("service"))
+    _execute(postgres_url, f"CREATE DATABASE {name} TEMPLATE {template_database} STRATEGY wal_log")
+    try:
+        arguments = ("serve", "--database-url", database_url, "--port", "0", "--json")
+        with command_line.started(*arguments, stderr=subprocess.DEVNULL) as process:
+            assert process.stdout is not None
+            yield json.loads(process.stdout.readline())["url"]
+            process.terminate()
+            assert process.wait(TIMEOUT_S) == 0
+    finally:
+        _execute(postgres_url, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def telesto(service_url: str, tmp_path: Path) -> CommandLine:
+    """The command line beside a running service."""
+    return CommandLine(tmp_path, service_url)
+
+
+@pytest.fixture
+def queue(telesto: CommandLine) -> str:
+    """The name of a new queue."""
+    name = f"queue-{uuid.uuid4().hex[:8]}"
+    telesto.output("queue", "create", name)
+    return name
+
+
+@pytest.fixture
+def depth(telesto: CommandLine, queue: str) -> Callable[[], object]:
+    """How many messages wait in the queue."""
+    return lambda: telesto.objects("queue", "show", queue)[0]["depth"]
+
+
+def _execute(url: str, statement: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(statement.encode())

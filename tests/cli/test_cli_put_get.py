@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from command_line import CommandLine
+
+BINARY = bytes(range(256)) * 3
+
+
+def test_what_is_put_comes_out(telesto: CommandLine, queue: str) -> None:
+    said = telesto.output("put", queue, "hello").decode()
+    assert said.startswith("put message ")
+    assert said.endswith(f" into {queue}\n")
+    assert telesto.output("get", queue) == b"hello\n"
+
+
+def test_nothing_there_has_an_exit_code_of_its_own(telesto: CommandLine, queue: str) -> None:
+    result = telesto.run("get", queue)
+    assert (result.returncode, result.stdout, result.stderr) == (4, b"", b"")
+
+
+def test_get_takes_one_unless_told_otherwise(telesto: CommandLine, queue: str) -> None:
+    telesto.output("put", queue, "--lines", "-", stdin=b"1\n2\n3\n4\n")
+    assert telesto.output("get", queue) == b"1\n"
+    assert telesto.output("get", queue, "--count", "2") == b"2\n3\n"
+    assert telesto.output("get", queue, "--count", "2", "--wait", "0.1") == b"4\n"
+    assert telesto.run("get", queue, "--count", "2").returncode == 4
+
+
+def test_bodies_are_bytes(telesto: CommandLine, queue: str, tmp_path: Path) -> None:
+    (tmp_path / "blob").write_bytes(BINARY)
+    telesto.output("put", queue, "--file", "blob")
+    telesto.output("put", queue, "-", stdin=BINARY)
+    telesto.output("put", queue, "")
+    assert telesto.output("get", queue, "--count", "3") == BINARY + b"\n" + BINARY + b"\n\n"
+
+
+def test_argument_that_is_not_text_is_taken_as_bytes(telesto: CommandLine, queue: str) -> None:
+    telesto.output("put", queue, os.fsdecode(b"\xff\xfe"))
+    assert telesto.output("get", queue) == b"\xff\xfe\n"
+
+
+def test_lines_lose_their_newline_and_nothing_else(telesto: CommandLine, queue: str) -> None:
+    lines = [b"plain", b"", b"carriage return\r", b"\x00\xff", b"no newline at the end"]
+    telesto.output("put", queue, "--lines", "-", stdin=b"\n".join(lines))
+    taken = telesto.output("get", queue, "--count", "9")
+    assert taken == b"".join(line + b"\n" for line in lines)
+
+
+def test_empty_file_of_lines_puts_nothing(telesto: CommandLine, queue: str) -> None:
+    assert telesto.objects("put", queue, "--lines", "-")[0]["messages"] == 0
+    assert telesto.run("get", queue).returncode == 4
+
+
+def test_many_lines_keep_their_order(telesto: CommandLine, queue: str, tmp_path: Path) -> None:
+    text = b"".join(b"line %d\n" % number for number in range(10_000))
+    (tmp_path / "lines").write_bytes(text)
+    figures = telesto.objects("put", queue, "--lines", "lines")[0]
+    assert (figures["messages"], figures["bytes"]) == (10_000, len(text) - 10_000)
+    assert telesto.output("get", queue, "--count", "20000") == text
+
+
+def test_queue_that_fills_up_stops_the_lines(telesto: CommandLine) -> None:
+    telesto.output("queue", "create", "fills", "--max-messages", "3")
+    said = telesto.error(1, "put", "fills", "--lines", "-", stdin=b"1\n2\n3\n4\n5\n")
+    assert "did not take line 4" in said
+    assert "QUEUE_FULL" in said
+    assert "3 lines before it were put" in said
+    assert telesto.output("get", "fills", "--count", "9") == b"1\n2\n3\n"
+
+
+def test_priority_and_time(telesto: CommandLine, queue: str) -> None:
+    for body, priority in (("low", "1"), ("high", "9"), ("middle", "5"), ("low", "1"), ("high", "9")):
+        telesto.output("put", queue, body, "--priority", priority)
+    assert telesto.output("get", queue) == b"high\n"
+    assert telesto.output("get", queue, "--by-time", "--count", "2") == b"low\nmiddle\n"
+    assert telesto.output("get", queue, "--count", "2") == b"high\nlow\n"
+
+
+def test_json_has_all_fields(telesto: CommandLine, queue: str) -> None:
+    put = telesto.objects("put", queue, "für", "--priority", "7", "--context", "-12")[0]
+    telesto.output("put", queue, "-", stdin=b"\xff")
+    text, binary = telesto.objects("get", queue, "--count", "2")
+    assert text.pop("time_of_arrival", "").startswith("20")  # type: ignore[attr-defined]
+    assert isinstance(text.pop("sender_id"), int)
+    assert text == {
+        "message_id": put["message_id"],
+        "queue_id": put["queue_id"],
+        "receiver_id": None,
+        "context": -12,
+        "priority": 7,
+        "attempt": 1,
+        "redelivered": False,
+        "body": "für",
+    }
+    assert binary["body_base64"] == "/w=="
+    assert "body" not in binary
+
+
+def test_receiver_and_sender(telesto: CommandLine, queue: str) -> None:
+    telesto.output("put", queue, "from alice", "--client", "alice")
+    alice = telesto.objects("browse", queue)[0]["sender_id"]
+    telesto.output("put", queue, "for alice", "--client", "bob", "--receiver", str(alice), "--priority", "9")
+
+    assert [message["body"] for message in telesto.objects("browse", queue)] == ["from alice"]
+    assert telesto.output("get", queue, "--client", "alice") == b"for alice\n"
+    assert telesto.run("get", queue, "--sender", "999999").returncode == 4
+    assert telesto.output("get", queue, "--sender", str(alice)) == b"from alice\n"
+
+
+def test_browse_takes_nothing(telesto: CommandLine, queue: str, depth: Callable[[], object]) -> None:
+    telesto.output("put", queue, "--lines", "-", stdin=b"one\ntab\there\nthree\n")
+    rows = [
+        line.split("\t") for line in telesto.output("browse", queue, "--limit", "2").decode().splitlines()
+    ]
+    assert [row[-1] for row in rows] == ["one", "tab·here"]
+    assert [message["attempt"] for message in telesto.objects("browse", queue)] == [0, 0, 0]
+    assert depth() == 3
+
+
+def test_waiting_get_ends_when_the_message_comes(telesto: CommandLine, queue: str) -> None:
+    with telesto.started("get", queue, "--wait", "30") as waiting:
+        telesto.output("put", queue, "at last")
+        assert waiting.stdout is not None
+        assert waiting.stdout.read() == b"at last\n"
+        assert waiting.wait(30) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "nothing to put"),
+        (["body", "--lines", "-"], "more than one thing"),
+        (["--file", "missing"], "cannot read 'missing': No such file"),
+        (["--lines", "."], "cannot read '.': Is a directory"),
+        (["x", "--priority", "11"], "--priority"),
+    ],
+)
+def test_wrong_usage_of_put(telesto: CommandLine, queue: str, arguments: list[str], said: str) -> None:
+    assert said in telesto.error(2, "put", queue, *arguments)
+    assert telesto.run("get", queue).returncode == 4

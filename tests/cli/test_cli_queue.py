@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from command_line import CommandLine
+
+
+def test_creates_lists_shows_and_deletes(telesto: CommandLine) -> None:
+    said = telesto.output("queue", "create", "parcels").decode()
+    assert said.startswith("created the queue parcels (id ")
+    telesto.output("put", "parcels", "one")
+
+    listed = {entry["name"]: entry for entry in telesto.objects("queue", "list")}
+    assert listed["parcels"]["depth"] == 1
+    assert f"{listed['parcels']['queue_id']}\t1\tparcels\n" in telesto.output("queue", "list").decode()
+
+    shown = telesto.output("queue", "show", "parcels").decode()
+    assert "waiting\t1\n" in shown
+    assert "bound\tnone\n" in shown
+
+    assert telesto.output("queue", "delete", "parcels", "--yes") == b"deleted the queue parcels\n"
+    assert "parcels" not in telesto.output("queue", "list").decode()
+
+
+def test_name_that_is_taken_is_refused(telesto: CommandLine, queue: str) -> None:
+    said = telesto.error(1, "queue", "create", queue)
+    assert "exists already" in said
+
+
+def test_queue_that_does_not_exist_is_named_with_advice(telesto: CommandLine) -> None:
+    for command in (["queue", "show"], ["queue", "delete", "--yes"], ["queue", "purge", "--yes"], ["get"]):
+        said = telesto.error(1, *command, "nowhere")
+        assert "no queue 'nowhere'" in said
+        assert "telesto queue create nowhere" in said
+
+
+def test_name_with_control_characters_is_refused(telesto: CommandLine) -> None:
+    said = telesto.error(2, "queue", "create", "two\nlines")
+    assert "control characters" in said
+
+
+def test_deleting_asks_and_needs_a_terminal_for_that(
+    telesto: CommandLine, queue: str, depth: Callable[[], object]
+) -> None:
+    telesto.output("put", queue, "kept")
+    for command in ("delete", "purge"):
+        said = telesto.error(2, "queue", command, queue, stdin=b"y\n")
+        assert "--yes" in said
+    assert depth() == 1
+
+
+def test_purge_tells_how_many(telesto: CommandLine, queue: str, depth: Callable[[], object]) -> None:
+    telesto.output("put", queue, "--lines", "-", stdin=b"a\nb\nc\n")
+    assert telesto.output("queue", "purge", queue, "--yes") == f"removed 3 messages from {queue}\n".encode()
+    assert depth() == 0
+
+
+def test_bounded_queue_refuses_what_is_beyond(telesto: CommandLine) -> None:
+    telesto.output("queue", "create", "small", "--max-messages", "2")
+    assert telesto.objects("queue", "show", "small")[0]["max_messages"] == 2
+    telesto.output("put", "small", "1")
+    telesto.output("put", "small", "2")
+    assert "QUEUE_FULL" in telesto.error(1, "put", "small", "3")

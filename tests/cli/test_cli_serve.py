@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+import psycopg
+import pytest
+from command_line import TIMEOUT_S, CommandLine
+
+
+def _first_line(process: subprocess.Popen[bytes]) -> dict[str, object]:
+    assert process.stdout is not None
+    told: dict[str, object] = json.loads(process.stdout.readline())
+    return told
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_serves_until_a_signal(
+    bare_telesto: CommandLine, database_url: str, number: signal.Signals, processes: str
+) -> None:
+    arguments = ("serve", "--database-url", database_url, "--port", "0", "--processes", processes, "--json")
+    with bare_telesto.started(*arguments) as process:
+        url = str(_first_line(process)["url"])
+        telesto = CommandLine(bare_telesto.home, url)
+        assert telesto.objects("ping")[0]["url"] == url
+        process.send_signal(number)
+        assert process.wait(TIMEOUT_S) == 0
+
+
+def test_tells_a_newcomer_what_to_do_next(bare_telesto: CommandLine, data_dir: Path) -> None:
+    with bare_telesto.started("serve", "--data-dir", str(data_dir), "--port", "0") as process:
+        assert process.stdout is not None
+        said = [process.stdout.readline().decode() for _ in range(7)]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(TIMEOUT_S) == 0
+    assert said[0].startswith("Telesto serves telesto://127.0.0.1:")
+    assert str(data_dir) in said[1]
+    commands = [line.strip() for line in said[3:]]
+    assert commands[0].startswith("export TELESTO_URL=telesto://127.0.0.1:")
+    telesto_commands = [command.split() for command in commands[1:]]
+    assert [command[0] for command in telesto_commands] == ["telesto"] * 3
+    # What is advised works, in that order.
+    with bare_telesto.started("serve", "--data-dir", str(data_dir), "--port", "0", "--json") as process:
+        telesto = CommandLine(bare_telesto.home, str(_first_line(process)["url"]))
+        outputs = [telesto.output(*command[1:]) for command in telesto_commands]
+        process.terminate()
+        assert process.wait(TIMEOUT_S) == 0
+    assert outputs[-1] == b"hello\n"
+
+
+def test_second_ctrl_c_ends_at_once(bare_telesto: CommandLine, data_dir: Path) -> None:
+    """With a client that stays, the orderly stop takes its grace; the second signal does not wait for it."""
+    arguments = ("serve", "--data-dir", str(data_dir), "--port", "0", "--json")
+    environment = bare_telesto.environment | {"TELESTO_GOAWAY_GRACE_S": "600", "TELESTO_LOG_LEVEL": "error"}
+    with bare_telesto.started(*arguments, env=environment) as process:
+        host, _, port = str(_first_line(process)["address"]).rpartition(":")
+        with socket.create_connection((host, int(port))):
+            process.send_signal(signal.SIGINT)
+            assert process.stderr is not None
+            while b"Ctrl-C again" not in process.stderr.readline():
+                pass
+            process.send_signal(signal.SIGINT)
+            assert process.wait(TIMEOUT_S) == 130
+    assert bare_telesto.output("db", "current", "--data-dir", str(data_dir))
+
+
+def test_port_in_use(bare_telesto: CommandLine, database_url: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        for processes in ("1", "2"):
+            said = bare_telesto.error(
+                5, "serve", "--database-url", database_url, "--port", port, "--processes", processes
+            )
+            assert f"127.0.0.1:{port}" in said
+            assert "in use" in said
+
+
+def test_host_that_is_not_ours(bare_telesto: CommandLine, database_url: str) -> None:
+    for host in ("192.0.2.1", "no-such-host.invalid"):
+        assert host in bare_telesto.error(2, "serve", "--database-url", database_url, "--host", host)
+
+
+def test_database_that_cannot_be_reached(bare_telesto: CommandLine) -> None:
+    bare_telesto.environment["TELESTO_DATABASE_START_S"] = "0.5"
+    url = "postgresql://someone:secret@127.0.0.1:1/nothing"
+    result = bare_telesto.run("serve", "--database-url", url, "--port", "0")
+    assert result.returncode == 3
+    lines = result.stderr.decode().splitlines()
+    assert len(lines) == 2
+    assert "trying for 0.5 s" in lines[0]
+    assert "Connection refused" in lines[1]
+    assert "secret" not in result.stderr.decode()
+
+
+def test_schema_that_is_missing_names_the_command(bare_telesto: CommandLine, empty_database_url: str) -> None:
+    serve = ("serve", "--database-url", empty_database_url, "--port", "0", "--json")
+    assert "telesto db upgrade" in bare_telesto.error(6, *serve)
+    with bare_telesto.started(*serve, "--upgrade") as process:
+        assert _first_line(process)["address"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--database-url", "mysql://root:secret@localhost/x"], "postgresql://"),
+        (["--config", "missing.toml"], "missing.toml"),
+        (["--config", "broken.toml"], "not TOML"),
+        (["--config", "misspelt.toml"], "prot"),
+        (["--config", "wrong.toml"], "max_frame cannot be 1"),
+        (["--port", "70000"], "--port"),
+    ],
+)
+def test_wrong_settings(bare_telesto: CommandLine, arguments: list[str], said: str) -> None:
+    (bare_telesto.home / "broken.toml").write_text("port = ")
+    (bare_telesto.home / "misspelt.toml").write_text("prot = 7001")
+    (bare_telesto.home / "wrong.toml").write_text("max_frame = 1")
+    message = bare_telesto.error(2, "serve", *arguments)
+    assert said in message
+    assert "secret" not in message
+
+
+def test_shown_settings_are_a_file_of_settings(bare_telesto: CommandLine) -> None:
+    url = "postgresql://someone:secret@127.0.0.1/x"
+    shown = bare_telesto.output("serve", "--port", "7100", "--database-url", url, "--show-config")
+    assert b"secret" not in shown
+    assert b"port = 7100\n" in shown
+    (bare_telesto.home / "again.toml").write_bytes(shown)
+    assert bare_telesto.output("serve", "--config", "again.toml", "--show-config") == shown
+
+
+def test_postgresql_that_dies_is_started_again(bare_telesto: CommandLine, data_dir: Path) -> None:
+    arguments = ("serve", "--data-dir", str(data_dir), "--port", "0", "--json")
+    with bare_telesto.started(*arguments, stderr=subprocess.DEVNULL) as process:
+        telesto = CommandLine(bare_telesto.home, str(_first_line(process)["url"]))
+        telesto.output("queue", "create", "kept")
+        telesto.output("put", "kept", "still here")
+        _kill_postmaster(data_dir)
+        assert telesto.output("get", "kept", "--wait", "20") == b"still here\n"
+        process.terminate()
+        assert process.wait(TIMEOUT_S) == 0
+
+
+def _kill_postmaster(data_dir: Path) -> None:
+    import os
+
+    from telesto.db.embedded import running_url
+
+    url = running_url(data_dir)
+    assert url is not None
+    with psycopg.connect(url) as connection:
+        row = connection.execute("SELECT current_setting('data_directory')").fetchone()
+    assert row is not None
+    os.kill(int(Path(row[0], "postmaster.pid").read_text().split()[0]), signal.SIGKILL)

@@ -1,0 +1,115 @@
+"""The demonstration at small size: what it prints, that it fails where it must, that it leaves nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+COMMAND = [sys.executable, "-m", "telesto.cli.demo", "--producers", "2", "--readers", "2"]
+TIMEOUT_S = 120.0
+
+
+@pytest.fixture
+def scratch() -> Iterator[Path]:
+    """Where the demonstration keeps its temporary things; empty at the end."""
+    with tempfile.TemporaryDirectory(prefix="telesto-test-") as name:
+        path = Path(name)
+        path.chmod(0o711)  # PostgreSQL may run under an account of its own
+        yield path
+        assert list(path.iterdir()) == []
+
+
+def _environment(scratch: Path) -> dict[str, str]:
+    return os.environ | {"TMPDIR": str(scratch)}
+
+
+def _demo(scratch: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *arguments],
+        capture_output=True,
+        text=True,
+        env=_environment(scratch),
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+
+
+def _processes_below(scratch: Path) -> list[str]:
+    """Command lines of processes that mention the directory."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = entry.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if str(scratch) in command and "telesto.cli.demo " not in command:
+            found.append(command)
+    return found
+
+
+CONTENTS = {
+    "text": b"".join(b"line %d\n" % number for number in range(3000)),
+    "one line": b"the only one\n",
+    "no newline": b"not even an end",
+    "garbage": os.urandom(100_000),
+    "empty": b"",
+}
+
+
+@pytest.mark.parametrize("content", CONTENTS.values(), ids=CONTENTS.keys())
+def test_every_line_comes_out_once(scratch: Path, tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(content)
+    result = _demo(scratch, str(file), "--json")
+    assert (result.returncode, result.stderr) == (0, "")
+    figures = json.loads(result.stdout)
+    lines = content.count(b"\n") + (content != b"" and not content.endswith(b"\n"))
+    assert (figures["lines"], figures["bytes"], figures["middlewares"]) == (lines, len(content), 2)
+    assert figures["passed"] is True
+    faults = ("lost", "duplicated", "changed", "of_unknown_origin", "out_of_order")
+    assert [figures[fault] for fault in faults] == [0] * len(faults)
+
+
+def test_figures_for_people(scratch: Path, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"a\nb\n")
+    result = _demo(scratch, str(file))
+    assert result.returncode == 0
+    assert "lost\t0\n" in result.stdout
+    assert "messages per second\t" in result.stdout
+    assert "Every line came out exactly once" in result.stdout
+
+
+def test_missing_file_is_told_before_anything_starts(scratch: Path) -> None:
+    result = _demo(scratch, "/no/such/file")
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith("telesto: cannot read '/no/such/file': No such file or directory")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_it_leaves_nothing(scratch: Path, tmp_path: Path, number: signal.Signals) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"a line of some length\n" * 2_000_000)
+    with subprocess.Popen([*COMMAND, str(file)], stdout=subprocess.PIPE, env=_environment(scratch)) as demo:
+        _wait_for_readers(scratch)
+        demo.send_signal(number)
+        assert demo.wait(TIMEOUT_S) == 128 + number
+    assert _processes_below(scratch) == []
+
+
+def _wait_for_readers(scratch: Path) -> None:
+    """Until lines are on their way: a reader has written records."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while not any(path.stat().st_size for path in scratch.glob("telesto-demo-*/records-*")):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
