@@ -20,7 +20,8 @@
 --             READ COMMITTED
 -- Locks:      queue's take lock (wait), to the end of the caller's transaction: nobody else takes from the
 --             queue until then. Meant for autocommit or short transactions
--- Tables:     clients, put_states (read), messages (delete), take_states, receiver_states (insert, delete)
+-- Tables:     clients, queues, put_states (read), messages (delete), take_states, receiver_states (insert,
+--             delete)
 CREATE OR REPLACE FUNCTION telesto.read_message_by_timestamp(
     reader_id bigint,
     from_queue bigint,

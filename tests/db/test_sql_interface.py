@@ -1,7 +1,8 @@
 """What SQL users may call: staged puts and their placing, transactional reads, administration."""
 
-from collections.abc import Iterator
-from threading import Thread
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from threading import Event, Thread
 from typing import Any
 
 import psycopg
@@ -13,6 +14,12 @@ FULL, READ_ONLY = 1, 2
 PLACE = "SELECT queue_ids, receiver_ids, counts FROM telesto.place_staged(%s)"
 WAITING = "SELECT convert_from(body, 'UTF8') FROM telesto.messages WHERE queue_id = %s ORDER BY message_id"
 STAGED = "SELECT convert_from(body, 'UTF8') FROM telesto.staged_messages ORDER BY staged_id"
+# One message through the middlewares' procedure, unrecorded; true when the queue was full.
+PUT_ONE = """
+SELECT errors IS NOT NULL FROM telesto.put_batch(
+    ARRAY[%s]::bigint[], '{1}', '{0}', '{49}', '{1}', ARRAY[%s]::bigint[], '{0}', '{5}', '{NULL}',
+    ARRAY[convert_to(%s, 'UTF8')], '{}', '{}', '{}')
+"""
 HELD_LOCKS = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = %s"
 
 
@@ -230,6 +237,44 @@ class TestPlacing:
             thread.join()
         for index, queue in enumerate(queues):
             assert user.waiting(queue) == [str(number) for number in range(index, 400, 4)]
+
+    def test_beside_the_batches_of_a_middleware_and_readers(self, user: Session, database_url: str) -> None:
+        alice, orders = user.client("alice"), user.queue("orders", 50)
+        each = 300
+        seen: list[str] = []
+        failed = Event()
+
+        def stage(session: Session) -> None:
+            for number in range(each):
+                session.put(alice, orders, f"staged {number}")
+
+        def put(session: Session) -> None:
+            for number in range(each):
+                while session.value(PUT_ONE, alice, orders, f"put {number}") and not failed.is_set():
+                    pass  # full
+
+        def place(session: Session) -> None:
+            while len(seen) < 2 * each and not failed.is_set():
+                session.place(max_rows=9)
+
+        def read(session: Session) -> None:
+            while len(seen) < 2 * each and not failed.is_set():
+                if text := session.read("message_by_timestamp", alice, orders):
+                    seen.append(text)
+
+        def run(work: Callable[[Session], None]) -> None:
+            session = Session(database_url)
+            with session.connection:
+                work(session)
+
+        with ThreadPoolExecutor(max_workers=5) as executor:
+            tasks = [executor.submit(run, work) for work in (stage, put, place, place, read)]
+            finished, _ = wait(tasks, return_when=FIRST_EXCEPTION)
+            if any(task.exception() for task in finished):
+                failed.set()
+        assert [task.exception() for task in tasks] == [None] * len(tasks)
+        for kind in ("staged", "put"):
+            assert [text for text in seen if text.startswith(kind)] == [f"{kind} {n}" for n in range(each)]
 
     def test_a_second_placer_passes_over_the_queues_of_the_first(self, user: Session, other: Session) -> None:
         alice, one, two = user.client("alice"), user.queue("one"), user.queue("two")
