@@ -47,8 +47,8 @@ class Dispatcher:
         if line.standing or line.in_flight or line.resting or line.held or not line.requests:
             return
         kind = line.requests[0].kind
-        turns = self.apart.get(kind) if line.apart else None
-        (turns or self.turns[kind]).join(line)
+        turns = self.apart if line.apart and kind in self.apart else self.turns
+        turns[kind].join(line)
 
     def served(self, batch: Batch) -> None:
         """A batch is over: its lines may have their next turns."""

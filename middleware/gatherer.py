@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from time import perf_counter
 
 from telesto.middleware.batches import Executor
 from telesto.middleware.dispatcher import Dispatcher
@@ -49,10 +50,10 @@ class Gatherer:
     async def _serve(self, batch: Batch) -> None:
         requests = self._effects.before(batch.requests)
         if requests:
-            begun = self._clock()
+            begun = perf_counter()
             scanned_at = self._effects.clock
             results = await self._executor.run(requests)
-            self._figures.called(self._turns.kind, len(requests), self._clock() - begun)
+            self._figures.called(self._turns.kind, len(requests), perf_counter() - begun)
             self._settle(requests, results, scanned_at)
         self._dispatcher.served(batch)
 

@@ -3,33 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
+from telesto.middleware.logs import logger
 from telesto.middleware.periodic import Periodic
 from telesto.middleware.results import Arrivals
 from telesto.middleware.services import Peers
 from telesto.middleware.settings import ServerSettings
 from telesto.middleware.single import Call
 
+SWEEP = "SELECT elected, done, more FROM telesto.sweep($1, $2, $3, $4, $5)"
 PLACE_STAGED = "SELECT * FROM telesto.place_staged($1)"
+
+_JOBS = ("unconfirmed", "deleted_queues")
+#: A job is kept for so many periods; then another middleware may take it over.
+_HOLD_PERIODS = 4
+
+_log = logger("jobs")
 
 
 class Jobs:
-    """Runs the jobs; the database elects who does one, by a row with a deadline."""
+    """Runs the jobs; the database elects who does one, by a row with a deadline.
+
+    Attributes:
+        work: what runs in the background.
+        on_placed: takes what staged messages came to which queues.
+    """
 
     def __init__(self, call: Call, peers: Peers, settings: ServerSettings) -> None:
         self._call = call
         self._peers = peers
         self._settings = settings
         self.on_placed: Callable[[Arrivals], None] = lambda arrivals: None
-        self.work = [
-            Periodic("place_staged", self._place_staged, period_s=settings.staged_interval_s),
-        ]
+        self.work = [Periodic("place_staged", self._place_staged, period_s=settings.staged_interval_s)]
+        for job in _JOBS:
+            self.work.append(Periodic(job, partial(self._sweep, job), period_s=settings.sweep_interval_s))
+
+    async def _sweep(self, job: str) -> None:
+        """Does turns of a job as long as it is this middleware's and there is more to do."""
+        settings = self._settings
+        hold_s = _HOLD_PERIODS * settings.sweep_interval_s
+        more = True
+        while more:
+            rows = await self._call(
+                SWEEP, self._peers.middleware_id, job, settings.sweep_rows, hold_s, settings.retention_s
+            )
+            elected, done, more = rows[0]
+            if done:
+                _log.info("swept", job=job, done=done)
+            more = elected and more
 
     async def _place_staged(self) -> None:
         rows = await self._call(PLACE_STAGED, self._settings.sweep_rows)
         queue_ids, receiver_ids, counts = rows[0]
-        if queue_ids:
-            arrivals: Arrivals = {}
-            for queue_id, receiver_id, count in zip(queue_ids, receiver_ids, counts, strict=True):
-                arrivals[queue_id, receiver_id] = arrivals.get((queue_id, receiver_id), 0) + count
+        arrivals: Arrivals = {}
+        for queue_id, receiver_id, count in zip(
+            queue_ids or (), receiver_ids or (), counts or (), strict=True
+        ):
+            arrivals[queue_id, receiver_id] = arrivals.get((queue_id, receiver_id), 0) + count
+        if arrivals:
             self.on_placed(arrivals)

@@ -39,6 +39,7 @@ class Link:
         self._backoff_s = backoff_s
         self._connection: Connection | None = None
         self._statements: dict[str, asyncpg.prepared_stmt.PreparedStatement[asyncpg.Record]] = {}
+        self._prepared = 0
         self._retry_at = 0.0
         self._warned = False
         self.lost_count = 0
@@ -97,7 +98,9 @@ class Link:
         try:
             await self.open()
             assert self._connection is not None
-            statement = await self._connection.prepare(sql)
+            self._prepared += 1
+            # With a name, for asyncpg parses statements without one again in every call.
+            statement = await self._connection.prepare(sql, name=f"telesto_{self._prepared}")
         except asyncpg.PostgresError as error:
             if loses_connection(error.sqlstate or ""):
                 raise UnavailableError(str(error)) from error

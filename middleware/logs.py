@@ -33,6 +33,6 @@ def configure(level: str, *, json: bool) -> None:
 
 
 def logger(part: str) -> FilteringBoundLogger:
-    """Returns the logger of a part of the middleware."""
-    bound: FilteringBoundLogger = structlog.get_logger().bind(part=part)
-    return bound
+    """Returns the logger of a part of the middleware; it follows what is configured later."""
+    lazy: FilteringBoundLogger = structlog.get_logger(part=part)
+    return lazy

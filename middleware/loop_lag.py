@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from time import monotonic
 
 from telesto.middleware.figures import Figures
 
@@ -19,8 +20,8 @@ class LoopLag:
 
     def start(self) -> None:
         """Begins to measure."""
-        self._due = self._loop.time() + self._interval_s
-        self._timer = self._loop.call_at(self._due, self._measure)
+        self._due = monotonic() + self._interval_s
+        self._timer = self._loop.call_later(self._interval_s, self._measure)
 
     def stop(self) -> None:
         """Ends measuring."""
@@ -29,7 +30,7 @@ class LoopLag:
             self._timer = None
 
     def _measure(self) -> None:
-        lag_s = max(0.0, self._loop.time() - self._due)
+        lag_s = max(0.0, monotonic() - self._due)
         self._figures.loop_lag_s = lag_s
         self._figures.loop_lag_max_s = max(self._figures.loop_lag_max_s, lag_s)
         self.start()

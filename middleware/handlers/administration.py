@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
-from telesto.middleware.failures import check_error
+from telesto.middleware.failures import BUSY, check_error
 from telesto.middleware.requests import Request
 from telesto.middleware.settings import ServerSettings
 from telesto.middleware.single import Call, OneCall, Reply, Row, numbered
 from telesto.protocol.packets import GetQueueStatisticsResponse, PurgeQueueResponse
 
-PURGE = "SELECT * FROM telesto.purge_queue_numbered($1, $2, $3, $4, $5, $6, $7)"
+PURGE = "SELECT * FROM telesto.purge_queue_numbered($1, $2, $3, $4, $5, $6, $7, $8)"
+
+#: How often a purge that has begun tries a busy call again.
+_BUSY_TRIES = 100
 
 
 async def purge_queue(call: Call, request: Request, settings: ServerSettings) -> Reply:
-    """Removes what waits in a queue, in as many calls as it takes, so that no lock is held for long."""
+    """Removes what waits in a queue, in as many calls as it takes, so that no lock is held for long.
+
+    The last call leaves the record. A call that is busy after others have removed something is tried again
+    here, for the request as a whole could not tell any more what it has removed.
+    """
     queue_id = request.packet.queue_id
-    removed = 0
-    more = True
-    while more:
-        row = (await call(PURGE, *numbered(request), queue_id, settings.purge_rows))[0]
+    removed = busy_count = 0
+    while True:
+        arguments = (*numbered(request), queue_id, settings.purge_rows, removed)
+        row = (await call(PURGE, *arguments))[0]
+        if row["error"] == BUSY and removed and busy_count < _BUSY_TRIES:
+            busy_count += 1
+            await asyncio.sleep(settings.busy_backoff_max_ms / 1000)
+            continue
         check_error(row["error"], f"queue {queue_id} was not purged", queue_id)
         removed += row["removed"]
-        more = row["more"]
-    return Reply(PurgeQueueResponse(removed))
+        if not row["more"]:
+            return Reply(PurgeQueueResponse(removed))
 
 
 def _statistics_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, ...]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from telesto.middleware.failures import check_error
+from telesto.middleware.failures import FailedError, check_error, failure_of
 from telesto.middleware.handlers.rows import ANSWER_OVERHEAD_BYTES, MESSAGE_OVERHEAD_BYTES, message_of
 from telesto.middleware.requests import Request
 from telesto.middleware.settings import ServerSettings
 from telesto.middleware.single import OneCall, Reply, Row, numbered
+from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import (
     CreateQueueResponse,
     GetActiveQueuesResponse,
@@ -102,17 +103,21 @@ def _browse_bounds(request: Request, settings: ServerSettings) -> tuple[int, int
 def _browse_arguments(request: Request, settings: ServerSettings) -> tuple[Any, ...]:
     packet = request.packet
     rows, size = _browse_bounds(request, settings)
+    size = min(size, settings.max_answer_bytes)
     return request.line.client.client_id, packet.queue_id, packet.after_message_id, rows, size
 
 
 def _browse_reply(request: Request, rows: list[Row], settings: ServerSettings) -> Reply:
-    if rows and rows[0]["error"] is not None:
-        row = rows[0]
-        check_error(
-            row["error"], f"queue {request.packet.queue_id} cannot be browsed", request.packet.queue_id
-        )
+    queue_id = request.packet.queue_id
+    if not rows:
+        return Reply(GetMessagesResponse([], False))
+    check_error(rows[0]["error"], f"queue {queue_id} cannot be browsed", queue_id)
     messages = [message_of(row) for row in rows]
-    return Reply(GetMessagesResponse(messages, bool(rows)))
+    first = messages[0]
+    if len(first.body) > _browse_bounds(request, settings)[1]:
+        details = f"message {first.message_id} does not fit the frames that the client accepts"
+        raise FailedError(failure_of(ErrorCode.MESSAGE_TOO_LARGE, details, first.message_id))
+    return Reply(GetMessagesResponse(messages, True))
 
 
 CREATE_QUEUE = OneCall(

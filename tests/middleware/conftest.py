@@ -1,0 +1,69 @@
+"""Middlewares in the test's own loop, and clients on raw sockets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+from telesto.middleware import logs
+from telesto.middleware.server import MiddlewareServer
+from telesto.middleware.settings import ServerSettings
+from wire import Wire
+
+#: Small where a test would wait for them otherwise.
+QUICK = {
+    "port": 0,
+    "max_frame": 1 << 22,
+    "max_body_bytes": 1 << 20,
+    "goaway_grace_s": 0.02,
+    "linger_s": 0.2,
+    "database_backoff_s": 0.02,
+}
+
+StartMiddleware = Callable[..., Awaitable[MiddlewareServer]]
+Connect = Callable[..., Awaitable[Wire]]
+
+
+@pytest.fixture(autouse=True)
+def _quiet_logs() -> None:
+    logs.configure("error", json=False)
+
+
+@pytest.fixture
+async def start_middleware(database_url: str) -> AsyncIterator[StartMiddleware]:
+    """Gives a function that starts a middleware on the test's database."""
+    servers: list[MiddlewareServer] = []
+
+    async def start(**settings: Any) -> MiddlewareServer:
+        values = QUICK | {"database_url": database_url} | settings
+        server = MiddlewareServer(ServerSettings.load(**values))
+        await server.start()
+        servers.append(server)
+        return server
+
+    yield start
+    for server in servers:
+        server.request_stop()
+    await asyncio.gather(*(server.wait_closed() for server in servers))
+
+
+@pytest.fixture
+async def connect(start_middleware: StartMiddleware) -> AsyncIterator[Connect]:
+    """Gives a function that opens a connection: to the middleware given, else to one that it starts."""
+    wires: list[Wire] = []
+    default: list[MiddlewareServer] = []
+
+    async def open_wire(server: MiddlewareServer | None = None) -> Wire:
+        if server is None:
+            if not default:
+                default.append(await start_middleware())
+            server = default[0]
+        wire = await Wire.open(server.address)
+        wires.append(wire)
+        return wire
+
+    yield open_wire
+    for wire in wires:
+        await wire.close()

@@ -1,0 +1,219 @@
+"""The database goes away: what was under way is in doubt, nothing is tried twice, and it goes on after."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import asyncpg
+import pytest
+from conftest import Connect, StartMiddleware
+from telesto.middleware.dsn import connect as connect_database
+from telesto.middleware.failures import STALE_SQLSTATE, LostError, RefusedError, UnavailableError
+from telesto.middleware.link import Link
+from telesto.middleware.server import MiddlewareServer
+from telesto.protocol import packets
+from telesto.protocol.errors import ErrorClass, ErrorCode
+from wire import Wire, until
+
+WAITING = (
+    "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+)
+
+
+@asynccontextmanager
+async def blocked(database_url: str, key_function: str, key: int) -> AsyncIterator[asyncpg.Connection]:
+    """Holds an advisory lock of Telesto's; gives a connection that is no part of it."""
+    holder, watcher = await asyncpg.connect(database_url), await asyncpg.connect(database_url)
+    await holder.execute("BEGIN")
+    await holder.execute(f"SELECT pg_advisory_xact_lock(telesto.{key_function}($1))", key)
+    try:
+        yield watcher
+    finally:
+        await holder.close()
+        await watcher.close()
+
+
+async def until_blocked(watcher: asyncpg.Connection) -> None:
+    await until(lambda: watcher.fetchval(WAITING))
+
+
+async def end_backends(watcher: asyncpg.Connection, name: str) -> None:
+    await watcher.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE application_name LIKE $1 AND datname = current_database()",
+        f"telesto {name}",
+    )
+
+
+async def test_a_lost_call_is_in_doubt_and_the_next_one_works(
+    connect: Connect, start_middleware: StartMiddleware, database_url: str
+) -> None:
+    server: MiddlewareServer = await start_middleware()
+    wire = await connect(server)
+    await wire.register()
+    queue_id = await wire.create_queue()
+    async with blocked(database_url, "put_lock_key", queue_id) as watcher:
+        answers = [wire.put(queue_id) for _ in range(3)]
+        await until_blocked(watcher)
+        await end_backends(watcher, "put%")
+        first = await answers[0]
+        assert (first.code, first.error_class) == (ErrorCode.IO_ERROR, ErrorClass.IN_DOUBT)
+    assert await wire.put_one(queue_id)
+    for answer in answers[1:]:
+        await answer
+    await wire.close()
+    takeover = await (await connect(server)).identify(wire.client_id)
+    listed = {operation.number for operation in takeover.operations}
+    assert 2 not in listed
+    assert server._links.lost_count == 1
+
+
+async def test_reads_and_lookups_in_flight_are_in_doubt_too(
+    connect: Connect, start_middleware: StartMiddleware, database_url: str
+) -> None:
+    server = await start_middleware()
+    wire = await connect(server)
+    await wire.register()
+    queue_id = await wire.create_queue()
+    await wire.put_one(queue_id)
+    async with blocked(database_url, "take_lock_key", queue_id) as watcher:
+        answer = wire.read(queue_id, wait_ms=60_000)
+        await until_blocked(watcher)
+        await end_backends(watcher, "take%")
+        assert (await answer).error_class is ErrorClass.IN_DOUBT
+    assert len(await wire.read_now(queue_id)) == 1
+
+
+async def test_every_connection_is_made_again(
+    connect: Connect, start_middleware: StartMiddleware, database_url: str
+) -> None:
+    server = await start_middleware()
+    wire = await connect(server)
+    await wire.register()
+    queue_id = await wire.create_queue()
+    await wire.put_one(queue_id)
+    watcher = await asyncpg.connect(database_url)
+    await end_backends(watcher, "%")
+    await watcher.close()
+    await until_done(wire, packets.GetQueueName(queue_id))
+    await until_taken(wire, queue_id)
+
+    async def read_something() -> bool:
+        return bool(getattr(await wire.read(queue_id), "messages", None))
+
+    await until(read_something)
+
+
+async def until_done(wire: Wire, packet: packets.Packet) -> None:
+    async def done() -> bool:
+        return not isinstance(await wire.ask(packet), packets.Error)
+
+    await until(done)
+
+
+async def until_taken(wire: Wire, queue_id: int) -> None:
+    async def taken() -> bool:
+        return not isinstance(await wire.put(queue_id), packets.Error)
+
+    await until(taken)
+
+
+async def test_without_a_database_requests_are_refused_at_once(
+    connect: Connect, start_middleware: StartMiddleware, postgres_url: str, database_url: str
+) -> None:
+    server = await start_middleware()
+    wire = await connect(server)
+    await wire.register()
+    queue_id = await wire.create_queue()
+    name = database_url.rpartition("/")[2].partition("?")[0]
+    admin = await asyncpg.connect(postgres_url)
+    await admin.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+    await admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name)
+    codes = [(await wire.put(queue_id)).code for _ in range(3)]
+    assert codes[1:] == [ErrorCode.DATABASE_UNAVAILABLE] * 2
+    lookup = await wire.ask(packets.GetQueueName(queue_id))
+    assert lookup.code in (ErrorCode.DATABASE_UNAVAILABLE, ErrorCode.IO_ERROR)
+    await admin.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+    await admin.close()
+    await until_done(wire, packets.GetQueueName(queue_id))
+    await until_taken(wire, queue_id)
+
+
+@asynccontextmanager
+async def link_to(database_url: str) -> AsyncIterator[Link]:
+    link = Link("test", lambda name: connect_database(database_url, name, 5.0, 5_000), 0.01)
+    try:
+        yield link
+    finally:
+        await link.close()
+
+
+async def test_a_link_tells_what_became_of_a_call(database_url: str) -> None:
+    async with link_to(database_url) as link:
+        assert (await link.call("SELECT $1::int + 1", 1))[0][0] == 2
+        for sql, arguments, sqlstate in (
+            ("SELECT 1 / $1::int", (0,), "22012"),
+            ("SELECT no_such_function()", (), "42883"),
+            ("SELECT $1::int", ("text",), "22000"),
+            ("SELECT $1::bigint", (1 << 63,), "22000"),
+        ):
+            with pytest.raises(RefusedError) as refused:
+                await link.call(sql, *arguments)
+            assert refused.value.sqlstate == sqlstate
+        assert link.lost_count == 0
+        with pytest.raises(LostError):
+            await link.call("SELECT pg_terminate_backend(pg_backend_pid())")
+        assert link.pid is None
+        assert (await link.call("SELECT 1"))[0][0] == 1
+
+
+async def test_a_warning_about_the_commit_leaves_doubt(database_url: str) -> None:
+    async with link_to(database_url) as link:
+        await link.call("SELECT 1")
+        with pytest.raises(LostError):
+            await link.call("DO $$ BEGIN RAISE WARNING 'canceling wait for synchronous replication'; END $$")
+        await link.call("DO $$ BEGIN RAISE NOTICE 'all is well'; END $$")
+
+
+async def test_a_link_has_fixed_settings_and_reads_times_as_microseconds(database_url: str) -> None:
+    async with link_to(database_url) as link:
+        rows = await link.call(
+            "SELECT '1970-01-01 00:00:01.000002Z'::timestamptz, '2000-01-02Z'::timestamptz"
+        )
+        assert tuple(rows[0]) == (1_000_002, 946_771_200_000_000)
+        for setting, value in (
+            ("application_name", "test"),
+            ("client_min_messages", "warning"),
+            ("tcp_user_timeout", "5000"),
+            ("transaction_isolation", "read committed"),
+        ):
+            assert (await link.call("SELECT current_setting($1)", setting))[0][0] == value
+
+
+async def test_a_replaced_procedure_is_prepared_anew(database_url: str) -> None:
+    async with link_to(database_url) as link:
+        admin = await asyncpg.connect(database_url)
+        await admin.execute("CREATE TABLE t (a int)")
+        assert await link.call("SELECT * FROM t") == []
+        await admin.execute("ALTER TABLE t ADD b int")
+        with pytest.raises(RefusedError) as refused:
+            await link.call("SELECT * FROM t")
+        assert refused.value.sqlstate == STALE_SQLSTATE
+        assert await link.call("SELECT * FROM t") == []
+        await admin.close()
+
+
+async def test_a_link_does_not_hammer_a_database_that_is_gone() -> None:
+    attempts = 0
+
+    async def refuse(_name: str) -> None:
+        nonlocal attempts
+        attempts += 1
+        raise OSError("connection refused")
+
+    link = Link("test", refuse, 60.0)
+    for _ in range(5):
+        with pytest.raises(UnavailableError):
+            await link.call("SELECT 1")
+    assert attempts == 1

@@ -1,0 +1,165 @@
+"""Bounds: slow peers, full lines, a full middleware, silent and nameless connections."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from conftest import Connect, StartMiddleware
+from telesto.middleware.server import MiddlewareServer
+from telesto.protocol import packets
+from telesto.protocol.errors import ErrorClass, ErrorCode
+from wire import FULL, PATIENCE_S, Wire, put, read, until
+
+
+async def test_a_peer_that_does_not_read_is_closed(
+    connect: Connect, start_middleware: StartMiddleware
+) -> None:
+    server = await start_middleware(
+        write_high_bytes=1 << 16, write_low_bytes=1 << 14, write_hard_bytes=4 << 20, write_stalled_s=0.3
+    )
+    writer, slow = await connect(server), await connect(server)
+    await writer.register()
+    await slow.register()
+    queue_id = await writer.create_queue()
+    body = bytes(1 << 18)
+    for answer in [writer.send(put(0, queue_id, body=body)) for _ in range(100)]:
+        await answer
+    slow.pause_reading()
+    for _ in range(100):
+        slow.send(read(0, queue_id, max_messages=5))
+    peak = await until_one_connection_less(server)
+    assert peak < 8 << 20
+    assert await writer.put_one(queue_id)
+
+
+async def until_one_connection_less(server: MiddlewareServer) -> int:
+    """Returns the most that was unsent until the server has ended a connection."""
+    connections = server._connections.snapshot()
+    peak = 0
+
+    def gone() -> bool:
+        nonlocal peak
+        peak = max(peak, *(connection._transport.get_write_buffer_size() for connection in connections))
+        return len(server._connections) < len(connections)
+
+    await until(gone)
+    return peak
+
+
+async def test_a_slow_peer_goes_on_where_it_was(connect: Connect, start_middleware: StartMiddleware) -> None:
+    server = await start_middleware(write_high_bytes=1 << 16, write_low_bytes=1 << 14)
+    wire = await connect(server)
+    await wire.register()
+    queue_id = await wire.create_queue()
+    for answer in [wire.send(put(0, queue_id, body=bytes(1 << 18))) for _ in range(60)]:
+        await answer
+    wire.pause_reading()
+    answers = [wire.send(read(0, queue_id)) for _ in range(60)]
+    await until(lambda: any(connection._flow.slow for connection in server._connections.snapshot()))
+    wire.resume_reading()
+    assert [len((await answer).messages) for answer in answers] == [1] * 60
+
+
+async def test_a_full_line_stops_reading_and_loses_nothing(
+    connect: Connect, start_middleware: StartMiddleware
+) -> None:
+    server = await start_middleware(line_requests=4, max_batch=2)
+    wire = await connect(server)
+    await wire.register()
+    queue_id = await wire.create_queue()
+    answers = [wire.put(queue_id) for _ in range(500)]
+    for answer in answers:
+        assert (await answer).results[0].error is None
+    taken = 0
+    while messages := await wire.read_now(queue_id, max_messages=200):
+        taken += len(messages)
+    assert taken == 500
+
+
+async def test_too_much_under_way_is_refused(connect: Connect, start_middleware: StartMiddleware) -> None:
+    server = await start_middleware(budget_requests=1, overload_retry_ms=70)
+    wire, other = await connect(server), await connect(server)
+    await wire.register()
+    await other.register()
+    queue_id = await wire.create_queue()
+    server._budget.enter(1, 0)
+    for packet in (put(wire.number(), queue_id), read(wire.number(), queue_id), packets.GetQueueId("x")):
+        answer = await wire.ask(packet)
+        assert (answer.code, answer.error_class) == (ErrorCode.OVERLOADED, ErrorClass.RETRYABLE)
+        assert answer.retry_after_ms == 70
+    assert isinstance(await wire.ask(packets.Ping()), packets.Pong)
+    server._budget.leave(1, 0)
+    assert await wire.put_one(queue_id)
+
+
+async def test_a_large_frame_needs_room(connect: Connect, start_middleware: StartMiddleware) -> None:
+    server = await start_middleware(budget_bytes=1 << 18)
+    wire = await connect(server)
+    await wire.register()
+    queue_id = await wire.create_queue()
+    wire.write(put(wire.number(), queue_id, body=bytes(1 << 20)).encode(99)[: 1 << 19])
+    await wire.closed()
+    error = wire.unasked.get_nowait()
+    assert (error.code, error.error_class) == (ErrorCode.OVERLOADED, ErrorClass.FATAL)
+
+
+async def test_connections_are_bounded(connect: Connect, start_middleware: StartMiddleware) -> None:
+    server = await start_middleware(max_connections=2)
+    wires = [await (await connect(server)).register() for _ in range(2)]
+    third = await connect(server)
+    await third.closed()
+    assert third.unasked.get_nowait().code == ErrorCode.TOO_MANY_CONNECTIONS
+    await wires[0].close()
+    await until(lambda: len(server._connections) == 1)
+    await (await connect(server)).register()
+
+
+async def test_a_silent_connection_is_closed(connect: Connect, start_middleware: StartMiddleware) -> None:
+    server = await start_middleware(idle_limit_s=0.1)
+    wire = await connect(server)
+    await wire.register()
+    await wire.closed()
+
+
+async def test_a_connection_must_identify_itself(connect: Connect, start_middleware: StartMiddleware) -> None:
+    server = await start_middleware(identify_limit_s=0.1)
+    known, nameless = await connect(server), await connect(server)
+    await known.register()
+    await nameless.hello()
+    await nameless.closed()
+    assert isinstance(await known.ask(packets.Ping()), packets.Pong)
+
+
+async def test_many_connections_share_the_calls(connect: Connect, start_middleware: StartMiddleware) -> None:
+    server = await start_middleware()
+    wires = [await (await connect(server)).register() for _ in range(30)]
+    queue_id = await wires[0].create_queue()
+    answers = [wire.put(queue_id) for wire in wires for _ in range(20)]
+    message_ids = {(await answer).results[0].message_id for answer in answers}
+    assert len(message_ids) == 600
+    taken: list[int] = []
+    while messages := await wires[0].read_now(queue_id, max_messages=200):
+        taken += [message.sender_id for message in messages]
+    assert sorted(set(taken)) == sorted(wire.client_id for wire in wires)
+    assert server._budget.requests == server._budget.bytes == 0
+
+
+async def test_a_connection_that_leaves_takes_its_requests_along(
+    connect: Connect, start_middleware: StartMiddleware
+) -> None:
+    server = await start_middleware()
+    stays = await connect(server)
+    await stays.register()
+    queue_id = await stays.create_queue()
+    for _ in range(5):
+        wire: Wire = await connect(server)
+        await wire.hello()
+        await wire.ask(packets.RegisterClient(os.urandom(8).hex(), FULL, os.urandom(16)))
+        for _ in range(50):
+            wire.put(queue_id)
+        await wire.close()
+    assert await stays.put_one(queue_id)
+    async with asyncio.timeout(PATIENCE_S):
+        await server._budget.wait_idle()
+    assert server._budget.bytes == 0

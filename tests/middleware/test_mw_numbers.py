@@ -1,0 +1,223 @@
+"""Numbered requests: numbers rise, few are unconfirmed, sessions end."""
+
+from __future__ import annotations
+
+from conftest import Connect, StartMiddleware
+from telesto.protocol import packets
+from telesto.protocol.errors import ErrorClass, ErrorCode
+from wire import put, read
+
+
+async def test_numbers_must_rise(connect: Connect) -> None:
+    wire = await connect()
+    await wire.register()
+    queue_id = await wire.create_queue()
+    assert (await wire.ask(put(10, queue_id))).results[0].error is None
+    for number in (10, 9, 1):
+        answer = await wire.ask(put(number, queue_id))
+        assert (answer.code, answer.error_class) == (ErrorCode.UNEXPECTED_PACKET, ErrorClass.REJECTED)
+    assert (await wire.ask(put(11, queue_id))).results[0].error is None
+    messages = await wire.ask(read(12, queue_id, max_messages=10))
+    assert len(messages.messages) == 2
+
+
+async def test_number_0_is_not_counted(connect: Connect, start_middleware: StartMiddleware) -> None:
+    server = await start_middleware(max_unconfirmed=2)
+    wire = await connect(server)
+    await wire.register()
+    queue_id = await wire.create_queue()
+    for _ in range(5):
+        assert (await wire.ask(put(0, queue_id))).results[0].error is None
+    assert len((await wire.ask(read(0, queue_id, max_messages=10))).messages) == 5
+    await wire.close()
+    heir = await connect(server)
+    takeover = await heir.identify(wire.client_id)
+    assert takeover.hand_overs == []
+    assert [operation.method_id for operation in takeover.operations] == [packets.CreateQueue.METHOD_ID]
+
+
+async def test_the_1025th_unconfirmed_request_is_refused(connect: Connect) -> None:
+    wire = await connect()
+    await wire.register()
+    queue_id = await wire.create_queue()
+    answers = [wire.put(queue_id) for _ in range(1_023)]
+    for answer in answers:
+        assert (await answer).results[0].error is None
+    refused = await wire.put(queue_id)
+    assert (refused.code, refused.error_class) == (ErrorCode.TOO_MANY_UNCONFIRMED, ErrorClass.REJECTED)
+    # What confirms some may go, and its own number counts from then on.
+    assert (await wire.ask(put(wire.number(), queue_id, confirmed=[1, 2]))).results[0].error is None
+    assert (await wire.put(queue_id)).results[0].error is None
+    assert (await wire.put(queue_id)).code == ErrorCode.TOO_MANY_UNCONFIRMED
+    assert isinstance(await wire.ask(packets.Confirm([3, 4], [], [])), packets.Success)
+    assert (await wire.put(queue_id)).results[0].error is None
+
+
+async def test_what_leaves_no_record_is_not_counted(
+    connect: Connect, start_middleware: StartMiddleware
+) -> None:
+    server = await start_middleware(max_unconfirmed=2)
+    wire = await connect(server)
+    await wire.register()
+    queue_id = await wire.create_queue()
+    for _ in range(5):
+        assert await wire.read_now(queue_id) == []
+    assert await wire.put_one(queue_id)
+    assert (await wire.put(queue_id)).code == ErrorCode.TOO_MANY_UNCONFIRMED
+
+
+async def test_a_read_is_unconfirmed_until_its_last_message_is_confirmed(
+    connect: Connect, start_middleware: StartMiddleware
+) -> None:
+    server = await start_middleware(max_unconfirmed=3)
+    wire = await connect(server)
+    await wire.register()
+    queue_id = await wire.create_queue()
+    for _ in range(2):
+        await wire.ask(put(0, queue_id))
+    number = wire.number()
+    messages = (await wire.ask(read(number, queue_id, max_messages=5))).messages
+    assert len(messages) == 2
+    references = [packets.HandOverRef(wire.session, number, message.message_id) for message in messages]
+    await wire.put_one(queue_id)
+    assert (await wire.put(queue_id)).code == ErrorCode.TOO_MANY_UNCONFIRMED
+    await wire.ask(packets.Confirm([], [], references[:1]))
+    assert (await wire.put(queue_id)).code == ErrorCode.TOO_MANY_UNCONFIRMED
+    await wire.ask(packets.Confirm([], [], references[1:]))
+    assert (await wire.put(queue_id)).results[0].error is None
+
+
+async def test_confirming_what_is_unknown_is_harmless(connect: Connect) -> None:
+    wire = await connect()
+    await wire.register()
+    queue_id = await wire.create_queue()
+    confirm = packets.Confirm(
+        [5, 6, 7], [packets.OperationRef(99, 1)], [packets.HandOverRef(wire.session, 1, 4_711)]
+    )
+    for _ in range(2):
+        assert isinstance(await wire.ask(confirm), packets.Success)
+    answer = await wire.ask(put(wire.number(), queue_id, confirmed=[1, 1, 1_000]))
+    assert answer.results[0].error is None
+
+
+async def test_a_fenced_session_is_told_and_closed(connect: Connect) -> None:
+    old = await connect()
+    await old.register()
+    queue_id = await old.create_queue()
+    new = await connect()
+    takeover = await new.identify(old.client_id)
+    assert takeover.session == old.session + 1
+    requests = [old.put(queue_id), old.put(queue_id), old.read(queue_id)]
+    first = await requests[0]
+    assert (first.code, first.error_class) == (ErrorCode.SESSION_FENCED, ErrorClass.FATAL)
+    await old.closed()
+    assert await new.read_now(queue_id) == []
+
+
+async def test_a_fenced_session_cannot_confirm_or_create(connect: Connect) -> None:
+    wire = await connect()
+    await wire.register()
+    for packet in (packets.Confirm([1], [], []), packets.CreateQueue(1, [], "name")):
+        old = await connect()
+        await old.identify(wire.client_id)
+        await (await connect()).identify(wire.client_id)
+        answer = await old.ask(packet)
+        assert answer.code == ErrorCode.SESSION_FENCED
+        await old.closed()
+
+
+async def test_a_takeover_lists_what_was_done(connect: Connect) -> None:
+    old = await connect()
+    await old.register()
+    queue_id = await old.create_queue()
+    message_id = await old.put_one(queue_id, body=b"first")
+    confirmed_id = await old.put_one(queue_id, body=b"second")
+    answer = await old.put(queue_id, (1 << 62))
+    assert answer.results[1].error == ErrorCode.QUEUE_NOT_EXISTING
+    assert isinstance(await old.ask(packets.Confirm([3], [], [])), packets.Success)
+    (message,) = await old.read_now(queue_id)
+    await old.close()
+
+    heir = await connect()
+    takeover = await heir.identify(old.client_id)
+    assert (takeover.session, takeover.next_number) == (2, 1)
+    listed = [(operation.number, operation.method_id) for operation in takeover.operations]
+    assert listed == [
+        (1, packets.CreateQueue.METHOD_ID),
+        (2, packets.PutMessage.METHOD_ID),
+        (4, packets.PutMessage.METHOD_ID),
+    ]
+    assert takeover.operations[0].results[0].related_id == queue_id
+    assert takeover.operations[1].results[0].related_id == message_id
+    assert [result.error for result in takeover.operations[2].results] == [None, ErrorCode.QUEUE_NOT_EXISTING]
+    (hand_over,) = takeover.hand_overs
+    assert (hand_over.session, hand_over.number, hand_over.message.message_id) == (1, 5, message.message_id)
+    assert hand_over.message.body == b"first"
+    assert confirmed_id not in [
+        result.related_id for operation in takeover.operations for result in operation.results
+    ]
+
+
+async def test_a_takeover_comes_in_pages(connect: Connect, start_middleware: StartMiddleware) -> None:
+    server = await start_middleware(max_page_rows=7)
+    old = await connect(server)
+    await old.register()
+    queue_id = await old.create_queue()
+    for answer in [old.put(queue_id, body=bytes(300)) for _ in range(20)]:
+        assert (await answer).results[0].error is None
+    for answer in [old.read(queue_id) for _ in range(20)]:
+        assert len((await answer).messages) == 1
+    await old.close()
+
+    heir = await connect(server)
+    await heir.hello(max_frame=4_096)
+    page = await heir.ask(packets.IdentifyClient(old.client_id, ""))
+    operations, hand_overs = list(page.operations), list(page.hand_overs)
+    assert page.more
+    while page.more:
+        after_operation, after_hand_over = packets.OperationRef(0, 0), packets.HandOverRef(0, 0, 0)
+        if operations:
+            after_operation = packets.OperationRef(operations[-1].session, operations[-1].number)
+        if hand_overs:
+            last = hand_overs[-1]
+            after_hand_over = packets.HandOverRef(last.session, last.number, last.message.message_id)
+        page = await heir.ask(packets.ListUnconfirmed(after_operation, after_hand_over))
+        assert len(page.encode(1)) <= 4_096 + 4
+        operations += page.operations
+        hand_overs += page.hand_overs
+    assert [operation.number for operation in operations] == list(range(1, 22))
+    assert [hand_over.number for hand_over in hand_overs] == list(range(22, 42))
+
+
+async def test_a_registration_is_repeated_with_its_token(connect: Connect) -> None:
+    wire = await connect()
+    await wire.hello()
+    packet = packets.RegisterClient("name", packets.ClientMode.FULL, b"0123456789abcdef")
+    first = await wire.ask(packet)
+    again = await connect()
+    await again.hello()
+    second = await again.ask(packet)
+    assert (second.client_id, second.session) == (first.client_id, first.session + 1)
+    other = await connect()
+    await other.hello()
+    answer = await other.ask(packets.RegisterClient("name", packets.ClientMode.FULL, bytes(16)))
+    assert answer.code == ErrorCode.CLIENT_NAME_NOT_UNIQUE
+    # The connection is still nobody's: it may identify.
+    found = await other.ask(packets.IdentifyClient(0, "name"))
+    assert found.client_id == first.client_id
+
+
+async def test_a_full_queue_keeps_order(connect: Connect) -> None:
+    wire = await connect()
+    await wire.register()
+    queue_id = await wire.create_queue(max_messages=2)
+    first = wire.number()
+    answers = [wire.send(put(first, queue_id))] + [wire.put(queue_id) for _ in range(4)]
+    errors = [(await answer).results[0].error for answer in answers]
+    full = ErrorCode.QUEUE_FULL
+    assert errors == [None, None, full, full, full]
+    assert len(await wire.read_now(queue_id, max_messages=10)) == 2
+    assert (await wire.put(queue_id)).results[0].error == full
+    refused = first + 2
+    answer = await wire.ask(put(wire.number(), queue_id, confirmed=[refused]))
+    assert answer.results[0].error is None

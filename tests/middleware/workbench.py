@@ -1,0 +1,185 @@
+"""Parts of a middleware without connections or database, for tests of how requests are gathered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from telesto.middleware.batches import Executor
+from telesto.middleware.budget import Budget
+from telesto.middleware.dispatcher import Dispatcher
+from telesto.middleware.effects import Effects
+from telesto.middleware.figures import Figures
+from telesto.middleware.gatherer import Gatherer
+from telesto.middleware.handlers.put import PutGroup
+from telesto.middleware.handlers.table import queue_of
+from telesto.middleware.handlers.take import TakeGroup, empty_frame
+from telesto.middleware.requests import Client, Kind, Line, Read, Request, Wait
+from telesto.middleware.settings import ServerSettings
+from telesto.middleware.waiting import WaitingRoom
+from telesto.protocol import packets
+from telesto.protocol.framing import FrameDecoder
+from wire import FULL, put, read
+
+Procedure = Callable[..., list[Any]]
+
+
+class FakeLink:
+    """Stands for a link: each call waits for its turn, then asks the procedure that the test gives."""
+
+    def __init__(self, procedure: Procedure) -> None:
+        self.procedure = procedure
+        self.calls: list[tuple[Any, ...]] = []
+        self.turn = asyncio.Semaphore(0)
+        self.called = asyncio.Queue[tuple[Any, ...]]()
+
+    async def call(self, sql: str, *arguments: Any) -> list[Any]:
+        self.calls.append(arguments)
+        self.called.put_nowait(arguments)
+        await self.turn.acquire()
+        return self.procedure(*arguments)
+
+
+class Sender:
+    """Stands for a connection: a line, and the answers that it was given."""
+
+    def __init__(self, bench: Workbench, client_id: int) -> None:
+        self._bench = bench
+        self._decoder = FrameDecoder(1 << 30)
+        self.answers: dict[int, Any] = {}
+        self.order: list[int] = []
+        self.finished = False
+        self.line = Line(self._answer, self._finish, lambda client: None)
+        self.line.client = Client(client_id, 1, FULL)
+        self.line.frame_bytes = 1 << 20
+        self._packet_id = 0
+
+    def put(self, *queue_ids: int, **fields: Any) -> int:
+        packet_id = self._next_id()
+        self._admit(Request(self.line, put(packet_id, *queue_ids, **fields), packet_id, Kind.PUT, 100))
+        return packet_id
+
+    def read(self, queue_id: int, wait_s: float | None = None, **fields: Any) -> Read:
+        packet_id = self._next_id()
+        wait = None
+        packet = read(packet_id, queue_id, wait_ms=0 if wait_s is None else round(wait_s * 1000), **fields)
+        if wait_s is not None:
+            deadline = asyncio.get_running_loop().time() + wait_s
+            wait = Wait(queue_id, deadline, by_context=False, selective=packet.sender_id != 0)
+        request = Read(self.line, packet, packet_id, Kind.TAKE, 50, wait)
+        if wait is not None:
+            self.line.waiting[packet_id] = request
+        self._admit(request)
+        return request
+
+    def _next_id(self) -> int:
+        self._packet_id += 1
+        return self._packet_id
+
+    def _admit(self, request: Request) -> None:
+        self.line.requests.append(request)
+        self.line.size += request.size
+        if getattr(request.packet, "number", 0):
+            self.line.unconfirmed[request.packet.number] = 1
+        self._bench.budget.enter(1, request.size)
+        self._bench.dispatcher.stand(self.line)
+
+    def _answer(self, data: bytes) -> None:
+        for frame in self._decoder.feed(data):
+            self.order.append(frame.packet_id)
+            self.answers[frame.packet_id] = packets.PACKETS[frame.method_id].decode(frame.payload)
+        self._bench.answered.set()
+
+    def _finish(self) -> None:
+        self.finished = True
+
+
+class Workbench:
+    """A dispatcher, its workers for puts and reads, and a waiting room."""
+
+    def __init__(self, put_procedure: Procedure, take_procedure: Procedure, **settings: Any) -> None:
+        self.settings = ServerSettings.load(**settings)
+        loop = asyncio.get_running_loop()
+        self.budget = Budget(self.settings.budget_requests, self.settings.budget_bytes)
+        self.dispatcher = Dispatcher(self.settings, loop, self.budget, queue_of)
+        self.room = WaitingRoom(loop, self.settings.max_waiting_reads)
+        self.room.on_readmit = self._readmit
+        self.told: list[dict[tuple[int, int], int]] = []
+        self.effects = Effects(self.room, self.budget, self.told.append, empty_frame)
+        self.figures = Figures()
+        self.answered = asyncio.Event()
+        self.links: dict[str, FakeLink] = {}
+        self._tasks = []
+        for kind, group, procedure in (
+            (Kind.PUT, PutGroup(), put_procedure),
+            (Kind.TAKE, TakeGroup(100, self.settings.max_answer_bytes), take_procedure),
+        ):
+            for name, turns in (
+                (kind.name, self.dispatcher.turns[kind]),
+                (kind.name + " apart", self.dispatcher.apart[kind]),
+            ):
+                link = self.links[name] = FakeLink(procedure)
+                executor = Executor(group, link, self.dispatcher.suspects, 100)  # type: ignore[arg-type]
+                gatherer = Gatherer(
+                    turns,
+                    self.dispatcher,
+                    executor,
+                    self.effects,
+                    self.figures,
+                    self.settings.busy_limit_s,
+                    100,
+                )
+                self._tasks.append(asyncio.create_task(gatherer.run()))
+
+    async def close(self) -> None:
+        self.dispatcher.close()
+        self.go()
+        await asyncio.gather(*self._tasks)
+
+    def sender(self, client_id: int) -> Sender:
+        return Sender(self, client_id)
+
+    def go(self, calls: int = 1_000_000) -> None:
+        """Lets calls go through."""
+        for link in self.links.values():
+            link.turn._value += calls
+            link.turn._wake_up_next()
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        """Returns when a condition holds; answers are what makes it hold."""
+        async with asyncio.timeout(20):
+            while not condition():
+                self.answered.clear()
+                await self.answered.wait()
+
+    def _readmit(self, request: Read) -> None:
+        self.budget.enter(1, request.size)
+        self.dispatcher.turns[request.kind].readmit(request)
+
+
+def put_all(*arguments: Any) -> list[Any]:
+    """A put procedure that takes everything."""
+    return [(None, list(range(1, len(arguments[4]) + 1)))]
+
+
+def take_nothing(*_arguments: Any) -> list[Any]:
+    """A take procedure of empty queues."""
+    return []
+
+
+def message_row(
+    request: int, message_id: int = 1, receiver_id: int = 0, body: bytes = b""
+) -> tuple[Any, ...]:
+    """A row of take_batch with a message."""
+    return (request, None, None, message_id, 1, 1, receiver_id, 5, 0, 1, False, None, body)
+
+
+def error_row(request: int, error: int, related_id: int | None = None) -> tuple[Any, ...]:
+    """A row of take_batch with an error."""
+    return (request, error, related_id, *[None] * 10)
+
+
+def bodies(arguments: Sequence[Any]) -> list[bytes]:
+    """The bodies of a call of put_batch."""
+    return list(arguments[9])
