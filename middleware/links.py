@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from telesto.middleware.dsn import Connection, connect
@@ -16,11 +16,15 @@ class Links:
     """Makes links, one for each worker, and knows them all.
 
     There is no pool to wait for: each worker has its own link, connected when it is needed first.
+
+    Attributes:
+        on_connected: called when there is a new backend.
     """
 
     def __init__(self, settings: ServerSettings) -> None:
         self._settings = settings
         self._links: list[Link] = []
+        self.on_connected: Callable[[], None] = lambda: None
 
     def __len__(self) -> int:
         return len(self._links)
@@ -58,7 +62,9 @@ class Links:
             link.terminate()
 
     async def _connect(self, name: str) -> Connection:
-        return await self._open(self._settings.database_url.get_secret_value(), name)
+        connection = await self._open(self._settings.database_url.get_secret_value(), name)
+        self.on_connected()
+        return connection
 
     async def _open(self, url: str, name: str) -> Connection:
         settings = self._settings

@@ -110,6 +110,7 @@ class MiddlewareServer:
         self._registry = Registry(
             links.make("registry").call, peers, settings, links.pids, self._interests.renew
         )
+        links.on_connected = self._registry.work.poke
         self._jobs = Jobs(shared(links.make("jobs")), peers, settings)
 
     # --- start -------------------------------------------------------------------------------
@@ -273,11 +274,18 @@ def run(settings: ServerSettings) -> None:
 
 async def _serve(settings: ServerSettings) -> None:
     server = MiddlewareServer(settings)
-    await server.start()
+    start = asyncio.create_task(server.start())
+    _on_stop_signals(start.cancel)
+    with suppress(asyncio.CancelledError):
+        await start
+        _on_stop_signals(server.request_stop)
+        await server.wait_closed()
+
+
+def _on_stop_signals(action: Callable[[], object]) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, server.request_stop)
-    await server.wait_closed()
+        loop.add_signal_handler(number, action)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

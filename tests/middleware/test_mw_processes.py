@@ -1,0 +1,125 @@
+"""Real processes: one, and several on one port."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import asyncpg
+from telesto.protocol import packets
+from wire import PATIENCE_S, Wire, until
+
+START_S = 60.0
+
+
+@asynccontextmanager
+async def running(
+    database_url: str, *arguments: str
+) -> AsyncIterator[tuple[asyncio.subprocess.Process, int]]:
+    """Runs ``python -m telesto.middleware`` on a free port; gives the process and the port."""
+    port = free_port()
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TELESTO_")}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "telesto.middleware",
+        "--port",
+        str(port),
+        "--database-url",
+        database_url,
+        *arguments,
+        env=environment | {"TELESTO_GOAWAY_GRACE_S": "0.05", "TELESTO_LINGER_S": "0.2"},
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        yield process, port
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        await asyncio.wait_for(process.wait(), START_S)
+
+
+def free_port() -> int:
+    import socket
+
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port
+
+
+async def until_serving(port: int) -> Wire:
+    async with asyncio.timeout(START_S):
+        while True:
+            try:
+                return await Wire.open(("127.0.0.1", port))
+            except OSError:
+                await asyncio.sleep(0.05)
+
+
+async def test_a_process_serves_until_it_is_told_to_stop(database_url: str) -> None:
+    async with running(database_url) as (process, port):
+        wire = await until_serving(port)
+        await wire.register()
+        queue_id = await wire.create_queue()
+        assert await wire.put_one(queue_id)
+        process.send_signal(signal.SIGTERM)
+        goodbye = await asyncio.wait_for(wire.unasked.get(), PATIENCE_S)
+        assert isinstance(goodbye, packets.GoAway)
+        await wire.closed()
+        assert await asyncio.wait_for(process.wait(), PATIENCE_S) == 0
+        await wire.close()
+
+
+async def test_several_processes_share_a_port_and_come_back(database_url: str) -> None:
+    connection = await asyncpg.connect(database_url)
+    living = "SELECT array_agg(middleware_id ORDER BY middleware_id) FROM telesto.middlewares"
+    async with running(database_url, "--processes", "2") as (process, port):
+        await (await until_serving(port)).close()
+        await until(lambda: connection.fetchval("SELECT count(*) = 2 FROM telesto.middlewares"))
+        before = await connection.fetchval(living)
+        met: set[int] = set()
+
+        async def meet() -> bool:
+            wire = await Wire.open(("127.0.0.1", port))
+            met.add((await wire.hello()).middleware_id)
+            await wire.close()
+            return met == set(before)
+
+        await until(meet)
+        children = await child_pids(process.pid)
+        os.kill(children[0], signal.SIGKILL)
+
+        async def restarted() -> bool:
+            return len(set(await connection.fetchval(living)) - set(before)) == 1
+
+        await until(restarted)
+        process.send_signal(signal.SIGTERM)
+        assert await asyncio.wait_for(process.wait(), PATIENCE_S) == 0
+    # Those that were told to stop have signed off, the killed one could not.
+    assert len(await connection.fetchval(living)) == 1
+    await connection.close()
+
+
+async def child_pids(pid: int) -> list[int]:
+    """The serving processes of a parent, without its resource tracker."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit() and is_server_of(int(name), pid):
+            found.append(int(name))
+    return sorted(found)
+
+
+def is_server_of(pid: int, parent: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            if int(file.read().rsplit(")", 1)[1].split()[1]) != parent:
+                return False
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return b"spawn_main" in file.read()
+    except OSError:
+        return False

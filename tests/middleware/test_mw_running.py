@@ -1,0 +1,190 @@
+"""What runs beside the requests: the admin port, the registry, the jobs, the start."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+
+import asyncpg
+import psycopg
+import pytest
+from conftest import QUICK, Connect, StartMiddleware
+from telesto.db.schema import SchemaTooOldError
+from telesto.middleware.server import MiddlewareServer
+from telesto.middleware.settings import ServerSettings
+from telesto.protocol import packets
+from test_mw_wake_ups import until_know_each_other, until_waiting
+from wire import PATIENCE_S, until
+
+
+async def fetch(address: tuple[str, int] | None, request: bytes) -> tuple[int, bytes]:
+    """Status and body of an answer of the admin port."""
+    assert address is not None
+    reader, writer = await asyncio.open_connection(*address)
+    writer.write(request)
+    answer = await asyncio.wait_for(reader.read(), PATIENCE_S)
+    writer.close()
+    await writer.wait_closed()
+    head, _, body = answer.partition(b"\r\n\r\n")
+    return int(head.split(b" ")[1]) if head else 0, body
+
+
+async def test_metrics_and_health_are_served(connect: Connect, start_middleware: StartMiddleware) -> None:
+    server = await start_middleware(admin_port=0)
+    wire = await connect(server)
+    await wire.register()
+    queue_id = await wire.create_queue()
+    for _ in range(3):
+        await wire.put_one(queue_id)
+    wire.read(await wire.create_queue(), wait_ms=60_000)
+    await until_waiting(server, 1)
+    await wire.ask(packets.GetQueueName(0))
+    status, body = await fetch(server.admin_address, b"GET /metrics HTTP/1.1\r\n\r\n")
+    lines = body.decode().splitlines()
+    assert status == 200
+    for line in (
+        'telesto_requests_total{kind="put"} 3.0',
+        'telesto_refused_total{code="12"} 1.0',
+        "telesto_waiting_reads 1.0",
+        "telesto_connections 1.0",
+        "telesto_requests_under_way 0.0",
+    ):
+        assert line in lines
+    assert await fetch(server.admin_address, b"GET /healthz HTTP/1.1\r\n\r\n") == (200, b"ok\n")
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (b"GET /other HTTP/1.1\r\n\r\n", 404),
+        (b"POST /metrics HTTP/1.1\r\n\r\n", 405),
+        (b"nonsense\r\n\r\n", 405),
+        (b"x" * 20_000, 0),
+    ],
+)
+async def test_the_admin_port_refuses_all_else(
+    start_middleware: StartMiddleware, request_: bytes, status: int
+) -> None:
+    server = await start_middleware(admin_port=0)
+    try:
+        assert (await fetch(server.admin_address, request_))[0] == status
+    except ConnectionError:
+        assert status == 0
+    assert (await fetch(server.admin_address, b"GET /healthz HTTP/1.1\r\n\r\n"))[0] == 200
+
+
+async def test_a_middleware_that_stops_is_not_healthy(start_middleware: StartMiddleware) -> None:
+    server = await start_middleware(admin_port=0)
+    server._stop = asyncio.create_task(asyncio.sleep(0))
+    assert await fetch(server.admin_address, b"GET /healthz HTTP/1.1\r\n\r\n") == (503, b"not ready\n")
+    await server._stop
+    server._stop = None
+
+
+async def test_the_backends_of_a_silent_middleware_are_ended(
+    connect: Connect, start_middleware: StartMiddleware, database_url: str
+) -> None:
+    silent = await start_middleware(heartbeat_interval_s=3_600, heartbeat_timeout_s=7_200)
+    wire = await connect(silent)
+    await wire.register()
+    queue_id = await wire.create_queue()
+    answer = wire.read(queue_id, wait_ms=60_000)
+    await until_waiting(silent, 1)
+    was, pids = silent._peers.middleware_id, set(silent._links.pids())
+    connection = await asyncpg.connect(database_url)
+    known = "SELECT pids @> $1::int[] FROM telesto.middlewares WHERE middleware_id = $2"
+    await until(lambda: connection.fetchval(known, list(pids), was))
+
+    other = await start_middleware()
+    await connection.execute("SELECT * FROM telesto.heartbeat($1, '{}', 0)", other._peers.middleware_id)
+    await until(lambda: not pids.intersection(silent._links.pids()))
+
+    # It goes on: registers anew, with what its reads wait for, and serves.
+    silent._registry.work.poke()
+    await until(lambda: silent._peers.middleware_id != was)
+    await until_know_each_other(silent, other)
+    await until_waiting(silent, 1)
+    writer = await connect(other)
+    await writer.register()
+    await writer.put_one(queue_id)
+    assert len((await answer).messages) == 1
+    await connection.close()
+
+
+async def test_staged_messages_are_placed_and_wake_readers(
+    connect: Connect, start_middleware: StartMiddleware, database_url: str
+) -> None:
+    server = await start_middleware(wake_sweep_s=3_600, staged_interval_s=0.02)
+    wire = await connect(server)
+    await wire.register()
+    queue_id = await wire.create_queue()
+    answer = wire.read(queue_id, wait_ms=60_000)
+    await until_waiting(server, 1)
+    connection = await asyncpg.connect(database_url)
+    async with connection.transaction():
+        await connection.execute(
+            "INSERT INTO telesto.staged_messages (queue_id, sender_id, receiver_id, priority, body) "
+            "VALUES ($1, $2, 0, 5, 'staged')",
+            queue_id,
+            wire.client_id,
+        )
+    await connection.close()
+    assert [message.body for message in (await answer).messages] == [b"staged"]
+
+
+async def test_the_messages_of_deleted_queues_are_removed(
+    connect: Connect, start_middleware: StartMiddleware, database_url: str
+) -> None:
+    server = await start_middleware(sweep_interval_s=0.02, sweep_rows=3)
+    wire = await connect(server)
+    await wire.register()
+    queue_id = await wire.create_queue()
+    for answer in [wire.put(queue_id) for _ in range(10)]:
+        await answer
+    await wire.ask(packets.DeleteQueue(wire.number(), [], queue_id))
+    connection = await asyncpg.connect(database_url)
+    await until(lambda: connection.fetchval("SELECT count(*) = 0 FROM telesto.messages"))
+    await connection.close()
+
+
+async def test_what_stays_unconfirmed_too_long_is_dead(
+    connect: Connect, start_middleware: StartMiddleware, database_url: str
+) -> None:
+    server = await start_middleware(sweep_interval_s=0.02, retention_s=0.05)
+    wire = await connect(server)
+    await wire.register()
+    queue_id = await wire.create_queue()
+    await wire.put_one(queue_id, body=b"dead")
+    assert len(await wire.read_now(queue_id)) == 1
+    connection = await asyncpg.connect(database_url)
+    await until(lambda: connection.fetchval("SELECT count(*) = 1 FROM telesto.dead_letters"))
+    assert await connection.fetchval("SELECT body FROM telesto.dead_letters") == b"dead"
+    await connection.close()
+
+
+async def test_a_start_without_a_database_gives_up_in_time() -> None:
+    values = QUICK | {"database_url": "postgresql://127.0.0.1:1/none", "database_start_s": 0.2}
+    server = MiddlewareServer(ServerSettings.load(**values))
+    with pytest.raises(psycopg.OperationalError):
+        await server.start()
+
+
+async def test_a_start_without_a_schema_names_the_command(empty_database_url: str) -> None:
+    server = MiddlewareServer(ServerSettings.load(**QUICK | {"database_url": empty_database_url}))
+    with pytest.raises(SchemaTooOldError, match="telesto db upgrade"):
+        await server.start()
+
+
+async def test_an_address_in_use_is_named(start_middleware: StartMiddleware) -> None:
+    server = await start_middleware()
+    host, port = server.address
+    with pytest.raises(OSError, match=f"{host}:{port}"):
+        await start_middleware(port=port)
+
+
+async def test_peers_are_told_in_hello(connect: Connect, start_middleware: StartMiddleware) -> None:
+    one = await start_middleware(advertised_address="one.example:7001")
+    two = await start_middleware(advertised_address="two.example:7001")
+    await until_know_each_other(one, two)
+    assert (await (await connect(one)).hello()).addresses == ["two.example:7001"]
+    assert dataclasses.asdict(one._peers)["others"] == {two._peers.middleware_id: "two.example:7001"}

@@ -1,0 +1,66 @@
+"""Settings: from a file, the environment and the command line, in this order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+from telesto.middleware.settings import ServerSettings
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "telesto.toml"
+    path.write_text('port = 7100\nmax_batch = 100\nquantum = 7\nhost = "0.0.0.0"\n')
+    return path
+
+
+def test_later_sources_win(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TELESTO_MAX_BATCH", "200")
+    monkeypatch.setenv("TELESTO_QUANTUM", "9")
+    settings = ServerSettings.load(config, quantum=11, port=None)
+    assert (settings.host, settings.port, settings.max_batch, settings.quantum) == ("0.0.0.0", 7100, 200, 11)
+
+
+def test_the_password_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TELESTO_DATABASE_URL", "postgresql://telesto:secret@localhost/telesto")
+    settings = ServerSettings.load()
+    assert "secret" not in repr(settings)
+    assert "secret" in settings.database_url.get_secret_value()
+
+
+def test_a_slip_of_the_pen_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "telesto.toml"
+    path.write_text("max_bacth = 100\n")
+    with pytest.raises(ValueError, match="no setting named max_bacth"):
+        ServerSettings.load(path)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"port": 70_000},
+        {"max_batch": 0},
+        {"max_frame": 1_000},
+        {"max_frame": 1 << 20, "max_body_bytes": 1 << 20},
+        {"write_low_bytes": 1 << 21},
+        {"heartbeat_timeout_s": 1.0},
+        {"log_level": "loud"},
+    ],
+)
+def test_impossible_settings_are_refused(values: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        ServerSettings.load(**values)
+
+
+def test_every_setting_is_described_and_named_with_its_unit() -> None:
+    for name, field in ServerSettings.model_fields.items():
+        assert field.description, name
+        assert field.description.endswith("."), name
+
+
+def test_settings_do_not_change() -> None:
+    settings = ServerSettings.load()
+    with pytest.raises(ValidationError):
+        settings.port = 1  # type: ignore[misc]
