@@ -153,14 +153,15 @@ class Conversation:
         plain = isinstance(packet, packets.ReadMessage)
         by_priority = plain and packet.mode is ReadMode.PRIORITY and packet.sender_id == 0
         kind = Kind.TAKE if by_priority else Kind.TAKE_SELECTED
+        read = Read(self._line, packet, packet_id, kind, size, None)
+        read.weight = max(size, self._services.weights.of(packet.queue_id))
         if packet.wait_ms == 0:
-            return Read(self._line, packet, packet_id, kind, size, None)
+            return read
         deadline = None
         if packet.wait_ms != _FOREVER_MS:
             deadline = self._services.loop.time() + packet.wait_ms / 1000
         selective = not plain or packet.sender_id != 0
-        wait = Wait(packet.queue_id, deadline, by_context=not plain, selective=selective)
-        read = Read(self._line, packet, packet_id, kind, size, wait)
+        read.wait = Wait(packet.queue_id, deadline, by_context=not plain, selective=selective)
         self._line.waiting[packet_id] = read
         return read
 

@@ -33,13 +33,9 @@ class Dispatcher:
         self._backoff_max_s = settings.busy_backoff_max_ms / 1000
         self.budget = budget
         self.suspects = Suspects(loop.time, settings.suspect_s, settings.suspect_batch, settings.suspects_max)
-        limits = BatchLimits(settings.max_batch, settings.max_batch_bytes, settings.quantum)
-        single = BatchLimits(1, settings.max_batch_bytes, 1)
-        self.turns = {
-            kind: Turns(kind, single if kind is Kind.SINGLE else limits, self.suspects) for kind in Kind
-        }
+        self.turns = {kind: Turns(kind, _limits(kind, settings), self.suspects) for kind in Kind}
         self.apart: dict[Kind, Turns] = {
-            kind: ApartTurns(kind, limits, self.suspects, queue_of) for kind in _GATHERED
+            kind: ApartTurns(kind, _limits(kind, settings), self.suspects, queue_of) for kind in _GATHERED
         }
 
     def stand(self, line: Line) -> None:
@@ -56,12 +52,8 @@ class Dispatcher:
             line.in_flight = False
             self.stand(line)
 
-    def rest(self, line: Line, requests: list[Request]) -> None:
-        """Requests of a line's run came back busy: they wait a little at its head and go apart then."""
-        if line.closed:
-            self.drop(requests)
-            return
-        line.give_back(requests)
+    def rest(self, line: Line) -> None:
+        """Requests of a line's run came back busy: it waits a little and goes apart then."""
         line.apart = True
         line.resting = True
         self._loop.call_later(self._backoff(line.busy_count), self._stand_again, line)
@@ -88,3 +80,12 @@ class Dispatcher:
     def _stand_again(self, line: Line) -> None:
         line.resting = False
         self.stand(line)
+
+
+def _limits(kind: Kind, settings: ServerSettings) -> BatchLimits:
+    """A call of reads is bounded by what it returns, all others by what they send."""
+    if kind is Kind.SINGLE:
+        return BatchLimits(1, settings.max_batch_bytes, 1)
+    reads = kind is Kind.TAKE or kind is Kind.TAKE_SELECTED
+    weight = settings.max_answer_bytes if reads else settings.max_batch_bytes
+    return BatchLimits(settings.max_batch, weight, settings.quantum)

@@ -10,6 +10,7 @@ from telesto.middleware.refusals import note_full, refused_before
 from telesto.middleware.requests import Read, Request
 from telesto.middleware.results import Arrivals, Mark, Results, error_frame
 from telesto.middleware.waiting import WaitingRoom
+from telesto.middleware.weights import Weights
 
 
 class Effects:
@@ -19,11 +20,13 @@ class Effects:
         self,
         room: WaitingRoom,
         budget: Budget,
+        weights: Weights,
         tell_others: Callable[[Arrivals], None],
         empty_frame: Callable[[Read], bytes],
     ) -> None:
         self._room = room
         self._budget = budget
+        self._weights = weights
         self._tell_others = tell_others
         self._empty_frame = empty_frame
         room.on_answer = self.answer_read
@@ -34,7 +37,9 @@ class Effects:
         return self._room.clock
 
     def before(self, requests: list[Request]) -> list[Request]:
-        """Answers the requests that must not be executed after a refusal; returns the others."""
+        """Answers the requests that must not be executed (any more); returns the others."""
+        if isinstance(requests[0], Read):
+            requests = [request for request in requests if not self._is_over(request)]
         if not any(request.line.refused for request in requests):
             return requests
         allowed = []
@@ -48,6 +53,15 @@ class Effects:
                 request.line.send(answer)
         return allowed
 
+    def _is_over(self, request: Request) -> bool:
+        """Ends a read that was cancelled, or has lost its connection, after it was woken."""
+        if not isinstance(request, Read) or request.wait is None or not request.wait.over:
+            return False
+        self._room.leave(request)
+        self._budget.leave(1, request.size)
+        self._answer(request, self._empty_frame(request))
+        return True
+
     def after(self, requests: list[Request], results: Results) -> None:
         """Does what follows from a batch as a whole."""
         if results.arrivals:
@@ -56,6 +70,8 @@ class Effects:
             note_full(request, queue_id)
         for request in results.unrecorded:
             self.unrecorded(request)
+        for queue_id, weight in results.heavy.items():
+            self._weights.note(queue_id, weight)
         if isinstance(requests[0], Read):
             self._settle_reads(requests, results)
 

@@ -10,8 +10,8 @@ from telesto.middleware.dispatcher import Dispatcher
 from telesto.middleware.effects import Effects
 from telesto.middleware.failures import Failure, busy_too_long
 from telesto.middleware.figures import Figures
-from telesto.middleware.requests import Line, Read, Request
-from telesto.middleware.results import Mark, Outcome, Results, error_frame
+from telesto.middleware.requests import Line, Read, Request, Wait
+from telesto.middleware.results import Mark, Results, error_frame
 from telesto.middleware.turns import Batch, Turns
 
 
@@ -59,7 +59,8 @@ class Gatherer:
 
     def _settle(self, requests: list[Request], results: Results, scanned_at: int) -> None:
         self._effects.after(requests, results)
-        busy: dict[Line, list[Request]] = {}
+        again: dict[Line, list[Request]] = {}
+        busy: set[Line] = set()
         answered = 0
         size = 0
         for request, outcome in zip(requests, results.outcomes, strict=True):
@@ -67,46 +68,43 @@ class Gatherer:
                 request.line.send(outcome)
                 answered += 1
                 size += request.size
-            elif outcome is Mark.BUSY or outcome is Mark.ALONE:
-                self._try_again(request, outcome, busy)
-            else:
+            elif outcome is Mark.NOTHING:
                 self._effects.found_nothing(request, scanned_at)
                 answered += 1
                 size += request.size
+            elif isinstance(request, Read) and request.wait is not None and request.wait.readmitted:
+                self._read_again(request, request.wait, outcome is Mark.BUSY)
+            else:
+                again.setdefault(request.line, []).append(request)
+                if outcome is Mark.BUSY:
+                    busy.add(request.line)
         self._dispatcher.budget.leave(answered, size)
+        self._give_back(again, busy)
         for line in {request.line for request in requests if request.line.busy_count}.difference(busy):
             line.busy_count = 0
             line.apart = False
-        for line, tried in busy.items():
-            self._rest(line, tried)
         self._effects.end_fenced(results)
 
-    def _try_again(self, request: Request, outcome: Outcome, busy: dict[Line, list[Request]]) -> None:
-        read = request if isinstance(request, Read) else None
-        if read is not None and outcome is Mark.ALONE:
-            read.alone = True
-        if read is not None and read.wait is not None and read.wait.readmitted:
-            self._rest_read(read, outcome)
-        else:
-            busy.setdefault(request.line, []).append(request)
-
-    def _rest(self, line: Line, requests: list[Request]) -> None:
+    def _give_back(self, again: dict[Line, list[Request]], busy: set[Line]) -> None:
+        """Puts what was not executed back to the heads of its lines; those where something is busy rest."""
         now = self._clock()
-        if line.busy_count == 0:
-            line.busy_since = now
-        elif now - line.busy_since > self._busy_limit_s:
-            line.busy_since = now
-            self._give_up(requests.pop(0))
-        self._dispatcher.rest(line, requests)
+        for line, requests in again.items():
+            if line.closed:
+                self._dispatcher.drop(requests)
+                continue
+            if line in busy:
+                if line.busy_count == 0:
+                    line.busy_since = now
+                elif now - line.busy_since > self._busy_limit_s:
+                    line.busy_since = now
+                    self._give_up(requests.pop(0))
+                self._dispatcher.rest(line)
+            line.give_back(requests)
 
-    def _rest_read(self, read: Read, outcome: Outcome) -> None:
-        wait = read.wait
-        assert wait is not None
+    def _read_again(self, read: Read, wait: Wait, busy: bool) -> None:
+        """Tries a read again that goes its way without its line."""
         now = self._clock()
-        if read.line.closed:
-            self._effects.leave(read)
-            self._dispatcher.drop([read])
-        elif outcome is Mark.ALONE:
+        if not busy:
             self._turns.readmit(read)
         elif wait.busy_since and now - wait.busy_since > self._busy_limit_s:
             self._effects.leave(read)

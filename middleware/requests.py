@@ -43,9 +43,10 @@ class Request:
         packet_id: what its answer repeats.
         kind: with which others it is gathered.
         size: its payload in bytes.
+        weight: what it counts in a call, in bytes.
     """
 
-    __slots__ = ("kind", "line", "packet", "packet_id", "size")
+    __slots__ = ("kind", "line", "packet", "packet_id", "size", "weight")
 
     def __init__(self, line: Line, packet: Any, packet_id: int, kind: Kind, size: int) -> None:
         self.line = line
@@ -53,23 +54,22 @@ class Request:
         self.packet_id = packet_id
         self.kind = kind
         self.size = size
+        self.weight = size
 
 
 class Read(Request):
-    """A read.
+    """A read; its weight is what it is expected to return.
 
     Attributes:
-        alone: it is executed in a call of its own, with all the bytes that its client accepts.
         wait: how it waits, None when it does not.
     """
 
-    __slots__ = ("alone", "wait")
+    __slots__ = ("wait",)
 
     def __init__(
         self, line: Line, packet: Any, packet_id: int, kind: Kind, size: int, wait: Wait | None
     ) -> None:
         super().__init__(line, packet, packet_id, kind, size)
-        self.alone = False
         self.wait = wait
 
 
@@ -213,19 +213,22 @@ class Line:
         self.waiting: dict[int, Read] = {}
         self.drained: Callable[[], None] | None = None
 
-    def take_run(self, into: list[Request], kind: Kind, count: int, size: int) -> int:
-        """Moves requests of a kind from the head until a count or a size is reached; returns their size."""
+    def take_run(self, into: list[Request], kind: Kind, count: int, weight: int) -> int:
+        """Moves requests of a kind from the head, up to a count and a weight, but one at least.
+
+        Returns their weight.
+        """
         requests = self.requests
         taken = 0
         room = count
-        while room and requests and requests[0].kind is kind:
-            request = requests.popleft()
-            into.append(request)
-            taken += request.size
-            room -= 1
-            if taken >= size:
+        while room and requests:
+            request = requests[0]
+            if request.kind is not kind or (taken and taken + request.weight > weight):
                 break
-        self.size -= taken
+            into.append(requests.popleft())
+            taken += request.weight
+            self.size -= request.size
+            room -= 1
         return taken
 
     def give_back(self, requests: list[Request]) -> None:

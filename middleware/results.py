@@ -19,8 +19,8 @@ class Mark(Enum):
     BUSY = 1
     #: A read found nothing.
     NOTHING = 2
-    #: A read met a message beyond its share of the call's bytes; it is tried again in a call of its own.
-    ALONE = 3
+    #: A read met a message beyond its share of the call's bytes; it is tried again with more.
+    SHORT = 3
 
 
 #: A frame that answers the request, or why there is none yet.
@@ -40,9 +40,10 @@ class Results:
         fenced: requests whose session is over.
         unrecorded: numbered requests of which nothing is recorded, so that nothing of them is unconfirmed.
         handed: reads that took messages, with the receivers of those.
+        heavy: queues of large messages, with the size of one.
     """
 
-    __slots__ = ("arrivals", "fenced", "full", "handed", "outcomes", "unrecorded")
+    __slots__ = ("arrivals", "fenced", "full", "handed", "heavy", "outcomes", "unrecorded")
 
     def __init__(self) -> None:
         self.outcomes: list[Outcome] = []
@@ -51,6 +52,7 @@ class Results:
         self.fenced: list[Request] = []
         self.unrecorded: list[Request] = []
         self.handed: list[tuple[Request, list[int]]] = []
+        self.heavy: dict[int, int] = {}
 
     def fail(self, request: Request, failure: Failure) -> None:
         """Adds a failure as the request's outcome."""
@@ -70,6 +72,7 @@ class Results:
         self.fenced += other.fenced
         self.unrecorded += other.unrecorded
         self.handed += other.handed
+        self.heavy.update(other.heavy)
         for key, count in other.arrivals.items():
             self.arrivals[key] = self.arrivals.get(key, 0) + count
 

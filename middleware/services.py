@@ -10,6 +10,7 @@ from telesto.middleware.dispatcher import Dispatcher
 from telesto.middleware.figures import Figures
 from telesto.middleware.settings import ServerSettings
 from telesto.middleware.waiting import WaitingRoom
+from telesto.middleware.weights import Weights
 
 #: Addresses told to a client, at most.
 _ADDRESSES_MAX = 16
@@ -43,6 +44,7 @@ class Services:
     loop: asyncio.AbstractEventLoop
     dispatcher: Dispatcher
     room: WaitingRoom
+    weights: Weights
     figures: Figures
     peers: Peers
     deadlines: Deadlines

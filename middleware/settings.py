@@ -102,6 +102,8 @@ class ServerSettings(BaseSettings):
     max_answer_bytes: int = Field(
         4 << 20, ge=1_024, description="Bytes of bodies that one call should return."
     )
+    heavy_queue_s: float = Field(10.0, gt=0, description="How long a queue counts as one of large messages.")
+    heavy_queues: int = Field(10_000, ge=1, description="Such queues that are remembered.")
     quantum: int = Field(32, ge=1, description="Requests of a connection in one turn while others wait.")
     put_workers: int = Field(1, ge=1, le=64, description="Calls of puts at a time.")
     take_workers: int = Field(1, ge=1, le=64, description="Calls of reads by priority at a time.")
@@ -151,6 +153,9 @@ class ServerSettings(BaseSettings):
         5.0, gt=0, description="Longest pause before a crashed process is restarted."
     )
     loop_lag_interval_s: float = Field(0.5, gt=0, description="Period of measuring the lag of the loop.")
+    gc_threshold: int = Field(
+        20_000, ge=0, description="Objects made between two looks for garbage; 0 keeps Python's own."
+    )
     log_level: str = Field("info", pattern="^(debug|info|warning|error)$", description="Least level logged.")
     log_json: bool = Field(False, description="Log lines as JSON.")
 

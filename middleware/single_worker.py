@@ -74,7 +74,7 @@ class SingleWorker:
             outcome = await self._execute(request)
         except BusyError:
             if not self._busy_too_long(request):
-                self._dispatcher.rest(request.line, [request])
+                self._give_back(request)
                 return
             outcome = self._busy_failure(request)
         finally:
@@ -115,6 +115,13 @@ class SingleWorker:
             if error.sqlstate != STALE_SQLSTATE:
                 raise
             return await self._link.call(sql, *arguments)
+
+    def _give_back(self, request: Request) -> None:
+        if request.line.closed:
+            self._dispatcher.drop([request])
+            return
+        request.line.give_back([request])
+        self._dispatcher.rest(request.line)
 
     def _busy_too_long(self, request: Request) -> bool:
         line = request.line

@@ -14,10 +14,10 @@ from telesto.middleware.suspects import Suspects
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """Bounds of one call: requests, their bytes, and a connection's share while others wait."""
+    """Bounds of one call: requests, their weight in bytes, and a connection's share while others wait."""
 
     requests: int
-    size: int
+    weight: int
     quantum: int
 
 
@@ -85,51 +85,41 @@ class Turns:
     def take(self, restand: Callable[[Line], None]) -> Batch:
         """Forms the next batch; a line whose head is of another kind by now goes to ``restand``."""
         batch = Batch()
-        size = self._take_readmitted(batch)
+        left = self._limits.weight - self._take_readmitted(batch)
         share = max(self._limits.quantum, self._limits.requests // max(1, len(self._lines)))
-        while self._lines and len(batch.requests) < self._limits.requests and size < self._limits.size:
+        while self._lines and len(batch.requests) < self._limits.requests and left > 0:
             line = self._lines.popleft()
             line.standing = False
             if not line.requests or line.requests[0].kind is not self.kind or line.held:
                 restand(line)
                 continue
-            apart = self._run_apart(line)
-            if apart and batch.requests:
+            apart = self._suspects.batch(line.client.client_id)
+            if batch.requests and (apart or line.requests[0].weight > left):
                 self._put_back(line)
                 break
-            size += self._take_run(line, batch, apart or share, self._limits.size - size)
+            left -= self._take_run(line, batch, apart or share, left)
             if apart:
                 break
         return batch
 
-    def _take_run(self, line: Line, batch: Batch, share: int, size: int) -> int:
+    def _take_run(self, line: Line, batch: Batch, share: int, weight: int) -> int:
         line.in_flight = True
         batch.lines.append(line)
         room = self._limits.requests - len(batch.requests)
-        taken = line.take_run(batch.requests, self.kind, min(share, room), size)
+        taken = line.take_run(batch.requests, self.kind, min(share, room), weight)
         if line.drained is not None:
             line.drained()
         return taken
 
-    def _run_apart(self, line: Line) -> int:
-        """How many requests of a line go into a call of their own; 0 when they may go with others."""
-        head = line.requests[0]
-        if isinstance(head, Read) and head.alone:
-            return 1
-        return self._suspects.batch(line.client.client_id)
-
     def _take_readmitted(self, batch: Batch) -> int:
-        size = 0
+        taken = 0
         while self._readmitted and len(batch.requests) < self._limits.requests:
             read = self._readmitted[0]
-            if read.alone and batch.requests:
-                return self._limits.size
-            self._readmitted.popleft()
-            batch.requests.append(read)
-            size += read.size
-            if read.alone:
-                return self._limits.size
-        return size
+            if taken and taken + read.weight > self._limits.weight:
+                return self._limits.weight
+            batch.requests.append(self._readmitted.popleft())
+            taken += read.weight
+        return taken
 
     def _put_back(self, line: Line) -> None:
         line.standing = True
@@ -161,19 +151,23 @@ class ApartTurns(Turns):
             batch.requests.append(self._readmitted.popleft())
             return batch
         queue_id = 0
+        left = self._limits.weight
         for _ in range(len(self._lines)):
             line = self._lines.popleft()
             line.standing = False
             if not line.requests or line.requests[0].kind is not self.kind or line.held:
                 restand(line)
                 continue
-            head_queue = self._queue_of(line.requests[0])
-            alone = self._run_apart(line)
+            head = line.requests[0]
+            head_queue = self._queue_of(head)
+            suspect = self._suspects.batch(line.client.client_id)
             if not batch.requests:
-                queue_id = 0 if alone else head_queue
-                self._take_same(line, batch, head_queue, alone)
-            elif head_queue == queue_id != 0 and self._has_room(batch) and not alone:
-                self._take_same(line, batch, head_queue, 0)
+                queue_id = 0 if suspect else head_queue
+                left -= self._take_same(line, batch, head_queue, suspect or self._limits.quantum, left)
+            elif (
+                head_queue == queue_id != 0 and not suspect and head.weight <= left and self._has_room(batch)
+            ):
+                left -= self._take_same(line, batch, head_queue, self._limits.quantum, left)
             else:
                 self.join(line)
         return batch
@@ -181,13 +175,12 @@ class ApartTurns(Turns):
     def _has_room(self, batch: Batch) -> bool:
         return len(batch.requests) < self._limits.requests
 
-    def _take_same(self, line: Line, batch: Batch, queue_id: int, alone: int) -> None:
+    def _take_same(self, line: Line, batch: Batch, queue_id: int, count: int, weight: int) -> int:
         """Takes the requests at a line's head that are for a queue; one if the first is for several."""
-        count = alone or self._limits.quantum
         same = 1
         if queue_id:
             for request in islice(line.requests, 1, count):
                 if request.kind is not self.kind or self._queue_of(request) != queue_id:
                     break
                 same += 1
-        self._take_run(line, batch, min(same, count), self._limits.size)
+        return self._take_run(line, batch, min(same, count), weight)

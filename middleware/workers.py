@@ -35,12 +35,14 @@ class Workers:
         effects: Effects,
         figures: Figures,
         links: Links,
+        light_bytes: int,
     ) -> None:
         self._settings = settings
         self._dispatcher = dispatcher
         self._effects = effects
         self._figures = figures
         self._links = links
+        self._light_bytes = light_bytes
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -59,7 +61,7 @@ class Workers:
 
     def _runs(self) -> list[tuple[str, Run]]:
         settings = self._settings
-        takes = (settings.max_read_messages, settings.max_answer_bytes)
+        takes = (settings.max_read_messages, settings.max_answer_bytes, self._light_bytes)
         groups: list[tuple[Kind, Group, int]] = [
             (Kind.PUT, PutGroup(), settings.put_workers),
             (Kind.TAKE, TakeGroup(*takes), settings.take_workers),

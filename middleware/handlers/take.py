@@ -18,6 +18,9 @@ _COLUMNS = (
 )
 _MESSAGE_AT = 3
 _RECEIVER_AT = 6
+_BODY_AT = 12
+#: A read that got too little is granted so many times as much.
+_MORE = 4
 
 
 class TakeGroup:
@@ -25,15 +28,17 @@ class TakeGroup:
 
     sql = f"SELECT {_COLUMNS} FROM telesto.take_batch($1, $2, $3, $4, $5, $6, $7, $8, $9)"
 
-    def __init__(self, max_messages: int, max_answer_bytes: int) -> None:
+    def __init__(self, max_messages: int, max_answer_bytes: int, light_bytes: int) -> None:
+        """Bodies up to ``light_bytes`` are not worth to be noted as heavy."""
         self._max_messages = max_messages
         self._max_answer_bytes = max_answer_bytes
+        self._light_bytes = light_bytes
 
     def arguments(self, requests: Sequence[Request]) -> tuple[Any, ...]:
         """Makes the arrays: per request, per confirmed number.
 
         A read's share of the call's bytes may be less than it asks for; if that is too little for its first
-        message, it is tried again alone.
+        message, it is tried again with more weight, at last in a call of its own.
         """
         share = self._max_answer_bytes // len(requests)
         bounds = [self._bounds(request, share) for request in requests]
@@ -63,6 +68,9 @@ class TakeGroup:
             elif of_request[0][1] is None:
                 results.outcomes.append(_answer(request, of_request))
                 results.handed.append((request, [row[_RECEIVER_AT] for row in of_request]))
+                size = len(of_request[0][_BODY_AT])
+                if size > self._light_bytes:
+                    results.heavy[request.packet.queue_id] = size
             else:
                 self._settle_error(results, request, of_request[0], share)
         return results
@@ -70,8 +78,13 @@ class TakeGroup:
     def _bounds(self, request: Request, share: int) -> tuple[int, int]:
         """How many messages and bytes of bodies a read may take in a call."""
         messages, size = self._own_bounds(request)
-        alone = isinstance(request, Read) and request.alone
-        return messages, size if alone else min(size, share)
+        return messages, min(size, self._granted(request, share))
+
+    def _granted(self, request: Request, share: int) -> int:
+        """What a call grants to a read: its share or its weight; the heaviest go alone and get all."""
+        if request.weight >= self._max_answer_bytes:
+            return request.line.frame_bytes
+        return max(share, request.weight)
 
     def _own_bounds(self, request: Request) -> tuple[int, int]:
         frame = request.line.frame_bytes - ANSWER_OVERHEAD_BYTES
@@ -88,8 +101,12 @@ class TakeGroup:
         outcome: Outcome | None = None
         if error == BUSY:
             outcome = Mark.BUSY
-        elif error == ErrorCode.MESSAGE_TOO_LARGE and not (isinstance(request, Read) and request.alone):
-            outcome = Mark.ALONE if share < self._own_bounds(request)[1] else None
+        elif error == ErrorCode.MESSAGE_TOO_LARGE:
+            granted = self._granted(request, share)
+            if granted < self._own_bounds(request)[1]:
+                outcome = Mark.SHORT
+                request.weight = min(_MORE * granted, self._max_answer_bytes)
+                results.heavy[request.packet.queue_id] = request.weight
         if outcome is not None:
             results.outcomes.append(outcome)
             return

@@ -353,23 +353,51 @@ async def test_the_budget_returns_to_nothing() -> None:
         assert bench.figures.requests(Kind.PUT) == 5
 
 
-async def test_a_read_whose_share_is_too_small_is_tried_alone() -> None:
+async def test_a_read_whose_share_is_too_small_is_granted_more() -> None:
+    granted: list[list[int]] = []
+
     def procedure(*arguments: Any) -> list[Any]:
         max_bytes = arguments[5]
+        granted.append(max_bytes)
         return [
-            message_row(request) if size >= 900 else error_row(request, 26, 77)
+            message_row(request, body=bytes(700)) if size >= 700 else error_row(request, 26, 77)
             for request, size in enumerate(max_bytes, 1)
         ]
 
-    async with workbench(take_procedure=procedure, max_answer_bytes=1_024) as bench:
-        senders = [bench.sender(client_id) for client_id in (1, 2)]
+    async with workbench(take_procedure=procedure, max_answer_bytes=4_096) as bench:
+        senders = [bench.sender(client_id) for client_id in range(1, 21)]
         for sender in senders:
             sender.read(1)
         bench.go()
         await bench.until(lambda: all(sender.answers for sender in senders))
         assert all(len(sender.answers[1].messages) == 1 for sender in senders)
-        assert [len(call[0]) for call in bench.links["TAKE"].calls] == [2]
-        assert [len(call[0]) for call in bench.links["TAKE apart"].calls] == [1, 1]
+        assert granted[0] == [204] * 20
+        # More means fewer in a call.
+        assert {len(sizes) for sizes in granted[1:]} == {5}
+        senders[0].read(1)
+        await bench.until(lambda: len(senders[0].answers) == 2)
+        assert bench.weights.of(1) >= 816
+        assert bench.weights.of(2) == 0
+
+
+async def test_the_heaviest_read_goes_alone_and_gets_all_that_its_client_accepts() -> None:
+    granted: list[list[int]] = []
+
+    def procedure(*arguments: Any) -> list[Any]:
+        granted.append(arguments[5])
+        return [
+            message_row(request, body=bytes(9_000)) if size >= 9_000 else error_row(request, 26, 77)
+            for request, size in enumerate(arguments[5], 1)
+        ]
+
+    async with workbench(take_procedure=procedure, max_answer_bytes=2_048) as bench:
+        senders = [bench.sender(client_id) for client_id in (1, 2)]
+        for sender in senders:
+            sender.read(1)
+        bench.go()
+        await bench.until(lambda: all(sender.answers for sender in senders))
+        assert [len(sizes) for sizes in granted] == [2, 1, 1]
+        assert all(sizes[0] > 1 << 19 for sizes in granted[1:])
 
 
 async def test_a_message_beyond_what_the_reader_accepts_is_an_answer() -> None:

@@ -18,9 +18,13 @@ from telesto.middleware.handlers.take import TakeGroup, empty_frame
 from telesto.middleware.requests import Client, Kind, Line, Read, Request, Wait
 from telesto.middleware.settings import ServerSettings
 from telesto.middleware.waiting import WaitingRoom
+from telesto.middleware.weights import Weights
 from telesto.protocol import packets
 from telesto.protocol.framing import FrameDecoder
 from wire import FULL, put, read
+
+#: Bodies up to this are light, in bytes.
+LIGHT_BYTES = 100
 
 Procedure = Callable[..., list[Any]]
 
@@ -68,6 +72,7 @@ class Sender:
             deadline = asyncio.get_running_loop().time() + wait_s
             wait = Wait(queue_id, deadline, by_context=False, selective=packet.sender_id != 0)
         request = Read(self.line, packet, packet_id, Kind.TAKE, 50, wait)
+        request.weight = max(50, self._bench.weights.of(queue_id))
         if wait is not None:
             self.line.waiting[packet_id] = request
         self._admit(request)
@@ -106,14 +111,15 @@ class Workbench:
         self.room = WaitingRoom(loop, self.settings.max_waiting_reads)
         self.room.on_readmit = self._readmit
         self.told: list[dict[tuple[int, int], int]] = []
-        self.effects = Effects(self.room, self.budget, self.told.append, empty_frame)
+        self.weights = Weights(loop.time, LIGHT_BYTES, 60.0, 100)
+        self.effects = Effects(self.room, self.budget, self.weights, self.told.append, empty_frame)
         self.figures = Figures()
         self.answered = asyncio.Event()
         self.links: dict[str, FakeLink] = {}
         self._tasks = []
         for kind, group, procedure in (
             (Kind.PUT, PutGroup(), put_procedure),
-            (Kind.TAKE, TakeGroup(100, self.settings.max_answer_bytes), take_procedure),
+            (Kind.TAKE, TakeGroup(100, self.settings.max_answer_bytes, LIGHT_BYTES), take_procedure),
         ):
             for name, turns in (
                 (kind.name, self.dispatcher.turns[kind]),
