@@ -44,8 +44,9 @@ class Executor:
             rows = await self._call(requests)
         except UnavailableError:
             return all_failed(requests, unavailable(self._retry_ms))
-        except LostError:
-            self._suspects.add({request.line.client.client_id for request in requests})
+        except LostError as error:
+            if error.suspicious:
+                self._suspects.add({request.line.client.client_id for request in requests})
             return all_failed(requests, in_doubt())
         except RefusedError as error:
             return await self._refused(requests, error)

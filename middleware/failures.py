@@ -12,7 +12,15 @@ class UnavailableError(Exception):
 
 
 class LostError(Exception):
-    """The connection was lost during the call, or the commit may not be safe: it may have been done."""
+    """The connection was lost during the call, or the commit may not be safe: it may have been done.
+
+    Attributes:
+        suspicious: the server did not say why, so that the call itself may be what ended its process.
+    """
+
+    def __init__(self, reason: str, *, suspicious: bool = True) -> None:
+        super().__init__(reason)
+        self.suspicious = suspicious
 
 
 class RefusedError(Exception):
@@ -53,6 +61,15 @@ READ_ONLY_SQLSTATE = "25006"
 
 #: A prepared statement is out of date, for a procedure was replaced; prepared anew, it works.
 STALE_SQLSTATE = "0A000"
+
+
+#: The server says that it ends the connection: a shutdown, an operator, another process's crash.
+_TOLD = "57P"
+
+
+def is_told(sqlstate: str) -> bool:
+    """Says whether the server itself told why it ended the connection."""
+    return sqlstate.startswith(_TOLD)
 
 
 def loses_connection(sqlstate: str) -> bool:

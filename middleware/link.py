@@ -15,6 +15,7 @@ from telesto.middleware.failures import (
     LostError,
     RefusedError,
     UnavailableError,
+    is_told,
     loses_connection,
 )
 from telesto.middleware.logs import logger
@@ -73,7 +74,7 @@ class Link:
         except (OSError, asyncpg.InternalClientError) as error:
             raise self._lost(str(error)) from error
         if self._warned:
-            raise self._lost("the server warned about the commit")
+            raise self._lost("the server warned about the commit", suspicious=False)
         return rows
 
     async def open(self) -> None:
@@ -133,7 +134,9 @@ class Link:
     def _answered(self, error: asyncpg.PostgresError) -> Exception:
         sqlstate = error.sqlstate or ""
         if loses_connection(sqlstate):
-            return self._lost(str(error))
+            # What the server said last, if anything, is the cause of asyncpg's own error.
+            told = getattr(error.__cause__, "sqlstate", None) or sqlstate
+            return self._lost(str(error), suspicious=not is_told(told))
         if sqlstate == READ_ONLY_SQLSTATE:
             self._drop()
             return UnavailableError("the server is a standby by now")
@@ -146,11 +149,11 @@ class Link:
             return UnavailableError(str(error))
         return RefusedError("", str(error))
 
-    def _lost(self, reason: str) -> LostError:
+    def _lost(self, reason: str, *, suspicious: bool = True) -> LostError:
         self.lost_count += 1
         _log.warning("connection_lost", link=self._name, reason=reason)
         self._drop()
-        return LostError(reason)
+        return LostError(reason, suspicious=suspicious)
 
     def _drop(self) -> None:
         connection = self._forget()

@@ -6,6 +6,18 @@ import socket
 
 from telesto.middleware.settings import ServerSettings
 
+_WILDCARDS = ("", "0.0.0.0", "::")
+
+
+def advertised(settings: ServerSettings, address: tuple[str, int]) -> str:
+    """host:port that others are told: by the setting, else where the socket is."""
+    if settings.advertised_address is not None:
+        return settings.advertised_address
+    host, port = address
+    if host in _WILDCARDS:
+        host = socket.gethostname()
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
 
 def bind(settings: ServerSettings) -> socket.socket:
     """Binds the address of the settings without listening yet; raises OSError, which names the address."""

@@ -160,7 +160,7 @@ class MiddlewareServer:
 
     async def _begin(self) -> None:
         settings = self._settings
-        await self._registry.register(settings.advertised_address or "{}:{}".format(*self._address))
+        await self._registry.register(listening.advertised(settings, self._address))
         self._workers.start()
         for work in self._background():
             self._tasks.append(asyncio.create_task(work.run()))

@@ -98,7 +98,6 @@ class SingleWorker:
         except UnavailableError:
             return unavailable(self._settings.overload_retry_ms)
         except LostError:
-            self._dispatcher.suspects.add([request.line.client.client_id])
             return in_doubt()
         except RefusedError as error:
             _log.warning("request_refused", packet=type(request.packet).__name__, error=str(error))

@@ -1,4 +1,4 @@
-"""Clients that were part of a call in which a connection to the database died."""
+"""Clients that were part of a call in which a connection to the database died, nobody knows why."""
 
 from __future__ import annotations
 

@@ -162,8 +162,9 @@ async def test_a_link_tells_what_became_of_a_call(database_url: str) -> None:
                 await link.call(sql, *arguments)
             assert refused.value.sqlstate == sqlstate
         assert link.lost_count == 0
-        with pytest.raises(LostError):
+        with pytest.raises(LostError) as lost:
             await link.call("SELECT pg_terminate_backend(pg_backend_pid())")
+        assert not lost.value.suspicious
         assert link.pid is None
         assert (await link.call("SELECT 1"))[0][0] == 1
 

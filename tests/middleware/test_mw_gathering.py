@@ -428,3 +428,16 @@ async def test_an_answer_fits_the_frame(max_messages: int) -> None:
         body = b"x" * (size // count)
         messages = [packets.Message(1, 1, 1, 1, 1, 1, 1, False, body, 1)] * count
         assert len(packets.ReadMessageResponse(messages).encode(1)) - 4 <= 4_096
+
+
+async def test_a_call_that_the_server_ended_blames_nobody() -> None:
+    def procedure(*arguments: Any) -> list[Any]:
+        raise LostError("terminating connection due to administrator command", suspicious=False)
+
+    async with workbench(procedure) as bench:
+        sender = bench.sender(1)
+        sender.put(1)
+        bench.go()
+        await bench.until(lambda: sender.answers)
+        assert sender.answers[1].error_class is ErrorClass.IN_DOUBT
+        assert len(bench.dispatcher.suspects) == 0

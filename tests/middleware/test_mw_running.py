@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import socket
 
 import asyncpg
 import psycopg
 import pytest
 from conftest import QUICK, Connect, StartMiddleware
 from telesto.db.schema import SchemaTooOldError
+from telesto.middleware.listening import advertised
 from telesto.middleware.server import MiddlewareServer
 from telesto.middleware.settings import ServerSettings
 from telesto.protocol import packets
@@ -188,3 +190,18 @@ async def test_peers_are_told_in_hello(connect: Connect, start_middleware: Start
     await until_know_each_other(one, two)
     assert (await (await connect(one)).hello()).addresses == ["two.example:7001"]
     assert dataclasses.asdict(one._peers)["others"] == {two._peers.middleware_id: "two.example:7001"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "address", "told"),
+    [
+        ({}, ("127.0.0.1", 7001), "127.0.0.1:7001"),
+        ({}, ("::1", 7001), "[::1]:7001"),
+        ({}, ("0.0.0.0", 7001), f"{socket.gethostname()}:7001"),
+        ({"advertised_address": "mq.example:80"}, ("0.0.0.0", 7001), "mq.example:80"),
+    ],
+)
+def test_others_are_told_an_address_they_can_use(
+    settings: dict[str, str], address: tuple[str, int], told: str
+) -> None:
+    assert advertised(ServerSettings.load(**settings), address) == told
