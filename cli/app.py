@@ -17,6 +17,7 @@ import typer
 from telesto.cli import exit_codes, output
 from telesto.cli.exit_codes import ExitCode
 from telesto.cli.failures import CommandError, OutputClosedError
+from telesto.cli.interrupts import raise_for
 
 COMMANDS = {
     "serve": "serve",
@@ -36,8 +37,8 @@ TRACEBACK_VARIABLE = "TELESTO_TRACEBACK"
 
 def execute(arguments: list[str]) -> int:
     """Run the command line `arguments` (without the program's name) and return the exit status."""
-    signal.signal(signal.SIGTERM, _end_by_signal)
-    signal.signal(signal.SIGHUP, _end_by_signal)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _end_by_signal)
     try:
         result = build(arguments)(args=arguments, prog_name="telesto", standalone_mode=False)
     except CommandError as error:
@@ -75,21 +76,25 @@ def build(arguments: list[str]) -> typer.Typer:
     return root
 
 
-def _root(
-    version: Annotated[
-        bool, typer.Option("--version", is_eager=True, help="Print the version and exit.")
-    ] = False,
-) -> None:
-    if version:
+def _print_version(asked: bool) -> None:
+    if asked:
         from telesto.cli.version import installed_version
 
         output.print_line(f"telesto {installed_version()}")
         raise typer.Exit
 
 
+def _root(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit."),
+    ] = False,
+) -> None:
+    """What holds before any command: nothing."""
+
+
 def _end_by_signal(number: int, _frame: FrameType | None) -> None:
-    """Unwind as for Ctrl-C, so that what a command holds is given back."""
-    raise SystemExit(128 + number)
+    raise_for(number)
 
 
 def _discard_output() -> None:

@@ -52,7 +52,7 @@ def browse(
         )
         for message in messages
     ]
-    if rows:
+    if rows or not output.is_terminal():
         output.print_table(("id", "arrival (UTC)", "priority", "sender", "receiver", "bytes", "body"), rows)
     else:
-        output.print_note(f"nothing waits in {queue} for this client")
+        output.print_line(f"Nothing waits in {queue} for this client.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -76,4 +75,4 @@ def names_client(url: str) -> bool:
 
 
 def _fresh_name() -> str:
-    return f"telesto-cli-{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(8)}"
+    return f"telesto-cli-{socket.gethostname()}-{os.getpid()}-{os.urandom(8).hex()}"

@@ -18,11 +18,7 @@ class CommandError(Exception):
 
 
 class OutputClosedError(Exception):
-    """The reader of standard output went away; `written` bytes of the last write reached it."""
-
-    def __init__(self, written: int) -> None:
-        super().__init__(f"the output was closed after {written} bytes")
-        self.written = written
+    """The reader of standard output went away."""
 
 
 def usage_error(message: str) -> CommandError:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from telesto.cli import output
 from telesto.cli.connection import connected, find_queue
 from telesto.cli.exit_codes import ExitCode
-from telesto.cli.failures import OutputClosedError
+from telesto.cli.interrupts import Interrupts
 from telesto.cli.message_lines import as_json_line, as_raw_line
 from telesto.cli.output_watch import OutputWatch
+from telesto.cli.piece_writer import PieceWriter
 from telesto.client import ClientOptions, Message, Queue, ReadMode, TelestoClient
 
 BATCH_MESSAGES_MAX = 256
@@ -62,6 +62,8 @@ class _Taking:
         self._until = time.monotonic() + plan.wait_s
         self._written = 0
         self._output = OutputWatch()
+        self._interrupts = Interrupts()
+        self._writer = PieceWriter(self._interrupts)
         self._to_line = as_json_line if plan.as_json else as_raw_line
 
     def run(self) -> int:
@@ -90,17 +92,18 @@ class _Taking:
             )
 
     def _write(self, messages: list[Message]) -> None:
-        """Write messages and confirm those that were written whole; give the others back."""
+        """Write messages and confirm those that were written whole, whatever ends the writing.
+
+        The others go back to the queue when the client is deleted or closed.
+        """
         lines = [self._to_line(message) for message in messages]
-        try:
-            output.write(b"".join(lines))
-        except OutputClosedError as error:
-            whole = _whole_lines(lines, error.written)
-            self._client.confirm(messages[:whole])
-            self._client.release(messages[whole:])
-            raise
-        self._client.confirm(messages)
-        self._written += len(messages)
+        with self._interrupts.held():
+            try:
+                self._writer.write(b"".join(lines))
+            finally:
+                whole = _whole_lines(lines, self._writer.written)
+                self._client.confirm(messages[:whole])
+                self._written += whole
 
 
 def _whole_lines(lines: list[bytes], written: int) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -20,19 +21,26 @@ Cell = str | int | float | None
 
 
 def write(data: bytes) -> None:
-    """Write all of `data` to standard output.
+    """Write all of `data` to standard output. Raises what `write_some` raises."""
+    view = memoryview(data)
+    while view:
+        view = view[write_some(view) :]
+
+
+def write_some(data: memoryview) -> int:
+    """Write as much of `data` to standard output as goes at once; returns how many bytes.
 
     Raises OutputClosedError when its reader is gone, CommandError when it cannot be written (a full disk).
     """
-    view = memoryview(data)
-    written = 0
-    while written < len(view):
-        try:
-            written += os.write(STANDARD_OUTPUT, view[written:])
-        except BrokenPipeError:
-            raise OutputClosedError(written) from None
-        except OSError as error:
-            raise CommandError(f"cannot write the output: {error.strerror}", ExitCode.REFUSED) from error
+    try:
+        return os.write(STANDARD_OUTPUT, data)
+    except BlockingIOError:
+        select.select([], [STANDARD_OUTPUT], [])
+        return 0
+    except BrokenPipeError:
+        raise OutputClosedError from None
+    except OSError as error:
+        raise CommandError(f"cannot write the output: {error.strerror}", ExitCode.REFUSED) from error
 
 
 def print_line(text: str) -> None:
@@ -95,10 +103,16 @@ def _drawn_table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for index, column in enumerate(columns):
         numbers = all(isinstance(row[index], int | float | None) for row in rows)
-        table.add_column(column, justify="right" if numbers else "left", overflow="fold")
+        last = index == len(columns) - 1
+        table.add_column(
+            column,
+            justify="right" if numbers else "left",
+            no_wrap=True,
+            min_width=None if last else max(len(column), *(len(_cell(row[index])) for row in rows)),
+        )
     for row in rows:
         table.add_row(*(Text(_cell(cell)) for cell in row))
-    console = Console(width=None)
+    console = Console()
     with console.capture() as capture:
         console.print(table)
     return capture.get()

@@ -37,7 +37,7 @@ class OutputWatch:
         self._waiting = True
         try:
             if self._gone:
-                raise OutputClosedError(0)
+                raise OutputClosedError
             yield
         finally:
             self._waiting = False
@@ -53,4 +53,4 @@ class OutputWatch:
 
     def _wake(self, _number: int, _frame: FrameType | None) -> None:
         if self._waiting:
-            raise OutputClosedError(0)
+            raise OutputClosedError

@@ -64,12 +64,12 @@ def list_queues(url: Url = DEFAULT_URL, client_name: ClientName = None, as_json:
     if as_json:
         for queue, depth in rows:
             output.print_json({"queue_id": queue.queue_id, "name": queue.name, "depth": depth})
-    elif rows:
+    elif rows or not output.is_terminal():
         output.print_table(
             ("id", "waiting", "name"), [(queue.queue_id, depth, queue.name) for queue, depth in rows]
         )
     else:
-        output.print_note("there are no queues yet; create one with: telesto queue create NAME")
+        output.print_line("There are no queues yet; create one with: telesto queue create NAME")
 
 
 def show(name: Name, url: Url = DEFAULT_URL, client_name: ClientName = None, as_json: Json = False) -> None:
@@ -138,7 +138,7 @@ def purge(
 
     with connected(url, client_name) as client:
         queue = find_queue(client, name)
-        _ask(yes, f"Remove the {_messages(_depth(client, queue))} that wait in {name}?")
+        _ask(yes, f"Remove {_messages(_depth(client, queue))} from the queue {name}?")
         removed = client.purge_queue(queue.queue_id)
     if as_json:
         output.print_json({"queue_id": queue.queue_id, "name": name, "removed": removed})

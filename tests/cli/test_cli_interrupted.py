@@ -158,7 +158,8 @@ def test_killed_run_leaves_no_record(telesto: CommandLine, queue: str, depth: Ca
 
 
 def test_state_that_cannot_be_written_is_said(telesto: CommandLine, queue: str) -> None:
-    (telesto.home / "state").write_text("a file, not a directory")
+    (telesto.home / "file").touch()
+    telesto.environment["XDG_STATE_HOME"] = str(telesto.home / "file")
     result = telesto.run("put", queue, "all the same")
     assert result.returncode == 0
     assert b"--client NAME" in result.stderr

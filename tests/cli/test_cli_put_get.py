@@ -66,7 +66,7 @@ def test_many_lines_keep_their_order(telesto: CommandLine, queue: str, tmp_path:
 def test_queue_that_fills_up_stops_the_lines(telesto: CommandLine) -> None:
     telesto.output("queue", "create", "fills", "--max-messages", "3")
     said = telesto.error(1, "put", "fills", "--lines", "-", stdin=b"1\n2\n3\n4\n5\n")
-    assert "did not take line 4" in said
+    assert "line 4 was not put into fills" in said
     assert "QUEUE_FULL" in said
     assert "3 lines before it were put" in said
     assert telesto.output("get", "fills", "--count", "9") == b"1\n2\n3\n"

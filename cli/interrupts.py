@@ -1,0 +1,61 @@
+"""Holding Ctrl-C and the like back while something must not be cut in two."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def raise_for(number: int) -> None:
+    """Unwind as for Ctrl-C, so that what a command holds is given back.
+
+    Raises KeyboardInterrupt for SIGINT, SystemExit with 128 plus the number for another signal.
+    """
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
+    raise SystemExit(128 + number)
+
+
+class Interrupts:
+    """Raises for a signal at once, or at the end of `held` if it comes inside; for the main thread."""
+
+    def __init__(self) -> None:
+        self._held = False
+        self._pending: int | None = None
+        for number in SIGNALS:
+            signal.signal(number, self._signalled)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep a signal back until the end of the block; a second one is not kept back."""
+        self._held = True
+        try:
+            yield
+        finally:
+            self._held = False
+            self._raise_pending()
+
+    @contextmanager
+    def let_through(self) -> Iterator[None]:
+        """Inside `held`: a signal may come in this block, which waits for something."""
+        self._held = False
+        try:
+            self._raise_pending()
+            yield
+        finally:
+            self._held = True
+
+    def _signalled(self, number: int, _frame: FrameType | None) -> None:
+        if self._held and self._pending is None:
+            self._pending = number
+        else:
+            raise_for(number)
+
+    def _raise_pending(self) -> None:
+        if self._pending is not None:
+            number, self._pending = self._pending, None
+            raise_for(number)

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import psycopg
+from command_line import CommandLine
+
+
+def test_upgrades_an_empty_database(bare_telesto: CommandLine, empty_database_url: str) -> None:
+    database = ("--database-url", empty_database_url)
+    before = bare_telesto.run("db", "current", *database)
+    assert before.returncode == 6
+    assert b"state\ttoo old: run telesto db upgrade\n" in before.stdout
+    assert bare_telesto.run("db", "check", *database).returncode == 1
+
+    upgraded = bare_telesto.objects("db", "upgrade", *database)[0]
+    assert (upgraded["changed"], upgraded["revision_before"]) == (True, None)
+    assert bare_telesto.output("db", "upgrade", *database).startswith(b"nothing to do")
+    assert bare_telesto.objects("db", "current", *database)[0]["up_to_date"] is True
+    assert bare_telesto.output("db", "check", *database) == b"no problems found\n"
+
+
+def test_url_may_come_from_the_environment(bare_telesto: CommandLine, database_url: str) -> None:
+    bare_telesto.environment["TELESTO_DATABASE_URL"] = database_url
+    assert b"state\tup to date\n" in bare_telesto.output("db", "current")
+
+
+def test_problem_that_is_planted_is_found(bare_telesto: CommandLine, database_url: str) -> None:
+    with psycopg.connect(database_url) as connection:
+        connection.execute("DROP FUNCTION telesto.queue_statistics")
+    result = bare_telesto.run("db", "check", "--database-url", database_url)
+    assert result.returncode == 1
+    assert b"queue_statistics" in result.stdout
+
+
+def test_works_on_a_data_directory_at_rest_and_in_use(bare_telesto: CommandLine, data_dir: Path) -> None:
+    said = bare_telesto.error(2, "db", "current", "--data-dir", str(data_dir))
+    assert "there is no data directory" in said
+    with bare_telesto.started("serve", "--data-dir", str(data_dir), "--port", "0", "--json") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        assert bare_telesto.objects("db", "current", "--data-dir", str(data_dir))[0]["usable"] is True
+        process.terminate()
+        process.wait()
+    assert bare_telesto.objects("db", "current", "--data-dir", str(data_dir))[0]["usable"] is True
+
+
+def test_database_that_cannot_be_reached(bare_telesto: CommandLine) -> None:
+    said = bare_telesto.error(3, "db", "current", "--database-url", "postgresql://me:secret@127.0.0.1:1/x")
+    assert "postgresql://me@127.0.0.1:1/x" in said
+    assert "secret" not in said
+
+
+def test_url_that_is_none(bare_telesto: CommandLine) -> None:
+    for url in ("localhost", "mysql://me:secret@localhost/x", "postgresql://localhost/x?no_such=1"):
+        said = bare_telesto.error(2, "db", "upgrade", "--database-url", url)
+        assert "secret" not in said

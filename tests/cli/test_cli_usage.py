@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from command_line import TIMEOUT_S, CommandLine
+from telesto.cli.app import COMMANDS
+from telesto.cli.exit_codes import MEANINGS, ExitCode
+
+
+def test_help_lists_commands_and_exit_codes(bare_telesto: CommandLine) -> None:
+    shown = bare_telesto.output("--help").decode()
+    for command in COMMANDS:
+        assert command in shown
+    for code, meaning in MEANINGS.items():
+        assert f"{code.value}: {meaning.replace('`', '')}" in shown
+
+
+def test_every_exit_code_has_a_meaning() -> None:
+    assert set(MEANINGS) == set(ExitCode)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_has_help(bare_telesto: CommandLine, command: str) -> None:
+    assert b"Usage: telesto " + command.encode() in bare_telesto.output(command, "--help")
+
+
+def test_version(bare_telesto: CommandLine) -> None:
+    version = bare_telesto.objects("version")[0]
+    assert version["protocol"] == "1.0"
+    assert bare_telesto.output("--version").decode() == f"telesto {version['telesto']}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["pin"], "No such command 'pin'. Did you mean 'ping'? (see: telesto --help)"),
+        (["get"], "Missing argument 'QUEUE' (see: telesto get --help)"),
+        (["get", "q", "--cuont", "3"], "No such option: --cuont"),
+        (["get", "q", "--count", "many"], "--count"),
+        (["queue", "make"], "No such command 'make'"),
+        (["ping", "--url", "http://localhost"], "'http://localhost' does not begin with telesto://"),
+        (["ping", "--url", "telesto://localhost:seven"], "no valid port"),
+    ],
+)
+def test_wrong_usage_is_one_line(bare_telesto: CommandLine, arguments: list[str], said: str) -> None:
+    assert said in bare_telesto.error(2, *arguments)
+
+
+@pytest.mark.parametrize("command", [["ping"], ["queue", "list"], ["put", "q", "x"], ["get", "q"]])
+def test_service_that_does_not_run(bare_telesto: CommandLine, command: list[str]) -> None:
+    said = bare_telesto.error(3, *command, "--url", "telesto://127.0.0.1:1")
+    assert "cannot connect to 127.0.0.1:1" in said
+    assert "telesto serve" in said
+
+
+def test_unknown_failure_is_a_line_and_on_demand_a_traceback(bare_telesto: CommandLine) -> None:
+    plant = (
+        "import telesto.cli.ping as ping; ping.ping = 'no function'; from telesto.cli.main import run; run()"
+    )
+    command = [sys.executable, "-c", plant, "ping"]
+    for variables, expected in (
+        ({}, "telesto: unexpected failure: "),
+        ({"TELESTO_TRACEBACK": "1"}, "Traceback"),
+    ):
+        result = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            env=bare_telesto.environment | variables,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        assert result.returncode == 70
+        assert result.stderr.startswith(expected)
+
+
+def test_light_commands_load_neither_server_nor_asyncio(bare_telesto: CommandLine) -> None:
+    program = (
+        "import sys; from telesto.cli.app import execute; "
+        "execute(['ping', '--url', 'telesto://127.0.0.1:1']); "
+        "heavy = {'asyncio', 'asyncpg', 'psycopg', 'rich', 'telesto.db', 'telesto.middleware'}; "
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+    )
+    assert result.stdout == "[]\n"
