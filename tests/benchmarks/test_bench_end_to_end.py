@@ -1,0 +1,83 @@
+"""The harness at tiny size against the real tiers: it measures, balances, and notices what is planted."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+from telesto.benchmarks.audit import Claims, audit_queue
+from telesto.benchmarks.core import Options, Size, as_json, run
+from telesto.benchmarks.report import render, targets
+from telesto.benchmarks.runs import Bench, Conditions, Shape, Timing
+from telesto.benchmarks.service import describe_database, running_middlewares
+
+DELETE = "DELETE FROM telesto.messages WHERE queue_id = $1 AND substr(body, 1, 8) = $2"
+COPY = """
+INSERT INTO telesto.messages
+SELECT (jsonb_populate_record(m, jsonb_build_object('message_id', m.message_id + 1000000))).*
+FROM telesto.messages AS m WHERE queue_id = $1 AND substr(body, 1, 8) = $2
+"""
+
+TINY = Timing(warm_up_s=0.1, measured_s=0.4)
+HARD = Conditions(backlog=300, old_snapshot=True)
+
+
+@pytest.fixture
+async def bench(database_url: str, tmp_path: Path) -> AsyncIterator[Bench]:
+    connection = await asyncpg.connect(database_url)
+    try:
+        yield Bench(await describe_database(database_url), connection, tmp_path, generators=2)
+    finally:
+        await connection.close()
+
+
+async def test_the_service_is_measured_and_balances(bench: Bench) -> None:
+    async with running_middlewares(bench.database.url, bench.directory) as middlewares:
+        put = await bench.service(middlewares, Shape(4), "put", TINY)
+        both = await bench.service(
+            middlewares, Shape(3, 2), "put-read", TINY, Conditions(300, old_snapshot=True)
+        )
+    for run_ in (put, both):
+        assert run_.per_second > 0
+        assert run_.audit.clean
+        assert run_.errors == {}
+        assert run_.cpu_us["middleware"] > 0
+    assert put.audit.left == put.audit.put
+    assert (both.audit.left, both.audit.put) == (300, both.audit.read + 300)
+
+
+@pytest.mark.parametrize("batch", [1, 16])
+async def test_the_ceiling_is_measured_and_balances(bench: Bench, batch: int) -> None:
+    put = await bench.ceiling(4, batch, "put", TINY)
+    both = await bench.ceiling(4, batch, "put-read", TINY)
+    for run_ in (put, both):
+        assert run_.per_second > 0
+        assert run_.audit.clean
+        assert run_.cpu_us["postgres"] > 0
+    assert both.audit.put == both.audit.read
+
+
+async def test_the_audit_finds_a_planted_loss_and_a_planted_duplicate(bench: Bench) -> None:
+    async with bench.queue() as queue_id:
+        identities = await bench.fill(queue_id, 10)
+        claims = Claims(acknowledged=identities)
+        assert (await audit_queue(bench.connection, queue_id, claims)).clean
+
+        await bench.connection.execute(COPY, queue_id, identities[3].to_bytes(8))
+        await bench.connection.execute(DELETE, queue_id, identities[7].to_bytes(8))
+        audit = await audit_queue(bench.connection, queue_id, claims)
+    assert (audit.lost, audit.duplicated) == (1, 1)
+    assert audit.examples == (identities[3], identities[7])
+
+
+async def test_the_experiment_runs_from_beginning_to_end(tmp_path: Path) -> None:
+    size = Size(
+        seconds=0.3, warm_up_s=0.1, repetitions=1, candidates=1, steady_s=3, backlog=500, idle_connections=20
+    )
+    report = await run(Options(size=size))
+    text = render(report)
+    for expected in ("Durable exactly-once puts", "put plus read", "Idle connections: 20", "Targets"):
+        assert expected in text
+    audit = targets(report)[-1]
+    assert audit.reached, text
+    assert as_json(report)
