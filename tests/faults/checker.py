@@ -1,0 +1,256 @@
+"""Reads the histories of all clients and says what the service has done that it must not.
+
+What is held against the service:
+
+- a put that was acknowledged is handed over, once; one in doubt at most once; nothing else appears;
+- a message is handed over again only when the process that took it was killed before its confirmation was
+  known to the service, and then marked redelivered;
+- what one client puts into a queue gets rising ids, in the order of the calls;
+- a reader gets the messages of one sender and priority in the order of their ids, but for redelivered ones;
+- after a queue refused a put as full, puts called before the refusal was known are refused too;
+- every call returns in time, nothing is left behind.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from .history import DONE, DOUBT, REFUSED, Event, ReadBegan
+from .ledger import HandOver, Ledger, Name, Process, Put
+
+QUEUE_FULL = "QueueFullError"
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How long calls may take, in seconds: ``call_s`` beyond the time that a read waits."""
+
+    call_s: float
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What came out.
+
+    Attributes:
+        violations: each in one line; none if all is well.
+        figures: counts of what was seen.
+        slowest_s: the longest call beyond its waiting time.
+    """
+
+    violations: list[str]
+    figures: dict[str, int]
+    slowest_s: float
+
+
+def check(events: Iterable[Event], bounds: Bounds, removed: frozenset[int] = frozenset()) -> Verdict:
+    """Checks the histories, of which a drain that emptied all queues is part.
+
+    ``removed`` are queues that were purged or deleted: what they held need not have been handed over.
+    """
+    ledger = Ledger(events)
+    violations = [
+        *ledger.problems,
+        *losses(ledger, removed),
+        *phantoms(ledger),
+        *doubled_puts(ledger),
+        *repeated_hand_overs(ledger),
+        *disordered_puts(ledger),
+        *disordered_hand_overs(ledger),
+        *overtaken_refusals(ledger),
+        *late_calls(ledger, bounds),
+        *leftovers(ledger),
+    ]
+    return Verdict(violations, figures(ledger), slowest_s(ledger))
+
+
+def losses(ledger: Ledger, removed: frozenset[int]) -> Iterator[str]:
+    """Puts that were acknowledged and never handed over."""
+    for name, put in ledger.puts.items():
+        if put.outcome != DONE or name.queue_id in removed:
+            continue
+        assert put.ended is not None
+        if not ledger.hand_overs.get(put.ended.message_id):
+            yield f"lost: {name} was acknowledged as message {put.ended.message_id} and never handed over"
+
+
+def phantoms(ledger: Ledger) -> Iterator[str]:
+    """Messages that nobody put, or that differ from what was put."""
+    for hand_over in _all(ledger):
+        taken = hand_over.taken
+        name = Name(taken.key, hand_over.read.queue_id)
+        put = ledger.puts.get(name)
+        if put is None:
+            yield f"phantom: message {taken.message_id} {name} was never put"
+        elif put.outcome == REFUSED:
+            assert put.ended is not None
+            yield f"phantom: {name} was refused ({put.ended.error}) and handed over as {taken.message_id}"
+        else:
+            yield from _differences(ledger, name, put, hand_over)
+
+
+def _differences(ledger: Ledger, name: Name, put: Put, hand_over: HandOver) -> Iterator[str]:
+    taken, began = hand_over.taken, put.began
+    if not taken.intact:
+        yield f"changed: the body of message {taken.message_id} {name}"
+    if put.ended is not None and put.outcome == DONE and put.ended.message_id != taken.message_id:
+        yield f"doubled: {name} was acknowledged as {put.ended.message_id}, handed over as {taken.message_id}"
+    sender = ledger.process(began).client_id
+    if (taken.priority, taken.sender_id) != (began.priority, sender):
+        yield f"changed: {name} has priority {taken.priority} and sender {taken.sender_id}"
+    reader = ledger.process(hand_over.read).client_id
+    if taken.receiver_id != began.receiver_id or taken.receiver_id not in (0, reader):
+        yield f"misdirected: {name} for {began.receiver_id} went to {reader} as for {taken.receiver_id}"
+
+
+def doubled_puts(ledger: Ledger) -> Iterator[str]:
+    """Puts that came out under several ids."""
+    ids: dict[Name, set[int]] = defaultdict(set)
+    for hand_over in _all(ledger):
+        ids[Name(hand_over.taken.key, hand_over.read.queue_id)].add(hand_over.taken.message_id)
+    for name, message_ids in ids.items():
+        if len(message_ids) > 1:
+            yield f"doubled: {name} was handed over as messages {sorted(message_ids)}"
+
+
+def repeated_hand_overs(ledger: Ledger) -> Iterator[str]:
+    """Messages that were handed over again without a right to it."""
+    for message_id, hand_overs in ledger.hand_overs.items():
+        for earlier, later in pairwise(hand_overs):
+            why = _why_not_again(ledger, earlier, later)
+            if why:
+                yield f"duplicate: message {message_id} went to {_who(earlier)} and {_who(later)}, {why}"
+
+
+def _why_not_again(ledger: Ledger, earlier: HandOver, later: HandOver) -> str:
+    if not later.taken.redelivered:
+        return "not marked redelivered"
+    if not ledger.process(earlier.read).killed:
+        return "although the first was not killed"
+    if earlier.proven:
+        return "although the first had confirmed it"
+    return ""
+
+
+def disordered_puts(ledger: Ledger) -> Iterator[str]:
+    """Puts whose ids do not follow the order of the calls."""
+    known = {
+        Name(hand_over.taken.key, hand_over.read.queue_id): hand_over.taken.message_id
+        for hand_over in _all(ledger)
+    }
+    last: dict[tuple[str, int], tuple[int, Name]] = {}
+    for name, put in sorted(ledger.puts.items(), key=lambda item: item[1].place):
+        message_id = put.ended.message_id if put.ended and put.outcome == DONE else known.get(name)
+        if message_id is None:
+            continue
+        line = (put.began.client, name.queue_id)
+        before = last.get(line)
+        if before is not None and message_id < before[0]:
+            yield f"reordered: {name} is message {message_id}, {before[1]}, put before, is {before[0]}"
+        last[line] = (message_id, name)
+
+
+def disordered_hand_overs(ledger: Ledger) -> Iterator[str]:
+    """Messages of one sender and priority that a reader got in another order."""
+    for hand_overs in ledger.taken_by.values():
+        last: dict[tuple[int, int, int], int] = {}
+        for hand_over in hand_overs:
+            taken = hand_over.taken
+            if taken.redelivered or not ledger.process(hand_over.read).ordered:
+                continue
+            line = (hand_over.read.queue_id, taken.sender_id, taken.priority)
+            if taken.message_id < last.get(line, 0):
+                yield f"reordered: {_who(hand_over)} got {taken.message_id} of {line} after {last[line]}"
+            last[line] = max(taken.message_id, last.get(line, 0))
+
+
+def overtaken_refusals(ledger: Ledger) -> Iterator[str]:
+    """Puts that were done although they were under way when an earlier one was refused as too many."""
+    lines: dict[tuple[str, int, int, int], list[Put]] = defaultdict(list)
+    for put in sorted(ledger.puts.values(), key=lambda put: put.place):
+        began, ended = put.began, put.ended
+        if ended is not None and began.session == ended.session:
+            lines[began.client, began.run, began.queue_id, began.session].append(put)
+    for puts in lines.values():
+        yield from _overtaken(puts)
+
+
+def _overtaken(puts: list[Put]) -> Iterator[str]:
+    refused: Put | None = None
+    for put in puts:
+        assert put.ended is not None
+        if put.outcome == REFUSED and put.ended.error == QUEUE_FULL:
+            if refused is None or refused.ended is None or put.ended.at > refused.ended.at:
+                refused = put
+        elif put.outcome == DONE and refused is not None:
+            assert refused.ended is not None
+            if put.began.at < refused.ended.at:
+                yield f"reordered: {put.began.key} was put after {refused.began.key} and overtook its refusal"
+
+
+def late_calls(ledger: Ledger, bounds: Bounds) -> Iterator[str]:
+    """Calls that took longer than they may, or never returned."""
+    for process in ledger.processes.values():
+        for call in process.began:
+            took = _beyond_wait_s(process, call)
+            if took is None and not process.killed:
+                yield f"hung: {call} of {process.client}.{process.run} never returned"
+            elif took is not None and took > bounds.call_s:
+                yield f"late: {call} of {process.client}.{process.run} took {took:.1f} s beyond its wait"
+
+
+def _beyond_wait_s(process: Process, call: tuple[str, int]) -> float | None:
+    """How long a call took beyond the time that it was told to wait; None if it did not return."""
+    began, returned = process.began[call], process.returned.get(call)
+    if returned is None:
+        return None
+    wait = began.wait if isinstance(began, ReadBegan) else 0.0
+    return returned.at - began.at - wait
+
+
+def leftovers(ledger: Ledger) -> Iterator[str]:
+    """Processes that ended in no known way, or left something behind."""
+    for process in ledger.processes.values():
+        who = f"{process.client}.{process.run}"
+        if not (process.ended or process.killed):
+            yield f"{who} did not end by itself and was not killed"
+        for leak in process.leaks:
+            yield f"leak: {who} left {leak}"
+
+
+def slowest_s(ledger: Ledger) -> float:
+    """The longest call beyond its waiting time."""
+    times = (_beyond_wait_s(process, call) for process in ledger.processes.values() for call in process.began)
+    return max((took for took in times if took is not None), default=0.0)
+
+
+def figures(ledger: Ledger) -> dict[str, int]:
+    """Counts of what was seen."""
+    outcomes = Counter(put.outcome for put in ledger.puts.values())
+    hand_overs = list(_all(ledger))
+    arrived = {Name(each.taken.key, each.read.queue_id) for each in hand_overs}
+    doubtful = [name for name, put in ledger.puts.items() if put.outcome == DOUBT]
+    return {
+        "puts": len(ledger.puts),
+        "acknowledged": outcomes[DONE],
+        "refused": outcomes[REFUSED],
+        "doubtful": outcomes[DOUBT],
+        "doubtful_done": sum(name in arrived for name in doubtful),
+        "hand_overs": len(hand_overs),
+        "redelivered": sum(each.taken.redelivered for each in hand_overs),
+        "repeated": sum(len(each) - 1 for each in ledger.hand_overs.values()),
+        "processes": len(ledger.processes),
+        "killed": sum(process.killed for process in ledger.processes.values()),
+    }
+
+
+def _all(ledger: Ledger) -> Iterator[HandOver]:
+    for hand_overs in ledger.hand_overs.values():
+        yield from hand_overs
+
+
+def _who(hand_over: HandOver) -> str:
+    return f"{hand_over.read.client}.{hand_over.read.run}"

@@ -1,0 +1,140 @@
+"""What producers and readers have in common: their task, their stop, their history."""
+
+from __future__ import annotations
+
+import asyncio
+import faulthandler
+import json
+import random
+import signal
+import sys
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from telesto.client import AsyncTelestoClient, ClientOptions, TelestoClient
+from telesto.protocol.errors import ErrorClass, TelestoError
+
+from .history import DOUBT, REFUSED, Began, Ended, Recorder
+from .processes import end_with_parent
+
+_CONNECT_AGAIN_S = 0.05
+
+
+@dataclass
+class Task:
+    """What a client process has to do.
+
+    Attributes:
+        history: directory of the histories.
+        name: the client's name.
+        run: which of the processes under this name.
+        url: where the service is.
+        seed: of everything that the process leaves to chance.
+        style: which of the ways to work.
+        queue_ids: the queues to use.
+        receiver_ids: the clients to which single messages are sent.
+        options: of the client.
+        pause_s: mean pause between two calls.
+        body_bytes_max: length of the longest bodies.
+    """
+
+    history: str
+    name: str
+    run: int
+    url: str
+    seed: int
+    style: str
+    queue_ids: list[int]
+    receiver_ids: list[int] = field(default_factory=list)
+    options: dict[str, Any] = field(default_factory=dict)
+    pause_s: float = 0.005
+    body_bytes_max: int = 40_000
+
+
+class ClientProcess:
+    """One process of a client.
+
+    Attributes:
+        stopping: the process was asked to end.
+    """
+
+    def __init__(self) -> None:
+        end_with_parent()
+        faulthandler.register(signal.SIGUSR1)
+        self.task = Task(**json.loads(sys.argv[1]))
+        self.recorder = Recorder(Path(self.task.history), self.task.name, self.task.run)
+        self.random = random.Random(f"{self.task.seed} {self.task.name} {self.task.run}")
+        self.stopping = False
+        self._number = 0
+        signal.signal(signal.SIGTERM, self._stop)
+
+    def number(self) -> int:
+        """Returns the number of the next call."""
+        self._number += 1
+        return self._number
+
+    def pause_s(self) -> float:
+        """Returns how long to pause between two calls."""
+        return self.random.expovariate(1 / self.task.pause_s) if self.task.pause_s else 0.0
+
+    def run_blocking(self, work: Callable[[TelestoClient], None], *, auto_confirm: bool = True) -> None:
+        """Connects, works and closes with the blocking client."""
+        client = TelestoClient(self.task.url, options=self._options(auto_confirm))
+        while not self.stopping:
+            try:
+                client.connect(self.task.name, existing="use")
+            except TelestoError:
+                time.sleep(_CONNECT_AGAIN_S)
+                continue
+            self._began(client)
+            work(client)
+        client.close()
+        self._ended([f"thread {thread.name}" for thread in threading.enumerate()[1:]])
+
+    def run_asyncio(
+        self, work: Callable[[AsyncTelestoClient], Awaitable[None]], *, auto_confirm: bool = True
+    ) -> None:
+        """Connects, works and closes with the asyncio client."""
+        asyncio.run(self._run_asyncio(work, auto_confirm))
+
+    async def _run_asyncio(
+        self, work: Callable[[AsyncTelestoClient], Awaitable[None]], auto_confirm: bool
+    ) -> None:
+        client = AsyncTelestoClient(self.task.url, options=self._options(auto_confirm))
+        while not self.stopping:
+            try:
+                await client.connect(self.task.name, existing="use")
+            except TelestoError:
+                await asyncio.sleep(_CONNECT_AGAIN_S)
+                continue
+            self._began(client)
+            await work(client)
+        await client.close()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        self._ended([f"task {task.get_name()}" for task in others])
+
+    def _options(self, auto_confirm: bool) -> ClientOptions:
+        return ClientOptions(**self.task.options, auto_confirm=auto_confirm)
+
+    def _began(self, client: TelestoClient | AsyncTelestoClient) -> None:
+        assert client.client_id is not None
+        ordered = self.task.style != "concurrent"
+        self.recorder.write(Began, client_id=client.client_id, ordered=ordered)
+        print("connected", flush=True)
+
+    def _ended(self, leaks: list[str]) -> None:
+        self.recorder.write(Ended, leaks=leaks)
+
+    def _stop(self, _number: int, _frame: object) -> None:
+        self.stopping = True
+
+
+def outcome_of(error: TelestoError) -> str:
+    """Returns what an error says about the request."""
+    if error.error_class in (ErrorClass.REJECTED, ErrorClass.RETRYABLE):
+        return REFUSED
+    return DOUBT

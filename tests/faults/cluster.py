@@ -1,0 +1,116 @@
+"""The service of a run: middlewares on one database, each behind a proxy and with a proxy to the database."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from .processes import PATIENCE_S, Middleware
+from .proxy import Address, Proxy
+
+#: Short where the default would make a run wait for nothing but the time to pass.
+SETTINGS = {
+    "heartbeat_interval_s": 0.5,
+    "heartbeat_timeout_s": 3.0,
+    "database_silent_ms": 2_000,
+    "database_backoff_s": 0.3,
+    "goaway_grace_s": 1.0,
+    "write_stalled_s": 5.0,
+}
+#: What must be nothing once all clients have gone.
+_GAUGES = ("connections", "requests_under_way", "bytes_under_way", "waiting_reads")
+
+
+class Site:
+    """A middleware with its proxies.
+
+    Attributes:
+        front: between clients and the middleware.
+        back: between the middleware and PostgreSQL.
+        middleware: the process.
+        lock: held by whoever hurts the middleware or its front; ``back_lock`` likewise.
+    """
+
+    def __init__(self, name: str, directory: Path, database_url: str, settings: Mapping[str, Any]) -> None:
+        self.name = name
+        self.log = directory / f"{name}.log"
+        self.lock = asyncio.Lock()
+        self.back_lock = asyncio.Lock()
+        self._database_url = database_url
+        self._settings = {**SETTINGS, **settings}
+        self.front = Proxy(("127.0.0.1", 0))
+        self.back = Proxy(address_of(database_url))
+        self.middleware: Middleware
+
+    async def start(self) -> None:
+        """Starts the proxies and the middleware; returns once it serves."""
+        await asyncio.gather(self.front.start(), self.back.start())
+        url = urlsplit(self._database_url)
+        netloc = f"{url.username}:{url.password}@{self.back.address[0]}:{self.back.address[1]}"
+        if url.password is None:
+            netloc = f"{url.username}@{self.back.address[0]}:{self.back.address[1]}"
+        database_url = url._replace(netloc=netloc).geturl()
+        self.middleware = Middleware(self.log, database_url, self.front.address, self._settings)
+        self.front.target = self.middleware.address
+        await self.middleware.start()
+
+    async def close(self) -> None:
+        """Ends everything at once."""
+        self.middleware.signal(signal.SIGCONT)
+        await self.middleware.kill()
+        await asyncio.gather(self.front.close(), self.back.close())
+
+    async def left(self) -> list[str]:
+        """Says what the middleware still holds although nobody uses it any more; waits for it to go."""
+        held = await self._held()
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                while held:
+                    await asyncio.sleep(0.05)
+                    held = await self._held()
+        except TimeoutError:
+            return [f"{self.name} still holds {held}"]
+        return []
+
+    async def _held(self) -> dict[str, float]:
+        figures = await self.middleware.figures()
+        return {name: figures[name] for name in _GAUGES if figures[name]}
+
+    async def stop(self) -> list[str]:
+        """Stops the middleware in good order; says what went wrong."""
+        code = await self.middleware.terminate()
+        return [f"{self.name} ended with exit code {code}"] if code else []
+
+
+class Cluster:
+    """Several sites on one database."""
+
+    def __init__(
+        self, directory: Path, database_url: str, count: int, settings: Mapping[str, Any] | None = None
+    ) -> None:
+        self.sites = [
+            Site(f"middleware-{number}", directory, database_url, settings or {})
+            for number in range(1, count + 1)
+        ]
+
+    async def __aenter__(self) -> Cluster:
+        await asyncio.gather(*(site.start() for site in self.sites))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.gather(*(site.close() for site in self.sites))
+
+    def url(self, *order: int) -> str:
+        """Returns the clients' URL: all sites, or those of these indexes, in this order."""
+        fronts = [self.sites[index].front.address for index in order or range(len(self.sites))]
+        return "telesto://" + ",".join("{}:{}".format(*address) for address in fronts)
+
+
+def address_of(url: str) -> Address:
+    """Returns host and port of a database URL."""
+    parts = urlsplit(url)
+    return parts.hostname or "127.0.0.1", parts.port or 5432

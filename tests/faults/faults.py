@@ -1,0 +1,290 @@
+"""The kinds of faults: each strikes while requests are under way, lasts for a while and is mended."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from .cluster import Site
+from .processes import Client, Database
+from .proxy import Direction, Proxy
+
+#: How long a fault waits for a request to strike, in seconds.
+_TRAFFIC_S = 5.0
+#: How long a stopped process or a hung connection may last: beyond and below what the service tolerates.
+_STOP_S = (0.1, 5.0)
+_HOLD_S = (0.2, 3.0)
+_DOWN_S = (0.0, 1.5)
+_DELAY_S = (0.02, 0.4)
+_THROTTLE_BYTES_S = (2_000, 60_000)
+
+
+class Stage(Protocol):
+    """What faults strike.
+
+    Attributes:
+        failures: takes what went wrong meanwhile.
+    """
+
+    failures: list[str]
+    sites: list[Site]
+    database: Database
+    database_lock: asyncio.Lock
+
+    def clients(self) -> list[Client]:
+        """All clients."""
+
+    def killable(self) -> list[Client]:
+        """Those of them that may be killed."""
+
+    async def replace(self, client: Client) -> None:
+        """Kills a client and starts it again under its name."""
+
+
+@dataclass(slots=True)
+class Blow:
+    """One fault.
+
+    Attributes:
+        chance: where its choices come from.
+        at: when it struck, by the monotonic clock; 0.0 for never.
+        target: what it struck.
+        effect: how much.
+    """
+
+    chance: random.Random
+    at: float = 0.0
+    target: str = ""
+    effect: int = field(default=0)
+
+    def land(self, target: str, effect: int = 1) -> None:
+        """It strikes now."""
+        self.at, self.target, self.effect = time.monotonic(), target, effect
+
+    async def last(self, bounds: tuple[float, float]) -> None:
+        """Lets it last."""
+        await asyncio.sleep(self.chance.uniform(*bounds))
+
+
+Strike = Callable[[Stage, Blow], Awaitable[None]]
+
+
+async def _traffic(proxy: Proxy, way: Direction | None = None) -> None:
+    """Returns when bytes pass, so that the fault meets a request or an answer."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_TRAFFIC_S):
+            await proxy.traffic(way)
+
+
+def _site(stage: Stage, blow: Blow) -> Site:
+    """Chooses a middleware that has clients and that no other fault is at, if there is one."""
+    used = [site for site in stage.sites if len(site.front) and site.middleware.running]
+    free = [site for site in used if not (site.lock.locked() or site.back_lock.locked())]
+    return blow.chance.choice(free or used or stage.sites)
+
+
+# --- middlewares ---------------------------------------------------------------------------------
+
+
+async def kill_middleware(stage: Stage, blow: Blow) -> None:
+    """kill -9 of a middleware."""
+    site = _site(stage, blow)
+    async with site.lock:
+        await _traffic(site.front, site.front.to_server)
+        blow.land(site.name)
+        await site.middleware.kill()
+        await blow.last(_DOWN_S)
+        await site.middleware.start()
+
+
+async def stop_middleware(stage: Stage, blow: Blow) -> None:
+    """SIGSTOP of a middleware, SIGCONT later."""
+    site = _site(stage, blow)
+    async with site.lock:
+        await _traffic(site.back)
+        site.middleware.signal(signal.SIGSTOP)
+        blow.land(site.name)
+        await blow.last(_STOP_S)
+        site.middleware.signal(signal.SIGCONT)
+
+
+async def restart_middleware(stage: Stage, blow: Blow) -> None:
+    """A graceful stop, and a new start."""
+    site = _site(stage, blow)
+    async with site.lock:
+        await _traffic(site.front, site.front.to_server)
+        blow.land(site.name)
+        stage.failures += await site.stop()
+        await site.middleware.start()
+
+
+# --- clients -------------------------------------------------------------------------------------
+
+
+async def kill_client(stage: Stage, blow: Blow) -> None:
+    """kill -9 of a client, and a new start under the same name."""
+    client = blow.chance.choice(stage.killable())
+    await _traffic(_site(stage, blow).front)
+    blow.land(client.name)
+    await stage.replace(client)
+
+
+async def stop_client(stage: Stage, blow: Blow) -> None:
+    """SIGSTOP of a client, SIGCONT later."""
+    client = blow.chance.choice(stage.clients())
+    await _traffic(_site(stage, blow).front)
+    client.signal(signal.SIGSTOP)
+    blow.land(client.name)
+    await blow.last(_STOP_S)
+    client.signal(signal.SIGCONT)
+
+
+# --- proxies -------------------------------------------------------------------------------------
+
+
+def _cut(back: bool) -> Strike:
+    async def strike(stage: Stage, blow: Blow) -> None:
+        """All connections are cut."""
+        site, proxy, lock = _proxy(stage, blow, back)
+        async with lock:
+            await _traffic(proxy)
+            blow.land(site.name, proxy.cut())
+
+    return strike
+
+
+def _half_open(back: bool) -> Strike:
+    async def strike(stage: Stage, blow: Blow) -> None:
+        """Nothing is forwarded, in one direction or both; then it is, or the connections end."""
+        site, proxy, lock = _proxy(stage, blow, back)
+        async with lock:
+            await _traffic(proxy)
+            ways = blow.chance.choice([(proxy.to_server,), (proxy.to_client,), ()])
+            await _misbehave(blow, site, proxy, lambda: proxy.hold(*ways))
+            if blow.chance.random() < 0.5:
+                proxy.cut()
+            proxy.heal()
+
+    return strike
+
+
+def _slow(back: bool) -> Strike:
+    async def strike(stage: Stage, blow: Blow) -> None:
+        """Everything is late."""
+        site, proxy, lock = _proxy(stage, blow, back)
+        delay_s = blow.chance.uniform(*_DELAY_S)
+
+        def slow() -> None:
+            proxy.to_server.delay_s = proxy.to_client.delay_s = delay_s
+
+        async with lock:
+            await _traffic(proxy)
+            await _misbehave(blow, site, proxy, slow)
+            proxy.heal()
+
+    return strike
+
+
+def _throttle(back: bool) -> Strike:
+    async def strike(stage: Stage, blow: Blow) -> None:
+        """Few bytes pass."""
+        site, proxy, lock = _proxy(stage, blow, back)
+        rate = blow.chance.randint(*_THROTTLE_BYTES_S)
+
+        def throttle() -> None:
+            proxy.to_server.bytes_per_s = proxy.to_client.bytes_per_s = rate
+
+        async with lock:
+            await _traffic(proxy)
+            await _misbehave(blow, site, proxy, throttle)
+            proxy.heal()
+
+    return strike
+
+
+def _truncate(back: bool) -> Strike:
+    async def strike(stage: Stage, blow: Blow) -> None:
+        """A chunk is cut somewhere and its connection ends."""
+        site, proxy, lock = _proxy(stage, blow, back)
+        async with lock:
+            way = blow.chance.choice([proxy.to_server, proxy.to_client])
+            before = proxy.struck
+            way.cut_after = lambda size: blow.chance.randrange(size)
+            await _traffic(proxy, way)
+            await asyncio.sleep(0)
+            blow.land(site.name, proxy.struck - before)
+            way.cut_after = None
+
+    return strike
+
+
+def _proxy(stage: Stage, blow: Blow, back: bool) -> tuple[Site, Proxy, asyncio.Lock]:
+    site = _site(stage, blow)
+    return (site, site.back, site.back_lock) if back else (site, site.front, site.lock)
+
+
+async def _misbehave(blow: Blow, site: Site, proxy: Proxy, begin: Callable[[], None]) -> None:
+    before = proxy.struck
+    begin()
+    blow.land(site.name)
+    await blow.last(_HOLD_S)
+    blow.effect = proxy.struck - before
+
+
+# --- PostgreSQL ----------------------------------------------------------------------------------
+
+
+async def terminate_backends(stage: Stage, blow: Blow) -> None:
+    """All server processes of the middlewares are told to end."""
+    async with stage.database_lock:
+        await _traffic(_site(stage, blow).back)
+        blow.land("postgresql")
+        blow.effect = await stage.database.terminate_backends()
+
+
+async def kill_backend(stage: Stage, blow: Blow) -> None:
+    """kill -9 of a server process: PostgreSQL throws all out and recovers."""
+    async with stage.database_lock:
+        await _traffic(_site(stage, blow).back)
+        blow.land("postgresql")
+        blow.effect = await stage.database.kill_backend()
+
+
+async def crash_postgres(stage: Stage, blow: Blow) -> None:
+    """An immediate stop, and a new start."""
+    async with stage.database_lock:
+        await _traffic(_site(stage, blow).back)
+        blow.land("postgresql")
+        await stage.database.crash()
+        await blow.last(_DOWN_S)
+        await stage.database.start()
+        for site in stage.sites:
+            site.back.target = stage.database.address
+
+
+KINDS: dict[str, Strike] = {
+    "kill-middleware": kill_middleware,
+    "stop-middleware": stop_middleware,
+    "restart-middleware": restart_middleware,
+    "kill-client": kill_client,
+    "stop-client": stop_client,
+    "cut": _cut(back=False),
+    "half-open": _half_open(back=False),
+    "slow": _slow(back=False),
+    "throttle": _throttle(back=False),
+    "truncate": _truncate(back=False),
+    "database-cut": _cut(back=True),
+    "database-half-open": _half_open(back=True),
+    "database-slow": _slow(back=True),
+    "database-throttle": _throttle(back=True),
+    "database-truncate": _truncate(back=True),
+    "terminate-backends": terminate_backends,
+    "kill-backend": kill_backend,
+    "crash-postgres": crash_postgres,
+}

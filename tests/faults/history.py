@@ -1,0 +1,259 @@
+"""What each client saw: one JSON line per event, written before the client goes on.
+
+Times are seconds of CLOCK_MONOTONIC, which all processes of a machine share. A line is written by one system
+call, so that what a process had seen is there after it was killed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+#: Outcomes of a put: it was done, it was not and never will be, nobody knows.
+DONE = "done"
+REFUSED = "refused"
+DOUBT = "doubt"
+
+
+@dataclass(slots=True)
+class Event:
+    """Something that happened to a client.
+
+    Attributes:
+        client: its name.
+        run: which of the processes under this name, counted from 1.
+        at: when.
+    """
+
+    kind: ClassVar[str]
+
+    client: str
+    run: int
+    at: float
+
+
+@dataclass(slots=True)
+class Began(Event):
+    """The client is connected.
+
+    Attributes:
+        client_id: its id.
+        ordered: it has one read under way at a time, so that what it takes has an order.
+    """
+
+    kind = "began"
+
+    client_id: int
+    ordered: bool = True
+
+
+@dataclass(slots=True)
+class Ended(Event):
+    """The client has closed and ends by itself.
+
+    Attributes:
+        leaks: tasks and threads that were left.
+    """
+
+    kind = "ended"
+
+    leaks: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Killed(Event):
+    """The process was killed, by who ran it."""
+
+    kind = "killed"
+
+
+@dataclass(slots=True)
+class PutBegan(Event):
+    """A put of one message into one queue was called.
+
+    Attributes:
+        number: of the call; a call of several messages has an event for each, in their order.
+        key: what the body begins with; unique.
+        queue_id, priority, receiver_id: the message's; receiver 0 for anyone.
+        session: the client's at the call.
+    """
+
+    kind = "put"
+
+    number: int
+    key: str
+    queue_id: int
+    priority: int
+    receiver_id: int = 0
+    session: int = 0
+
+
+@dataclass(slots=True)
+class PutEnded(Event):
+    """The put returned.
+
+    Attributes:
+        outcome: DONE, REFUSED or DOUBT.
+        message_id: with DONE.
+        error: name of the exception, if any.
+        session: the client's at the return.
+    """
+
+    kind = "put_ended"
+
+    number: int
+    key: str
+    queue_id: int
+    outcome: str
+    message_id: int = 0
+    error: str = ""
+    session: int = 0
+
+
+@dataclass(slots=True)
+class ReadBegan(Event):
+    """A read was called; it may wait for ``wait`` seconds."""
+
+    kind = "read"
+
+    number: int
+    queue_id: int
+    wait: float
+    session: int = 0
+
+
+@dataclass(slots=True)
+class Taken:
+    """A message as the application has it.
+
+    Attributes:
+        intact: the body is what was put under this key.
+    """
+
+    message_id: int
+    key: str
+    priority: int
+    sender_id: int
+    receiver_id: int
+    redelivered: bool
+    intact: bool
+
+
+@dataclass(slots=True)
+class ReadEnded(Event):
+    """The read returned.
+
+    Attributes:
+        messages: what the application has now.
+        error: name of the exception, if any; "cancelled" when the caller gave up.
+        session: the client's at the return.
+    """
+
+    kind = "read_ended"
+
+    number: int
+    queue_id: int
+    messages: list[Taken] = field(default_factory=list)
+    error: str = ""
+    session: int = 0
+
+
+@dataclass(slots=True)
+class Confirmed(Event):
+    """The application is about to confirm the messages of a read."""
+
+    kind = "confirmed"
+
+    number: int
+    session: int
+
+
+@dataclass(slots=True)
+class Trouble(Event):
+    """Something that must not happen."""
+
+    kind = "trouble"
+
+    what: str
+
+
+@dataclass(slots=True)
+class Fault(Event):
+    """A fault was at work from ``at`` to ``until``; client names the kind, run counts them.
+
+    Attributes:
+        target: what it struck.
+        effect: how much it struck (connections, chunks, processes); 0 for nothing.
+    """
+
+    kind = "fault"
+
+    until: float
+    target: str
+    effect: int
+
+
+_KINDS = {
+    event.kind: event
+    for event in (
+        Began,
+        Ended,
+        Killed,
+        PutBegan,
+        PutEnded,
+        ReadBegan,
+        ReadEnded,
+        Confirmed,
+        Trouble,
+        Fault,
+    )
+}
+
+
+class Recorder:
+    """Writes the history of one process."""
+
+    def __init__(self, directory: Path, client: str, run: int) -> None:
+        self.client = client
+        self.run = run
+        self._file = os.open(
+            directory / f"{client}.{run}.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644
+        )
+
+    def write(self, event: type[Event], **values: Any) -> None:
+        """Writes an event of this client, now."""
+        values.setdefault("at", time.monotonic())
+        self.write_event(event(client=self.client, run=self.run, **values))
+
+    def write_event(self, event: Event) -> None:
+        """Writes an event as it is."""
+        line = json.dumps({"kind": event.kind, **asdict(event)}, separators=(",", ":"))
+        os.write(self._file, line.encode() + b"\n")
+
+    def close(self) -> None:
+        """Closes the file."""
+        os.close(self._file)
+
+
+def read_histories(directory: Path) -> list[Event]:
+    """Returns the events of all processes: each process's in their order, one process after the other."""
+    events: list[Event] = []
+    for path in sorted(directory.glob("*.jsonl")):
+        events += _read(path)
+    return events
+
+
+def _read(path: Path) -> Iterator[Event]:
+    for line in path.read_bytes().splitlines(keepends=True):
+        if not line.endswith(b"\n"):
+            return  # the process was killed while it wrote
+        values = json.loads(line)
+        event = _KINDS[values.pop("kind")]
+        if event is ReadEnded:
+            values["messages"] = [Taken(**taken) for taken in values["messages"]]
+        yield event(**values)

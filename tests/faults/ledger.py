@@ -1,0 +1,195 @@
+"""The histories of all clients, sorted by what the checks ask for."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from .history import (
+    DOUBT,
+    Began,
+    Confirmed,
+    Ended,
+    Event,
+    Killed,
+    PutBegan,
+    PutEnded,
+    ReadBegan,
+    ReadEnded,
+    Taken,
+    Trouble,
+)
+
+
+class Name(NamedTuple):
+    """A message as its sender knows it: a body in a queue."""
+
+    key: str
+    queue_id: int
+
+
+@dataclass(slots=True)
+class Put:
+    """A message that a client tried to put into a queue.
+
+    Attributes:
+        place: position among all puts of the client's processes.
+        began, ended: the calls' events; a call that never returned left doubt.
+    """
+
+    place: int
+    began: PutBegan
+    ended: PutEnded | None = None
+
+    @property
+    def outcome(self) -> str:
+        """DONE, REFUSED or DOUBT."""
+        return DOUBT if self.ended is None else self.ended.outcome
+
+
+@dataclass(slots=True)
+class HandOver:
+    """A message that an application got.
+
+    Attributes:
+        read: the event of the read that gave it.
+        taken: the message.
+        proven: the service is known to have heard of its confirmation.
+    """
+
+    read: ReadEnded
+    taken: Taken
+    proven: bool = False
+
+
+@dataclass(slots=True)
+class Process:
+    """One process of a client.
+
+    Attributes:
+        killed, ended: how it ended.
+        calls: began and ended events of its calls by kind and number.
+    """
+
+    client: str
+    run: int
+    client_id: int = 0
+    ordered: bool = True
+    killed: bool = False
+    ended: bool = False
+    leaks: list[str] = field(default_factory=list)
+    began: dict[tuple[str, int], Event] = field(default_factory=dict)
+    returned: dict[tuple[str, int], Event] = field(default_factory=dict)
+
+
+class Ledger:
+    """Sorts the events of all processes.
+
+    Attributes:
+        puts: by name.
+        hand_overs: by message id, in the order of time.
+        taken_by: by client, its hand-overs in the order in which it got them.
+        processes: by client and run.
+        problems: what cannot even be entered.
+    """
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        self.puts: dict[Name, Put] = {}
+        self.hand_overs: dict[int, list[HandOver]] = defaultdict(list)
+        self.taken_by: dict[str, list[HandOver]] = defaultdict(list)
+        self.processes: dict[tuple[str, int], Process] = {}
+        self.problems: list[str] = []
+        self._places: dict[str, int] = defaultdict(int)
+        self._unproven: dict[tuple[str, int], list[_Unproven]] = defaultdict(list)
+        self._reads: dict[tuple[str, int, int], list[HandOver]] = {}
+        for event in sorted(events, key=lambda event: event.at):
+            self._enter(event)
+
+    def process(self, event: Event) -> Process:
+        """Returns the process that an event is of."""
+        key = (event.client, event.run)
+        if key not in self.processes:
+            self.processes[key] = Process(*key)
+        return self.processes[key]
+
+    def _enter(self, event: Event) -> None:
+        match event:
+            case Began():
+                process = self.process(event)
+                process.client_id, process.ordered = event.client_id, event.ordered
+            case Ended():
+                process = self.process(event)
+                process.ended, process.leaks = True, event.leaks
+            case Killed():
+                self.process(event).killed = True
+            case PutBegan():
+                self._put_began(event)
+            case PutEnded():
+                self._put_ended(event)
+            case ReadBegan():
+                self._read_began(event)
+            case ReadEnded():
+                self._read_ended(event)
+            case Confirmed():
+                self._confirmed(event)
+            case Trouble():
+                self.problems.append(f"{event.client}.{event.run}: {event.what}")
+
+    def _put_began(self, event: PutBegan) -> None:
+        self._places[event.client] += 1
+        name = Name(event.key, event.queue_id)
+        if name in self.puts:
+            self.problems.append(f"the test itself put {name} twice")
+        self.puts[name] = Put(self._places[event.client], event)
+        self.process(event).began["put", event.number] = event
+
+    def _put_ended(self, event: PutEnded) -> None:
+        self.puts[Name(event.key, event.queue_id)].ended = event
+        self.process(event).returned["put", event.number] = event
+
+    def _read_began(self, event: ReadBegan) -> None:
+        self.process(event).began["read", event.number] = event
+        for unproven in self._unproven[event.client, event.run]:
+            unproven.followers.add(event.number)
+
+    def _read_ended(self, event: ReadEnded) -> None:
+        self.process(event).returned["read", event.number] = event
+        self._prove(event)
+        got = [HandOver(event, taken) for taken in event.messages]
+        self._reads[event.client, event.run, event.number] = got
+        self.taken_by[event.client] += got
+        for hand_over in got:
+            self.hand_overs[hand_over.taken.message_id].append(hand_over)
+
+    def _confirmed(self, event: Confirmed) -> None:
+        """Only what was read and confirmed in one session is confirmed by the next read of that session."""
+        hand_overs = self._reads[event.client, event.run, event.number]
+        began = self.process(event).began["read", event.number]
+        assert isinstance(began, ReadBegan)
+        if hand_overs and began.session == hand_overs[0].read.session == event.session:
+            self._unproven[event.client, event.run].append(_Unproven(event.session, hand_overs))
+
+    def _prove(self, event: ReadEnded) -> None:
+        """A read that was called after a confirmation, in the same session, carried it.
+
+        One whose messages are redelivered may have been answered by the library itself.
+        """
+        if event.error or any(taken.redelivered for taken in event.messages):
+            return
+        kept = []
+        for unproven in self._unproven[event.client, event.run]:
+            if event.number in unproven.followers and event.session == unproven.session:
+                for hand_over in unproven.hand_overs:
+                    hand_over.proven = True
+            else:
+                kept.append(unproven)
+        self._unproven[event.client, event.run] = kept
+
+
+@dataclass(slots=True)
+class _Unproven:
+    session: int
+    hand_overs: list[HandOver]
+    followers: set[int] = field(default_factory=set)

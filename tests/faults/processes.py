@@ -1,0 +1,241 @@
+"""The processes of a run: PostgreSQL, middlewares, clients. Each can be hurt, and none outlives its owner."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import asyncpg
+from telesto.db import schema
+from telesto.db.embedded import EmbeddedServer
+
+from .proxy import Address
+
+#: A process that does not do what it is told within so long has failed, in seconds.
+PATIENCE_S = 60.0
+
+_PR_SET_PDEATHSIG = 1
+_POSTGRES_SETTINGS = {"shared_buffers": "128MB", "max_wal_size": "512MB", "log_min_messages": "warning"}
+_TELESTO_BACKENDS = (
+    "FROM pg_stat_activity WHERE application_name LIKE 'telesto %' AND datname = current_database()"
+)
+
+
+def end_with_parent() -> None:
+    """Has the kernel kill this process when the one that started it is gone."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def free_port() -> int:
+    """Returns a port that nobody uses at present."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _command(module: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
+    """How to run a module of this package, and its environment, free of the user's settings."""
+    assert __package__ is not None
+    root = Path(__file__).resolve().parents[len(__package__.split("."))]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TELESTO_")}
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [environment.get("PYTHONPATH"), str(root)]))
+    return [sys.executable, "-m", f"{__package__}.{module}", *arguments], environment
+
+
+class Database:
+    """An embedded PostgreSQL with the schema."""
+
+    def __init__(self, directory: Path) -> None:
+        self._server = EmbeddedServer(directory, settings=_POSTGRES_SETTINGS)
+
+    @property
+    def url(self) -> str:
+        """Leads straight to the server."""
+        return self._server.url
+
+    @property
+    def address(self) -> Address:
+        """Where the server listens."""
+        parts = urlsplit(self.url)
+        assert parts.port is not None
+        return "127.0.0.1", parts.port
+
+    async def start(self) -> None:
+        """Starts the server; what it did not finish before is recovered."""
+        await asyncio.to_thread(self._server.start)
+
+    async def stop(self) -> None:
+        """Stops the server in good order."""
+        await asyncio.to_thread(self._server.stop)
+
+    async def install(self) -> None:
+        """Installs the schema."""
+        await asyncio.to_thread(schema.upgrade, self.url)
+
+    async def problems(self) -> list[str]:
+        """Says what the schema's own check finds."""
+        found = await asyncio.to_thread(schema.check, self.url)
+        return [f"{problem.subject}: {problem.detail}" for problem in found]
+
+    async def crash(self) -> None:
+        """Stops the server at once, without a checkpoint; what it had committed is in its log only."""
+        pid = self._server.pid
+        assert pid is not None
+        ended = process_end(pid)
+        os.kill(pid, signal.SIGQUIT)
+        await asyncio.wait_for(ended, PATIENCE_S)
+        while self._server.running:  # noqa: ASYNC110 - its owner's thread notices a moment later
+            await asyncio.sleep(0.001)
+
+    async def kill_backend(self) -> int:
+        """Kills one of the middlewares' server processes; PostgreSQL then restarts itself."""
+        pids = await self._backends("pid")
+        for pid in pids[:1]:
+            os.kill(pid, signal.SIGKILL)
+        return len(pids[:1])
+
+    async def terminate_backends(self) -> int:
+        """Ends the middlewares' server processes; returns how many were at work."""
+        return len([busy for busy in await self._backends("pg_terminate_backend(pid)") if busy])
+
+    async def execute(self, sql: str, *arguments: object) -> list[Any]:
+        """Executes a statement on a connection of its own; returns its rows."""
+        connection = await asyncpg.connect(self.url)
+        try:
+            return list(await connection.fetch(sql, *arguments))
+        finally:
+            await connection.close()
+
+    async def _backends(self, what: str) -> list[Any]:
+        rows = await self.execute(
+            f"SELECT {what} AS it {_TELESTO_BACKENDS} ORDER BY state = 'active' DESC, pid"
+        )
+        return [row["it"] for row in rows]
+
+
+def process_end(pid: int) -> asyncio.Future[None]:
+    """Returns a future that is done when the process has ended."""
+    loop = asyncio.get_running_loop()
+    future = loop.create_future()
+    descriptor = os.pidfd_open(pid)
+
+    def ended() -> None:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)
+        if not future.done():
+            future.set_result(None)
+
+    loop.add_reader(descriptor, ended)
+    return future
+
+
+class Process:
+    """A process of this package's modules."""
+
+    def __init__(self, module: str, log: Path, environment: Mapping[str, str], *arguments: str) -> None:
+        command, clean = _command(module, *arguments)
+        self._command = command
+        self._environment = {**clean, **environment}
+        self._log = log
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether the process has not ended."""
+        return self._process is not None and self._process.returncode is None
+
+    async def start(self) -> None:
+        """Starts the process."""
+        assert not self.running
+        with self._log.open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._command,
+                env=self._environment,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=log,
+            )
+
+    async def line(self) -> str:
+        """Waits for the next line that the process says; empty at its end."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        return (await asyncio.wait_for(self._process.stdout.readline(), PATIENCE_S)).decode()
+
+    def signal(self, number: int) -> None:
+        """Sends a signal."""
+        if self.running:
+            assert self._process is not None
+            self._process.send_signal(number)
+
+    async def kill(self) -> None:
+        """Kills the process, also a stopped one."""
+        self.signal(signal.SIGKILL)
+        await self.wait()
+
+    async def wait(self) -> int:
+        """Waits for the end; returns the exit code."""
+        assert self._process is not None
+        return await asyncio.wait_for(self._process.wait(), PATIENCE_S)
+
+    async def terminate(self) -> int:
+        """Asks the process to end; returns the exit code."""
+        self.signal(signal.SIGTERM)
+        return await self.wait()
+
+
+class Middleware(Process):
+    """A middleware on a port of its own."""
+
+    def __init__(
+        self, log: Path, database_url: str, advertised: Address, settings: Mapping[str, Any]
+    ) -> None:
+        self.address: Address = ("127.0.0.1", free_port())
+        self.admin: Address = ("127.0.0.1", free_port())
+        values = {
+            "database_url": database_url,
+            "port": self.address[1],
+            "admin_port": self.admin[1],
+            "advertised_address": "{}:{}".format(*advertised),
+            "log_json": True,
+            **settings,
+        }
+        environment = {f"TELESTO_{name.upper()}": str(value) for name, value in values.items()}
+        super().__init__("middleware_process", log, environment)
+
+    async def start(self) -> None:
+        """Starts the middleware and returns once it serves."""
+        await super().start()
+        if await self.line() != "serving\n":
+            raise RuntimeError(f"a middleware did not start; see {self._log}")
+
+    async def figures(self) -> dict[str, float]:
+        """Asks for the gauges and counters that have no labels."""
+        reader, writer = await asyncio.open_connection(*self.admin)
+        writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
+        try:
+            text = (await asyncio.wait_for(reader.read(), PATIENCE_S)).decode()
+        finally:
+            writer.close()
+        lines = (line.split(" ") for line in text.splitlines() if line.startswith("telesto_"))
+        return {name.removeprefix("telesto_"): float(value) for name, value in lines if "{" not in name}
+
+
+class Client(Process):
+    """A client: a producer or a reader, see the modules of these names."""
+
+    def __init__(self, role: str, directory: Path, task: Mapping[str, Any]) -> None:
+        self.name: str = task["name"]
+        self.run: int = task["run"]
+        self.log = directory / f"{self.name}.{self.run}.log"
+        super().__init__(role, self.log, {}, json.dumps({"history": str(directory), **task}))

@@ -1,0 +1,156 @@
+"""A client that reads: one message at a time, several at a time, or by several reads at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+
+from telesto.client import AsyncTelestoClient, Message, TelestoClient
+from telesto.protocol.errors import TelestoError
+
+from .bodies import read_body
+from .client_process import ClientProcess
+from .history import Confirmed, ReadBegan, ReadEnded, Recorder, Taken
+
+_WAIT_S = (0.2, 2.0)
+_CANCELLED_SHARE = 0.1
+_READS_AT_ONCE = 3
+_BATCH_MAX = 8
+
+AnyClient = TelestoClient | AsyncTelestoClient
+
+
+class Call:
+    """One read and its history."""
+
+    def __init__(self, recorder: Recorder, number: int, queue_id: int, wait_s: float) -> None:
+        self._recorder = recorder
+        self._number = number
+        self.queue_id = queue_id
+        self.wait_s = wait_s
+
+    def began(self, client: AnyClient) -> None:
+        """Writes that the call begins."""
+        self._recorder.write(
+            ReadBegan,
+            number=self._number,
+            queue_id=self.queue_id,
+            wait=self.wait_s,
+            session=client.session or 0,
+        )
+
+    def returned(self, client: AnyClient, messages: Iterable[Message]) -> None:
+        """Writes what the application has now."""
+        self._write(client, messages=[taken_of(message) for message in messages])
+
+    def raised(self, client: AnyClient, error: BaseException) -> None:
+        """Writes that the call failed."""
+        cancelled = isinstance(error, asyncio.CancelledError)
+        self._write(client, error="cancelled" if cancelled else type(error).__name__)
+
+    def confirmed(self, client: AnyClient) -> None:
+        """Writes that the application is about to confirm."""
+        self._recorder.write(Confirmed, number=self._number, session=client.session or 0)
+
+    def _write(self, client: AnyClient, **values: object) -> None:
+        self._recorder.write(
+            ReadEnded, number=self._number, queue_id=self.queue_id, session=client.session or 0, **values
+        )
+
+
+def taken_of(message: Message) -> Taken:
+    """Returns a message as the history has it."""
+    key, intact = read_body(message.body)
+    return Taken(
+        message.message_id,
+        key,
+        message.priority,
+        message.sender_id,
+        message.receiver_id or 0,
+        message.redelivered,
+        intact,
+    )
+
+
+class Reader(ClientProcess):
+    """Reads until it is stopped."""
+
+    def run(self) -> None:
+        """Works in the style of the task."""
+        match self.task.style:
+            case "blocking":
+                self.run_blocking(self._read_in_turn, auto_confirm=False)
+            case "cancelling":
+                self.run_asyncio(self._read_batches)
+            case _:
+                self.run_asyncio(self._read_at_once, auto_confirm=False)
+
+    def _call(self, client: AnyClient) -> Call:
+        queue_id = self.random.choice(self.task.queue_ids)
+        call = Call(self.recorder, self.number(), queue_id, self.random.uniform(*_WAIT_S))
+        call.began(client)
+        return call
+
+    # --- blocking ----------------------------------------------------------------------------
+
+    def _read_in_turn(self, client: TelestoClient) -> None:
+        while not self.stopping:
+            call = self._call(client)
+            try:
+                message = client.retrieve_message(call.queue_id, timeout=call.wait_s)
+            except TelestoError as error:
+                call.raised(client, error)
+                if client.session is None:
+                    return
+                continue
+            messages = [] if message is None else [message]
+            call.returned(client, messages)
+            if messages:
+                call.confirmed(client)
+                client.confirm(messages)
+
+    # --- asyncio -----------------------------------------------------------------------------
+
+    async def _read_batches(self, client: AsyncTelestoClient) -> None:
+        """Reads several at a time; some reads are cancelled. The library confirms."""
+        while not self.stopping and client.session is not None:
+            call = self._call(client)
+            read = asyncio.ensure_future(
+                client.retrieve_messages(call.queue_id, max_messages=_BATCH_MAX, timeout=call.wait_s)
+            )
+            if self.random.random() < _CANCELLED_SHARE:
+                asyncio.get_running_loop().call_later(self.pause_s(), read.cancel)
+            try:
+                messages = await read
+            except (TelestoError, asyncio.CancelledError) as error:
+                call.raised(client, error)
+            else:
+                self._got(client, call, messages)
+
+    async def _read_at_once(self, client: AsyncTelestoClient) -> None:
+        async with asyncio.TaskGroup() as reads:
+            for _ in range(_READS_AT_ONCE):
+                reads.create_task(self._read_on(client))
+
+    async def _read_on(self, client: AsyncTelestoClient) -> None:
+        while not self.stopping and client.session is not None:
+            call = self._call(client)
+            try:
+                messages = await client.retrieve_messages(
+                    call.queue_id, max_messages=_BATCH_MAX, timeout=call.wait_s
+                )
+            except TelestoError as error:
+                call.raised(client, error)
+                continue
+            self._got(client, call, messages)
+            if messages:
+                await client.confirm(messages)
+
+    def _got(self, client: AsyncTelestoClient, call: Call, messages: Sequence[Message]) -> None:
+        call.returned(client, messages)
+        if messages:
+            call.confirmed(client)
+
+
+if __name__ == "__main__":
+    Reader().run()

@@ -1,0 +1,363 @@
+"""A run: clients at work, faults drawn from a seed, a drain, and the verdict.
+
+``python -m tests.faults.run --size small --seed 1 --kinds cut,kill-middleware``
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from telesto.client import AsyncTelestoClient, ClientOptions
+from telesto.db.embedded_process import end_leftovers
+
+from .checker import Bounds, Verdict, check
+from .client_process import Task
+from .cluster import Cluster
+from .drain import drain
+from .faults import KINDS, Blow
+from .history import Event, Fault, Killed, PutBegan, PutEnded, ReadBegan, ReadEnded, Recorder, read_histories
+from .logs import client_complaints, middleware_complaints, warnings_of
+from .processes import Client, Database
+
+CLIENT_OPTIONS = {
+    "call_timeout": 25.0,
+    "try_timeout": 1.5,
+    "connect_timeout": 1.0,
+    "close_timeout": 10.0,
+    "backoff_max": 0.5,
+    "recovered_hold": 3.0,
+    "keep_alive": 3.0,
+    "max_tries": 50,
+}
+#: What a call may take beyond its own time limit before it counts as hung: the machine may be busy.
+_SLACK_S = 5.0
+_GAP_S = (0.1, 0.8)
+#: A fault that meets nothing is tried again.
+_TRIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much happens.
+
+    Attributes:
+        middlewares: how many.
+        producers, readers: styles of the clients; the last reader is the only one of the last queue.
+        rounds: how often each kind of fault strikes.
+        at_once: how many faults may be at work at a time.
+    """
+
+    middlewares: int
+    producers: tuple[str, ...]
+    readers: tuple[str, ...]
+    rounds: int
+    at_once: int
+
+
+_READERS = ("blocking", "cancelling", "concurrent")
+SIZES = {
+    "small": Size(2, ("blocking", "asyncio"), (*_READERS, "blocking"), rounds=1, at_once=2),
+    "medium": Size(
+        3, ("blocking", "blocking", "asyncio"), (*_READERS, "cancelling", "blocking"), rounds=4, at_once=2
+    ),
+    "large": Size(4, ("blocking", "asyncio") * 2, (*_READERS * 2, "blocking"), rounds=25, at_once=3),
+}
+_SHARED_QUEUES = ("shared-1", "shared-2")
+_SOLO_QUEUE = "solo"
+
+
+class Run:
+    """One run; see ``faults.Stage`` for what faults need of it."""
+
+    def __init__(self, directory: Path, size: Size, seed: int, kinds: list[str]) -> None:
+        self.directory = directory
+        self.histories = directory / "histories"
+        self.histories.mkdir()
+        self._size = size
+        self._seed = seed
+        self._kinds = kinds
+        self.chance = random.Random(seed)
+        self.database = Database(directory / "data")
+        self.database_lock = asyncio.Lock()
+        self._recorder = Recorder(self.histories, "faults", 1)
+        self._clients: dict[str, Client] = {}
+        self._roles: dict[str, tuple[str, Task]] = {}
+        self.failures: list[str] = []
+
+    async def perform(self) -> Report:
+        """Does it all."""
+        await self.database.start()
+        try:
+            await self.database.install()
+            self.cluster = Cluster(self.directory, self.database.url, self._size.middlewares)
+            self.sites = self.cluster.sites
+            async with self.cluster:
+                await self._work()
+        finally:
+            for client in self._clients.values():
+                await client.kill()
+            await self.database.stop()
+        return self._report()
+
+    async def _work(self) -> None:
+        names = await self._prepare()
+        await asyncio.gather(*(client.start() for client in self._clients.values()))
+        await asyncio.gather(*(client.line() for client in self._clients.values()))  # all are connected
+        await self._strike_all()
+        await self._end_clients("producer")
+        await self._end_clients("reader")
+        await drain(self.cluster.url(), CLIENT_OPTIONS, self.histories, names, list(self._queues.values()))
+        await self._look_for_leftovers()
+
+    # --- clients -----------------------------------------------------------------------------
+
+    async def _prepare(self) -> dict[str, int]:
+        """Registers clients, creates queues, and makes the processes; returns the readers' next runs."""
+        readers = {f"reader-{number}": style for number, style in enumerate(self._size.readers, 1)}
+        producers = {f"producer-{number}": style for number, style in enumerate(self._size.producers, 1)}
+        ids = {name: await self._register(name) for name in (*readers, *producers)}
+        async with AsyncTelestoClient(self.cluster.url()) as client:
+            await client.connect("preparer")
+            self._queues = {
+                name: (await client.create_queue(name)).queue_id for name in (*_SHARED_QUEUES, _SOLO_QUEUE)
+            }
+        solo = list(readers)[-1]
+        for name, style in producers.items():
+            self._add(
+                "producer", name, style, list(self._queues.values()), [ids[reader] for reader in readers]
+            )
+        for name, style in readers.items():
+            queues = [_SOLO_QUEUE] if name == solo else list(_SHARED_QUEUES)
+            self._add("reader", name, style, [self._queues[queue] for queue in queues], [])
+        return readers
+
+    async def _register(self, name: str) -> int:
+        async with AsyncTelestoClient(self.cluster.url(), options=ClientOptions(**CLIENT_OPTIONS)) as client:
+            await client.connect(name)
+            assert client.client_id is not None
+            return client.client_id
+
+    def _add(self, role: str, name: str, style: str, queue_ids: list[int], receiver_ids: list[int]) -> None:
+        order = list(range(len(self.sites)))
+        self.chance.shuffle(order)
+        task = Task(
+            history=str(self.histories),
+            name=name,
+            run=1,
+            url=self.cluster.url(*order),
+            seed=self._seed,
+            style=style,
+            queue_ids=queue_ids,
+            receiver_ids=receiver_ids,
+            options=CLIENT_OPTIONS,
+        )
+        self._roles[name] = (role, task)
+        self._clients[name] = Client(role, self.histories, vars(task))
+
+    def clients(self) -> list[Client]:
+        """All clients."""
+        return list(self._clients.values())
+
+    def killable(self) -> list[Client]:
+        """All but those whose library confirms by itself: what they had when killed nobody knows."""
+        return [
+            client for name, client in self._clients.items() if self._roles[name][1].style != "cancelling"
+        ]
+
+    async def replace(self, client: Client) -> None:
+        """Kills a client and starts it again under its name."""
+        if self._clients.get(client.name) is not client or not client.running:
+            return
+        role, task = self._roles[client.name]
+        await client.kill()
+        self._recorder.write_event(Killed(client.name, client.run, time.monotonic()))
+        task.run += 1
+        successor = self._clients[client.name] = Client(role, self.histories, vars(task))
+        await successor.start()
+
+    async def _end_clients(self, role: str) -> None:
+        for name, client in self._clients.items():
+            if self._roles[name][0] == role:
+                try:
+                    code = await client.terminate()
+                except TimeoutError:
+                    client.signal(10)
+                    await asyncio.sleep(0.5)
+                    self.failures.append(f"{name} did not end when told to")
+                    continue
+                if code:
+                    self.failures.append(f"{name} ended with exit code {code}")
+
+    # --- faults ------------------------------------------------------------------------------
+
+    async def _strike_all(self) -> None:
+        plan = [kind for _ in range(self._size.rounds) for kind in self._kinds]
+        self.chance.shuffle(plan)
+        blows = [
+            (kind, number, random.Random(f"{self._seed} {number}")) for number, kind in enumerate(plan, 1)
+        ]
+        at_once = asyncio.Semaphore(self._size.at_once)
+        async with asyncio.TaskGroup() as strikes:
+            for kind, number, chance in blows:
+                await at_once.acquire()
+                await asyncio.sleep(chance.uniform(*_GAP_S))
+                strike = strikes.create_task(self._strike(kind, number, chance))
+                strike.add_done_callback(lambda _: at_once.release())
+
+    async def _strike(self, kind: str, number: int, chance: random.Random) -> None:
+        for _ in range(_TRIES):
+            blow = Blow(chance)
+            await KINDS[kind](self, blow)
+            fault = Fault(kind, number, blow.at, time.monotonic(), blow.target, blow.effect)
+            self._recorder.write_event(fault)
+            if blow.effect:
+                return
+
+    # --- the end -----------------------------------------------------------------------------
+
+    async def _look_for_leftovers(self) -> None:
+        for site in self.sites:
+            self.failures += await site.left()
+            self.failures += await site.stop()
+        self.failures += [f"db check: {problem}" for problem in await self.database.problems()]
+        for table in ("messages", "deliveries", "dead_letters"):
+            rows = await self.database.execute(f"SELECT count(*) FROM telesto.{table}")
+            if rows[0][0]:
+                self.failures.append(f"{rows[0][0]} rows are left in {table}")
+
+    def _report(self) -> Report:
+        self._recorder.close()
+        events = read_histories(self.histories)
+        bounds = Bounds(call_s=CLIENT_OPTIONS["call_timeout"] + _SLACK_S)
+        verdict = check(events, bounds)
+        failures = self.failures
+        warnings: Counter[str] = Counter()
+        for site in self.sites:
+            failures += middleware_complaints(site.log)
+            warnings += warnings_of(site.log)
+        for log in sorted(self.histories.glob("*.log")):
+            failures += client_complaints(log)
+        missed = sorted(set(self._kinds) - struck_kinds(events))
+        failures += [f"{kind} never struck while a call was under way" for kind in missed]
+        faults = [event for event in events if isinstance(event, Fault)]
+        return Report(verdict, failures, faults, warnings)
+
+
+@dataclass(slots=True)
+class Report:
+    """What came out of a run.
+
+    Attributes:
+        verdict: of the histories.
+        failures: everything else that must not be.
+        faults: what struck.
+        warnings: the middlewares' own, counted.
+    """
+
+    verdict: Verdict
+    failures: list[str]
+    faults: list[Fault]
+    warnings: Counter[str]
+
+    @property
+    def problems(self) -> list[str]:
+        """All that must not be; none if all is well."""
+        return self.verdict.violations + self.failures
+
+    def lines(self) -> list[str]:
+        """The report for people."""
+        figures = ", ".join(f"{name} {count}" for name, count in self.verdict.figures.items())
+        struck = Counter(fault.client for fault in self.faults if fault.effect)
+        return [
+            f"  {figures}",
+            f"  slowest call {self.verdict.slowest_s:.1f} s",
+            "  faults: " + ", ".join(f"{kind} {count}" for kind, count in sorted(struck.items())),
+            "  warnings: " + ", ".join(f"{event} {count}" for event, count in sorted(self.warnings.items())),
+            *(f"  PROBLEM {problem}" for problem in self.problems),
+        ]
+
+
+def struck_kinds(events: list[Event]) -> set[str]:
+    """The kinds of faults that had an effect while a call was under way."""
+    spans = _spans(events)
+    return {
+        fault.client
+        for fault in events
+        if isinstance(fault, Fault) and fault.effect and any(a < fault.at < b for a, b in spans)
+    }
+
+
+def _spans(events: list[Event]) -> list[tuple[float, float]]:
+    """When calls began and ended; those that never returned have no end."""
+    began: dict[tuple[str, int, int], float] = {}
+    spans = []
+    for event in sorted(events, key=lambda event: event.at):
+        if isinstance(event, PutBegan | ReadBegan):
+            began.setdefault((event.client, event.run, event.number), event.at)
+        elif isinstance(event, PutEnded | ReadEnded):
+            at = began.pop((event.client, event.run, event.number), None)
+            if at is not None:
+                spans.append((at, event.at))
+    return spans + [(at, float("inf")) for at in began.values()]
+
+
+async def perform(size: str, seed: int, kinds: list[str], directory: Path) -> Report:
+    """Performs a run in an empty directory that other accounts can reach."""
+    return await Run(directory, SIZES[size], seed, kinds).perform()
+
+
+def scratch_directory() -> Path:
+    """Makes a directory for a run, in memory where there is such a disk."""
+    memory = Path("/dev/shm")
+    directory = Path(tempfile.mkdtemp(prefix="telesto-faults-", dir=memory if memory.is_dir() else None))
+    directory.chmod(0o711)
+    return directory
+
+
+def remove_directory(directory: Path) -> None:
+    """Removes the directory of a run, and a server that still runs in it."""
+    end_leftovers(directory / "data" / "postgresql")
+    shutil.rmtree(directory)
+
+
+def main() -> int:
+    """Reads the command line, performs runs and reports."""
+    parser = argparse.ArgumentParser(prog="python -m tests.faults.run", description=main.__doc__)
+    parser.add_argument("--size", choices=SIZES, default="small")
+    parser.add_argument("--seed", type=int, default=None, help="by default another one each time")
+    parser.add_argument("--runs", type=int, default=1, help="with the seeds that follow")
+    parser.add_argument("--kinds", default=",".join(KINDS), help="separated by commas")
+    arguments = parser.parse_args()
+    kinds = arguments.kinds.split(",")
+    if unknown := set(kinds) - set(KINDS):
+        parser.error(f"there are no faults named {', '.join(sorted(unknown))}; known are {', '.join(KINDS)}")
+    first = random.SystemRandom().randrange(1 << 31) if arguments.seed is None else arguments.seed
+    return max(_one(arguments.size, seed, kinds) for seed in range(first, first + arguments.runs))
+
+
+def _one(size: str, seed: int, kinds: list[str]) -> int:
+    directory = scratch_directory()
+    began = time.monotonic()
+    print(f"{size} run with seed {seed} in {directory}", flush=True)
+    report = asyncio.run(perform(size, seed, kinds, directory))
+    took = time.monotonic() - began
+    print("\n".join(report.lines()))
+    if report.problems:
+        print(f"  FAILED after {took:.0f} s; histories and logs are kept", flush=True)
+        return 1
+    print(f"  passed after {took:.0f} s", flush=True)
+    remove_directory(directory)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
