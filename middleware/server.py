@@ -79,6 +79,7 @@ class MiddlewareServer:
         self._workers = Workers(
             settings, self._dispatcher, self._effects, self.figures, self._links, light_bytes
         )
+        self._workers.on_failure = self.request_stop
         services = Services(
             settings,
             loop,

@@ -16,17 +16,24 @@ from telesto.middleware.handlers.put import PutGroup
 from telesto.middleware.handlers.table import SINGLE_HANDLERS
 from telesto.middleware.handlers.take import TakeGroup, TakeSelectedGroup
 from telesto.middleware.links import Links
+from telesto.middleware.logs import logger
 from telesto.middleware.requests import Kind
 from telesto.middleware.results import Group
 from telesto.middleware.settings import ServerSettings
 from telesto.middleware.single_worker import SingleWorker
 from telesto.middleware.turns import Turns
 
+_log = logger("workers")
+
 Run = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Workers:
-    """Makes the workers and runs them until the dispatcher's turns are closed."""
+    """Makes the workers and runs them until the dispatcher's turns are closed.
+
+    Attributes:
+        on_failure: called when a worker has failed, which is a defect: the middleware should end.
+    """
 
     def __init__(
         self,
@@ -44,6 +51,7 @@ class Workers:
         self._links = links
         self._light_bytes = light_bytes
         self._tasks: list[asyncio.Task[None]] = []
+        self.on_failure: Callable[[], None] = lambda: None
 
     @property
     def running(self) -> bool:
@@ -53,11 +61,18 @@ class Workers:
     def start(self) -> None:
         """Starts them."""
         for name, run in self._runs():
-            self._tasks.append(asyncio.create_task(run(), name=name))
+            task = asyncio.create_task(run(), name=name)
+            task.add_done_callback(self._ended)
+            self._tasks.append(task)
 
     async def wait(self) -> None:
         """Returns when all have gone home."""
-        await asyncio.gather(*self._tasks)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            _log.error("worker_failed", worker=task.get_name(), exc_info=task.exception())
+            self.on_failure()
 
     def _runs(self) -> list[tuple[str, Run]]:
         settings = self._settings

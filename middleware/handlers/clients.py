@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from telesto.middleware.failures import check_error
-from telesto.middleware.handlers.unconfirmed import read_page
+from telesto.middleware.failures import FailedError, check_error, failure_of
+from telesto.middleware.handlers.unconfirmed import IDENTIFY_BYTES, LIST_BYTES, read_page
 from telesto.middleware.requests import Client, Request
 from telesto.middleware.settings import ServerSettings
 from telesto.middleware.single import Call, OneCall, Reply, Row, arrivals_of, numbered
+from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import (
     ClientMode,
     IdentifyClientResponse,
@@ -42,7 +43,7 @@ async def identify_client(call: Call, request: Request, settings: ServerSettings
     wanted = packet.client_id or repr(packet.client_name)
     check_error(row["error"], f"client {wanted} was not identified", packet.client_id or None)
     client = Client(row["client_id"], row["session"], ClientMode(row["mode"]))
-    page = await read_page(call, client, request.line.frame_bytes, settings)
+    page = await read_page(call, client, request.line.frame_bytes - IDENTIFY_BYTES, settings)
     answer = IdentifyClientResponse(
         client_id=client.client_id,
         client_name=row["client_name"],
@@ -60,9 +61,11 @@ async def identify_client(call: Call, request: Request, settings: ServerSettings
 async def list_unconfirmed(call: Call, request: Request, settings: ServerSettings) -> Reply:
     """Lists the next page of a takeover."""
     packet, line = request.packet, request.line
-    page = await read_page(
-        call, line.client, line.frame_bytes, settings, packet.after_operation, packet.after_hand_over
-    )
+    room = line.frame_bytes - LIST_BYTES
+    page = await read_page(call, line.client, room, settings, packet.after_operation, packet.after_hand_over)
+    if page.more and not page.operations and not page.hand_overs:
+        details = "what comes next in the list does not fit the frames that the client accepts"
+        raise FailedError(failure_of(ErrorCode.MESSAGE_TOO_LARGE, details))
     return Reply(ListUnconfirmedResponse(page.operations, page.hand_overs, page.more))
 
 

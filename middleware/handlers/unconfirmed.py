@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from telesto.middleware.failures import FailedError, check_error, failure_of
+from telesto.middleware.failures import check_error
 from telesto.middleware.handlers.rows import MESSAGE_OVERHEAD_BYTES, message_of
 from telesto.middleware.requests import Client
 from telesto.middleware.settings import ServerSettings
 from telesto.middleware.single import Call, Row
-from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import ElementResult, HandOver, HandOverRef, OperationRef, OperationResult
 
 LIST_OPERATIONS = "SELECT * FROM telesto.list_unconfirmed_operations($1, $2, $3, $4, $5)"
 LIST_HAND_OVERS = "SELECT * FROM telesto.list_unconfirmed_hand_overs($1, $2, $3, $4, $5, $6, $7)"
 
-#: Bytes of an operation, of one of its results, and of a hand-over beside its message, at most.
+#: Bytes of an operation, of one of its results, and of a hand-over beside its body, at most.
 _OPERATION_BYTES = 24
 _RESULT_BYTES = 12
 _HAND_OVER_BYTES = 16 + MESSAGE_OVERHEAD_BYTES
-#: Bytes of the answer beside the lists: the client's name, the incarnation and fixed fields, at most.
-_SURROUNDING_BYTES = 2_048
+#: Bytes of the answers beside the lists, at most: the client's name and the incarnation are in the first.
+IDENTIFY_BYTES = 2_048
+LIST_BYTES = 48
 
 FIRST_OPERATION = OperationRef(0, 0)
 FIRST_HAND_OVER = HandOverRef(0, 0, 0)
@@ -28,7 +28,7 @@ FIRST_HAND_OVER = HandOverRef(0, 0, 0)
 
 @dataclass(slots=True)
 class Page:
-    """A page of unconfirmed operations and hand-overs; ``more`` says whether another one follows."""
+    """A page of unconfirmed operations and hand-overs; ``more`` says whether there may be another one."""
 
     operations: list[OperationResult]
     hand_overs: list[HandOver]
@@ -38,13 +38,15 @@ class Page:
 async def read_page(
     call: Call,
     client: Client,
-    frame_bytes: int,
+    room: int,
     settings: ServerSettings,
     after_operation: OperationRef = FIRST_OPERATION,
     after_hand_over: HandOverRef = FIRST_HAND_OVER,
 ) -> Page:
-    """Reads as much as fits a frame: operations first, then hand-overs once all operations are listed."""
-    room = frame_bytes - _SURROUNDING_BYTES
+    """Reads what fits so many bytes: operations first, then hand-overs once all operations are listed.
+
+    The page may be empty with more to come, when not even the first of them fits.
+    """
     rows = await call(
         LIST_OPERATIONS,
         client.client_id,
@@ -76,8 +78,6 @@ def _fitting_operations(rows: list[Row], room: int) -> tuple[list[OperationResul
 async def _read_hand_overs(
     call: Call, client: Client, room: int, settings: ServerSettings, after: HandOverRef
 ) -> tuple[list[HandOver], bool]:
-    count = min(settings.max_page_rows, max(1, room // (2 * _HAND_OVER_BYTES)))
-    size = max(room - count * _HAND_OVER_BYTES, 0)
     rows = await call(
         LIST_HAND_OVERS,
         client.client_id,
@@ -85,21 +85,17 @@ async def _read_hand_overs(
         after.session,
         after.number,
         after.message_id,
-        count,
-        min(size, settings.max_answer_bytes),
+        max(1, min(settings.max_page_rows, room // _HAND_OVER_BYTES)),
+        max(0, min(room, settings.max_answer_bytes)),
     )
     _check_session(rows)
-    hand_overs = [HandOver(row["session"], row["number"], message_of(row)) for row in rows]
-    return _cut(hand_overs, size), bool(rows)
-
-
-def _cut(hand_overs: list[HandOver], room: int) -> list[HandOver]:
-    """Leaves what fits; the procedure returns a first message whatever its size."""
-    if hand_overs and len(hand_overs[0].message.body) > room:
-        message_id = hand_overs[0].message.message_id
-        details = f"message {message_id}, handed over before, does not fit the frames that the client accepts"
-        raise FailedError(failure_of(ErrorCode.MESSAGE_TOO_LARGE, details, message_id))
-    return hand_overs
+    hand_overs: list[HandOver] = []
+    for row in rows:
+        room -= _HAND_OVER_BYTES + len(row["body"])
+        if room < 0:
+            break
+        hand_overs.append(HandOver(row["session"], row["number"], message_of(row)))
+    return hand_overs, bool(rows)
 
 
 def _operation(row: Row) -> OperationResult:

@@ -221,3 +221,54 @@ async def test_a_full_queue_keeps_order(connect: Connect) -> None:
     refused = first + 2
     answer = await wire.ask(put(wire.number(), queue_id, confirmed=[refused]))
     assert answer.results[0].error is None
+
+
+async def test_a_takeover_lists_what_fills_a_frame(connect: Connect) -> None:
+    old = await connect()
+    await old.hello(max_frame=4_096)
+    answer = await old.ask(packets.RegisterClient("n" * 255, packets.ClientMode.FULL, bytes(16)))
+    queue_ids = [
+        (await old.ask(packets.CreateQueue(number, [], f"q{number}"))).queue.queue_id for number in (1, 2)
+    ]
+    elements = [packets.QueuedMessage(queue_ids[0], packets.NewMessage(5, 0, b"", None))] * 80
+    assert len((await old.ask(packets.PutMessages(3, [], elements))).results) == 80
+    large = bytes(3_900)
+    assert (await old.ask(put(4, queue_ids[1], body=large))).results[0].error is None
+    assert (await old.ask(read(5, queue_ids[1]))).messages[0].body == large
+    await old.close()
+
+    heir = await connect()
+    await heir.hello(max_frame=4_096)
+    page = await heir.ask(packets.IdentifyClient(answer.client_id, ""))
+    operations, hand_overs = list(page.operations), list(page.hand_overs)
+    while page.more:
+        last = operations[-1] if operations else packets.OperationResult(0, 0, 0, [])
+        after = packets.HandOverRef(0, 0, 0)
+        if hand_overs:
+            after = packets.HandOverRef(
+                hand_overs[-1].session, hand_overs[-1].number, hand_overs[-1].message.message_id
+            )
+        page = await heir.ask(packets.ListUnconfirmed(packets.OperationRef(last.session, last.number), after))
+        assert isinstance(page, packets.ListUnconfirmedResponse), page
+        operations += page.operations
+        hand_overs += page.hand_overs
+    assert [operation.number for operation in operations] == [1, 2, 3, 4]
+    assert len(operations[2].results) == 80
+    assert [hand_over.message.body for hand_over in hand_overs] == [large]
+
+
+async def test_a_takeover_by_a_client_of_smaller_frames_is_told(connect: Connect) -> None:
+    old = await connect()
+    await old.register()
+    queue_id = await old.create_queue()
+    await old.put_one(queue_id, body=bytes(10_000))
+    assert len(await old.read_now(queue_id)) == 1
+    heir = await connect()
+    await heir.hello(max_frame=4_096)
+    page = await heir.ask(packets.IdentifyClient(old.client_id, ""))
+    assert page.more
+    last = page.operations[-1]
+    after = packets.OperationRef(last.session, last.number)
+    answer = await heir.ask(packets.ListUnconfirmed(after, packets.HandOverRef(0, 0, 0)))
+    assert answer.code == ErrorCode.MESSAGE_TOO_LARGE
+    assert isinstance(await heir.ask(packets.Ping()), packets.Pong)

@@ -205,3 +205,20 @@ def test_others_are_told_an_address_they_can_use(
     settings: dict[str, str], address: tuple[str, int], told: str
 ) -> None:
     assert advertised(ServerSettings.load(**settings), address) == told
+
+
+async def test_a_middleware_whose_worker_fails_ends(
+    connect: Connect, start_middleware: StartMiddleware, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = await start_middleware(shutdown_limit_s=0.05)
+    wire = await connect(server)
+    await wire.register()
+    queue_id = await wire.create_queue()
+
+    def fail(*_arguments: object) -> None:
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(server._effects, "after", fail)
+    wire.put(queue_id)
+    await asyncio.wait_for(server.wait_closed(), PATIENCE_S)
+    await wire.closed()
