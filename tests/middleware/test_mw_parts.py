@@ -1,0 +1,318 @@
+"""Small parts: deadlines, background work, suspects, weights, notifications, failures, routes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from telesto.middleware.deadlines import Deadlines
+from telesto.middleware.failures import (
+    BUSY,
+    BusyError,
+    FailedError,
+    LostError,
+    RefusedError,
+    UnavailableError,
+    check_error,
+    failure_by_sqlstate,
+    loses_connection,
+)
+from telesto.middleware.figures import Figures
+from telesto.middleware.flusher import Flusher
+from telesto.middleware.handlers.table import SINGLE_HANDLERS
+from telesto.middleware.notifier import Notifier
+from telesto.middleware.periodic import Periodic
+from telesto.middleware.requests import Kind
+from telesto.middleware.routes import open_routes
+from telesto.middleware.services import Peers
+from telesto.middleware.suspects import Suspects
+from telesto.middleware.weights import Weights
+from telesto.protocol.errors import ERRORS, ErrorClass, ErrorCode
+from telesto.protocol.packets import REQUESTS, ClientMode, ConnectionState
+from wire import PATIENCE_S
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+# --- deadlines -------------------------------------------------------------------------------
+
+
+async def test_deadlines_come_in_their_order() -> None:
+    loop = asyncio.get_running_loop()
+    deadlines = Deadlines(loop)
+    came: list[int] = []
+    last = asyncio.Event()
+    now = loop.time()
+    deadlines.add(now + 0.03, last.set)
+    deadlines.add(now + 0.02, lambda: came.append(2))
+    cancelled = deadlines.add(now + 0.015, lambda: came.append(0))
+    deadlines.add(now + 0.01, lambda: came.append(1))
+    deadlines.cancel(cancelled)
+    deadlines.cancel(cancelled)
+    await asyncio.wait_for(last.wait(), PATIENCE_S)
+    assert came == [1, 2]
+    assert len(deadlines) == 0
+
+
+async def test_many_deadlines_at_once_are_all_kept() -> None:
+    loop = asyncio.get_running_loop()
+    deadlines = Deadlines(loop)
+    came: list[int] = []
+    done = asyncio.Event()
+    for number in range(2_000):
+        deadlines.add(loop.time(), lambda number=number: came.append(number))  # type: ignore[misc]
+    deadlines.add(loop.time() + 0.001, done.set)
+    await asyncio.wait_for(done.wait(), PATIENCE_S)
+    assert came == list(range(2_000))
+
+
+async def test_cancelled_deadlines_do_not_pile_up() -> None:
+    deadlines = Deadlines(asyncio.get_running_loop())
+    for _ in range(10_000):
+        deadlines.cancel(deadlines.add(1e12, lambda: None))
+    assert len(deadlines._heap) <= 2_048
+    deadlines.close()
+
+
+async def test_a_deadline_that_fails_does_not_stop_the_others() -> None:
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda loop, context: None)
+    deadlines = Deadlines(loop)
+    done = asyncio.Event()
+
+    def fail() -> None:
+        raise RuntimeError
+
+    deadlines.add(loop.time(), fail)
+    deadlines.add(loop.time() + 0.001, done.set)
+    await asyncio.wait_for(done.wait(), PATIENCE_S)
+
+
+# --- background work -------------------------------------------------------------------------
+
+
+async def test_background_work_goes_on_after_failures() -> None:
+    errors: list[Exception] = [UnavailableError("x"), LostError("x"), RefusedError("", "x"), KeyError("x")]
+    done = asyncio.Event()
+
+    async def act() -> None:
+        if errors:
+            raise errors.pop()
+        done.set()
+
+    work = Periodic("test", act, period_s=0.001)
+    task = asyncio.create_task(work.run())
+    await asyncio.wait_for(done.wait(), PATIENCE_S)
+    work.stop()
+    await asyncio.wait_for(task, PATIENCE_S)
+
+
+async def test_background_work_is_done_when_poked_and_never_twice_at_once() -> None:
+    running = most = count = 0
+    done = asyncio.Event()
+
+    async def act() -> None:
+        nonlocal running, most, count
+        running += 1
+        most = max(most, running)
+        work.poke()
+        await asyncio.sleep(0)
+        running -= 1
+        count += 1
+        if count == 5:
+            done.set()
+
+    work = Periodic("test", act, period_s=None)
+    task = asyncio.create_task(work.run())
+    work.poke()
+    await asyncio.wait_for(done.wait(), PATIENCE_S)
+    work.stop()
+    await asyncio.wait_for(task, PATIENCE_S)
+    assert most == 1
+
+
+async def test_what_is_under_way_ends_before_the_stop() -> None:
+    begun, may_end = asyncio.Event(), asyncio.Event()
+    ended: list[bool] = []
+
+    async def act() -> None:
+        begun.set()
+        await may_end.wait()
+        ended.append(True)
+
+    work = Periodic("test", act, period_s=0.001)
+    task = asyncio.create_task(work.run())
+    await asyncio.wait_for(begun.wait(), PATIENCE_S)
+    work.stop()
+    may_end.set()
+    await asyncio.wait_for(task, PATIENCE_S)
+    assert ended == [True]
+
+
+# --- suspects and weights --------------------------------------------------------------------
+
+
+def test_suspects_are_kept_apart_for_a_while() -> None:
+    clock = Clock()
+    suspects = Suspects(clock, 10.0, 8, 2)
+    assert suspects.batch(1) == 0
+    suspects.add([1, 2])
+    assert (suspects.batch(1), suspects.batch(3)) == (8, 0)
+    clock.now += 11
+    assert suspects.batch(1) == 0
+    suspects.add([3, 4, 5])
+    assert len(suspects) == 2
+    assert (suspects.batch(3), suspects.batch(5)) == (0, 8)
+
+
+def test_weights_are_remembered_for_a_while() -> None:
+    clock = Clock()
+    weights = Weights(clock, 100, 10.0, 2)
+    assert weights.of(1) == 0
+    weights.note(1, 500)
+    weights.note(1, 300)
+    assert weights.of(1) == 500
+    clock.now += 11
+    assert weights.of(1) == 0
+    for queue_id in (1, 2, 3):
+        weights.note(queue_id, queue_id * 1_000)
+    assert [weights.of(queue_id) for queue_id in (1, 2, 3)] == [0, 2_000, 3_000]
+
+
+# --- notifications ---------------------------------------------------------------------------
+
+
+async def notifier(calls: list[tuple[Any, ...]], entries_max: int = 10) -> tuple[Notifier, Peers]:
+    async def call(_sql: str, *arguments: Any) -> list[Any]:
+        calls.append(arguments)
+        return []
+
+    peers = Peers("1", middleware_id=7)
+    return Notifier(call, peers, Figures(), 1, entries_max), peers
+
+
+async def test_nobody_is_told_when_nobody_is_there() -> None:
+    calls: list[tuple[Any, ...]] = []
+    told, _ = await notifier(calls)
+    told.tell({(1, 0): 1})
+    await told._send()
+    assert calls == []
+
+
+async def test_what_came_is_told_together() -> None:
+    calls: list[tuple[Any, ...]] = []
+    told, peers = await notifier(calls, entries_max=2)
+    peers.others = {8: "there:1"}
+    told.tell({(1, 0): 1})
+    told.tell({(1, 0): 2, (2, 9): 1, (3, 0): 1})
+    await told._send()
+    assert calls == [(7, [1, 2], [0, 9], [3, 1])]
+    assert told._figures.dropped_wake_ups_total == 1
+
+
+# --- failures --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sqlstate", "code", "error_class"),
+    [
+        ("TL025", ErrorCode.QUEUE_FULL, ErrorClass.REJECTED),
+        ("53200", ErrorCode.OVERLOADED, ErrorClass.RETRYABLE),
+        ("53100", ErrorCode.OVERLOADED, ErrorClass.RETRYABLE),
+        ("40001", ErrorCode.OVERLOADED, ErrorClass.RETRYABLE),
+        ("40P01", ErrorCode.OVERLOADED, ErrorClass.RETRYABLE),
+        ("55P03", ErrorCode.OVERLOADED, ErrorClass.RETRYABLE),
+        ("57014", ErrorCode.OVERLOADED, ErrorClass.RETRYABLE),
+        ("22003", ErrorCode.INTERNAL_ERROR, ErrorClass.REJECTED),
+        ("42883", ErrorCode.INTERNAL_ERROR, ErrorClass.REJECTED),
+        ("", ErrorCode.INTERNAL_ERROR, ErrorClass.REJECTED),
+    ],
+)
+def test_definite_errors_are_mapped(sqlstate: str, code: ErrorCode, error_class: ErrorClass) -> None:
+    failure = failure_by_sqlstate(RefusedError(sqlstate, "why"), 100)
+    assert (failure.code, failure.error_class) == (code, error_class)
+    assert (failure.retry_after_ms is None) == (error_class is not ErrorClass.RETRYABLE)
+
+
+def test_every_code_of_the_procedures_keeps_its_class() -> None:
+    for info in ERRORS.values():
+        failure = failure_by_sqlstate(RefusedError(info.sqlstate, "why"), 100)
+        assert (failure.code, failure.error_class, failure.details) == (info.code, info.error_class, "why")
+
+
+@pytest.mark.parametrize("sqlstate", ["08003", "08006", "57P01", "57P02", "57P03", "57P05"])
+def test_some_errors_lose_the_connection(sqlstate: str) -> None:
+    assert loses_connection(sqlstate)
+
+
+@pytest.mark.parametrize("sqlstate", ["", "57014", "40001", "TL001"])
+def test_others_do_not(sqlstate: str) -> None:
+    assert not loses_connection(sqlstate)
+
+
+def test_error_columns_are_read() -> None:
+    check_error(None, "fine")
+    with pytest.raises(BusyError):
+        check_error(BUSY, "busy")
+    with pytest.raises(FailedError) as failed:
+        check_error(ErrorCode.QUEUE_NOT_EXISTING, "gone", 5)
+    assert failed.value.failure.related_id == 5
+
+
+# --- routes ----------------------------------------------------------------------------------
+
+
+def test_every_request_has_a_route_and_somebody_to_execute_it() -> None:
+    routes = {
+        method_id: route
+        for state in ConnectionState
+        for method_id, route in open_routes(state, ClientMode.FULL).items()
+    }
+    assert routes.keys() == REQUESTS.keys()
+    for method_id, route in routes.items():
+        if route.kind is Kind.SINGLE:
+            assert method_id in SINGLE_HANDLERS
+        else:
+            assert method_id not in SINGLE_HANDLERS
+
+
+@pytest.mark.parametrize("state", ConnectionState)
+@pytest.mark.parametrize("mode", ClientMode)
+def test_routes_follow_the_specification(state: ConnectionState, mode: ClientMode) -> None:
+    expected = {
+        method_id
+        for method_id, info in REQUESTS.items()
+        if state in info.allowed and not (info.mode is ClientMode.FULL and mode is ClientMode.READ_ONLY)
+    }
+    assert open_routes(state, mode).keys() == expected
+
+
+# --- flushing --------------------------------------------------------------------------------
+
+
+async def test_everybody_is_flushed_once_a_turn() -> None:
+    flushed: list[int] = []
+    flusher = Flusher(asyncio.get_running_loop())
+
+    class Sender:
+        def __init__(self, number: int) -> None:
+            self.number = number
+
+        def flush(self) -> None:
+            flushed.append(self.number)
+
+    for number in range(3):
+        flusher.add(Sender(number))
+    assert flushed == []
+    await asyncio.sleep(0)
+    assert flushed == [0, 1, 2]
+    flusher.add(Sender(3))
+    await asyncio.sleep(0)
+    assert flushed == [0, 1, 2, 3]
