@@ -82,7 +82,7 @@ def tries_exhausted(call: Call[Any]) -> TelestoError:
 
 def closed_error(call: Call[Any] | None = None) -> TelestoError:
     """Makes the error for a call of a closed client, or one that was under way when it was closed."""
-    if call is not None and in_doubt(call):
+    if call is not None and in_doubt(call) and not call.taking:
         details = "the client was closed before the answer came; the request may have been done"
         return ConnectionLostError(details, method=call.method, queue_id=call.queue_id)
     return ClientClosedError("the client is closed; open a new one", method=call.method if call else None)

@@ -291,8 +291,6 @@ class Session:
         """Tells, while the client closes, whether the connection may be closed now."""
         if self.link is None or self._phase not in (Phase.READY, Phase.DRAINING):
             return True
-        if self._clock() >= self._close_until:
-            return True
         return not self.link.pending and self._custody.settled
 
     def begin_close(self) -> None:
@@ -900,6 +898,9 @@ class Session:
             self._hold_until = 0.0
         if now >= self._drain_until:
             self._leave(ShuttingDownError("the middleware is about to stop and did not finish in time"))
+        if now >= self._close_until:
+            self._close_until = math.inf
+            self._leave(ConnectionLostError("the client is closed and the middleware did not answer in time"))
         if self._handshake is not None:
             self._handshake.tick(now)
         if self._phase is Phase.READY or self._phase is Phase.DRAINING:

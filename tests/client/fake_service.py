@@ -364,8 +364,9 @@ class FakeConnection:
         if fault is not None:
             self.service.faults.remove(fault)
             if fault.after_execution:
+                answers = len(self.output)
                 self._execute(packet_id, packet)
-                self.output.pop()
+                del self.output[answers:]
             self._error(packet_id, fault.code, fault.error_class, None, fault.retry_after_ms)
             return
         if self.draining and not isinstance(
