@@ -39,7 +39,7 @@ class Results:
         full: puts that a queue refused as full, with the queue.
         fenced: requests whose session is over.
         unrecorded: numbered requests of which nothing is recorded, so that nothing of them is unconfirmed.
-        handed: reads that took messages, with the receivers of those.
+        handed: reads that took several messages, or may have waited, with the receivers of the messages.
         heavy: queues of large messages, with the size of one.
     """
 

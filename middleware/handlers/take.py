@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from telesto.middleware.failures import BUSY, failure_of
 from telesto.middleware.handlers.rows import ANSWER_OVERHEAD_BYTES, MESSAGE_OVERHEAD_BYTES
@@ -67,7 +67,8 @@ class TakeGroup:
                 results.outcomes.append(Mark.NOTHING)
             elif of_request[0][1] is None:
                 results.outcomes.append(_answer(request, of_request))
-                results.handed.append((request, [row[_RECEIVER_AT] for row in of_request]))
+                if len(of_request) > 1 or cast(Read, request).wait is not None:
+                    results.handed.append((request, [row[_RECEIVER_AT] for row in of_request]))
                 size = len(of_request[0][_BODY_AT])
                 if size > self._light_bytes:
                     results.heavy[request.packet.queue_id] = size

@@ -145,6 +145,25 @@ async def test_a_read_is_cancelled_before_its_turn(connect: Connect) -> None:
     assert len(await wire.read_now(queue_id)) == 1
 
 
+async def test_a_read_that_is_being_executed_is_not_cancelled_and_does_not_park(
+    connect: Connect, start_middleware: StartMiddleware, database_url: str
+) -> None:
+    server = await start_middleware(wake_sweep_s=3_600)
+    wire = await connect(server)
+    await wire.register()
+    queue_id = await wire.create_queue()
+    holder = await asyncpg.connect(database_url)
+    await holder.execute("BEGIN")
+    await holder.execute("SELECT pg_advisory_xact_lock(telesto.take_lock_key($1))", queue_id)
+    answer = wire.read(queue_id, wait_ms=LONG_MS)
+    waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+    await until(lambda: holder.fetchval(waiting))
+    assert not (await wire.ask(packets.CancelRequest(answer.packet_id))).cancelled  # type: ignore[attr-defined]
+    await holder.close()
+    assert (await answer).messages == []
+    assert server._room.parked == 0
+
+
 async def test_a_packet_id_waits_once(connect: Connect, start_middleware: StartMiddleware) -> None:
     server = await start_middleware(wake_sweep_s=3_600)
     wire = await connect(server)
