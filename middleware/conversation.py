@@ -177,13 +177,17 @@ class Conversation:
             self._hello(packet_id, packet)
 
     def _cancel(self, packet_id: int) -> bool:
-        """Ends the waiting of a read; one that is parked or has not had its turn takes nothing any more."""
+        """Ends the waiting of a read; one that is parked or has not had its turn takes nothing any more.
+
+        A read that carries confirmations has its turn all the same: a success tells the client that they
+        were applied.
+        """
         read = self._line.waiting.get(packet_id)
         if read is None:
             return False
         if self._services.room.cancel(read):
             return True
-        if read not in self._line.requests:
+        if read not in self._line.requests or read.packet.confirmed:
             return False
         self._line.requests.remove(read)
         self._line.size -= read.size

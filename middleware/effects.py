@@ -54,8 +54,13 @@ class Effects:
         return allowed
 
     def _is_over(self, request: Request) -> bool:
-        """Ends a read that was cancelled, or has lost its connection, after it was woken."""
+        """Ends a read that was cancelled, or has lost its connection, after it was woken.
+
+        In its first turn it may carry confirmations, which only a call applies.
+        """
         if not isinstance(request, Read) or request.wait is None or not request.wait.over:
+            return False
+        if request.packet.confirmed and not request.wait.readmitted:
             return False
         self._room.leave(request)
         self._budget.leave(1, request.size)

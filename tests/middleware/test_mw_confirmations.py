@@ -1,0 +1,55 @@
+"""A success proves that what its request confirms was applied, also when it came to nothing itself."""
+
+from __future__ import annotations
+
+import asyncio
+
+from conftest import Connect
+from telesto.protocol import packets
+from telesto.protocol.errors import ErrorCode
+from wire import PATIENCE_S, Wire, put, read
+
+
+async def _unconfirmed(wire: Wire, connect: Connect) -> set[int]:
+    """Numbers that a takeover lists."""
+    other = await connect()
+    answer = await other.identify(wire.client_id)
+    return {listed.number for listed in [*answer.operations, *answer.hand_overs]}
+
+
+async def test_a_read_cancelled_before_its_turn_confirms(connect: Connect) -> None:
+    wire = await (await connect()).register()
+    queue_id = await wire.create_queue()  # number 1
+    await wire.put_one(queue_id)  # number 2
+    assert len(await wire.read_now(queue_id)) == 1  # number 3
+    before = wire.put(queue_id)  # number 4; keeps the line busy
+    cancelled = wire.send(read(wire.number(), queue_id, wait_ms=5000, confirmed=[1, 2, 3]))
+    answer = wire.send(packets.CancelRequest(cancelled.packet_id))  # type: ignore[attr-defined]
+    await asyncio.wait_for(asyncio.gather(before, cancelled, answer), PATIENCE_S)
+    listed = await _unconfirmed(wire, connect)
+    assert listed.isdisjoint({1, 2, 3})
+    # What it took after all is not lost.
+    assert listed == {4} | ({5} if (await cancelled).messages else set())
+
+
+async def test_a_cancelled_read_that_confirms_does_not_wait(connect: Connect) -> None:
+    wire = await (await connect()).register()
+    queue_id = await wire.create_queue()
+    full = await wire.create_queue()
+    before = wire.put(full)
+    cancelled = wire.send(read(wire.number(), queue_id, wait_ms=0xFFFF_FFFF, confirmed=[1]))
+    wire.send(packets.CancelRequest(cancelled.packet_id))  # type: ignore[attr-defined]
+    await before
+    assert (await asyncio.wait_for(cancelled, PATIENCE_S)).messages == []
+
+
+async def test_a_put_refused_unseen_is_no_success(connect: Connect) -> None:
+    wire = await (await connect()).register()
+    queue_id = await wire.create_queue(max_messages=1)  # number 1
+    await wire.put_one(queue_id)  # number 2
+    refused = await asyncio.wait_for(wire.put(queue_id), PATIENCE_S)  # number 3
+    assert refused.results[0].error == ErrorCode.QUEUE_FULL
+    unseen = await wire.ask(put(wire.number(), queue_id, confirmed=[1, 2]))
+    assert isinstance(unseen, packets.Error)
+    assert unseen.code == ErrorCode.QUEUE_FULL
+    assert await _unconfirmed(wire, connect) == {1, 2, 3}
