@@ -7,13 +7,18 @@ from pathlib import Path
 
 from tools.checks.documentation import documentation_problems
 from tools.checks.procedures import procedure_problems
+from tools.checks.tables import table_problems
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def main() -> int:
     """Print each problem on a line of its own; the exit status is 1 when there is any."""
-    problems = [*documentation_problems(ROOT), *procedure_problems(ROOT / "db" / "procedures")]
+    problems = [
+        *documentation_problems(ROOT),
+        *procedure_problems(ROOT / "db" / "procedures"),
+        *table_problems(ROOT),
+    ]
     for problem in problems:
         print(problem, file=sys.stderr)
     return 1 if problems else 0

@@ -1,0 +1,207 @@
+"""What docs/ promises works as it is printed there: its programs, its SQL, its commands, its lists of names.
+
+The README has tests of its own in test_readme.py.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import re
+import subprocess
+import sys
+import urllib.request
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from telesto.cli.app import build
+from telesto.client import AsyncTelestoClient, TelestoClient
+from telesto.client import errors as client_errors
+from telesto.db.roles import load_roles
+
+ROOT = Path(__file__).resolve().parents[2]
+CLIENT = ROOT / "docs" / "client.md"
+SQL = ROOT / "docs" / "sql.md"
+OPERATIONS = ROOT / "docs" / "operations.md"
+DEFAULT_URL = "telesto://127.0.0.1:7001"
+TIMEOUT_S = 60.0
+
+
+def _blocks(page: Path, language: str) -> list[str]:
+    """The code blocks of a page, behind so many empty lines that their line numbers are those of the page."""
+    text = page.read_text(encoding="utf-8")
+    found = re.finditer(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return ["\n" * text.count("\n", 0, block.start(1)) + block[1] for block in found]
+
+
+def _section(page: Path, heading: str) -> str:
+    return page.read_text(encoding="utf-8").partition(f"\n{heading}\n")[2].partition("\n#")[0]
+
+
+@pytest.fixture
+def service(database_url: str) -> Iterator[dict[str, Any]]:
+    """A running service: what `telesto serve --json` says about it."""
+    command = [
+        sys.executable,
+        "-m",
+        "telesto.cli.main",
+        "serve",
+        "--port",
+        "0",
+        "--admin-port",
+        "0",
+        "--json",
+    ]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TELESTO_")}
+    environment["TELESTO_DATABASE_URL"] = database_url
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
+    ) as process:
+        try:
+            assert process.stdout is not None
+            yield json.loads(process.stdout.readline())
+        finally:
+            process.terminate()
+
+
+# ---------------------------------------------------------------------------- the client
+
+
+def _one_program(blocks: list[str]) -> str:
+    """The blocks of a page in their places, so that a traceback names lines of the page."""
+    lines: list[str] = []
+    for block in blocks:
+        lines += block.splitlines()[len(lines) :]
+    return "\n".join(lines) + "\n"
+
+
+def test_python_of_the_client_page(service: dict[str, Any], tmp_path: Path) -> None:
+    """What the program prints is what the comments behind its prints, or alone on a line, say."""
+    program = _one_program(_blocks(CLIENT, "python"))
+    assert DEFAULT_URL in program
+    script = tmp_path / "client_page.py"
+    script.write_text(program.replace(DEFAULT_URL, service["url"]), encoding="utf-8")
+    result = subprocess.run(
+        [sys.executable, "-W", "error", str(script)],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"TELESTO_URL": service["url"]},
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+    promised = re.findall(r"^(?:.*\bprint\(.*\) +)?# (.*)$", program, re.MULTILINE)
+    assert result.stdout.splitlines() == promised
+
+
+def test_client_page_names_every_method_and_error() -> None:
+    text = CLIENT.read_text(encoding="utf-8")
+    listed = _section(CLIENT, "### Methods")
+    for client in (TelestoClient, AsyncTelestoClient):
+        methods = {
+            name
+            for name, _ in inspect.getmembers(client, inspect.isfunction)
+            if not name.startswith("_") and name not in _CALLED_BY_THE_LIBRARY
+        }
+        assert {name for name in methods if f"`{name}(" not in listed} == set()
+        properties = {name for name, _ in inspect.getmembers(client, lambda member: type(member) is property)}
+        assert {name for name in properties if f"`{name}`" not in text} == set()
+    raised = {
+        name
+        for name, error in inspect.getmembers(client_errors, inspect.isclass)
+        if error.__module__ == client_errors.__name__
+    }
+    assert {name for name in raised if f"`{name}`" not in text} == set()
+
+
+_CALLED_BY_THE_LIBRARY = {"forked", "lost", "received", "writable"}
+
+
+# ---------------------------------------------------------------------------- SQL
+
+
+@pytest.mark.parametrize("page", [SQL, OPERATIONS], ids=lambda page: page.name)
+def test_sql_of_the_page(page: Path, database_url: str) -> None:
+    """The blocks run in their order; between them, what was put is placed as a middleware does it."""
+    user = f"shop_{uuid.uuid4().hex}"  # a role belongs to the whole server
+    try:
+        for block in _blocks(page, "sql"):
+            _run_block(database_url, re.sub(r"\bshop\b", user, block), user)
+            _execute(database_url, "SELECT telesto.place_staged(1000)")
+    finally:
+        if _execute(database_url, f"SELECT FROM pg_roles WHERE rolname = '{user}'"):
+            _execute(database_url, f"DROP OWNED BY {user} CASCADE; DROP ROLE {user}")
+
+
+def _run_block(database_url: str, block: str, user: str) -> None:
+    """Run a block as whom its first line says, by default `user`; it gives or refuses what comments say."""
+    as_whom = re.search(r"^-- as .*?(telesto_\w+)?$", block, re.MULTILINE)
+    role = user if as_whom is None else as_whom[1]
+    refusal = re.search(r"^-- refused with (\w+)$", block, re.MULTILINE)
+    if refusal is not None:
+        with pytest.raises(psycopg.Error) as refused:
+            _execute(database_url, block, role)
+        assert refused.value.sqlstate == refusal[1]
+        return
+    rows = _execute(database_url, block, role)
+    promised = re.findall(r"^-- gives (.*)$", block, re.MULTILINE)
+    if promised:
+        assert rows == promised, block
+
+
+def _execute(database_url: str, statements: str, role: str | None = None) -> list[str]:
+    """Execute statements, as the superuser or in a role; the rows of all of them as text."""
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        if role is not None:
+            connection.execute(f"SET ROLE {role}".encode())
+        cursor = connection.execute(statements.encode())
+        rows: list[str] = []
+        while True:
+            if cursor.description is not None:
+                rows += [" ".join(map(str, row)) for row in cursor]
+            if not cursor.nextset():
+                return rows
+
+
+def test_sql_page_lists_what_applications_may_call(database_url: str) -> None:
+    granted = next(role.execute for role in load_roles() if role.name == "telesto_application")
+    listed = dict(re.findall(r"^\| `telesto\.(\w+)\((.*?)\)` \|", SQL.read_text(), re.MULTILINE))
+    assert sorted(listed) == sorted(granted)
+    with psycopg.connect(database_url) as connection:
+        installed = connection.execute(
+            "SELECT proname, array_to_string(proargnames[1:pronargs], ', ') FROM pg_proc "
+            "WHERE pronamespace = 'telesto'::regnamespace AND proname = ANY (%s)",
+            (list(granted),),
+        ).fetchall()
+    assert listed == dict(installed)
+
+
+# ---------------------------------------------------------------------------- running it
+
+
+def test_operations_page_lists_the_metrics(service: dict[str, Any]) -> None:
+    with urllib.request.urlopen(f"http://{service['admin_address']}/metrics", timeout=TIMEOUT_S) as answer:
+        served = re.findall(r"^# TYPE (\w+) ", answer.read().decode(), re.MULTILINE)
+    listed = re.findall(r"`(telesto_\w+)(?:\{\w+\})?`", _section(OPERATIONS, "### Metrics"))
+    assert sorted(listed) == sorted(served)
+
+
+def test_commands_of_the_pages_have_these_options(capsys: pytest.CaptureFixture[str]) -> None:
+    """With --help behind it a command does nothing, but an option that it does not have is refused."""
+    commands = [
+        line.removeprefix("$ telesto ").partition("  #")[0]
+        for page in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+        for block in _blocks(page, "console")
+        for line in block.splitlines()
+        if line.startswith("$ telesto ")
+    ]
+    assert commands
+    for command in commands:
+        words = re.findall(r'"[^"]*"|\S+', command)
+        build(words)(args=[*words, "--help"], prog_name="telesto", standalone_mode=False)
+        assert "Usage: telesto" in capsys.readouterr().out
