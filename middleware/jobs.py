@@ -35,7 +35,8 @@ class Jobs:
         self._peers = peers
         self._settings = settings
         self.on_placed: Callable[[Arrivals], None] = lambda arrivals: None
-        self.work = [Periodic("place_staged", self._place_staged, period_s=settings.staged_interval_s)]
+        self._staged = Periodic("place_staged", self._place_staged, period_s=settings.staged_interval_s)
+        self.work = [self._staged]
         for job in _JOBS:
             self.work.append(Periodic(job, partial(self._sweep, job), period_s=settings.sweep_interval_s))
 
@@ -54,7 +55,9 @@ class Jobs:
             more = elected and more
 
     async def _place_staged(self) -> None:
-        rows = await self._call(PLACE_STAGED, self._settings.sweep_rows)
+        """Places what there is, then looks less and less often until there is something again."""
+        settings = self._settings
+        rows = await self._call(PLACE_STAGED, settings.sweep_rows)
         queue_ids, receiver_ids, counts = rows[0]
         arrivals: Arrivals = {}
         for queue_id, receiver_id, count in zip(
@@ -63,3 +66,7 @@ class Jobs:
             arrivals[queue_id, receiver_id] = arrivals.get((queue_id, receiver_id), 0) + count
         if arrivals:
             self.on_placed(arrivals)
+            self._staged.period_s = settings.staged_interval_s
+            self._staged.poke()
+        else:
+            self._staged.period_s = min(2 * (self._staged.period_s or 0.0), settings.staged_idle_s)

@@ -15,6 +15,9 @@ class Periodic:
     """Does something every so often, at once when poked, one time after the other, until it is stopped.
 
     A failure is logged and does not end it. Stopping lets what is under way come to its end.
+
+    Attributes:
+        period_s: the longest pause between two times, None when it waits for pokes only; may be changed.
     """
 
     def __init__(
@@ -25,10 +28,10 @@ class Periodic:
         period_s: float | None,
         spacing_s: float = 0.0,
     ) -> None:
-        """``period_s`` None waits for pokes only; ``spacing_s`` is the shortest pause between two times."""
+        """``spacing_s`` is the shortest pause between two times."""
         self._name = name
         self._action = action
-        self._period_s = period_s
+        self.period_s = period_s
         self._spacing_s = spacing_s
         self._poked = asyncio.Event()
         self._stopping = False
@@ -55,7 +58,7 @@ class Periodic:
 
     async def _wait(self) -> None:
         try:
-            async with asyncio.timeout(self._period_s):
+            async with asyncio.timeout(self.period_s):
                 await self._poked.wait()
         except TimeoutError:
             return

@@ -143,6 +143,7 @@ class ServerSettings(BaseSettings):
     heartbeat_timeout_s: float = Field(10.0, gt=0, description="Silent for so long, a middleware is dead.")
     sweep_interval_s: float = Field(5.0, gt=0, description="Period of the single jobs: retention, removal.")
     staged_interval_s: float = Field(0.05, gt=0, description="Period of the look for staged messages.")
+    staged_idle_s: float = Field(0.25, gt=0, description="The same when there have been none for a while.")
     sweep_rows: int = Field(1_000, ge=1, description="Rows that one call of a single job handles.")
     retention_s: float = Field(7 * 86_400.0, gt=0, description="Unconfirmed for so long, a message is dead.")
     shutdown_limit_s: float = Field(
