@@ -7,6 +7,6 @@ Each module does one thing, so that other experiments can be put together from t
 - `bodies`, `records` and `tally` say what a message carries and what is kept about a request;
 - `audit` compares what was acknowledged with what is there;
 - `usage` and `machine` read the operating system;
-- `runs` puts one measurement together, `report` prints many;
+- `measurement` says what a run is asked and gives, `runs` carries it out, `report` prints many;
 - `core` is the experiment that `make bench-core` runs.
 """

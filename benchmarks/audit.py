@@ -7,7 +7,7 @@ still there. Between them every acknowledged message must be exactly once.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -79,17 +79,16 @@ def _repeated(identities: array[int]) -> set[int]:
     return {one for one, following in pairwise(ordered) if one == following}
 
 
-async def audit_queue(connection: asyncpg.Connection, queue_id: int, claims: Claims) -> Audit:
-    """Compare the claims with the rows of one queue. Needs the right to read Telesto's tables."""
-    waiting = await _stored(connection, "telesto.messages", queue_id)
-    handed_over = await _stored(connection, "telesto.deliveries", queue_id)
+async def audit_queues(connection: asyncpg.Connection, queue_ids: Sequence[int], claims: Claims) -> Audit:
+    """Compare the claims with the rows of some queues. Needs the right to read Telesto's tables."""
+    waiting = await _stored(connection, "telesto.messages", queue_ids)
+    handed_over = await _stored(connection, "telesto.deliveries", queue_ids)
     return compare(claims, waiting, handed_over)
 
 
-async def _stored(connection: asyncpg.Connection, table: str, queue_id: int) -> array[int]:
-    """Fetch the identities of a queue's messages in a table, as one value: a row each costs too much."""
-    statement = (
-        f"SELECT string_agg(substr(body, 1, {IDENTITY_BYTES}), ''::bytea) FROM {table} WHERE queue_id = $1"
-    )
-    packed: bytes | None = await connection.fetchval(statement, queue_id)
+async def _stored(connection: asyncpg.Connection, table: str, queue_ids: Sequence[int]) -> array[int]:
+    """Fetch the identities of the queues' messages in a table, as one value: a row each costs too much."""
+    identities = f"string_agg(substr(body, 1, {IDENTITY_BYTES}), ''::bytea)"
+    statement = f"SELECT {identities} FROM {table} WHERE queue_id = ANY($1::bigint[])"
+    packed: bytes | None = await connection.fetchval(statement, queue_ids)
     return identities_of(packed or b"")

@@ -48,7 +48,7 @@ class CeilingPlan:
     """What the process of the ceiling does. `names` begins the names of the clients it registers."""
 
     database_url: str
-    queue_id: int
+    queue_ids: list[int]
     workload: Workload
     clients: int
     batch: int
@@ -94,6 +94,11 @@ class Numbering:
         return requests
 
 
+def spread(queue_ids: Sequence[int], count: int) -> list[int]:
+    """Return the queue of each of `count` elements, in turn."""
+    return [queue_ids[position % len(queue_ids)] for position in range(count)]
+
+
 class PutCalls:
     """Calls of put_batch on one connection, one after the other."""
 
@@ -111,7 +116,7 @@ class PutCalls:
         began = time.monotonic()
         row = await self._statement.fetchrow(
             *(requests.clients, requests.sessions, requests.numbers, [_PUT_METHOD] * count),
-            *(range(1, count + 1), [plan.queue_id] * count, [0] * count, [plan.priority] * count),
+            *(range(1, count + 1), spread(plan.queue_ids, count), [0] * count, [plan.priority] * count),
             *([None] * count, bodies, last.clients, last.sessions, last.numbers),
         )
         if row is None or row["errors"] is not None:
@@ -134,7 +139,7 @@ class TakeCalls:
         count, last = len(requests.numbers), self._last
         began = time.monotonic()
         rows = await self._statement.fetch(
-            *(requests.clients, requests.sessions, requests.numbers, [self._plan.queue_id] * count),
+            *(requests.clients, requests.sessions, requests.numbers, spread(self._plan.queue_ids, count)),
             *([1] * count, [_MAX_BYTES] * count, last.clients, last.sessions, last.numbers),
         )
         failed = [row["error"] for row in rows if row["error"] is not None]
@@ -231,7 +236,7 @@ async def register(connection: asyncpg.Connection, plan: CeilingPlan, purpose: s
     return [(row["client_id"], row["session"]) for row in rows if row is not None]
 
 
-async def fill(connection: asyncpg.Connection, queue_id: int, messages: int, plan: CeilingPlan) -> array[int]:
+async def fill(connection: asyncpg.Connection, messages: int, plan: CeilingPlan) -> array[int]:
     """Put many messages quickly, unrecorded (number 0); return their identities."""
     clients = await register(connection, plan, "fill")
     puts = PutCalls(await connection.prepare(_PUT), plan)

@@ -20,8 +20,9 @@ from typing import Any, Final
 import asyncpg
 from telesto.benchmarks.idle import connections_allowed, measure_idle
 from telesto.benchmarks.machine import describe_machine, file_system
+from telesto.benchmarks.measurement import Shape, Timing
 from telesto.benchmarks.report import Report, render, targets
-from telesto.benchmarks.runs import Bench, Timing
+from telesto.benchmarks.runs import Bench
 from telesto.benchmarks.service import describe_database, running_database, running_middlewares
 from telesto.benchmarks.steady import measure_steady
 from telesto.benchmarks.tally import Workload
@@ -69,9 +70,11 @@ class Options:
     """What the user asked for."""
 
     size: Size
+    shapes: Sequence[Shape] = SHAPES
     sections: Sequence[str] = SECTIONS
     middlewares: int = 1
     generators: int = 2
+    queues: int = 1
     body_bytes: int = 200
     json_file: Path | None = None
     directory: Path | None = None
@@ -90,6 +93,7 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
     )
     parser.add_argument("--middlewares", type=int, default=1, help="middleware processes (default 1)")
     parser.add_argument("--generators", type=int, default=2, help="processes that generate load (default 2)")
+    parser.add_argument("--queues", type=int, default=1, help="queues, clients in turn (default 1)")
     parser.add_argument("--body-bytes", type=int, default=200, help="bytes of a body (default 200)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write everything measured to a file")
     parser.add_argument(
@@ -103,6 +107,7 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         sections=given.only or SECTIONS,
         middlewares=given.middlewares,
         generators=given.generators,
+        queues=given.queues,
         body_bytes=given.body_bytes,
         json_file=given.json,
         directory=given.directory,
@@ -121,23 +126,22 @@ async def run(options: Options) -> Report:
 
 
 async def _measure(options: Options, directory: Path, url: str) -> Report:
+    size = options.size
     async with _bench(options, directory, url) as bench:
         report = Report(describe_machine(), {**bench.database.settings, **_describe(options, directory)})
         for workload in THROUGHPUT_SECTIONS:
             if workload in options.sections:
                 plan = _throughput_plan(options)
                 report.throughput.append(await measure_throughput(bench, workload, plan, directory, progress))
-        async with running_middlewares(url, directory, options.middlewares) as middlewares:
-            if "steady" in options.sections:
-                progress(f"put plus read over {options.size.steady_s:g} s under each condition")
-                report.steady = await measure_steady(
-                    bench, middlewares, options.size.steady_s, options.size.backlog
-                )
-        # A fresh middleware: what an earlier load left in memory is not the idle connections'.
-        async with running_middlewares(url, directory, options.middlewares) as middlewares:
-            if "idle" in options.sections:
-                progress(f"{options.size.idle_connections:,} idle connections")
-                report.idle = await measure_idle(middlewares, options.size.idle_connections)
+        if "steady" in options.sections:
+            progress(f"put plus read over {size.steady_s:g} s under each condition")
+            async with running_middlewares(url, directory, options.middlewares) as middlewares:
+                report.steady = await measure_steady(bench, middlewares, size.steady_s, size.backlog)
+        if "idle" in options.sections:
+            progress(f"{size.idle_connections:,} idle connections")
+            # A fresh middleware: what an earlier load left in memory is not the idle connections'.
+            async with running_middlewares(url, directory, options.middlewares) as middlewares:
+                report.idle = await measure_idle(middlewares, size.idle_connections)
     return report
 
 
@@ -146,7 +150,7 @@ async def _bench(options: Options, directory: Path, url: str) -> AsyncIterator[B
     connection = await asyncpg.connect(url)
     try:
         database = await describe_database(url)
-        yield Bench(database, connection, directory, options.generators, options.body_bytes)
+        yield Bench(database, connection, directory, options.generators, options.queues, options.body_bytes)
     finally:
         await connection.close()
 
@@ -158,7 +162,7 @@ def _throughput_plan(options: Options) -> ThroughputPlan:
     first = (len(candidates) - size.candidates) // 2 if size.candidates < len(candidates) else 0
     timing = Timing(size.warm_up_s, size.seconds)
     chosen = candidates[first : first + size.candidates]
-    return ThroughputPlan(SHAPES, chosen, timing, size.repetitions, options.middlewares)
+    return ThroughputPlan(options.shapes, chosen, timing, size.repetitions, options.middlewares)
 
 
 def _describe(options: Options, directory: Path) -> dict[str, str]:
@@ -168,6 +172,7 @@ def _describe(options: Options, directory: Path) -> dict[str, str]:
         "file system": file_system(directory),
         "run": f"{size.repetitions} repetitions of {size.seconds:g} s after {size.warm_up_s:g} s",
         "bodies": f"{options.body_bytes} bytes",
+        "queues": str(options.queues),
         "tiers": f"{options.middlewares} middleware, {options.generators} generators, PostgreSQL together",
     }
 

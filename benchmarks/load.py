@@ -31,13 +31,13 @@ class LoadPlan:
     """What one generator does."""
 
     urls: list[str]
-    queue_id: int
+    queue_ids: list[int]
     workload: Workload
     connections: int
     in_flight: int
     seconds: float
     directory: str
-    first_stream: int
+    first_stream: int = 0
     names: str = "bench"
     body_bytes: int = 200
     priority: int = 5
@@ -115,14 +115,15 @@ async def generate(raw: Plan, gate: Gate) -> Result:
 
 
 async def _open_sessions(plan: LoadPlan) -> list[Session]:
-    """Connect all clients, some at a time; they are spread over the middlewares."""
+    """Connect all clients, some at a time; they are spread over the middlewares and queues."""
     some_at_a_time = asyncio.Semaphore(CONNECTING_AT_ONCE)
 
     async def open_one(index: int) -> Session:
         url = plan.urls[index % len(plan.urls)]
+        queue_id = plan.queue_ids[index % len(plan.queue_ids)]
         name = f"{plan.names}-{plan.first_stream}-{index}"
         async with some_at_a_time:
-            return await TelestoSession.open(url, name, plan.queue_id, plan.priority, plan.take_timeout_s)
+            return await TelestoSession.open(url, name, queue_id, plan.priority, plan.take_timeout_s)
 
     return list(await asyncio.gather(*(open_one(index) for index in range(plan.connections))))
 

@@ -6,7 +6,7 @@ from statistics import median
 from typing import Final
 
 from telesto.benchmarks.idle import Idle
-from telesto.benchmarks.runs import Measurement
+from telesto.benchmarks.measurement import Measurement
 from telesto.benchmarks.steady import Steady
 from telesto.benchmarks.throughput import MANY, ONE, PIPELINED, Throughput
 

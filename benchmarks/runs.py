@@ -15,10 +15,11 @@ from typing import Final
 
 import asyncpg
 from telesto.benchmarks import ceiling
-from telesto.benchmarks.audit import Audit, Claims, audit_queue
+from telesto.benchmarks.audit import Claims, audit_queues
 from telesto.benchmarks.ceiling import CeilingPlan
 from telesto.benchmarks.load import LoadPlan
-from telesto.benchmarks.records import Record, Window, completed, latencies, percentile, series
+from telesto.benchmarks.measurement import NO_CONDITIONS, Conditions, Measurement, Shape, Timing, summarise
+from telesto.benchmarks.records import Window
 from telesto.benchmarks.service import Database, Middlewares
 from telesto.benchmarks.tally import Tally, Workload, load_tally
 from telesto.benchmarks.usage import cpu_seconds
@@ -27,7 +28,6 @@ from telesto.benchmarks.worker import Result, Worker
 CEILING_BATCH: Final = 256
 HEAD_START_S: Final = 0.2
 """How long before the beginning the workers are told of it."""
-TAIL_S: Final = 0.3
 STREAMS_PER_WORKER: Final = 1 << 16
 BACKLOG_STREAM: Final = 1 << 31
 BACKLOG_PRIORITY: Final = 1
@@ -35,69 +35,8 @@ FILL_BATCH: Final = 2_000
 
 _HOT_TABLES: Final = "telesto.messages, telesto.deliveries, telesto.operations"
 _CREATE_QUEUE: Final = (
-    "SELECT queue_id FROM telesto.create_queue_numbered($1, $2, 1, '{}'::bigint[], '{}'::bigint[], $3, NULL)"
+    "SELECT queue_id FROM telesto.create_queue_numbered($1, $2, $3, '{}'::bigint[], '{}'::bigint[], $4, NULL)"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """How a load is made up: connections, and requests in flight on each."""
-
-    connections: int
-    in_flight: int = 1
-
-    def __str__(self) -> str:
-        return str(self.connections) if self.in_flight == 1 else f"{self.connections} x {self.in_flight}"
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """How long a run takes: what does not count, then what does. Seconds.
-
-    The load goes on for a moment after the measured part, for the CPU seconds of a process that is just
-    ending can be missed: it is no longer there, and its parent has not got them yet.
-    """
-
-    warm_up_s: float
-    measured_s: float
-
-    @property
-    def total_s(self) -> float:
-        """Length of the run."""
-        return self.warm_up_s + self.measured_s + TAIL_S
-
-
-@dataclass(frozen=True, slots=True)
-class Conditions:
-    """What a load meets: messages waiting in another priority, a session with an old snapshot."""
-
-    backlog: int = 0
-    old_snapshot: bool = False
-
-
-NO_CONDITIONS: Final = Conditions()
-
-
-@dataclass(frozen=True, slots=True)
-class Latency:
-    """Latencies of one kind of request, in seconds; 0 where there was none."""
-
-    median_s: float
-    p99_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Measurement:
-    """What one run gave. A message counts when it was put, with `put-read` when it was taken."""
-
-    per_second: float
-    series: list[int]
-    put: Latency
-    take: Latency
-    cpu_us: dict[str, float]
-    """Microseconds of CPU per message, by tier."""
-    audit: Audit
-    errors: dict[str, int]
 
 
 @dataclass(slots=True)
@@ -108,6 +47,7 @@ class Bench:
     connection: asyncpg.Connection
     directory: Path
     generators: int = 2
+    queues: int = 1
     body_bytes: int = 200
 
     async def service(
@@ -119,35 +59,35 @@ class Bench:
         conditions: Conditions = NO_CONDITIONS,
     ) -> Measurement:
         """Load middlewares through the client library."""
-        async with self.queue() as queue_id:
-            claims = Claims(acknowledged=await self.fill(queue_id, conditions.backlog))
+        async with self.making_queues() as queue_ids:
+            claims = Claims(acknowledged=await self.fill(queue_ids, conditions.backlog))
             plan = LoadPlan(
-                middlewares.urls,
-                queue_id,
-                workload,
-                0,
-                shape.in_flight,
-                timing.total_s,
-                str(self.directory),
-                0,
+                urls=middlewares.urls,
+                queue_ids=queue_ids,
+                workload=workload,
+                connections=shape.connections,
+                in_flight=shape.in_flight,
+                seconds=timing.total_s,
+                directory=str(self.directory),
+                body_bytes=self.body_bytes,
             )
-            plans = split_load(replace(plan, body_bytes=self.body_bytes), shape.connections, self.generators)
+            plans = split_load(plan, self.generators)
             workers = [await Worker.spawn("telesto.benchmarks.load", each.as_plan()) for each in plans]
             # Inside, because emptying the tables afterwards waits for whoever has read them.
             async with old_snapshot(self.database.url) if conditions.old_snapshot else nullcontext():
-                return await self._run(workers, queue_id, claims, workload, timing, middlewares)
+                return await self._run(workers, queue_ids, claims, workload, timing, middlewares)
 
     async def ceiling(self, clients: int, batch: int, workload: Workload, timing: Timing) -> Measurement:
         """Call the procedures without the service, for so many clients in turn."""
-        async with self.queue() as queue_id:
-            plan = self._ceiling_plan(queue_id, workload, clients, batch, timing.total_s)
+        async with self.making_queues() as queue_ids:
+            plan = self._ceiling_plan(queue_ids, workload, clients, batch, timing.total_s)
             worker = await Worker.spawn("telesto.benchmarks.ceiling", plan.as_plan())
-            return await self._run([worker], queue_id, Claims(), workload, timing, Middlewares())
+            return await self._run([worker], queue_ids, Claims(), workload, timing, Middlewares())
 
     async def _run(
         self,
         workers: Sequence[Worker],
-        queue_id: int,
+        queue_ids: Sequence[int],
         claims: Claims,
         workload: Workload,
         timing: Timing,
@@ -166,46 +106,57 @@ class Bench:
         claims.acknowledged.extend(tally.puts.identities)
         claims.doubtful.extend(tally.doubtful)
         claims.read.extend(tally.takes.identities)
-        audit = await audit_queue(self.connection, queue_id, claims)
+        audit = await audit_queues(self.connection, queue_ids, claims)
         return summarise(tally, workload, window, used, audit)
 
     @asynccontextmanager
-    async def queue(self) -> AsyncIterator[int]:
-        """Create a queue; afterwards empty the tables, so that every run finds them alike."""
-        name = f"bench-{next(_queue_numbers)}-{os.getpid()}"
+    async def making_queues(self) -> AsyncIterator[list[int]]:
+        """Create the queues; afterwards empty the tables, so that every run finds them alike."""
+        name = f"bench-{next(_run_numbers)}-{os.getpid()}"
         client = await self.connection.fetchrow(ceiling.REGISTER, name, ceiling.FULL_MODE, os.urandom(16))
         assert client is not None
-        queue_id = await self.connection.fetchval(_CREATE_QUEUE, client["client_id"], client["session"], name)
+        identity = client["client_id"], client["session"]
+        queue_ids = [
+            await self.connection.fetchval(_CREATE_QUEUE, *identity, number, f"{name}-{number}")
+            for number in range(1, self.queues + 1)
+        ]
         await self.connection.execute("CHECKPOINT")
         try:
-            yield queue_id
+            yield queue_ids
         finally:
             await self.connection.execute(f"TRUNCATE {_HOT_TABLES}")
 
-    async def fill(self, queue_id: int, messages: int) -> array[int]:
-        """Put a backlog into the queue, in the lowest priority; return its identities."""
+    async def fill(self, queue_ids: Sequence[int], messages: int) -> array[int]:
+        """Put a backlog into the queues, in the lowest priority; return its identities."""
         if not messages:
             return array("Q")
-        plan = self._ceiling_plan(queue_id, "put", 1, FILL_BATCH, 0.0)
+        plan = self._ceiling_plan(queue_ids, "put", 1, FILL_BATCH, 0.0)
         plan = replace(plan, stream=BACKLOG_STREAM, priority=BACKLOG_PRIORITY)
-        return await ceiling.fill(self.connection, queue_id, messages, plan)
+        return await ceiling.fill(self.connection, messages, plan)
 
     def _ceiling_plan(
-        self, queue_id: int, workload: Workload, clients: int, batch: int, seconds: float
+        self, queue_ids: Sequence[int], workload: Workload, clients: int, batch: int, seconds: float
     ) -> CeilingPlan:
-        names = f"ceiling-{queue_id}-{os.getpid()}"
-        directory = str(self.directory)
-        plan = CeilingPlan(self.database.url, queue_id, workload, clients, batch, seconds, directory, names)
-        return replace(plan, body_bytes=self.body_bytes)
+        return CeilingPlan(
+            database_url=self.database.url,
+            queue_ids=list(queue_ids),
+            workload=workload,
+            clients=clients,
+            batch=batch,
+            seconds=seconds,
+            directory=str(self.directory),
+            names=f"ceiling-{queue_ids[0]}-{os.getpid()}",
+            body_bytes=self.body_bytes,
+        )
 
 
-_queue_numbers = itertools.count(1)
+_run_numbers = itertools.count(1)
 
 
-def split_load(plan: LoadPlan, connections: int, generators: int) -> list[LoadPlan]:
-    """Spread connections over generators as evenly as they go; each generator has streams of its own."""
-    count = min(generators, connections)
-    shares = [connections // count + (index < connections % count) for index in range(count)]
+def split_load(plan: LoadPlan, generators: int) -> list[LoadPlan]:
+    """Spread a plan's connections over generators as evenly as they go, each with streams of its own."""
+    count = min(generators, plan.connections)
+    shares = [plan.connections // count + (index < plan.connections % count) for index in range(count)]
     return [
         replace(plan, connections=share, first_stream=index * STREAMS_PER_WORKER)
         for index, share in enumerate(shares)
@@ -235,28 +186,6 @@ async def drive(
 
 async def _sleep_until(moment: float) -> None:
     await asyncio.sleep(max(0.0, moment - time.monotonic()))
-
-
-def summarise(
-    tally: Tally, workload: Workload, window: Window, used: Mapping[str, float], audit: Audit
-) -> Measurement:
-    """Turn the records of a run into its figures."""
-    counted = tally.puts if workload == "put" else tally.takes
-    messages = completed(counted, window)
-    return Measurement(
-        per_second=messages / window.seconds,
-        series=series(counted, window),
-        put=_latency(tally.puts, window),
-        take=_latency(tally.takes, window),
-        cpu_us={tier: 1e6 * seconds / max(1, messages) for tier, seconds in used.items()},
-        audit=audit,
-        errors=dict(tally.errors),
-    )
-
-
-def _latency(record: Record, window: Window) -> Latency:
-    ordered = latencies(record, window)
-    return Latency(percentile(ordered, 0.5), percentile(ordered, 0.99))
 
 
 @asynccontextmanager

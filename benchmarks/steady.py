@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Final
 
+from telesto.benchmarks.measurement import Conditions, Measurement, Shape, Timing
 from telesto.benchmarks.records import change_between_thirds
-from telesto.benchmarks.runs import Bench, Conditions, Measurement, Shape, Timing
+from telesto.benchmarks.runs import Bench
 from telesto.benchmarks.service import Middlewares
 
 SHAPE: Final = Shape(64)

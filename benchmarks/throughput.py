@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from telesto.benchmarks.runs import CEILING_BATCH, Bench, Measurement, Shape, Timing
+from telesto.benchmarks.measurement import Measurement, Shape, Timing
+from telesto.benchmarks.runs import CEILING_BATCH, Bench
 from telesto.benchmarks.service import Middlewares, running_middlewares
 from telesto.benchmarks.tally import Workload
 
@@ -109,7 +110,9 @@ async def _repeat(
 async def _best_ungathered(
     bench: Bench, workload: Workload, plan: ThroughputPlan, directory: Path, progress: Progress
 ) -> Ungathered:
-    """Try the candidates once each; return the fastest."""
+    """Try the candidates once each; return the fastest. A single one need not be tried."""
+    if len(plan.candidates) == 1:
+        return plan.candidates[0]
     rates: dict[Ungathered, float] = {}
     for candidate in plan.candidates:
         async with running_middlewares(

@@ -27,7 +27,7 @@ def test_an_unknown_section_is_refused() -> None:
 
 @pytest.mark.parametrize(("connections", "shares"), [(1, [1]), (5, [3, 2]), (64, [32, 32])])
 def test_connections_are_spread_evenly_with_streams_apart(connections: int, shares: list[int]) -> None:
-    plan = LoadPlan(["telesto://x"], 1, "put", 0, 1, 1.0, "/nowhere", 0)
-    plans = split_load(plan, connections, generators=2)
+    plan = LoadPlan(["telesto://x"], [1], "put", connections, 1, 1.0, "/nowhere")
+    plans = split_load(plan, generators=2)
     assert [part.connections for part in plans] == shares
     assert [part.first_stream for part in plans] == [i * STREAMS_PER_WORKER for i in range(len(shares))]

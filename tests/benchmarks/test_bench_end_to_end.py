@@ -5,10 +5,11 @@ from pathlib import Path
 
 import asyncpg
 import pytest
-from telesto.benchmarks.audit import Claims, audit_queue
-from telesto.benchmarks.core import Options, Size, as_json, run
+from telesto.benchmarks.audit import Claims, audit_queues
+from telesto.benchmarks.core import SECTIONS, Options, Size, as_json, run
+from telesto.benchmarks.measurement import Conditions, Shape, Timing
 from telesto.benchmarks.report import render, targets
-from telesto.benchmarks.runs import Bench, Conditions, Shape, Timing
+from telesto.benchmarks.runs import Bench
 from telesto.benchmarks.service import describe_database, running_middlewares
 
 DELETE = "DELETE FROM telesto.messages WHERE queue_id = $1 AND substr(body, 1, 8) = $2"
@@ -58,25 +59,32 @@ async def test_the_ceiling_is_measured_and_balances(bench: Bench, batch: int) ->
 
 
 async def test_the_audit_finds_a_planted_loss_and_a_planted_duplicate(bench: Bench) -> None:
-    async with bench.queue() as queue_id:
-        identities = await bench.fill(queue_id, 10)
+    async with bench.making_queues() as queue_ids:
+        identities = await bench.fill(queue_ids, 10)
         claims = Claims(acknowledged=identities)
-        assert (await audit_queue(bench.connection, queue_id, claims)).clean
+        assert (await audit_queues(bench.connection, queue_ids, claims)).clean
 
-        await bench.connection.execute(COPY, queue_id, identities[3].to_bytes(8))
-        await bench.connection.execute(DELETE, queue_id, identities[7].to_bytes(8))
-        audit = await audit_queue(bench.connection, queue_id, claims)
+        await bench.connection.execute(COPY, queue_ids[0], identities[3].to_bytes(8))
+        await bench.connection.execute(DELETE, queue_ids[0], identities[7].to_bytes(8))
+        audit = await audit_queues(bench.connection, queue_ids, claims)
     assert (audit.lost, audit.duplicated) == (1, 1)
     assert audit.examples == (identities[3], identities[7])
 
 
-async def test_the_experiment_runs_from_beginning_to_end(tmp_path: Path) -> None:
+async def test_the_experiment_runs_from_beginning_to_end(data_dir: Path) -> None:
     size = Size(
-        seconds=0.3, warm_up_s=0.1, repetitions=1, candidates=1, steady_s=3, backlog=500, idle_connections=20
+        seconds=0.3,
+        warm_up_s=0.1,
+        repetitions=1,
+        candidates=1,
+        steady_s=1.5,
+        backlog=500,
+        idle_connections=20,
     )
-    report = await run(Options(size=size))
+    shapes = (Shape(1), Shape(3, 2))
+    report = await run(Options(size, shapes, SECTIONS[1:], queues=2, directory=data_dir.parent))
     text = render(report)
-    for expected in ("Durable exactly-once puts", "put plus read", "Idle connections: 20", "Targets"):
+    for expected in ("Durable exactly-once put plus read", "Idle connections: 20", "Targets"):
         assert expected in text
     audit = targets(report)[-1]
     assert audit.reached, text

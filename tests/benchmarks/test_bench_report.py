@@ -6,8 +6,8 @@ from dataclasses import replace
 from telesto.benchmarks.audit import Audit
 from telesto.benchmarks.core import as_json
 from telesto.benchmarks.idle import Idle
+from telesto.benchmarks.measurement import Latency, Measurement
 from telesto.benchmarks.report import Report, ratio, render, table, targets
-from telesto.benchmarks.runs import Latency, Measurement
 from telesto.benchmarks.steady import Steady
 from telesto.benchmarks.throughput import MANY, ONE, PIPELINED, Throughput, Ungathered
 
