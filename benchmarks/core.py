@@ -136,7 +136,8 @@ async def _measure(options: Options, directory: Path, url: str) -> Report:
         if "steady" in options.sections:
             progress(f"put plus read over {size.steady_s:g} s under each condition")
             async with running_middlewares(url, directory, options.middlewares) as middlewares:
-                report.steady = await measure_steady(bench, middlewares, size.steady_s, size.backlog)
+                timing = Timing(size.warm_up_s, size.steady_s)
+                report.steady = await measure_steady(bench, middlewares, timing, size.backlog)
         if "idle" in options.sections:
             progress(f"{size.idle_connections:,} idle connections")
             # A fresh middleware: what an earlier load left in memory is not the idle connections'.

@@ -9,7 +9,6 @@ from telesto.benchmarks.runs import Bench
 from telesto.benchmarks.service import Middlewares
 
 SHAPE: Final = Shape(64)
-WARM_UP_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +34,9 @@ def steady_conditions(backlog: int) -> dict[str, Conditions]:
 
 
 async def measure_steady(
-    bench: Bench, middlewares: Middlewares, seconds: float, backlog: int
+    bench: Bench, middlewares: Middlewares, timing: Timing, backlog: int
 ) -> list[Steady]:
-    """Run put plus read for so many seconds under each condition."""
-    timing = Timing(WARM_UP_S, seconds)
+    """Run put plus read under each condition."""
     return [
         Steady(name, await bench.service(middlewares, SHAPE, "put-read", timing, conditions))
         for name, conditions in steady_conditions(backlog).items()

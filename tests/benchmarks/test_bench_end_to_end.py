@@ -1,12 +1,13 @@
 """The harness at tiny size against the real tiers: it measures, balances, and notices what is planted."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import asyncpg
 import pytest
 from telesto.benchmarks.audit import Claims, audit_queues
-from telesto.benchmarks.core import SECTIONS, Options, Size, as_json, run
+from telesto.benchmarks.core import QUICK_SIZE, SECTIONS, Options, as_json, run
 from telesto.benchmarks.measurement import Conditions, Shape, Timing
 from telesto.benchmarks.report import render, targets
 from telesto.benchmarks.runs import Bench
@@ -72,15 +73,7 @@ async def test_the_audit_finds_a_planted_loss_and_a_planted_duplicate(bench: Ben
 
 
 async def test_the_experiment_runs_from_beginning_to_end(data_dir: Path) -> None:
-    size = Size(
-        seconds=0.3,
-        warm_up_s=0.1,
-        repetitions=1,
-        candidates=1,
-        steady_s=1.5,
-        backlog=500,
-        idle_connections=20,
-    )
+    size = replace(QUICK_SIZE, seconds=0.3, warm_up_s=0.1, steady_s=1.5, backlog=500, idle_connections=20)
     shapes = (Shape(1), Shape(3, 2))
     report = await run(Options(size, shapes, SECTIONS[1:], queues=2, directory=data_dir.parent))
     text = render(report)
