@@ -100,7 +100,9 @@ class Gate:
         """Say that everything is connected; return the moment to begin, once it has come."""
         print(READY, flush=True)
         moment = float(await asyncio.to_thread(sys.stdin.readline))
-        await asyncio.sleep(moment - time.monotonic())
+        # An event loop may wake a little early: its clock ticks in milliseconds.
+        while (rest := moment - time.monotonic()) > 0:
+            await asyncio.sleep(rest)
         return moment
 
 
