@@ -135,6 +135,8 @@ def not_connected(ended: TelestoError | None) -> TelestoError:
     """Makes the error for a call without a client."""
     if ended is None:
         return NotConnectedError("not connected; call connect(name=...) first")
+    if isinstance(ended, SessionFencedError):
+        return fenced_error(None, ended)
     error = NotConnectedError(f"no longer connected: {ended.details}; call connect(...) again")
     error.__cause__ = ended
     return error

@@ -16,7 +16,6 @@ from harness import Clock, Wire
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-
 from telesto.client.calls import DONE, Call, PutCall, PutManyCall, ReadCall, TakingCall
 from telesto.client.errors import ClientClosedError, DeadlineExceededError, TriesExhaustedError
 from telesto.client.models import Message
@@ -60,10 +59,12 @@ class ClientMachine(RuleBasedStateMachine):
         self.calls: list[Call[Any]] = []
         self.put_bodies: dict[Call[Any], list[bytes]] = {}
         self.bodies = 0
+        self.foreign: set[int] = set()
         self.handed: Counter[int] = Counter()
         self.may_return: set[int] = set()
         self.holding: list[Message] = []
         self.client_id = 0
+        self.faulted = False
 
     def new_wire(self) -> Wire:
         options = ClientOptions(max_recovered=5, auto_confirm=self.auto_confirm, max_tries=4)
@@ -110,7 +111,9 @@ class ClientMachine(RuleBasedStateMachine):
 
     @rule(queue=st.integers(0, 1))
     def put_by_another_client(self, queue: int) -> None:
-        self.service.put(999, self.queues[queue], NewMessage(5, 0, self.body(), None))
+        body = self.body()
+        self.foreign.add(int(body))
+        self.service.put(999, self.queues[queue], NewMessage(5, 0, body, None))
         self.service.wake()
 
     @precondition(lambda self: self.calls)
@@ -169,6 +172,23 @@ class ClientMachine(RuleBasedStateMachine):
         self.wire.deliver_to_client(size)
 
     @rule()
+    def lose_the_requests(self) -> None:
+        self.wire.collect()
+        self.wire.cut()
+
+    @rule()
+    def lose_the_answers(self) -> None:
+        self.wire.collect()
+        self.wire.deliver_to_service()
+        self.wire.collect()
+        self.wire.cut()
+
+    @rule()
+    def settle_and_take(self) -> None:
+        self.wire.settle()
+        self.take_what_is_done()
+
+    @rule()
     def settle(self) -> None:
         self.wire.settle()
 
@@ -187,6 +207,7 @@ class ClientMachine(RuleBasedStateMachine):
     @rule(fault=st.sampled_from(FAULTS))
     def fail_once(self, fault: Fault) -> None:
         self.service.faults.append(fault)
+        self.faulted = True
 
     @precondition(lambda self: self.wire.remote is not None and not self.wire.remote.draining)
     @rule()
@@ -211,6 +232,14 @@ class ClientMachine(RuleBasedStateMachine):
     def no_put_is_done_twice(self) -> None:
         stored = Counter(body for _, body in self.service.put_bodies)
         assert not stored or max(stored.values()) == 1
+
+    @invariant()
+    def puts_keep_their_order(self) -> None:
+        """Unless one was refused for a while and those behind it were not."""
+        for queue_id in self.queues:
+            bodies = [int(body) for queue, body in self.service.put_bodies if queue == queue_id]
+            own = [body for body in bodies if body not in self.foreign]
+            assert self.faulted or own == sorted(own)
 
     def teardown(self) -> None:
         if not self.queues:

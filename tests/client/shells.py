@@ -1,0 +1,93 @@
+"""Both clients under one blocking face, so that one suite runs over both."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from telesto.client import AsyncTelestoClient, ClientOptions, TelestoClient
+
+Open = Callable[..., Any]
+
+
+class LoopThread:
+    """An event loop in a thread of its own."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever)
+
+    def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(30)
+
+    @contextmanager
+    def running(self) -> Iterator[LoopThread]:
+        self._thread.start()
+        try:
+            yield self
+        finally:
+            self.loop.call_soon_threadsafe(self.loop.stop)
+            self._thread.join()
+            self.loop.close()
+
+
+class Blocked:
+    """An asyncio client whose methods block."""
+
+    def __init__(self, thread: LoopThread, client: AsyncTelestoClient) -> None:
+        self._thread = thread
+        self.client = client
+
+    def __getattr__(self, name: str) -> Any:
+        attribute = getattr(self.client, name)
+        if not inspect.ismethod(attribute):
+            return attribute
+
+        def method(*args: Any, **kwargs: Any) -> Any:
+            result = attribute(*args, **kwargs)
+            if inspect.isasyncgen(result):
+                return self._iterate(result)
+            return self._thread.run(result)
+
+        return method
+
+    def serve_requests(self, queue_id: int, handler: Callable[[Any], Any]) -> None:
+        async def handle(message: Any) -> Any:
+            return handler(message)
+
+        self._thread.run(self.client.serve_requests(queue_id, handle))
+
+    def _iterate(self, results: AsyncIterator[Any]) -> Iterator[Any]:
+        end = object()
+
+        async def following() -> Any:
+            return await anext(results, end)
+
+        while (result := self._thread.run(following())) is not end:
+            yield result
+
+
+@contextmanager
+def opening(kind: str) -> Iterator[Open]:
+    """Gives a function that opens a client of a kind; closes those that are open at the end."""
+    opened: list[Any] = []
+    with LoopThread().running() as thread:
+
+        def open_client(url: str, options: ClientOptions | None = None, delivery: Any = "once") -> Any:
+            client: Any
+            if kind == "blocking":
+                client = TelestoClient(url, options=options, delivery=delivery)
+            else:
+                client = Blocked(thread, AsyncTelestoClient(url, options=options, delivery=delivery))
+            opened.append(client)
+            return client
+
+        try:
+            yield open_client
+        finally:
+            for client in opened:
+                client.close()

@@ -1,0 +1,538 @@
+"""What every method does: the same for both clients, against the service in memory and the real one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from shells import Open
+from telesto.client import (
+    ClientClosedError,
+    ClientMode,
+    ClientModePermissionError,
+    ClientNameNotUniqueError,
+    ClientNotExistingError,
+    ClientOptions,
+    InvalidParameterError,
+    MessageTooLargeError,
+    NewMessage,
+    NotConnectedError,
+    Queue,
+    QueueFullError,
+    QueueNameNotUniqueError,
+    QueueNotExistingError,
+    ReadMode,
+    SessionFencedError,
+)
+
+Connect = Callable[..., Any]
+
+BY_HAND = ClientOptions(auto_confirm=False)
+
+
+@pytest.fixture
+def queue_id(client: Any) -> int:
+    queue: Queue = client.create_queue("orders")
+    return queue.queue_id
+
+
+def in_background(action: Callable[[], Any]) -> Callable[[], Any]:
+    """Starts something in a thread; returns what waits for its result."""
+    executor = ThreadPoolExecutor(1)
+    outcome = executor.submit(action)
+    executor.shutdown(wait=False)
+
+    def wait() -> Any:
+        return outcome.exception(20) or outcome.result()
+
+    return wait
+
+
+# ---------------------------------------------------------------------------------- connecting
+
+
+def test_ping_needs_no_client(open_client: Open, service_url: str) -> None:
+    assert 0 < open_client(service_url).ping() < 5
+
+
+def test_connect_makes_a_client(connected: Connect) -> None:
+    client = connected("alice")
+    assert client.name == "alice"
+    assert client.client_id > 0
+    assert client.mode is ClientMode.FULL
+    assert client.session > 0
+    assert client.connected
+    assert client.address.startswith("127.0.0.1:")
+
+
+def test_a_taken_name_is_refused(connected: Connect) -> None:
+    connected("alice")
+    with pytest.raises(ClientNameNotUniqueError):
+        connected("alice")
+
+
+def test_an_existing_client_may_be_used(connected: Connect) -> None:
+    first = connected("alice")
+    session = first.session
+    first.close()
+    second = connected("alice", existing="use")
+    assert second.client_id == first.client_id
+    assert second.session > session
+
+
+def test_existing_use_makes_a_new_client_too(connected: Connect) -> None:
+    assert connected("alice", existing="use").client_id > 0
+
+
+def test_connect_by_id(connected: Connect, open_client: Open, service_url: str) -> None:
+    first = connected("alice")
+    client_id = first.client_id
+    first.close()
+    second = open_client(service_url)
+    second.connect(client_id=client_id)
+    assert second.name == "alice"
+    third = open_client(service_url)
+    with pytest.raises(ClientNotExistingError):
+        third.connect(client_id=client_id + 1000)
+
+
+def test_the_url_names_the_client(open_client: Open, service_url: str) -> None:
+    client = open_client(f"{service_url}/?name=alice&mode=read_only")
+    client.connect()
+    assert (client.name, client.mode) == ("alice", ClientMode.READ_ONLY)
+
+
+def test_an_existing_client_keeps_its_mode(connected: Connect) -> None:
+    connected("alice", mode=ClientMode.READ_ONLY).close()
+    assert connected("alice", existing="use").mode is ClientMode.READ_ONLY
+    with pytest.raises(ClientModePermissionError, match="READ_ONLY"):
+        connected("alice", existing="use", mode=ClientMode.FULL)
+
+
+def test_calls_need_a_client(open_client: Open, service_url: str) -> None:
+    client = open_client(service_url)
+    with pytest.raises(NotConnectedError, match="connect"):
+        client.put_message(1, b"")
+
+
+def test_connecting_twice_is_an_error(client: Any) -> None:
+    with pytest.raises(NotConnectedError, match="connected already"):
+        client.connect(name="somebody else")
+
+
+def test_a_closed_client_refuses_calls(client: Any) -> None:
+    client.close()
+    client.close()
+    with pytest.raises(ClientClosedError):
+        client.get_queues()
+    with pytest.raises(ClientClosedError):
+        client.connect(name="again")
+
+
+def test_the_later_of_two_processes_wins(connected: Connect) -> None:
+    first = connected("alice")
+    queue_id = first.create_queue("orders").queue_id
+    second = connected("alice", existing="use")
+    with pytest.raises(SessionFencedError, match="another process"):
+        first.put_message(queue_id, b"")
+    with pytest.raises(SessionFencedError, match="another process"):
+        first.put_message(queue_id, b"")
+    assert second.put_message(queue_id, b"") > 0
+    first.connect(name="alice", existing="use")
+    assert first.put_message(queue_id, b"") > 0
+
+
+def test_delete_client(connected: Connect) -> None:
+    client = connected("alice")
+    client.delete_client()
+    with pytest.raises(NotConnectedError, match="deleted"):
+        client.get_queues()
+    client.connect(name="alice")
+    assert client.get_queues() == []
+
+
+def test_read_only_clients_read_and_do_nothing_else(connected: Connect, client: Any, queue_id: int) -> None:
+    client.put_message(queue_id, b"x")
+    reader = connected(mode=ClientMode.READ_ONLY)
+    with pytest.raises(ClientModePermissionError):
+        reader.put_message(queue_id, b"y")
+    with pytest.raises(ClientModePermissionError):
+        reader.create_queue("mine")
+    assert reader.get_queue_by_id(queue_id).name == "orders"
+    assert [message.body for message in reader.read_messages(queue_id)] == [b"x"]
+    assert reader.retrieve_message(queue_id, timeout=0).body == b"x"
+
+
+# ---------------------------------------------------------------------------------- queues
+
+
+def test_queues_are_created_found_listed_and_deleted(client: Any) -> None:
+    orders = client.create_queue("orders")
+    invoices = client.create_queue("invoices")
+    assert client.get_queue_by_name("orders") == orders
+    assert client.get_queue_by_id(invoices.queue_id) == invoices
+    assert client.get_queues() == [orders, invoices]
+    client.delete_queue(orders.queue_id)
+    assert client.get_queues() == [invoices]
+    with pytest.raises(QueueNotExistingError):
+        client.get_queue_by_name("orders")
+    with pytest.raises(QueueNotExistingError):
+        client.get_queue_by_id(orders.queue_id)
+    with pytest.raises(QueueNotExistingError):
+        client.delete_queue(orders.queue_id)
+
+
+def test_a_queue_name_is_unique(client: Any, queue_id: int) -> None:
+    with pytest.raises(QueueNameNotUniqueError):
+        client.create_queue("orders")
+
+
+def test_listings_go_over_pages(connected: Connect) -> None:
+    client = connected(options=ClientOptions(page_size=2))
+    made = [client.create_queue(f"q{number}") for number in range(5)]
+    assert client.get_queues() == made
+    for queue in made[:4]:
+        client.put_message(queue.queue_id, b"x")
+    assert client.get_active_queues() == made[:4]
+    ids = client.put_many(made[0].queue_id, [str(number).encode() for number in range(5)])
+    browsed = list(client.read_messages(made[0].queue_id))
+    assert [message.body for message in browsed] == [b"x", b"0", b"1", b"2", b"3", b"4"]
+    assert [message.message_id for message in browsed[1:]] == [result.message_id for result in ids]
+
+
+def test_active_queues_are_those_with_something_for_this_client(
+    client: Any, connected: Connect, queue_id: int
+) -> None:
+    assert client.get_active_queues() == []
+    other = connected()
+    client.put_message(queue_id, b"x", receiver_id=other.client_id)
+    assert client.get_active_queues() == []
+    assert [queue.queue_id for queue in other.get_active_queues()] == [queue_id]
+
+
+def test_a_bounded_queue_refuses_what_is_too_much(client: Any) -> None:
+    queue = client.create_queue("small", max_messages=1)
+    client.put_message(queue.queue_id, b"1")
+    with pytest.raises(QueueFullError) as raised:
+        client.put_message(queue.queue_id, b"2")
+    assert raised.value.queue_id == queue.queue_id
+    assert client.queue_statistics(queue.queue_id).max_messages == 1
+
+
+def test_purge_and_statistics(client: Any, queue_id: int) -> None:
+    client.put_message(queue_id, b"1")
+    client.put_message(queue_id, b"2", receiver_id=client.client_id)
+    client.put_message(queue_id, b"3", receiver_id=client.client_id + 1000)
+    client.retrieve_message(queue_id, timeout=0)
+    statistics = client.queue_statistics(queue_id)
+    assert (statistics.depth, statistics.put_total, statistics.taken_total) == (2, 3, 1)
+    assert statistics.max_messages is None
+    assert client.purge_queue(queue_id) == 2
+    assert client.queue_statistics(queue_id).depth == 0
+    assert client.purge_queue(queue_id) == 0
+    with pytest.raises(QueueNotExistingError):
+        client.queue_statistics(queue_id + 1000)
+
+
+# ---------------------------------------------------------------------------------- putting
+
+
+def test_a_message_keeps_all_it_was_given(client: Any, queue_id: int) -> None:
+    message_id = client.put_message(
+        queue_id, "grüß".encode(), priority=7, receiver_id=client.client_id, context=-5
+    )
+    message = client.retrieve_message(queue_id, timeout=0)
+    assert message.message_id == message_id
+    assert message.queue_id == queue_id
+    assert message.sender_id == message.receiver_id == client.client_id
+    assert (message.priority, message.context, message.attempt) == (7, -5, 1)
+    assert message.text == "grüß"
+    assert not message.redelivered
+    assert isinstance(message.time_of_arrival, datetime)
+    assert message.time_of_arrival.tzinfo is UTC
+
+
+def test_an_empty_body_is_a_body(client: Any, queue_id: int) -> None:
+    client.put_message(queue_id, b"")
+    assert client.retrieve_message(queue_id, timeout=0).body == b""
+
+
+def test_putting_into_no_queue_is_an_error(client: Any, queue_id: int) -> None:
+    with pytest.raises(QueueNotExistingError):
+        client.put_message(queue_id + 1000, b"x")
+
+
+def test_one_message_into_several_queues(client: Any, queue_id: int) -> None:
+    other = client.create_queue("other").queue_id
+    missing = other + 1000
+    results = client.put_messages([queue_id, missing, other], b"x")
+    assert [result.queue_id for result in results] == [queue_id, missing, other]
+    assert isinstance(results[1].error, QueueNotExistingError)
+    assert results[1].message_id is None
+    assert client.retrieve_message(queue_id, timeout=0).message_id == results[0].message_id
+    assert client.retrieve_message(other, timeout=0).message_id == results[2].message_id
+    with pytest.raises(QueueNotExistingError):
+        client.put_messages([missing, missing + 1], b"x")
+
+
+def test_put_many_keeps_order_over_batches(connected: Connect) -> None:
+    small = ClientOptions(put_batch_messages=7, put_batch_bytes=50, put_batches_in_flight=3)
+    client = connected(options=small)
+    queue_id = client.create_queue("orders").queue_id
+    bodies = [b"%d" % number * (number % 9 + 1) for number in range(100)]
+    results = client.put_many(queue_id, (NewMessage(body) for body in bodies))
+    assert [result.error for result in results] == [None] * 100
+    messages = client.retrieve_messages(queue_id, max_messages=200, mode=ReadMode.TIME, timeout=0)
+    assert [message.body for message in messages] == bodies
+    assert [message.message_id for message in messages] == [result.message_id for result in results]
+
+
+def test_put_many_reports_each_message(client: Any) -> None:
+    queue_id = client.create_queue("small", max_messages=2).queue_id
+    results = client.put_many(queue_id, [b"1", NewMessage(b"2", priority=9), b"3"])
+    assert [result.message_id is None for result in results] == [False, False, True]
+    assert isinstance(results[2].error, QueueFullError)
+    with pytest.raises(QueueFullError):
+        client.put_many(queue_id, [b"4"])
+    assert client.put_many(queue_id, []) == []
+
+
+def test_a_frame_that_is_too_large_is_refused_at_once(connected: Connect) -> None:
+    client = connected(options=ClientOptions(max_frame=65_536))
+    queue_id = client.create_queue("orders").queue_id
+    with pytest.raises(MessageTooLargeError):
+        client.put_message(queue_id, bytes(65_536))
+    assert client.put_message(queue_id, bytes(60_000)) > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "hint"),
+    [
+        ({"body": "text"}, TypeError, ".encode()"),
+        ({"body": 5}, TypeError, "bytes"),
+        ({"priority": 0}, InvalidParameterError, "priority"),
+        ({"priority": 11}, InvalidParameterError, "priority"),
+        ({"priority": "5"}, TypeError, "priority"),
+        ({"receiver_id": -1}, InvalidParameterError, "receiver_id"),
+        ({"context": "c"}, TypeError, "context"),
+        ({"queue_id": "orders"}, TypeError, "queue_id"),
+        ({"queue_id": 0}, InvalidParameterError, "queue_id"),
+        ({"context": 2**63}, InvalidParameterError, "context"),
+    ],
+)
+def test_bad_arguments_are_told(
+    client: Any, queue_id: int, arguments: dict[str, Any], error: type[Exception], hint: str
+) -> None:
+    with pytest.raises(error, match=hint.replace("(", r"\(").replace(")", r"\)")):
+        client.put_message(**{"queue_id": queue_id, "body": b"x"} | arguments)
+    assert client.put_message(queue_id, b"fine") > 0
+
+
+# ---------------------------------------------------------------------------------- reading
+
+
+def test_priority_comes_first_or_age_does(client: Any, queue_id: int) -> None:
+    for body, priority in ((b"old", 1), (b"mid", 5), (b"high", 9), (b"high2", 9)):
+        client.put_message(queue_id, body, priority=priority)
+    assert client.retrieve_message(queue_id, timeout=0).body == b"high"
+    assert client.retrieve_message(queue_id, mode=ReadMode.TIME, timeout=0).body == b"old"
+    messages = client.retrieve_messages(queue_id, max_messages=5, timeout=0)
+    assert [message.body for message in messages] == [b"high2", b"mid"]
+
+
+def test_reading_an_empty_queue(client: Any, queue_id: int) -> None:
+    assert client.retrieve_message(queue_id, timeout=0) is None
+    assert client.retrieve_messages(queue_id, max_messages=3, timeout=0) == []
+    before = time.monotonic()
+    assert client.retrieve_message(queue_id, timeout=0.2) is None
+    assert time.monotonic() - before >= 0.2
+
+
+def test_a_read_waits_for_a_message(client: Any, connected: Connect, queue_id: int) -> None:
+    wait = in_background(lambda: client.retrieve_message(queue_id, timeout=None))
+    connected().put_message(queue_id, b"late")
+    assert wait().body == b"late"
+
+
+def test_only_messages_of_one_sender(client: Any, connected: Connect, queue_id: int) -> None:
+    other = connected()
+    client.put_message(queue_id, b"mine", priority=9)
+    other.put_message(queue_id, b"its")
+    assert client.retrieve_message(queue_id, sender_id=other.client_id, timeout=0).body == b"its"
+    assert client.retrieve_message(queue_id, sender_id=other.client_id, timeout=0) is None
+    assert client.retrieve_message(queue_id, sender_id=client.client_id, timeout=0).body == b"mine"
+
+
+def test_messages_for_another_client_are_not_read(client: Any, connected: Connect, queue_id: int) -> None:
+    other = connected()
+    client.put_message(queue_id, b"its", receiver_id=other.client_id)
+    assert client.retrieve_message(queue_id, timeout=0) is None
+    assert list(client.read_messages(queue_id)) == []
+    assert other.retrieve_message(queue_id, timeout=0).body == b"its"
+
+
+def test_reads_are_bounded_in_bytes(client: Any, queue_id: int) -> None:
+    client.put_many(queue_id, [bytes(100)] * 3)
+    assert len(client.retrieve_messages(queue_id, max_messages=3, max_bytes=250, timeout=0)) == 2
+    with pytest.raises(MessageTooLargeError):
+        client.retrieve_messages(queue_id, max_messages=3, max_bytes=50, timeout=0)
+    assert len(client.retrieve_messages(queue_id, max_messages=3, timeout=0)) == 1
+
+
+def test_reading_a_missing_queue(client: Any, queue_id: int) -> None:
+    with pytest.raises(QueueNotExistingError):
+        client.retrieve_message(queue_id + 1000, timeout=0)
+
+
+def test_a_waiting_read_hears_that_its_queue_is_deleted(
+    client: Any, connected: Connect, queue_id: int
+) -> None:
+    wait = in_background(lambda: client.retrieve_message(queue_id, timeout=10))
+    other = connected()
+    time.sleep(0.05)
+    other.delete_queue(queue_id)
+    assert isinstance(wait(), QueueNotExistingError)
+
+
+def test_browsing_takes_nothing(client: Any, queue_id: int) -> None:
+    client.put_message(queue_id, b"x", priority=3)
+    for _ in range(2):
+        [message] = client.read_messages(queue_id)
+        assert (message.body, message.priority, message.attempt) == (b"x", 3, 0)
+    with pytest.raises(InvalidParameterError, match="browsed"):
+        client.release([message])
+
+
+def test_what_was_not_confirmed_comes_again(connected: Connect) -> None:
+    client = connected("alice", options=BY_HAND)
+    queue_id = client.create_queue("orders").queue_id
+    client.put_many(queue_id, [b"1", b"2", b"3"])
+    messages = client.retrieve_messages(queue_id, max_messages=3, timeout=0)
+    client.confirm(messages[:1])
+    again = connected("alice", existing="use")
+    taken = [(m.body, m.redelivered) for m in again.retrieve_messages(queue_id, max_messages=3, timeout=0)]
+    assert taken[-2:] == [(b"2", True), (b"3", True)]
+    assert taken[:-2] in ([], [(b"1", True)])  # the confirmation travels a little later than the call
+
+
+def test_a_confirmed_message_does_not_come_again(connected: Connect) -> None:
+    client = connected("alice", options=BY_HAND)
+    queue_id = client.create_queue("orders").queue_id
+    client.put_many(queue_id, [b"1", b"2"])
+    first, second = client.retrieve_messages(queue_id, max_messages=2, timeout=0)
+    client.confirm([first])
+    client.close()
+    again = connected("alice", existing="use")
+    message = again.retrieve_message(queue_id, timeout=0)
+    assert (message.body, message.redelivered) == (second.body, True)
+    assert again.retrieve_message(queue_id, timeout=0) is None
+
+
+def test_released_messages_return_to_their_place(connected: Connect) -> None:
+    client = connected(options=BY_HAND)
+    queue_id = client.create_queue("orders").queue_id
+    client.put_many(queue_id, [b"1", b"2", b"3"])
+    messages = client.retrieve_messages(queue_id, max_messages=2, timeout=0)
+    assert client.release(messages) == 2
+    assert client.release(messages) == 0
+    again = connected().retrieve_messages(queue_id, max_messages=3, timeout=0)
+    assert [(m.body, m.redelivered) for m in again] == [(b"1", True), (b"2", True), (b"3", False)]
+
+
+def test_a_message_just_read_can_be_released(client: Any, queue_id: int) -> None:
+    client.put_many(queue_id, [b"1", b"2"])
+    messages = client.retrieve_messages(queue_id, max_messages=2, timeout=0)
+    assert client.release(messages[1:]) in (0, 1)  # confirmed meanwhile, or given back
+
+
+def test_closing_gives_back_what_was_not_confirmed(connected: Connect) -> None:
+    client = connected(options=BY_HAND)
+    queue_id = client.create_queue("orders").queue_id
+    client.put_message(queue_id, b"1")
+    client.retrieve_message(queue_id, timeout=0)
+    client.close()
+    message = connected().retrieve_message(queue_id, timeout=5)
+    assert (message.body, message.redelivered) == (b"1", True)
+
+
+# ---------------------------------------------------------------------------------- request and response
+
+
+def test_request_and_response(client: Any, connected: Connect, queue_id: int) -> None:
+    server = connected()
+
+    def serve_one() -> None:
+        request = server.retrieve_message(queue_id, timeout=10)
+        assert request.priority == 8
+        server.reply(request, request.body.upper())
+
+    wait = in_background(serve_one)
+    response = client.send_request_response_message(queue_id, b"hello", priority=8, timeout=10)
+    assert (response.body, response.priority, response.receiver_id) == (b"HELLO", 8, client.client_id)
+    assert wait() is None
+
+
+def test_a_request_without_response(client: Any, queue_id: int) -> None:
+    other = client.client_id + 1000
+    assert client.send_request_response_message(queue_id, b"x", receiver_id=other, timeout=0.05) is None
+
+
+def test_a_request_into_no_queue(client: Any, queue_id: int) -> None:
+    with pytest.raises(QueueNotExistingError):
+        client.send_request_response_message(queue_id + 1000, b"x", timeout=5)
+    assert client.put_message(queue_id, b"x") > 0
+
+
+def test_only_a_request_can_be_replied_to(client: Any, queue_id: int) -> None:
+    client.put_message(queue_id, b"x")
+    message = client.retrieve_message(queue_id, timeout=0)
+    with pytest.raises(InvalidParameterError, match="context"):
+        client.reply(message, b"y")
+
+
+def test_serve_requests(client: Any, connected: Connect, queue_id: int) -> None:
+    server = connected("server")
+    wait = in_background(lambda: server.serve_requests(queue_id, lambda request: request.body[::-1]))
+    for body in (b"abc", b"def"):
+        assert client.send_request_response_message(queue_id, body, timeout=10).body == body[::-1]
+    server.close()
+    assert wait() is None
+
+
+def test_a_request_whose_handler_fails_goes_back(client: Any, connected: Connect, queue_id: int) -> None:
+    server = connected("server")
+
+    def fail(_: Any) -> bytes:
+        raise ValueError("cannot")
+
+    client.put_message(queue_id, b"x", context=1)
+    with pytest.raises(ValueError, match="cannot"):
+        server.serve_requests(queue_id, fail)
+    message = client.retrieve_message(queue_id, timeout=10)
+    assert (message.body, message.redelivered) == (b"x", True)
+
+
+# ---------------------------------------------------------------------------------- fast delivery
+
+
+def test_fast_delivery(connected: Connect) -> None:
+    client = connected(delivery="fast")
+    queue_id = client.create_queue("orders").queue_id
+    for number in range(50):
+        client.put_message(queue_id, b"%d" % number)
+    taken = [client.retrieve_message(queue_id, timeout=0).body for _ in range(50)]
+    assert taken == [b"%d" % number for number in range(50)]
+    assert client.retrieve_message(queue_id, timeout=0) is None
+
+
+def test_many_more_calls_than_may_be_unconfirmed(client: Any, queue_id: int) -> None:
+    for number in range(2500):
+        client.put_message(queue_id, b"%d" % number)
+    taken = 0
+    while messages := client.retrieve_messages(queue_id, max_messages=100, timeout=0):
+        taken += len(messages)
+    assert taken == 2500
