@@ -51,14 +51,14 @@ def explained_errors(url: str | None = None) -> Iterator[None]:
         raise CommandError(str(error), ExitCode.SCHEMA) from error
     except psycopg.OperationalError as error:
         raise CommandError(
-            f"cannot reach the database{where}: {_one_line(error)}", ExitCode.UNREACHABLE
+            f"cannot reach the database{where}: {one_line(error)}", ExitCode.UNREACHABLE
         ) from error
     except psycopg.ProgrammingError as error:
         if error.sqlstate is None:
-            raise usage_error(f"the database URL{where} cannot be used: {_one_line(error)}") from error
-        raise CommandError(f"the database{where} refused: {_one_line(error)}", ExitCode.REFUSED) from error
+            raise usage_error(f"the database URL{where} cannot be used: {one_line(error)}") from error
+        raise CommandError(f"the database{where} refused: {one_line(error)}", ExitCode.REFUSED) from error
     except psycopg.Error as error:
-        raise CommandError(f"the database{where} refused: {_one_line(error)}", ExitCode.REFUSED) from error
+        raise CommandError(f"the database{where} refused: {one_line(error)}", ExitCode.REFUSED) from error
 
 
 @contextmanager
@@ -88,5 +88,6 @@ _PASSWORD_PARAMETER = re.compile(r"((?:^|&)(?:ssl)?password=)[^&]*")
 _EXPECTED = "write postgresql://user:password@host:port/database"
 
 
-def _one_line(error: Exception) -> str:
+def one_line(error: Exception) -> str:
+    """The text of an error without line ends."""
     return " ".join(str(error).split())

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from telesto.cli.exit_codes import ExitCode
@@ -62,15 +62,38 @@ def last_line(log: Path) -> str:
     return lines[-1] if lines else "it said nothing"
 
 
+def ready_client(process: Process, what: str, log: Path) -> int:
+    """Wait until a process is ready; returns the id of its client. Raises CommandError when it fails."""
+    line = process.stdout.readline() if process.stdout is not None else b""
+    if not line:
+        raise CommandError(f"{what} did not start: {last_line(log)}", ExitCode.REFUSED)
+    return int(line)
+
+
+def start(process: Process) -> None:
+    """Let a process that is ready begin; one that has ended since is heard of by `wait_for`."""
+    if process.stdin is not None:
+        with suppress(BrokenPipeError):
+            process.stdin.write(b"!")
+            process.stdin.flush()
+
+
 def task_of_this_process() -> dict[str, str]:
-    """The task that a process was started with; from now on it ends when the demonstration does."""
-    threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
+    """In such a process: the task that it was started with."""
     task: dict[str, str] = json.loads(sys.argv[1])
     return task
 
 
+def wait_for_start(client_id: int | None) -> None:
+    """In such a process: say that it is ready and wait until all are; it ends when the demonstration does."""
+    print(client_id, flush=True)
+    if not os.read(sys.stdin.fileno(), 1):
+        sys.exit("the demonstration has ended")
+    threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
+
+
 def _end_with_parent() -> None:
-    os.read(0, 1)  # returns when the other end of the pipe is closed
+    os.read(sys.stdin.fileno(), 1)  # returns when the other end of the pipe is closed
     os._exit(1)
 
 
@@ -84,4 +107,5 @@ def _stop(process: Process) -> None:
             process.wait()
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
-            pipe.close()
+            with suppress(BrokenPipeError):
+                pipe.close()

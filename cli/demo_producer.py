@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 from telesto.cli.demo_lines import to_body
-from telesto.cli.demo_processes import task_of_this_process
+from telesto.cli.demo_processes import task_of_this_process, wait_for_start
 from telesto.cli.demo_source import lines_of
 from telesto.client import TelestoClient
 
@@ -19,6 +19,7 @@ def produce(url: str, name: str, queue_id: int, text: Path, share: int, shares: 
     bodies = _bodies(text, share, shares)
     with TelestoClient(url) as client:
         client.connect(name=name)
+        wait_for_start(client.client_id)
         while group := list(islice(bodies, GROUP_MESSAGES)):
             for result in client.put_many(queue_id, group):
                 if result.error is not None:

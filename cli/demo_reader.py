@@ -7,7 +7,7 @@ from typing import BinaryIO
 
 from telesto.cli.demo_check import LineRecord
 from telesto.cli.demo_lines import from_body
-from telesto.cli.demo_processes import task_of_this_process
+from telesto.cli.demo_processes import task_of_this_process, wait_for_start
 from telesto.cli.demo_source import digest
 from telesto.client import Message, TelestoClient
 
@@ -21,7 +21,7 @@ def read(url: str, name: str, queue_id: int, records: Path) -> None:
     """
     with TelestoClient(url) as client, records.open("wb") as file:
         client.connect(name=name)
-        print(client.client_id, flush=True)
+        wait_for_start(client.client_id)
         while True:
             messages = client.retrieve_messages(queue_id, max_messages=BATCH_MESSAGES)
             lines = [message for message in messages if message.receiver_id is None]

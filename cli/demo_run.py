@@ -13,12 +13,11 @@ from pathlib import Path
 
 from telesto.cli import output
 from telesto.cli.demo_check import Verdict, check, read_records
-from telesto.cli.demo_processes import Process, last_line, running, wait_for
+from telesto.cli.demo_processes import Process, ready_client, running, start, wait_for
 from telesto.cli.demo_report import Figures, report
 from telesto.cli.demo_service import running_service
 from telesto.cli.demo_source import Text, prepare_text
 from telesto.cli.exit_codes import ExitCode
-from telesto.cli.failures import CommandError
 from telesto.client import TelestoClient
 
 LOWEST_PRIORITY = 1
@@ -98,12 +97,16 @@ def _queue(url: str) -> Iterator[tuple[TelestoClient, int]]:
 def _ship(client: TelestoClient, shipment: Shipment, plan: DemoPlan) -> Figures:
     with ExitStack() as stack:
         readers = [stack.enter_context(_reader(shipment, worker)) for worker in range(plan.readers)]
-        reader_ids = [_client_id(reader, shipment) for reader in readers]
-        started = time.monotonic()
         producers = [
             stack.enter_context(_producer(shipment, worker, plan.producers))
             for worker in range(plan.producers)
         ]
+        reader_ids = [ready_client(reader, "a reader", shipment.log) for reader in readers]
+        for producer in producers:
+            ready_client(producer, "a producer", shipment.log)
+        started = time.monotonic()
+        for process in [*readers, *producers]:
+            start(process)
         for producer in producers:
             wait_for(producer, "a producer", shipment.log)
         for reader_id in reader_ids:
@@ -141,14 +144,6 @@ def _reader(shipment: Shipment, worker: int) -> AbstractContextManager[Process]:
         "records": str(_records(shipment, worker)),
     }
     return running("demo_reader", [json.dumps(task)], shipment.log)
-
-
-def _client_id(reader: Process, shipment: Shipment) -> int:
-    """The id of a reader's client, which it prints when it is ready."""
-    line = reader.stdout.readline() if reader.stdout is not None else b""
-    if not line:
-        raise CommandError(f"a reader did not start: {last_line(shipment.log)}", ExitCode.REFUSED)
-    return int(line)
 
 
 def _verdict(shipment: Shipment, readers: int) -> Verdict:

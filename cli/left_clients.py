@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from telesto.cli import output
-from telesto.client import TelestoClient
+from telesto.client import TelestoClient, TelestoError
 
 REMOVED_MAX = 16
 """At most so many left clients are deleted by one command, so that it does not keep its user waiting."""
@@ -53,12 +53,22 @@ def recorded(url: str, name: str) -> Iterator[Callable[[], None]]:
 
 
 def remove_left(url: str) -> None:
-    """Delete the clients that killed commands left at the service at `url`; what they held goes back."""
+    """Delete the clients that killed commands left at the service at `url`; what they held goes back.
+
+    If the service does not do it now, a later command asks again.
+    """
     for path in _records(url)[:REMOVED_MAX]:
-        with suppress(FileNotFoundError, BlockingIOError), path.open("rb") as record:
-            fcntl.flock(record, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _delete_client(url, path.name.partition(".")[2])
-            path.unlink()
+        try:
+            _remove(url, path)
+        except TelestoError:
+            return
+
+
+def _remove(url: str, path: Path) -> None:
+    with suppress(FileNotFoundError, BlockingIOError), path.open("rb") as record:
+        fcntl.flock(record, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _delete_client(url, path.name.partition(".")[2])
+        path.unlink()
 
 
 def _delete_client(url: str, name: str) -> None:

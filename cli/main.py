@@ -4,6 +4,7 @@ Everything else is imported inside `run`, so that a missing library or Ctrl-C du
 line instead of a traceback.
 """
 
+import os
 import sys
 from typing import NoReturn
 
@@ -12,6 +13,7 @@ from telesto.cli.exit_codes import ExitCode
 
 def run() -> NoReturn:
     """Run the command line of this process and exit with one of `telesto.cli.exit_codes`."""
+    _occupy_standard_descriptors()
     try:
         from telesto.cli.app import execute
 
@@ -21,6 +23,17 @@ def run() -> NoReturn:
     except KeyboardInterrupt:
         code = ExitCode.INTERRUPTED
     sys.exit(int(code))
+
+
+def _occupy_standard_descriptors() -> None:
+    """See to it that 0, 1 and 2 are open, so that no socket gets one of them and is printed to.
+
+    Writing to one opened here fails, as it should: a message that cannot be printed is not confirmed.
+    """
+    descriptor = os.open(os.devnull, os.O_RDONLY)
+    while descriptor <= 2:
+        descriptor = os.dup(descriptor)
+    os.close(descriptor)
 
 
 def _report_missing_library(error: ModuleNotFoundError) -> ExitCode:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from telesto.cli import output
+from telesto.cli.failures import CommandError, OutputClosedError
 
 WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
@@ -19,11 +21,12 @@ class Announcement:
     as_json: bool
 
     def print(self, host: str, port: int, admin: tuple[str, int] | None = None) -> None:
-        """Print it, for people or as one JSON object."""
-        if self.as_json:
-            self._print_json(host, port, admin)
-        else:
-            self._print_text(host, port, admin)
+        """Print it, for people or as one JSON object; the service goes on if it cannot be printed."""
+        with suppress(OutputClosedError, CommandError):
+            if self.as_json:
+                self._print_json(host, port, admin)
+            else:
+                self._print_text(host, port, admin)
 
     def _print_json(self, host: str, port: int, admin: tuple[str, int] | None) -> None:
         output.print_json(

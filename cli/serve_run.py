@@ -13,7 +13,7 @@ from pathlib import Path
 import psycopg
 from pydantic import SecretStr
 from telesto.cli import output
-from telesto.cli.database import explained_errors, without_password
+from telesto.cli.database import explained_errors, one_line, without_password
 from telesto.cli.exit_codes import ExitCode
 from telesto.cli.failures import CommandError, usage_error
 from telesto.cli.serve_announce import Announcement
@@ -80,13 +80,16 @@ def _await_database(url: str, limit_s: float) -> None:
     while True:
         try:
             psycopg.connect(url).close()
-        except psycopg.OperationalError:
+        except psycopg.OperationalError as error:
+            reason = one_line(error)
             if time.monotonic() + pause_s > deadline:
                 raise
         else:
             return
         if not told:
-            output.print_error(f"cannot reach the database {without_password(url)}; trying for {limit_s:g} s")
+            output.print_error(
+                f"cannot reach the database {without_password(url)}: {reason}; trying for {limit_s:g} s"
+            )
             told = True
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, 2.0)

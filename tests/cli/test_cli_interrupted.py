@@ -165,6 +165,17 @@ def test_state_that_cannot_be_written_is_said(telesto: CommandLine, queue: str) 
     assert b"--client NAME" in result.stderr
 
 
+def test_output_that_is_closed_keeps_the_message(telesto: CommandLine, queue: str) -> None:
+    telesto.output("put", queue, "kept")
+    command = " ".join([*telesto.command, "get", queue, ">&-"])
+    process = subprocess.run(
+        ["sh", "-c", command], env=telesto.environment, stderr=subprocess.PIPE, check=False
+    )
+    assert process.returncode == 1
+    assert process.stderr == b"telesto: cannot write the output: Bad file descriptor\n"
+    assert telesto.output("get", queue) == b"kept\n"
+
+
 def test_output_that_is_full_keeps_the_message(telesto: CommandLine, queue: str) -> None:
     telesto.output("put", queue, "kept")
     with open("/dev/full", "wb") as full:

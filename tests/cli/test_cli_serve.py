@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
 import time
+import urllib.request
 from pathlib import Path
 
 import psycopg
@@ -69,6 +71,29 @@ def test_second_ctrl_c_ends_at_once(bare_telesto: CommandLine, data_dir: Path) -
     assert bare_telesto.output("db", "current", "--data-dir", str(data_dir))
 
 
+def test_health_is_told_on_the_admin_port(bare_telesto: CommandLine, database_url: str) -> None:
+    arguments = ("serve", "--database-url", database_url, "--port", "0", "--admin-port", "0", "--json")
+    with bare_telesto.started(*arguments) as process:
+        address = _first_line(process)["admin_address"]
+        with urllib.request.urlopen(f"http://{address}/healthz", timeout=TIMEOUT_S) as answer:
+            assert answer.status == 200
+
+
+def test_serves_on_when_nobody_reads_what_it_prints(bare_telesto: CommandLine, database_url: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    reading, writing = os.pipe()
+    os.close(reading)
+    arguments = ("serve", "--database-url", database_url, "--port", str(port))
+    with bare_telesto.started(*arguments, stdout=writing, stderr=subprocess.DEVNULL):
+        os.close(writing)
+        telesto = CommandLine(bare_telesto.home, f"telesto://127.0.0.1:{port}")
+        deadline = time.monotonic() + TIMEOUT_S
+        while telesto.run("ping").returncode == 3:
+            assert time.monotonic() < deadline
+        assert telesto.objects("ping", "--count", "2")
+
+
 def test_port_in_use(bare_telesto: CommandLine, database_url: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
@@ -92,8 +117,8 @@ def test_database_that_cannot_be_reached(bare_telesto: CommandLine) -> None:
     assert result.returncode == 3
     lines = result.stderr.decode().splitlines()
     assert len(lines) == 2
-    assert "trying for 0.5 s" in lines[0]
-    assert "Connection refused" in lines[1]
+    assert lines[0].endswith("; trying for 0.5 s")
+    assert all("Connection refused" in line for line in lines)
     assert "secret" not in result.stderr.decode()
 
 
@@ -149,8 +174,6 @@ def test_postgresql_that_dies_is_started_again(bare_telesto: CommandLine, data_d
 
 
 def _kill_postmaster(data_dir: Path) -> None:
-    import os
-
     from telesto.db.embedded import running_url
 
     url = running_url(data_dir)

@@ -66,10 +66,13 @@ CONTENTS = {
 
 
 @pytest.mark.parametrize("content", CONTENTS.values(), ids=CONTENTS.keys())
-def test_every_line_comes_out_once(scratch: Path, tmp_path: Path, content: bytes) -> None:
+def test_every_line_comes_out_once(
+    scratch: Path, module_data_dir: Path, tmp_path: Path, content: bytes
+) -> None:
+    """With a data directory that stays, which is made once for all of these."""
     file = tmp_path / "file"
     file.write_bytes(content)
-    result = _demo(scratch, str(file), "--json")
+    result = _demo(scratch, str(file), "--data-dir", str(module_data_dir), "--json")
     assert (result.returncode, result.stderr) == (0, "")
     figures = json.loads(result.stdout)
     lines = content.count(b"\n") + (content != b"" and not content.endswith(b"\n"))
@@ -99,7 +102,7 @@ def test_missing_file_is_told_before_anything_starts(scratch: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_it_leaves_nothing(scratch: Path, tmp_path: Path, number: signal.Signals) -> None:
     file = tmp_path / "file"
-    file.write_bytes(b"a line of some length\n" * 2_000_000)
+    file.write_bytes(b"a line of some length\n" * 400_000)
     with subprocess.Popen([*COMMAND, str(file)], stdout=subprocess.PIPE, env=_environment(scratch)) as demo:
         _wait_for_readers(scratch)
         demo.send_signal(number)
