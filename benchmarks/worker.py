@@ -16,6 +16,7 @@ READY: Final = "ready"
 CONNECT_TIMEOUT_S: Final = 120.0
 RESULT_TIMEOUT_S: Final = 120.0
 LINE_BYTES_MAX: Final = 2**24
+CLOCK_TICK_S: Final = 0.001
 
 Plan = dict[str, Any]
 Result = dict[str, Any]
@@ -100,9 +101,8 @@ class Gate:
         """Say that everything is connected; return the moment to begin, once it has come."""
         print(READY, flush=True)
         moment = float(await asyncio.to_thread(sys.stdin.readline))
-        # An event loop may wake a little early: its clock ticks in milliseconds.
-        while (rest := moment - time.monotonic()) > 0:
-            await asyncio.sleep(rest)
+        # An event loop may wake a little early, for its clock ticks in milliseconds.
+        await asyncio.sleep(moment + CLOCK_TICK_S - time.monotonic())
         return moment
 
 
