@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 from telesto.middleware.budget import Budget
 from telesto.middleware.failures import Failure
 from telesto.middleware.refusals import note_full, refused_before
-from telesto.middleware.requests import Read, Request
+from telesto.middleware.requests import Read, Request, Wait
 from telesto.middleware.results import Arrivals, Mark, Results, error_frame
 from telesto.middleware.waiting import WaitingRoom
 from telesto.middleware.weights import Weights
@@ -39,7 +40,8 @@ class Effects:
     def before(self, requests: list[Request]) -> list[Request]:
         """Answers the requests that must not be executed (any more); returns the others."""
         if isinstance(requests[0], Read):
-            requests = [request for request in requests if not self._is_over(request)]
+            reads = cast(list[Read], requests)
+            requests = [read for read in reads if read.wait is None or not self._is_over(read, read.wait)]
         if not any(request.line.refused for request in requests):
             return requests
         allowed = []
@@ -53,18 +55,16 @@ class Effects:
                 request.line.send(answer)
         return allowed
 
-    def _is_over(self, request: Request) -> bool:
+    def _is_over(self, read: Read, wait: Wait) -> bool:
         """Ends a read that was cancelled, or has lost its connection, after it was woken.
 
         In its first turn it may carry confirmations, which only a call applies.
         """
-        if not isinstance(request, Read) or request.wait is None or not request.wait.over:
+        if not wait.over or (read.packet.confirmed and not wait.readmitted):
             return False
-        if request.packet.confirmed and not request.wait.readmitted:
-            return False
-        self._room.leave(request)
-        self._budget.leave(1, request.size)
-        self._answer(request, self._empty_frame(request))
+        self._room.leave(read)
+        self._budget.leave(1, read.size)
+        self._answer(read, self._empty_frame(read))
         return True
 
     def after(self, requests: list[Request], results: Results) -> None:
@@ -101,6 +101,8 @@ class Effects:
         if request.wait is not None:
             self._room.scanned(request, [])
             if self._room.settle_empty(request, scanned_at):
+                # What it confirms was applied by this call; the next ones need not look for it.
+                request.packet.confirmed = []
                 return
         self._answer(request, self._empty_frame(request))
 

@@ -104,8 +104,8 @@ class Link:
             statement = await self._connection.prepare(sql, name=f"telesto_{self._prepared}")
         except asyncpg.PostgresError as error:
             if loses_connection(error.sqlstate or ""):
-                raise UnavailableError(str(error)) from error
-            raise RefusedError(error.sqlstate or "", str(error)) from error
+                raise UnavailableError(_brief(error)) from error
+            raise RefusedError(error.sqlstate or "", _brief(error)) from error
         except CONNECT_ERRORS as error:
             raise UnavailableError(str(error)) from error
         self._statements[sql] = statement
@@ -128,7 +128,7 @@ class Link:
     def _on_log_message(self, _connection: object, message: asyncpg.PostgresLogMessage) -> None:
         """Notes a warning: no procedure warns, so it is about the commit's wait for a standby."""
         if message.severity_en == "WARNING":
-            _log.warning("server_warning", link=self._name, message=str(message))
+            _log.warning("server_warning", link=self._name, message=message.message)
             self._warned = True
 
     def _answered(self, error: asyncpg.PostgresError) -> Exception:
@@ -136,13 +136,13 @@ class Link:
         if loses_connection(sqlstate):
             # What the server said last, if anything, is the cause of asyncpg's own error.
             told = getattr(error.__cause__, "sqlstate", None) or sqlstate
-            return self._lost(str(error), suspicious=not is_told(told))
+            return self._lost(_brief(error), suspicious=not is_told(told))
         if sqlstate == READ_ONLY_SQLSTATE:
             self._drop()
             return UnavailableError("the server is a standby by now")
         if sqlstate == STALE_SQLSTATE:
             self._statements.clear()
-        return RefusedError(sqlstate, str(error))
+        return RefusedError(sqlstate, _brief(error))
 
     def _not_sent(self, error: asyncpg.InterfaceError) -> Exception:
         if self._connection is None or self._connection.is_closed():
@@ -164,3 +164,8 @@ class Link:
         connection, self._connection = self._connection, None
         self._statements.clear()
         return connection
+
+
+def _brief(error: asyncpg.PostgresError) -> str:
+    """The message of an error without its detail, which may show a row and so the body of a message."""
+    return str(error.args[0]) if error.args else type(error).__name__

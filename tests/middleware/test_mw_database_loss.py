@@ -169,6 +169,15 @@ async def test_a_link_tells_what_became_of_a_call(database_url: str) -> None:
         assert (await link.call("SELECT 1"))[0][0] == 1
 
 
+async def test_an_error_does_not_tell_the_row(database_url: str) -> None:
+    async with link_to(database_url) as link:
+        await link.call("CREATE TEMP TABLE t (body text CHECK (body <> 'secret'))")
+        with pytest.raises(RefusedError) as refused:
+            await link.call("INSERT INTO t VALUES ('secret')")
+        assert refused.value.sqlstate == "23514"
+        assert "secret" not in str(refused.value)
+
+
 async def test_a_warning_about_the_commit_leaves_doubt(database_url: str) -> None:
     async with link_to(database_url) as link:
         await link.call("SELECT 1")
