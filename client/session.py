@@ -738,7 +738,8 @@ class Session:
 
     def _bring_back_carried(self, call: Call[Any]) -> None:
         if call.carried:
-            self._confirmations.bring_back(ConfirmContents(call.carried, [], []), self._clock())
+            due = self._clock() + self._options.confirm_after
+            self._confirmations.bring_back(ConfirmContents(call.carried, [], []), due)
             call.carried = None
 
     def _rejected(self, call: Call[Any], error: TelestoError) -> None:
@@ -860,9 +861,8 @@ class Session:
         """The client is no more; the middleware closes the connection."""
         call.number = 0
         self._finish(call)
-        self._end(
-            NotConnectedError("the client was deleted"), lambda call: failures.not_connected(self._ended)
-        )
+        reason = NotConnectedError("the client was deleted")
+        self._end(reason, lambda _: failures.not_connected(reason))
 
     def given_back(self, names: Collection[HandOverId]) -> None:
         """These messages are back in their queues, or at least not this client's any more."""

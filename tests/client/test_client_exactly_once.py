@@ -67,7 +67,7 @@ class ClientMachine(RuleBasedStateMachine):
         self.faulted = False
 
     def new_wire(self) -> Wire:
-        options = ClientOptions(max_recovered=5, auto_confirm=self.auto_confirm, max_tries=4)
+        options = ClientOptions(max_recovered=2, auto_confirm=self.auto_confirm, max_tries=4)
         return Wire(self.clock, self.service, options)
 
     @initialize(window=st.sampled_from([2, 5, 1024]), rows=st.sampled_from([1, 3, 1000]))

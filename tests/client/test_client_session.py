@@ -1,21 +1,63 @@
-"""The session core against the service in memory: calls, confirmations, takeovers."""
+"""The session core against the service in memory: calls, confirmations, doubt, takeovers, time."""
 
 from __future__ import annotations
+
+import math
+from typing import Any
 
 import pytest
 from fake_service import FakeService, Fault
 from harness import Clock, Wire
-from telesto.client.calls import DONE, PutCall, ReadCall
+from telesto.client.calls import (
+    DONE,
+    SENT,
+    CreateQueueCall,
+    DeleteClientCall,
+    DeleteQueueCall,
+    GetQueuesCall,
+    PingCall,
+    PurgeQueueCall,
+    PutCall,
+    PutManyCall,
+    ReadCall,
+    ReadResponseCall,
+)
+from telesto.client.errors import (
+    ClientClosedError,
+    DeadlineExceededError,
+    IncarnationChangedError,
+    NotConnectedError,
+    ProtocolViolationError,
+    TooManyCallsError,
+    TriesExhaustedError,
+)
+from telesto.client.options import ClientOptions
 from telesto.protocol import packets
-from telesto.protocol.packets import ReadMode
+from telesto.protocol.errors import (
+    ClientNotExistingError,
+    ConnectionLostError,
+    ErrorClass,
+    ErrorCode,
+    InternalError,
+    MessageTooLargeError,
+    QueueFullError,
+    QueueNameNotUniqueError,
+    QueueNotExistingError,
+    SessionFencedError,
+)
+from telesto.protocol.packets import NewMessage, QueuedMessage, ReadMode
 
 
-def put(queue_id: int, body: bytes = b"x", priority: int = 5) -> PutCall:
-    return PutCall(queue_id, body, priority, None, None)
+def put(queue_id: int, body: bytes = b"x", priority: int = 5, **attributes: int) -> PutCall:
+    return PutCall(queue_id, body, priority, attributes.get("receiver_id"), attributes.get("context"))
 
 
-def read(queue_id: int, timeout: float | None = 0, most: int = 1) -> ReadCall:
-    return ReadCall(queue_id, None, ReadMode.PRIORITY, timeout, most)
+def read(queue_id: int, timeout: float | None = 0, most: int = 1, sender_id: int | None = None) -> ReadCall:
+    return ReadCall(queue_id, sender_id, ReadMode.PRIORITY, timeout, most)
+
+
+def bodies(messages: list[Any]) -> list[bytes]:
+    return [message.body for message in messages]
 
 
 @pytest.fixture
@@ -35,34 +77,205 @@ def wire(clock: Clock, service: FakeService) -> Wire:
     return wire
 
 
-def test_put_returns_the_message_id(wire: Wire, service: FakeService) -> None:
-    queue_id = service.add_queue("orders")
+@pytest.fixture
+def queue_id(service: FakeService) -> int:
+    return service.add_queue("orders")
+
+
+def sent(service: FakeService, kind: type[Any]) -> list[Any]:
+    return [packet for packet in service.received if isinstance(packet, kind)]
+
+
+def lose_answers(wire: Wire) -> None:
+    """Lets the service execute what was sent, and cuts the connection before the answers come."""
+    wire.collect()
+    wire.deliver_to_service()
+    wire.cut()
+
+
+def lose_requests(wire: Wire) -> None:
+    """Cuts the connection before the service sees what was sent."""
+    wire.collect()
+    wire.cut()
+
+
+# ---------------------------------------------------------------------------------- confirmations
+
+
+def test_put_returns_the_message_id(wire: Wire, service: FakeService, queue_id: int) -> None:
     message_id = wire.run(put(queue_id, b"hello"))
     assert service.queues[queue_id].messages[0].message_id == message_id
 
 
-def test_the_next_request_confirms_the_answer_taken(wire: Wire, service: FakeService) -> None:
-    queue_id = service.add_queue("orders")
+def test_the_next_request_confirms_the_answer_taken(wire: Wire, service: FakeService, queue_id: int) -> None:
     wire.run(put(queue_id))
     wire.run(put(queue_id))
-    assert len(service.operations) == 1
-    assert not any(isinstance(packet, packets.Confirm) for packet in service.received)
+    assert [packet.confirmed for packet in sent(service, packets.PutMessage)] == [[], [1]]
+    assert not sent(service, packets.Confirm)
 
 
-def test_an_idle_session_confirms_by_itself(wire: Wire, service: FakeService) -> None:
-    queue_id = service.add_queue("orders")
+def test_an_answer_not_taken_is_not_confirmed(wire: Wire, service: FakeService, queue_id: int) -> None:
+    first = wire.start(put(queue_id))
+    wire.settle()
     wire.run(put(queue_id))
-    wire.advance(0.06)
+    assert [packet.confirmed for packet in sent(service, packets.PutMessage)] == [[], []]
+    wire.finish(first)
+    wire.run(put(queue_id))
+    assert sent(service, packets.PutMessage)[-1].confirmed == [2, 1]
+
+
+def test_an_idle_session_confirms_by_itself(wire: Wire, service: FakeService, queue_id: int) -> None:
+    wire.run(put(queue_id))
+    wire.advance(0.04)
+    assert service.operations
+    wire.advance(0.02)
     assert not service.operations
     assert service.confirmed_unknown == 0
 
 
-def test_lost_answer_of_a_put_is_found_by_the_takeover(wire: Wire, service: FakeService) -> None:
-    queue_id = service.add_queue("orders")
+def test_what_a_refused_request_carried_is_carried_again(
+    wire: Wire, service: FakeService, queue_id: int
+) -> None:
+    wire.run(put(queue_id))
+    service.faults.append(Fault(packets.PutMessage, ErrorCode.MALFORMED_PACKET))
+    with pytest.raises(Exception, match="MALFORMED"):
+        wire.run(put(queue_id))
+    wire.run(put(queue_id))
+    assert [packet.confirmed for packet in sent(service, packets.PutMessage)] == [[], [1], [1, 2]]
+
+
+def test_a_refused_confirm_is_sent_again_later(wire: Wire, service: FakeService, queue_id: int) -> None:
+    wire.run(put(queue_id))
+    service.faults.append(Fault(packets.Confirm, ErrorCode.DATABASE_UNAVAILABLE))
+    wire.advance(1)
+    assert service.operations
+    wire.advance(2)
+    assert not service.operations
+
+
+def test_what_was_on_its_way_is_confirmed_after_the_takeover(
+    wire: Wire, service: FakeService, queue_id: int
+) -> None:
+    wire.run(put(queue_id))
+    call = wire.start(put(queue_id))
+    lose_requests(wire)
+    wire.settle()
+    wire.finish(call)
+    wire.advance(0.1)
+    assert sent(service, packets.Confirm)[0].earlier == [packets.OperationRef(100, 1)]
+    assert not service.operations
+
+
+def test_what_the_takeover_does_not_list_is_confirmed_already(
+    wire: Wire, service: FakeService, queue_id: int
+) -> None:
+    wire.run(put(queue_id))
+    wire.clock.now += 0.06
+    wire.session.tick()
+    lose_answers(wire)
+    wire.settle()
+    wire.advance(1)
+    assert len(sent(service, packets.Confirm)) == 1
+    assert service.confirmed_unknown == 0
+
+
+def test_a_read_without_messages_is_not_confirmed(wire: Wire, service: FakeService, queue_id: int) -> None:
+    assert wire.run(read(queue_id)) == []
+    wire.advance(1)
+    assert not sent(service, packets.Confirm)
+
+
+def test_nothing_is_numbered_in_fast_delivery(clock: Clock, service: FakeService, queue_id: int) -> None:
+    wire = Wire(clock, service, delivery="fast")
+    wire.connect()
+    wire.run(put(queue_id, b"1"))
+    assert bodies(wire.run(read(queue_id))) == [b"1"]
+    wire.advance(1)
+    assert {packet.number for packet in sent(service, packets.PutMessage)} == {0}
+    assert not sent(service, packets.Confirm)
+    assert not service.operations
+    assert not service.deliveries
+    call = wire.start(put(queue_id, b"2"))
+    lose_requests(wire)
+    wire.settle()
+    assert wire.finish(call) > 0
+
+
+# ---------------------------------------------------------------------------------- flow control
+
+
+def test_no_more_is_unconfirmed_than_allowed(clock: Clock, service: FakeService, queue_id: int) -> None:
+    service.max_unconfirmed = 4
+    wire = Wire(clock, service)
+    wire.connect()
+    calls = [wire.start(put(queue_id, str(number).encode())) for number in range(10)]
+    wire.settle()
+    assert [call.phase for call in calls].count(DONE) == 4
+    for call in calls:
+        wire.finish(call)
+        wire.settle()
+    assert [body for _, body in service.put_bodies] == [str(number).encode() for number in range(10)]
+
+
+def test_the_line_is_bounded(clock: Clock, service: FakeService, queue_id: int) -> None:
+    wire = Wire(clock, service, ClientOptions(max_waiting_calls=3))
+    wire.connect()
+    wire.cut()
+    calls = [wire.start(put(queue_id)) for _ in range(3)]
+    with pytest.raises(TooManyCallsError, match="3 calls wait"):
+        wire.start(put(queue_id))
+    wire.session.abandon(calls[0])
+    wire.start(put(queue_id))
+
+
+def test_nothing_is_encoded_while_the_connection_is_stuffed(wire: Wire, queue_id: int) -> None:
+    wire.session.writable = False
     call = wire.start(put(queue_id))
     wire.collect()
-    wire.deliver_to_service()
-    wire.cut()
+    assert call.phase != SENT
+    wire.session.writable = True
+    wire.settle()
+    assert wire.finish(call)
+
+
+def test_large_bodies_are_encoded_bit_by_bit(wire: Wire, queue_id: int) -> None:
+    for _ in range(10):
+        wire.start(put(queue_id, bytes(100_000)))
+    wire.session.pump()
+    assert len(wire.session.take_output()) < 500_000
+
+
+def test_a_request_that_no_frame_holds_fails_alone(clock: Clock, service: FakeService, queue_id: int) -> None:
+    service.max_frame = 70_000
+    wire = Wire(clock, service)
+    wire.connect()
+    wire.run(put(queue_id))
+    large = wire.start(put(queue_id, bytes(80_000)))
+    small = wire.start(put(queue_id))
+    wire.settle()
+    with pytest.raises(MessageTooLargeError, match="70000"):
+        wire.finish(large)
+    wire.finish(small)
+    assert [packet.number for packet in sent(service, packets.PutMessage)] == [1, 2]
+    assert sent(service, packets.PutMessage)[1].confirmed == [1]
+
+
+def test_packet_ids_go_round_without_meeting(wire: Wire, queue_id: int) -> None:
+    waiting = wire.start(read(queue_id, None))
+    wire.settle()
+    assert wire.link is not None
+    wire.link._packet_id = 0xFFFFFFFE
+    for _ in range(2 * waiting.packet_id):
+        wire.run(GetQueuesCall(0, 10))
+    assert waiting.phase == SENT
+
+
+# ---------------------------------------------------------------------------------- doubt
+
+
+def test_lost_answer_of_a_put_is_found(wire: Wire, service: FakeService, queue_id: int) -> None:
+    call = wire.start(put(queue_id))
+    lose_answers(wire)
     wire.settle()
     assert wire.finish(call) == service.queues[queue_id].messages[0].message_id
     assert len(service.put_bodies) == 1
@@ -70,39 +283,765 @@ def test_lost_answer_of_a_put_is_found_by_the_takeover(wire: Wire, service: Fake
     assert not service.operations
 
 
-def test_a_put_that_never_arrived_is_sent_again(wire: Wire, service: FakeService) -> None:
-    queue_id = service.add_queue("orders")
-    calls = [wire.start(put(queue_id, body)) for body in (b"1", b"2", b"3")]
+def test_lost_answers_of_every_kind_are_rebuilt(wire: Wire, service: FakeService) -> None:
+    queue_id = service.add_queue("q", max_messages=2)
+    service.add_queue("taken")
+    messages = [QueuedMessage(queue_id, NewMessage(5, 0, body, None)) for body in (b"1", b"2", b"3")]
+    created = wire.start(CreateQueueCall("new", 7))
+    refused = wire.start(CreateQueueCall("taken", None))
+    many = wire.start(PutManyCall(queue_id, messages))
+    full = wire.start(put(queue_id))
+    purged = wire.start(PurgeQueueCall(queue_id))
+    deleted = wire.start(DeleteQueueCall(queue_id))
+    missing = wire.start(DeleteQueueCall(queue_id))
+    lose_answers(wire)
+    wire.settle()
+    assert wire.finish(created).name == "new"
+    with pytest.raises(QueueNameNotUniqueError):
+        wire.finish(refused)
+    results = wire.finish(many)
+    assert [type(result.error) for result in results] == [type(None), type(None), QueueFullError]
+    assert results[0].message_id < results[1].message_id
+    with pytest.raises(QueueFullError):
+        wire.finish(full)
+    assert wire.finish(purged) == 2
+    wire.finish(deleted)
+    with pytest.raises(QueueNotExistingError):
+        wire.finish(missing)
+    wire.advance(0.1)
+    assert not service.operations
+
+
+def test_a_record_that_does_not_fit_is_an_error(wire: Wire, service: FakeService, queue_id: int) -> None:
+    call = wire.start(put(queue_id))
     wire.collect()
+    wire.deliver_to_service()
+    next(iter(service.operations.values())).results.clear()
     wire.cut()
+    wire.settle()
+    with pytest.raises(ProtocolViolationError, match="0 results"):
+        wire.finish(call)
+
+
+def test_a_put_that_never_arrived_is_sent_again(wire: Wire, service: FakeService, queue_id: int) -> None:
+    calls = [wire.start(put(queue_id, body)) for body in (b"1", b"2", b"3")]
+    lose_requests(wire)
     calls.append(wire.start(put(queue_id, b"4")))
     wire.settle()
     assert all(call.phase == DONE for call in calls)
     assert [body for _, body in service.put_bodies] == [b"1", b"2", b"3", b"4"]
 
 
-def test_in_doubt_error_is_resolved_by_a_takeover(wire: Wire, service: FakeService) -> None:
-    queue_id = service.add_queue("orders")
-    service.faults.append(Fault(packets.PutMessage, packets_error("IO_ERROR"), after_execution=True))
+def test_a_takeover_may_be_interrupted_by_another(wire: Wire, service: FakeService, queue_id: int) -> None:
+    service.page_rows = 1
+    calls = [wire.start(put(queue_id, body)) for body in (b"1", b"2", b"3")]
+    lose_answers(wire)
+    for _ in range(3):
+        wire.open_link()
+        for _ in range(3):
+            wire.collect()
+            wire.deliver_to_service()
+            wire.collect()
+            wire.deliver_to_client()
+        wire.cut()
+        wire.clock.now += 3
+    wire.settle()
+    assert [wire.finish(call) for call in calls] == [
+        message.message_id for message in service.queues[queue_id].messages
+    ]
+
+
+def test_an_error_in_doubt_is_resolved_by_a_takeover(wire: Wire, service: FakeService, queue_id: int) -> None:
+    for after in (True, False):
+        service.faults.append(Fault(packets.PutMessage, ErrorCode.IO_ERROR, after_execution=after))
+        wire.run(put(queue_id))
+    assert len(service.put_bodies) == 2
+    assert wire.session.session == service.clients[wire.session.client_id or 0].session
+
+
+def test_a_request_that_always_fails_ends_with_its_error(
+    wire: Wire, service: FakeService, queue_id: int
+) -> None:
+    service.faults += [Fault(packets.PutMessage, ErrorCode.INTERNAL_ERROR) for _ in range(5)]
+    call = wire.start(put(queue_id))
+    wire.advance(20)
+    with pytest.raises(TriesExhaustedError, match="5 times and not done") as raised:
+        wire.finish(call)
+    assert isinstance(raised.value.__cause__, InternalError)
+    assert not service.put_bodies
+    assert wire.run(put(queue_id))
+
+
+def test_an_internal_error_of_a_question_is_the_answer(wire: Wire, service: FakeService) -> None:
+    service.faults.append(Fault(packets.GetQueues, ErrorCode.INTERNAL_ERROR))
+    with pytest.raises(InternalError):
+        wire.run(GetQueuesCall(0, 10))
+    assert wire.session.connected
+
+
+def test_what_is_refused_for_a_while_keeps_its_place(wire: Wire, service: FakeService, queue_id: int) -> None:
+    service.faults += [
+        Fault(packets.PutMessage, ErrorCode.OVERLOADED, retry_after_ms=500),
+        Fault(packets.PutMessage, ErrorCode.DATABASE_UNAVAILABLE),
+    ]
+    calls = [wire.start(put(queue_id, body)) for body in (b"1", b"2")]
+    wire.settle()
+    calls.append(wire.start(put(queue_id, b"3")))
+    wire.advance(0.4)
+    assert not service.put_bodies
+    wire.advance(0.2)
+    assert [body for _, body in service.put_bodies] == [b"1", b"2", b"3"]
+    for call in calls:
+        wire.finish(call)
+
+
+def test_another_incarnation_of_the_database(wire: Wire, service: FakeService, queue_id: int) -> None:
+    wire.run(put(queue_id, b"0"))
+    doubtful = wire.start(put(queue_id))
+    question = wire.start(GetQueuesCall(0, 10))
+    lose_answers(wire)
+    service.incarnation = "second"
+    service.operations.clear()
+    waiting = wire.start(put(queue_id, b"2"))
+    wire.settle()
+    with pytest.raises(IncarnationChangedError, match="second instead of first"):
+        wire.finish(doubtful)
+    assert wire.finish(question)[0][0].name == "orders"
+    assert wire.finish(waiting)
+    wire.advance(1)
+    assert not service.operations
+
+
+def test_a_deletion_in_doubt(wire: Wire, service: FakeService) -> None:
+    call = wire.start(DeleteClientCall())
+    lose_answers(wire)
+    wire.settle()
+    wire.finish(call)
+    assert not service.clients
+    with pytest.raises(NotConnectedError, match="no longer connected"):
+        wire.start(GetQueuesCall(0, 1))
+    wire.connect("alice again")
+
+
+def test_a_deletion_that_never_arrived(wire: Wire, service: FakeService) -> None:
+    call = wire.start(DeleteClientCall())
+    lose_requests(wire)
+    wire.settle()
+    wire.finish(call)
+    assert not service.clients
+
+
+def test_nothing_overtakes_a_deletion(wire: Wire, service: FakeService, queue_id: int) -> None:
     wire.run(put(queue_id))
+    deletion = wire.start(DeleteClientCall())
+    late = wire.start(put(queue_id))
+    wire.settle()
+    wire.finish(deletion)
+    with pytest.raises(NotConnectedError, match="deleted"):
+        wire.finish(late)
     assert len(service.put_bodies) == 1
 
 
-def packets_error(name: str):  # type: ignore[no-untyped-def]
-    from telesto.protocol.errors import ErrorCode
+def test_a_client_that_others_deleted(wire: Wire, service: FakeService, queue_id: int) -> None:
+    sent_put = wire.start(put(queue_id))
+    lose_requests(wire)
+    waiting = wire.start(put(queue_id))
+    service.clients.clear()
+    wire.settle()
+    with pytest.raises(ConnectionLostError, match="may have been done") as raised:
+        wire.finish(sent_put)
+    assert isinstance(raised.value.__cause__, ClientNotExistingError)
+    with pytest.raises(NotConnectedError):
+        wire.finish(waiting)
 
-    return ErrorCode[name]
+
+def test_the_later_session_wins(wire: Wire, clock: Clock, service: FakeService, queue_id: int) -> None:
+    other = Wire(clock, service)
+    other.connect(existing="use")
+    calls = [wire.start(put(queue_id)) for _ in range(2)]
+    wire.settle()
+    for call in calls:
+        with pytest.raises(SessionFencedError, match="another process"):
+            wire.finish(call)
+    wire.advance(100)
+    assert wire.link is None
+    assert other.run(put(queue_id))
 
 
-def test_lost_message_of_a_read_is_found_by_the_takeover(wire: Wire, service: FakeService) -> None:
-    queue_id = service.add_queue("orders")
-    wire.run(put(queue_id, b"m"))
-    call = wire.start(read(queue_id))
+def test_a_registration_whose_answer_was_lost(clock: Clock, service: FakeService) -> None:
+    from telesto.client.handshake import Identity
+
+    wire = Wire(clock, service)
+    call = wire.session.connect(Identity(None, "alice", None, "error"))
+    wire.open_link()
     wire.collect()
     wire.deliver_to_service()
-    wire.cut()
+    wire.collect()
+    wire.deliver_to_client()
+    lose_answers(wire)
     wire.settle()
-    messages = wire.finish(call)
-    assert [(message.body, message.redelivered) for message in messages] == [(b"m", False)]
+    wire.finish(call)
+    assert len(service.clients) == 1
+
+
+# ---------------------------------------------------------------------------------- recovered messages
+
+
+def test_lost_message_of_a_read_is_found_by_the_takeover(
+    wire: Wire, service: FakeService, queue_id: int
+) -> None:
+    wire.run(put(queue_id, b"m"))
+    call = wire.start(read(queue_id))
+    lose_answers(wire)
+    wire.settle()
+    assert [(message.body, message.redelivered) for message in wire.finish(call)] == [(b"m", False)]
     wire.advance(1)
     assert not service.deliveries
+
+
+def test_a_new_process_gets_what_the_old_one_had(
+    wire: Wire, clock: Clock, service: FakeService, queue_id: int
+) -> None:
+    other_queue = service.add_queue("other")
+    for number in range(4):
+        wire.run(put(queue_id, b"%d" % number, priority=number + 1))
+    wire.run(read(queue_id, most=3))
+    wire.cut()
+    after = Wire(clock, service)
+    after.connect(existing="use")
+    assert after.run(read(other_queue)) == []
+    assert after.run(read(queue_id, sender_id=999)) == []
+    first = after.run(read(queue_id))
+    assert [(message.body, message.redelivered) for message in first] == [(b"3", True)]
+    oldest = after.run(ReadCall(queue_id, None, ReadMode.TIME, 0))
+    assert bodies(oldest) == [b"1"]
+    assert bodies(after.run(read(queue_id, most=5))) == [b"2"]
+    assert bodies(after.run(read(queue_id, most=5))) == [b"0"]
+    after.advance(1)
+    assert not service.deliveries
+
+
+def test_recovered_messages_respect_the_bound_in_bytes(
+    wire: Wire, clock: Clock, service: FakeService, queue_id: int
+) -> None:
+    for _ in range(3):
+        wire.run(put(queue_id, bytes(100)))
+    wire.run(read(queue_id, most=3))
+    wire.cut()
+    after = Wire(clock, service)
+    after.connect(existing="use")
+    assert len(after.run(ReadCall(queue_id, None, ReadMode.PRIORITY, 0, 3, 250))) == 2
+
+
+def test_a_recovered_response_goes_to_who_asks_for_it(
+    wire: Wire, clock: Clock, service: FakeService, queue_id: int
+) -> None:
+    client_id = wire.session.client_id or 0
+    wire.run(put(queue_id, b"response", receiver_id=client_id, context=7))
+    wire.run(ReadResponseCall(queue_id, 7, 0))
+    wire.cut()
+    after = Wire(clock, service)
+    after.connect(existing="use")
+    assert after.run(ReadResponseCall(queue_id, 8, 0)) == []
+    assert bodies(after.run(ReadResponseCall(queue_id, 7, 0))) == [b"response"]
+
+
+def test_what_nobody_asks_for_goes_back_to_its_queue(
+    wire: Wire, clock: Clock, service: FakeService, queue_id: int
+) -> None:
+    wire.run(put(queue_id, b"m"))
+    wire.run(read(queue_id))
+    wire.cut()
+    after = Wire(clock, service, ClientOptions(recovered_hold=30))
+    after.connect(existing="use")
+    after.advance(29)
+    assert service.deliveries
+    after.advance(2)
+    assert not service.deliveries
+    assert service.queues[queue_id].messages[0].redelivered
+
+
+def test_what_there_is_no_room_for_goes_back_at_once(
+    wire: Wire, clock: Clock, service: FakeService, queue_id: int
+) -> None:
+    for _ in range(3):
+        wire.run(put(queue_id))
+    wire.run(read(queue_id, most=3))
+    wire.cut()
+    after = Wire(clock, service, ClientOptions(max_recovered=2))
+    after.connect(existing="use")
+    assert len(service.queues[queue_id].messages) == 1
+    assert len(after.run(read(queue_id, most=5))) == 2
+
+
+def test_a_release_that_was_lost_is_sent_again(
+    wire: Wire, clock: Clock, service: FakeService, queue_id: int
+) -> None:
+    wire.run(put(queue_id))
+    wire.run(read(queue_id))
+    wire.cut()
+    after = Wire(clock, service)
+    after.connect(existing="use")
+    after.clock.now += 31
+    after.session.tick()
+    lose_requests(after)
+    after.settle()
+    assert len(service.queues[queue_id].messages) == 1
+    service.faults.append(Fault(packets.Release, ErrorCode.OVERLOADED))
+    after.run(read(queue_id))
+
+
+def test_a_cancelled_read_takes_nothing(wire: Wire, service: FakeService, queue_id: int) -> None:
+    call = wire.start(read(queue_id, None))
+    wire.settle()
+    wire.session.abandon(call)
+    wire.settle()
+    assert len(sent(service, packets.CancelRequest)) == 1
+    assert not service.parked
+    wire.run(put(queue_id))
+    wire.advance(1)
+    assert len(service.queues[queue_id].messages) == 1
+
+
+def test_messages_that_a_cancelled_read_took_go_to_the_next(
+    wire: Wire, service: FakeService, queue_id: int
+) -> None:
+    call = wire.start(read(queue_id, None))
+    wire.settle()
+    wire.run(put(queue_id, b"m"))
+    assert call.phase == DONE  # answered, and not yet returned to the caller
+    wire.session.abandon(call)
+    assert [(m.body, m.redelivered) for m in wire.run(read(queue_id))] == [(b"m", False)]
+    wire.advance(1)
+    assert not service.deliveries
+
+
+def test_messages_that_came_too_late_go_to_a_read_that_waits(
+    wire: Wire, service: FakeService, queue_id: int
+) -> None:
+    first, second = wire.start(read(queue_id, None)), wire.start(read(queue_id, None))
+    wire.settle()
+    wire.start(put(queue_id, b"m"))
+    wire.collect()
+    wire.deliver_to_service()
+    wire.collect()  # the message is on its way to the first read
+    wire.session.abandon(first)
+    wire.settle()
+    assert bodies(wire.finish(second)) == [b"m"]
+    wire.advance(1)
+    assert not service.deliveries
+    assert not service.parked
+
+
+def test_a_read_left_before_it_was_sent(wire: Wire, service: FakeService, queue_id: int) -> None:
+    call = wire.start(read(queue_id, None))
+    wire.session.abandon(call)
+    wire.settle()
+    assert not sent(service, packets.ReadMessage)
+
+
+# ---------------------------------------------------------------------------------- explicit confirmation
+
+
+@pytest.fixture
+def by_hand(clock: Clock, service: FakeService) -> Wire:
+    wire = Wire(clock, service, ClientOptions(auto_confirm=False))
+    wire.connect("bob")
+    return wire
+
+
+def test_messages_are_confirmed_one_by_one(by_hand: Wire, service: FakeService, queue_id: int) -> None:
+    for _ in range(3):
+        by_hand.run(put(queue_id))
+    messages = by_hand.run(read(queue_id, most=3))
+    by_hand.advance(60)
+    assert len(next(iter(service.deliveries.values()))) == 3
+    by_hand.session.confirm([messages[1].hand_over])
+    by_hand.advance(1)
+    assert len(next(iter(service.deliveries.values()))) == 2
+    by_hand.session.confirm([messages[0].hand_over, messages[2].hand_over])
+    by_hand.advance(1)
+    assert not service.deliveries
+    assert by_hand.session._confirmations.open == 0
+
+
+def test_the_last_message_confirms_the_read_by_its_number(
+    by_hand: Wire, service: FakeService, queue_id: int
+) -> None:
+    by_hand.run(put(queue_id))
+    [message] = by_hand.run(read(queue_id))
+    by_hand.session.confirm([message.hand_over])
+    by_hand.run(put(queue_id))
+    assert sent(service, packets.PutMessage)[-1].confirmed == [2]
+    assert not service.deliveries
+
+
+def test_a_takeover_does_not_offer_what_the_application_holds(
+    by_hand: Wire, service: FakeService, queue_id: int
+) -> None:
+    by_hand.run(put(queue_id))
+    [message] = by_hand.run(read(queue_id))
+    by_hand.cut()
+    assert by_hand.run(read(queue_id)) == []
+    by_hand.session.confirm([message.hand_over])
+    by_hand.advance(1)
+    assert not service.deliveries
+
+
+def test_released_messages_are_not_confirmed_with_their_read(
+    by_hand: Wire, service: FakeService, queue_id: int
+) -> None:
+    for _ in range(2):
+        by_hand.run(put(queue_id))
+    first, second = by_hand.run(read(queue_id, most=2))
+    service.faults.append(Fault(packets.Release, ErrorCode.OVERLOADED))
+    call = by_hand.session.give_back([first.hand_over])
+    by_hand.session.confirm([second.hand_over])
+    by_hand.advance(0.5)
+    assert call.phase != DONE
+    by_hand.advance(5)
+    assert by_hand.finish(call) == 1
+    assert len(service.queues[queue_id].messages) == 1
+    assert not service.deliveries
+    assert by_hand.session._confirmations.open == 0
+
+
+def test_part_of_a_read_is_given_back_before_it_was_confirmed(
+    wire: Wire, service: FakeService, queue_id: int
+) -> None:
+    for body in (b"1", b"2", b"3"):
+        wire.run(put(queue_id, body))
+    messages = wire.run(read(queue_id, most=3))
+    call = wire.session.give_back([messages[1].hand_over])
+    wire.settle()
+    assert wire.finish(call) == 1
+    wire.advance(1)
+    assert [message.body for message in service.queues[queue_id].messages] == [b"2"]
+    assert not service.deliveries
+    again = wire.session.give_back([messages[0].hand_over])
+    assert wire.finish(again) == 0
+
+
+def test_giving_back_after_the_connection_was_lost(wire: Wire, service: FakeService, queue_id: int) -> None:
+    for body in (b"1", b"2"):
+        wire.run(put(queue_id, body))
+    messages = wire.run(read(queue_id, most=2))
+    wire.cut()
+    call = wire.session.give_back([messages[0].hand_over])
+    assert call.phase != DONE
+    wire.settle()
+    assert wire.finish(call) == 1
+    wire.advance(1)
+    assert [message.body for message in service.queues[queue_id].messages] == [b"1"]
+    assert not service.deliveries
+
+
+# ---------------------------------------------------------------------------------- time
+
+
+def test_a_call_fails_when_its_time_is_up(clock: Clock, service: FakeService, queue_id: int) -> None:
+    wire = Wire(clock, service, ClientOptions(call_timeout=3, try_timeout=60))
+    wire.connect()
+    sent_put, sent_read = wire.start(put(queue_id)), wire.start(read(queue_id, 1))
+    question = wire.start(GetQueuesCall(0, 1))
+    wire.collect()
+    wire.to_service = b""  # swallowed by a network that pretends to live
+    wire.clock.now += 3
+    wire.session.tick()
+    with pytest.raises(DeadlineExceededError, match="may have been done") as raised:
+        wire.finish(sent_put)
+    assert isinstance(raised.value, TimeoutError)
+    assert raised.value.error_class is ErrorClass.IN_DOUBT
+    with pytest.raises(DeadlineExceededError) as raised:
+        wire.finish(question)
+    assert raised.value.error_class is ErrorClass.RETRYABLE
+    assert sent_read.phase == SENT
+    wire.clock.now += 1
+    wire.session.tick()
+    with pytest.raises(DeadlineExceededError, match="kept for the next"):
+        wire.finish(sent_read)
+    wire.cut()
+    assert wire.run(put(queue_id))
+    assert len(service.put_bodies) == 1, "the put whose caller gave up is not sent again"
+
+
+def test_without_a_connection_the_reason_is_told(clock: Clock, service: FakeService, queue_id: int) -> None:
+    wire = Wire(clock, service, ClientOptions(call_timeout=3))
+    wire.connect()
+    wire.cut()
+    call = wire.start(put(queue_id))
+    for _ in range(40):
+        if wire.session.next_attempt is not None:
+            wire.session.attempt_failed(NotConnectedError("cannot connect to a:1: nothing listens there"))
+        wire.clock.now += 0.1
+        wire.session.tick()
+    with pytest.raises(DeadlineExceededError, match="nothing listens there") as raised:
+        wire.finish(call)
+    assert raised.value.error_class is ErrorClass.RETRYABLE
+
+
+def test_a_silent_connection_is_left(wire: Wire, service: FakeService, queue_id: int) -> None:
+    call = wire.start(put(queue_id))
+    wire.collect()
+    wire.to_service = b""
+    wire.advance(11)
+    assert wire.finish(call)
+    assert len(service.put_bodies) == 1
+
+
+def test_a_long_wait_is_kept_alive_and_watched(wire: Wire, service: FakeService, queue_id: int) -> None:
+    call = wire.start(read(queue_id, None))
+    wire.advance(100)
+    assert len(sent(service, packets.Ping)) >= 5
+    assert call.phase == SENT
+    first_link = wire.link
+    assert wire.remote is not None
+    wire.remote.receive = lambda data: None  # type: ignore[method-assign]
+    wire.advance(30)
+    assert wire.link is not first_link
+    wire.run(put(queue_id, b"m"))
+    assert bodies(wire.finish(call)) == [b"m"]
+
+
+def test_the_middleware_says_how_long_a_client_may_be_silent(clock: Clock, service: FakeService) -> None:
+    service.idle_limit_ms = 2_000
+    wire = Wire(clock, service)
+    wire.connect()
+    wire.advance(10)
+    assert len(sent(service, packets.Ping)) >= 9
+
+
+def test_waiting_ends_in_time_and_not_before(wire: Wire, clock: Clock, queue_id: int) -> None:
+    call = wire.start(read(queue_id, 5))
+    wire.advance(2)
+    wire.cut()
+    wire.advance(2.9)
+    assert call.phase != DONE
+    wire.advance(0.2)
+    assert wire.finish(call) == []
+
+
+def test_interrupted_waiting_does_not_count_as_a_failure(wire: Wire, queue_id: int) -> None:
+    call = wire.start(read(queue_id, None))
+    for _ in range(20):
+        wire.advance(12)
+        wire.cut()
+    wire.settle()
+    wire.run(put(queue_id, b"m"))
+    assert bodies(wire.finish(call)) == [b"m"]
+
+
+def test_ping_measures_time(wire: Wire, clock: Clock) -> None:
+    call = PingCall()
+    wire.session.submit_ping(call)
+    wire.collect()
+    clock.now += 0.25
+    wire.settle()
+    assert wire.finish(call) == pytest.approx(0.25)
+
+
+def test_ping_survives_a_lost_connection(clock: Clock, service: FakeService) -> None:
+    wire = Wire(clock, service)
+    call = PingCall()
+    wire.session.submit_ping(call)
+    wire.open_link()
+    wire.cut()
+    wire.advance(1)
+    assert wire.finish(call) == 0
+
+
+def test_ping_without_a_service(clock: Clock, service: FakeService) -> None:
+    wire = Wire(clock, service, ClientOptions(max_tries=2))
+    call = PingCall()
+    wire.session.submit_ping(call)
+    while wire.session.next_attempt is not None:
+        wire.session.attempt_failed(NotConnectedError("nothing listens there"))
+    with pytest.raises(NotConnectedError, match="nothing listens"):
+        wire.finish(call)
+    assert wire.session.timer == math.inf or call.phase == DONE
+
+
+# ---------------------------------------------------------------------------------- moving on
+
+
+def test_a_draining_middleware_is_left_in_order(wire: Wire, service: FakeService, queue_id: int) -> None:
+    waiting = wire.start(read(queue_id, None))
+    wire.settle()
+    assert wire.remote is not None
+    old = wire.remote
+    wire.run(put(service.add_queue("q2")))
+    wire.remote.go_away(["c:3"])
+    late = wire.start(put(queue_id, b"m"))
+    wire.settle()
+    assert wire.remote is not old
+    assert str(wire.session.address) in ("b:2", "c:3")
+    assert wire.finish(late)
+    wire.settle()
+    assert bodies(wire.finish(waiting)) == [b"m"]
+    wire.advance(1)
+    assert not service.operations
+
+
+def test_a_draining_middleware_that_hangs_is_left_in_time(wire: Wire, queue_id: int) -> None:
+    assert wire.remote is not None
+    wire.remote.go_away([])
+    wire.remote.receive = lambda data: None  # type: ignore[method-assign]
+    call = wire.start(put(queue_id))
+    wire.session.pump()
+    wire.advance(11)
+    assert wire.finish(call)
+
+
+def test_shutting_down_moves_the_request(wire: Wire, service: FakeService, queue_id: int) -> None:
+    service.faults.append(Fault(packets.PutMessage, ErrorCode.SHUTTING_DOWN))
+    before = wire.link
+    assert wire.run(put(queue_id))
+    assert wire.link is not before
+
+
+def test_a_full_middleware_is_passed_by(clock: Clock, service: FakeService) -> None:
+    service.faults.append(Fault(packets.Hello, ErrorCode.TOO_MANY_CONNECTIONS))
+    wire = Wire(clock, service)
+    wire.connect()
+    assert wire.session.address == "b:2"
+
+
+def test_a_busy_takeover_is_tried_again(wire: Wire, service: FakeService, queue_id: int) -> None:
+    call = wire.start(put(queue_id))
+    lose_answers(wire)
+    service.faults += [Fault(packets.IdentifyClient, ErrorCode.TAKEOVER_BUSY) for _ in range(3)]
+    wire.advance(2)
+    assert wire.finish(call)
+    assert len(service.put_bodies) == 1
+
+
+def test_connecting_gives_up_after_some_rounds(clock: Clock, service: FakeService) -> None:
+    from telesto.client.handshake import Identity
+
+    wire = Wire(clock, service, ClientOptions(max_tries=3))
+    call = wire.session.connect(Identity(None, "alice", None, "error"))
+    attempts = 0
+    while wire.session.next_attempt is not None:
+        attempts += 1
+        wire.session.attempt_failed(NotConnectedError("nothing listens there"))
+    assert attempts == 6
+    with pytest.raises(NotConnectedError, match="nothing listens"):
+        wire.finish(call)
+    wire.connect()
+
+
+def test_another_major_version_is_refused(clock: Clock, service: FakeService) -> None:
+    from telesto.client.handshake import Identity
+
+    service.faults += [Fault(packets.Hello, ErrorCode.UNSUPPORTED_VERSION) for _ in range(20)]
+    wire = Wire(clock, service)
+    call = wire.session.connect(Identity(None, "alice", None, "error"))
+    wire.advance(20)
+    with pytest.raises(Exception, match="UNSUPPORTED_VERSION"):
+        wire.finish(call)
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"\0\0\0\1x",  # shorter than a header
+        b"\xff\xff\xff\xff",  # longer than allowed
+        packets.Pong().encode(77),  # answers nothing
+        packets.PutMessageResponse([]).encode(0),  # the server does not send it on its own
+        b"\0\0\0\7\0\x32\0\0\0\5\xff",  # a response to no request
+    ],
+)
+def test_a_confused_server_is_left(wire: Wire, service: FakeService, queue_id: int, garbage: bytes) -> None:
+    before = wire.link
+    wire.to_client += garbage
+    wire.settle()
+    wire.advance(1)
+    assert wire.link is not before
+    assert wire.run(put(queue_id))
+
+
+def test_a_response_that_cannot_be_read_is_in_doubt(wire: Wire, service: FakeService, queue_id: int) -> None:
+    call = wire.start(put(queue_id))
+    wire.collect()
+    wire.deliver_to_service()
+    assert wire.remote is not None
+    wire.remote.output.clear()
+    wire.to_client = (
+        packets.PutMessageResponse([]).encode(call.packet_id)[:-1].replace(b"\0\0\0\x0b", b"\0\0\0\x0a")
+    )
+    wire.settle()
+    assert wire.finish(call) == service.queues[queue_id].messages[0].message_id
+
+
+def test_an_error_about_the_connection_ends_it(wire: Wire, queue_id: int) -> None:
+    wire.to_client += packets.Error(18, ErrorClass.FATAL, "too large", None, None).encode(0)
+    before = wire.link
+    wire.settle()
+    assert wire.link is not before
+    assert wire.run(put(queue_id))
+
+
+# ---------------------------------------------------------------------------------- closing
+
+
+def close(wire: Wire) -> None:
+    wire.session.begin_close()
+    wire.settle()
+    assert wire.session.finished
+    wire.session.end_close()
+
+
+def test_closing_gives_back(wire: Wire, clock: Clock, service: FakeService, queue_id: int) -> None:
+    for _ in range(2):
+        wire.run(put(queue_id))
+    wire.run(read(queue_id))
+    wire.cut()
+    after = Wire(clock, service)
+    after.connect(existing="use")
+    after.run(put(queue_id))
+    close(after)
+    assert not service.operations
+    assert not service.deliveries
+    assert len(service.queues[queue_id].messages) == 3
+
+
+def test_closing_ends_what_waits_and_finishes_what_is_under_way(
+    wire: Wire, service: FakeService, queue_id: int
+) -> None:
+    waiting = wire.start(read(queue_id, None))
+    under_way = wire.start(put(service.add_queue("q2")))
+    wire.collect()
+    in_line = wire.start(put(queue_id))
+    wire.session.begin_close()
+    with pytest.raises(ClientClosedError):
+        wire.finish(waiting)
+    with pytest.raises(ClientClosedError):
+        wire.finish(in_line)
+    wire.settle()
+    assert wire.finish(under_way)
+    wire.advance(0.1)
+    assert wire.session.finished
+    assert not service.operations
+    assert not service.parked
+
+
+def test_closing_does_not_wait_for_ever(wire: Wire, queue_id: int) -> None:
+    call = wire.start(put(queue_id))
+    wire.collect()
+    wire.to_service = b""
+    wire.session.begin_close()
+    wire.clock.now += 2.1
+    wire.session.tick()
+    assert wire.session.finished
+    wire.session.end_close()
+    with pytest.raises(ConnectionLostError, match="may have been done"):
+        wire.finish(call)
+
+
+def test_closing_without_a_connection(wire: Wire, queue_id: int) -> None:
+    call = wire.start(put(queue_id))
+    lose_requests(wire)
+    close(wire)
+    with pytest.raises(ConnectionLostError, match="may have been done"):
+        wire.finish(call)
+    assert wire.session.next_attempt is None

@@ -1,0 +1,148 @@
+"""URLs, and the addresses that a client tries."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from telesto.client.addresses import AddressBook, backoff
+from telesto.client.errors import AddressError
+from telesto.client.options import ClientOptions
+from telesto.client.url import Address, ServiceUrl, parse_address, parse_url
+from telesto.protocol.errors import InvalidParameterError
+from telesto.protocol.packets import ClientMode
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("telesto://127.0.0.1", ServiceUrl((Address("127.0.0.1", 7001),))),
+        ("telesto://a:1,b:2/", ServiceUrl((Address("a", 1), Address("b", 2)))),
+        ("telesto://[::1]:5,[fe80::2]", ServiceUrl((Address("::1", 5), Address("fe80::2", 7001)))),
+        (
+            "telesto://a?name=al%20ice&mode=full",
+            ServiceUrl((Address("a", 7001),), "al ice", None, ClientMode.FULL),
+        ),
+        (
+            "telesto://a/?client_id=7&mode=READ_ONLY&existing=use",
+            ServiceUrl((Address("a", 7001),), None, 7, ClientMode.READ_ONLY, "use"),
+        ),
+    ],
+)
+def test_good_urls(url: str, expected: ServiceUrl) -> None:
+    assert parse_url(url) == expected
+
+
+@pytest.mark.parametrize(
+    ("url", "hint"),
+    [
+        ("http://a", "telesto://"),
+        ("127.0.0.1:7001", "telesto://"),
+        ("telesto://", "no host"),
+        ("telesto://a,,b", "no host"),
+        ("telesto://:7001", "no host"),
+        ("telesto://a:seven", "port"),
+        ("telesto://a:0", "port"),
+        ("telesto://a:65536", "port"),
+        ("telesto://::1:5", "brackets"),
+        ("telesto://[::1", "not a URL|IPv6"),
+        ("telesto://[::1]7", "not a URL|IPv6"),
+        ("telesto://a/queue", "path"),
+        ("telesto://a/#x", "path"),
+        ("telesto://user:secret@a", "user or password"),
+        ("telesto://a?nmae=x", "unknown parameter 'nmae'"),
+        ("telesto://a?name=x&name=y", "twice"),
+        ("telesto://a?name", "name=value"),
+        ("telesto://a?name=x&client_id=1", "both"),
+        ("telesto://a?client_id=x", "client_id"),
+        ("telesto://a?mode=half", "mode"),
+        ("telesto://a?existing=maybe", "existing"),
+    ],
+)
+def test_bad_urls_are_told(url: str, hint: str) -> None:
+    with pytest.raises(AddressError, match=hint):
+        parse_url(url)
+
+
+def test_a_secret_in_a_url_is_not_repeated() -> None:
+    with pytest.raises(AddressError) as raised:
+        parse_url("telesto://user:secret@a")
+    assert "secret" not in str(raised.value)
+
+
+def test_the_environment_names_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TELESTO_URL", "telesto://somewhere:1")
+    assert parse_url(None).addresses == (Address("somewhere", 1),)
+    assert parse_url("telesto://here:2").addresses == (Address("here", 2),)
+    monkeypatch.delenv("TELESTO_URL")
+    assert parse_url(None).addresses == (Address("127.0.0.1", 7001),)
+
+
+def test_addresses_read_back() -> None:
+    for text in ("a:1", "[::1]:2"):
+        assert str(parse_address(text)) == text
+
+
+def book(*addresses: str, **options: float | bool) -> AddressBook:
+    return AddressBook(
+        [parse_address(address) for address in addresses],
+        ClientOptions(**options),  # type: ignore[arg-type]
+        random.Random(1),
+    )
+
+
+def test_addresses_are_tried_in_turn_with_pauses_between_rounds() -> None:
+    addresses = book("a:1", "b:2", backoff_initial=0.1, backoff_max=0.4)
+    tried, pauses = [], []
+    for _ in range(8):
+        tried.append(str(addresses.next))
+        addresses.failed()
+        pauses.append(addresses.pause())
+    assert tried == ["a:1", "b:2"] * 4
+    assert pauses[::2] == [0.0] * 4
+    assert [0.05 <= pauses[1] <= 0.1, 0.1 <= pauses[3] <= 0.2, 0.2 <= pauses[5] <= 0.4] == [True] * 3
+    assert 0.2 <= pauses[7] <= 0.4
+    assert addresses.rounds == 4
+    addresses.succeeded()
+    assert addresses.rounds == 0
+    assert addresses.pause() == 0
+
+
+def test_a_connection_that_ended_is_replaced_elsewhere() -> None:
+    addresses = book("a:1", "b:2")
+    addresses.left()
+    assert str(addresses.next) == "b:2"
+    assert addresses.pause() == 0
+
+
+def test_addresses_are_learned_within_bounds() -> None:
+    addresses = book("a:1", max_addresses=3)
+    addresses.learn(["b:2", "not an : address:", "b:2", "c:3", "d:4"])
+    seen = set()
+    for _ in range(6):
+        seen.add(str(addresses.next))
+        addresses.failed()
+    assert len(seen) == 3
+    assert {"a:1", "d:4"} <= seen
+
+
+def test_addresses_may_be_shuffled() -> None:
+    starts = {
+        str(
+            AddressBook(
+                [Address("a", 1), Address("b", 2)], ClientOptions(shuffle_addresses=True), random.Random(seed)
+            ).next
+        )
+        for seed in range(20)
+    }
+    assert starts == {"a:1", "b:2"}
+
+
+def test_backoff_is_bounded() -> None:
+    assert backoff(1000, ClientOptions(backoff_max=3), random.Random(1)) <= 3
+
+
+@pytest.mark.parametrize("options", [{"call_timeout": 0}, {"max_tries": -1}, {"max_frame": 1000}])
+def test_bad_options_are_told(options: dict[str, int]) -> None:
+    with pytest.raises(InvalidParameterError, match=next(iter(options))):
+        ClientOptions(**options)  # type: ignore[arg-type]
