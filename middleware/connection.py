@@ -146,11 +146,6 @@ class Connection(asyncio.Protocol):
 
     # --- for the server ----------------------------------------------------------------------
 
-    @property
-    def busy(self) -> bool:
-        """Requests of this connection are under way."""
-        return self._line.in_flight or bool(self._line.requests)
-
     def go_away(self, packet: GoAway) -> None:
         """Tells the client to move and takes no new requests."""
         self._conversation.drain()
@@ -211,11 +206,7 @@ class Connection(asyncio.Protocol):
 
 
 class Connections:
-    """All connections of a middleware.
-
-    Attributes:
-        refusal: why no more connections are taken now, None while they are.
-    """
+    """All connections of a middleware."""
 
     def __init__(self, services: Services) -> None:
         self._services = services

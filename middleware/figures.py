@@ -13,7 +13,6 @@ class Figures:
     """Counters of one middleware, and gauges that are asked when somebody looks.
 
     Attributes:
-        connections: connections that are open.
         connections_total: connections ever accepted.
         refused_total: requests refused before they stood in a line, by error code.
         loop_lag_s: how late the loop was last.
@@ -24,7 +23,6 @@ class Figures:
     """
 
     def __init__(self) -> None:
-        self.connections = 0
         self.connections_total = 0
         self.refused_total: dict[int, int] = {}
         self.loop_lag_s = 0.0

@@ -23,8 +23,6 @@ from telesto.middleware.logs import logger
 _log = logger("database")
 
 Rows = list[asyncpg.Record]
-#: Calls a procedure by its SQL and arguments; raises UnavailableError, LostError or RefusedError.
-Call = Callable[..., "asyncio.Future[Rows]"]
 
 
 class Link:
@@ -43,6 +41,7 @@ class Link:
         self._prepared = 0
         self._retry_at = 0.0
         self._warned = False
+        self._cut_off = False
         self.lost_count = 0
 
     @property
@@ -89,11 +88,11 @@ class Link:
             with suppress(*CONNECT_ERRORS):
                 await connection.close(timeout=1)
 
-    def terminate(self) -> None:
-        """Ends the connection at once; a call under way raises LostError."""
-        connection = self._connection
-        if connection is not None:
-            connection.terminate()
+    def cut_off(self) -> None:
+        """Ends the connection at once and for good: a call under way is lost, later ones are not sent."""
+        self._cut_off = True
+        if self._connection is not None:
+            self._connection.terminate()
 
     async def _prepare(self, sql: str) -> asyncpg.prepared_stmt.PreparedStatement[asyncpg.Record]:
         try:
@@ -112,6 +111,8 @@ class Link:
         return statement
 
     async def _open(self) -> None:
+        if self._cut_off:
+            raise UnavailableError("the middleware ends")
         loop = asyncio.get_running_loop()
         if loop.time() < self._retry_at:
             raise UnavailableError("the last attempt to connect failed just now")

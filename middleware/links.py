@@ -56,11 +56,6 @@ class Links:
         """Ends all connections."""
         await asyncio.gather(*(link.close() for link in self._links))
 
-    def terminate(self) -> None:
-        """Ends all connections at once: calls under way are lost."""
-        for link in self._links:
-            link.terminate()
-
     async def _connect(self, name: str) -> Connection:
         connection = await self._open(self._settings.database_url.get_secret_value(), name)
         self.on_connected()

@@ -27,7 +27,7 @@ class Notifier:
         self._figures = figures
         self._entries_max = entries_max
         self._arrivals: Arrivals = {}
-        self.work = Periodic("notify", self._send, period_s=None, spacing_s=interval_ms / 1000)
+        self.work = Periodic("notify", self.send, period_s=None, spacing_s=interval_ms / 1000)
 
     def tell(self, arrivals: Arrivals) -> None:
         """Takes note of messages that were committed; a count of 0 says that the queue has changed."""
@@ -40,7 +40,8 @@ class Notifier:
                 self._figures.dropped_wake_ups_total += 1
         self.work.poke()
 
-    async def _send(self) -> None:
+    async def send(self) -> None:
+        """Tells what has gathered; raises what Call raises."""
         arrivals, self._arrivals = self._arrivals, {}
         if not arrivals:
             return

@@ -244,7 +244,7 @@ class MiddlewareServer:
         self._dispatcher.close()
         if self._budget.requests:
             _log.warning("cut_off", under_way=self._budget.requests)
-            self._links.terminate()
+            self._workers.cut_off()
         await self._workers.wait()
         await self._end_connections()
         for work in self._background():
@@ -252,6 +252,7 @@ class MiddlewareServer:
         await asyncio.gather(*self._tasks)
         with suppress(UnavailableError, LostError, RefusedError, TimeoutError):
             async with asyncio.timeout(_FAREWELL_S):
+                await self._notifier.send()
                 await self._registry.unregister()
         await self._wake_listener.close()
         await self._links.close()

@@ -15,6 +15,7 @@ from telesto.middleware.handlers.confirm import ConfirmGroup
 from telesto.middleware.handlers.put import PutGroup
 from telesto.middleware.handlers.table import SINGLE_HANDLERS
 from telesto.middleware.handlers.take import TakeGroup, TakeSelectedGroup
+from telesto.middleware.link import Link
 from telesto.middleware.links import Links
 from telesto.middleware.logs import logger
 from telesto.middleware.requests import Kind
@@ -50,6 +51,7 @@ class Workers:
         self._figures = figures
         self._links = links
         self._light_bytes = light_bytes
+        self._own_links: list[Link] = []
         self._tasks: list[asyncio.Task[None]] = []
         self.on_failure: Callable[[], None] = lambda: None
 
@@ -64,6 +66,11 @@ class Workers:
             task = asyncio.create_task(run(), name=name)
             task.add_done_callback(self._ended)
             self._tasks.append(task)
+
+    def cut_off(self) -> None:
+        """Ends the workers' connections: what is under way is lost, so that they come to their end."""
+        for link in self._own_links:
+            link.cut_off()
 
     async def wait(self) -> None:
         """Returns when all have gone home."""
@@ -94,10 +101,15 @@ class Workers:
             runs.append(self._single(f"single {number}"))
         return runs
 
+    def _make_link(self, name: str) -> Link:
+        link = self._links.make(name)
+        self._own_links.append(link)
+        return link
+
     def _gatherer(self, name: str, turns: Turns, group: Group) -> tuple[str, Run]:
         settings = self._settings
         executor = Executor(
-            group, self._links.make(name), self._dispatcher.suspects, settings.overload_retry_ms
+            group, self._make_link(name), self._dispatcher.suspects, settings.overload_retry_ms
         )
         gatherer = Gatherer(
             turns,
@@ -114,7 +126,7 @@ class Workers:
         worker = SingleWorker(
             self._dispatcher.turns[Kind.SINGLE],
             self._dispatcher,
-            self._links.make(name),
+            self._make_link(name),
             SINGLE_HANDLERS,
             self._effects,
             self._figures,

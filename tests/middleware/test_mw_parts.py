@@ -202,7 +202,7 @@ async def test_nobody_is_told_when_nobody_is_there() -> None:
     calls: list[tuple[Any, ...]] = []
     told, _ = await notifier(calls)
     told.tell({(1, 0): 1})
-    await told._send()
+    await told.send()
     assert calls == []
 
 
@@ -212,7 +212,7 @@ async def test_what_came_is_told_together() -> None:
     peers.others = {8: "there:1"}
     told.tell({(1, 0): 1})
     told.tell({(1, 0): 2, (2, 9): 1, (3, 0): 1})
-    await told._send()
+    await told.send()
     assert calls == [(7, [1, 2], [0, 9], [3, 1])]
     assert told._figures.dropped_wake_ups_total == 1
 
