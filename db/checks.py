@@ -132,7 +132,7 @@ def find_problems(connection: psycopg.Connection, manifest: Manifest) -> list[Pr
     with connection.transaction():
         # One snapshot for all statements, or messages on the move would look like contradictions.
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        return [*_function_problems(connection, manifest), *_row_problems(connection)]
+        return [*_function_problems(connection, manifest), *find_contradictions(connection)]
 
 
 def _function_problems(connection: psycopg.Connection, manifest: Manifest) -> list[Problem]:
@@ -151,7 +151,8 @@ def _function_problems(connection: psycopg.Connection, manifest: Manifest) -> li
     ]
 
 
-def _row_problems(connection: psycopg.Connection) -> list[Problem]:
+def find_contradictions(connection: psycopg.Connection) -> list[Problem]:
+    """Return what the rows say that cannot be true; all that it reads must be one snapshot, or at rest."""
     return [
         Problem(invariant.subject, detail)
         for invariant in INVARIANTS

@@ -8,7 +8,7 @@
 --   bases bigint[]          per distinct queue, sorted: how many messages the reads of the queues before want
 --   largest int             the length of the longest body
 --   pick_queues int[]       per message: the index of its queue
---   pick_ranks int[]        per message: its rank in its queue, counted from 0
+--   pick_ranks bigint[]     per message: its rank in its queue, counted from 0
 -- Returns:
 --   int[]                   per message: the request that takes it; NULL when bodies may not fit
 -- Errors:     none raised

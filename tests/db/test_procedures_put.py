@@ -1,0 +1,202 @@
+"""put_batch: ids, order, refusals, repeated numbers, records, locks."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+from procedure_calls import (
+    BUSY,
+    NUMBER_REPEATED,
+    QUEUE_FULL,
+    QUEUE_NOT_EXISTING,
+    SESSION_FENCED,
+    Calls,
+    Element,
+    Put,
+)
+
+NO_QUEUE = 1 << 40
+PUT_LOCK = "SELECT pg_advisory_xact_lock(telesto.put_lock_key(%s))"
+
+
+def test_ids_rise_in_the_order_of_the_elements(calls: Calls) -> None:
+    client = calls.register()
+    first, second = calls.create_queue(client), calls.create_queue(client)
+    answers = calls.put(
+        [
+            Put(client, [Element(second), Element(first), Element(second)]),
+            Put(client, [Element(first)]),
+        ]
+    )
+    ids = [message_id for answer in answers for message_id in answer.message_ids]
+    assert ids == sorted(ids)
+    assert len(set(ids)) == 4
+
+
+def test_a_message_keeps_what_it_was_put_with(calls: Calls) -> None:
+    client, receiver = calls.register(), calls.register()
+    queue = calls.create_queue(client)
+    body = bytes(range(256)) * 40
+    (message_id,) = calls.put_bodies(
+        client, queue, body, receiver=receiver.client_id, priority=10, context=-7
+    )
+    (message,) = calls.take_one(receiver, queue).messages
+    assert message == {
+        "message_id": message_id,
+        "queue_id": queue,
+        "sender_id": client.client_id,
+        "receiver_id": receiver.client_id,
+        "priority": 10,
+        "attempt": 1,
+        "redelivered": False,
+        "context": -7,
+        "body": body,
+    }
+
+
+def test_times_of_arrival_rise_with_the_ids(calls: Calls) -> None:
+    client = calls.register()
+    queue = calls.create_queue(client)
+    for _ in range(3):
+        calls.put_bodies(client, queue, b"1", b"2")
+    assert calls.scalar(
+        "SELECT array_agg(time_of_arrival ORDER BY message_id)"
+        " = array_agg(time_of_arrival ORDER BY time_of_arrival) FROM telesto.messages"
+    )
+
+
+def test_an_executed_request_leaves_its_results(calls: Calls) -> None:
+    client = calls.register()
+    queue = calls.create_queue(client, max_messages=2)
+    simple, mixed, refused = calls.put(
+        [
+            Put(client, [Element(queue)]),
+            Put(client, [Element(queue), Element(NO_QUEUE), Element(queue)]),
+            Put(client, [Element(NO_QUEUE)]),
+        ]
+    )
+    assert mixed.errors == [None, QUEUE_NOT_EXISTING, QUEUE_FULL]
+    assert calls.operations(client) == [
+        (1, simple.number, simple.message_ids, None),
+        (1, mixed.number, mixed.message_ids, mixed.errors),
+        (1, refused.number, [0], [QUEUE_NOT_EXISTING]),
+    ]
+
+
+def test_number_zero_leaves_no_record(calls: Calls) -> None:
+    client = calls.register()
+    queue = calls.create_queue(client)
+    answers = calls.put([Put(client, [Element(queue)], number=number) for number in (0, 4, 0)])
+    assert [answer.errors for answer in answers] == [[None]] * 3
+    assert [number for _, number, _, _ in calls.operations(client)] == [4]
+
+
+def test_a_bounded_queue_takes_the_first_and_refuses_the_rest(calls: Calls) -> None:
+    client = calls.register()
+    queue, other = calls.create_queue(client, max_messages=3), calls.create_queue(client)
+    answers = calls.put([Put(client, [Element(queue), Element(other)]) for _ in range(4)])
+    assert [answer.errors for answer in answers] == [[None, None]] * 3 + [[QUEUE_FULL, None]]
+    calls.take_one(client, queue)
+    assert calls.put([Put(client, [Element(queue), Element(queue)])])[0].errors == [None, QUEUE_FULL]
+    assert calls.statistics(queue)["depth"] == 3
+
+
+@pytest.mark.parametrize("elements", [1, 2], ids=["one element", "several elements"])
+@pytest.mark.parametrize("others", [0, 1], ids=["alone", "among others"])
+def test_a_repeated_number_is_told_and_its_neighbours_are_done(
+    calls: Calls, elements: int, others: int
+) -> None:
+    client, neighbour = calls.register(), calls.register()
+    queue = calls.create_queue(client)
+    batch = [Put(client, [Element(queue)] * elements, number=1)] + [Put(neighbour, [Element(queue)])] * others
+    first, second = calls.put(batch), calls.put(batch)
+    assert first[0].errors == [None] * elements
+    assert second[0].errors == [NUMBER_REPEATED] * elements
+    assert second[0].message_ids == [0] * elements
+    assert [answer.errors for answer in second[1:]] == [[None]] * others
+    assert calls.statistics(queue)["put_total"] == elements + 2 * others
+    assert calls.operations(client) == [(1, 1, first[0].message_ids, None)]
+
+
+def test_a_number_twice_in_a_batch_is_executed_once(calls: Calls) -> None:
+    client = calls.register()
+    queue = calls.create_queue(client)
+    answers = calls.put([Put(client, [Element(queue, body)], number=9) for body in (b"1", b"2")])
+    assert sorted(answer.errors[0] or 0 for answer in answers) == [0, NUMBER_REPEATED]
+    assert calls.statistics(queue)["depth"] == 1
+    (record,) = calls.operations(client)
+    assert record[2] in [answer.message_ids for answer in answers]
+
+
+def test_a_repeated_number_takes_no_room_in_a_bounded_queue(calls: Calls) -> None:
+    client, neighbour = calls.register(), calls.register()
+    queue = calls.create_queue(client, max_messages=2)
+    calls.put([Put(client, [Element(queue)], number=1)])
+    answers = calls.put([Put(client, [Element(queue)], number=1), Put(neighbour, [Element(queue)])])
+    assert [answer.errors for answer in answers] == [[NUMBER_REPEATED], [None]]
+
+
+def test_an_element_that_the_database_refuses_fails_the_batch_and_nothing_else(calls: Calls) -> None:
+    client = calls.register()
+    queue = calls.create_queue(client)
+    for element in (Element(queue, priority=11), Element(queue, priority=0), Element(queue, receiver=-1)):
+        with pytest.raises(psycopg.errors.CheckViolation):
+            calls.put([Put(client, [Element(queue), element])])
+    assert calls.statistics(queue)["put_total"] == 0
+    assert calls.operations(client) == []
+
+
+def test_requests_of_one_client_in_two_sessions_are_told_apart(calls: Calls) -> None:
+    client = calls.register()
+    queue = calls.create_queue(client)
+    successor = calls.take_over(client)
+    old, new = calls.put([Put(client, [Element(queue)]), Put(successor, [Element(queue)])])
+    assert (old.errors, new.errors) == ([SESSION_FENCED], [None])
+
+
+def test_a_busy_queue_puts_off_its_requests_and_what_their_clients_send_after_them(
+    calls: Calls, other: psycopg.Connection
+) -> None:
+    client, neighbour = calls.register(), calls.register()
+    busy, free = calls.create_queue(client), calls.create_queue(client)
+    other.execute(PUT_LOCK, (busy,))
+    answers = calls.put(
+        [
+            Put(client, [Element(free)]),
+            Put(client, [Element(free), Element(busy)]),
+            Put(client, [Element(free)]),
+            Put(neighbour, [Element(free)]),
+            Put(neighbour, [Element(busy)]),
+        ]
+    )
+    assert [answer.errors for answer in answers] == [[None], [BUSY, BUSY], [BUSY], [None], [BUSY]]
+    assert calls.statistics(free)["depth"] == 2
+    assert len(calls.operations(client)) == len(calls.operations(neighbour)) == 1
+
+
+def test_confirmations_of_a_client_that_was_put_off_are_done(calls: Calls, other: psycopg.Connection) -> None:
+    client = calls.register()
+    busy, free = calls.create_queue(client), calls.create_queue(client)
+    calls.put_bodies(client, free, b"1")
+    other.execute(PUT_LOCK, (busy,))
+    (answer,) = calls.put([Put(client, [Element(busy), Element(free)])], confirmed=[(client.client_id, 1, 1)])
+    assert answer.errors == [BUSY, BUSY]
+    assert calls.operations(client) == []
+
+
+def test_putting_needs_no_take_lock(calls: Calls, other: psycopg.Connection) -> None:
+    client = calls.register()
+    queue = calls.create_queue(client, max_messages=5)
+    other.execute("SELECT pg_advisory_xact_lock(telesto.take_lock_key(%s))", (queue,))
+    assert calls.put([Put(client, [Element(queue)])])[0].errors == [None]
+
+
+def test_a_put_keeps_one_version_of_the_state(calls: Calls) -> None:
+    client, receiver = calls.register(), calls.register()
+    queue = calls.create_queue(client)
+    for _ in range(3):
+        calls.put_bodies(client, queue, b"1", b"2")
+    (last,) = calls.put_bodies(client, queue, b"3", receiver=receiver.client_id)
+    assert calls.query("SELECT * FROM telesto.put_states WHERE queue_id = %s", queue) == [
+        {"queue_id": queue, "version": 5, "total": 7, "directed_total": 1, "last_id": last}
+    ]
