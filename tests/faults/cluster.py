@@ -66,6 +66,8 @@ class Site:
 
     async def left(self) -> list[str]:
         """Says what the middleware still holds although nobody uses it any more; waits for it to go."""
+        if not self.middleware.running:
+            return [f"{self.name} has ended by itself"]
         held = await self._held()
         try:
             async with asyncio.timeout(PATIENCE_S):

@@ -1,0 +1,27 @@
+"""A client that takes one message, says which, and waits to be killed before it confirms."""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+from telesto.client import ClientOptions, TelestoClient
+
+from .processes import end_with_parent
+
+
+def main() -> None:
+    """Takes a message: url, name and queue are on the command line."""
+    end_with_parent()
+    url, name, queue_id = sys.argv[1:]
+    client = TelestoClient(url, options=ClientOptions(auto_confirm=False))
+    client.connect(name, existing="use")
+    print("connected", flush=True)
+    message = client.retrieve_message(int(queue_id))
+    assert message is not None
+    print(message.text, flush=True)
+    threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main()
