@@ -237,6 +237,19 @@ async def _misbehave(blow: Blow, site: Site, proxy: Proxy, begin: Callable[[], N
     blow.effect = proxy.struck - before
 
 
+async def database_away(stage: Stage, blow: Blow) -> None:
+    """One middleware loses the database; the others have it."""
+    site = _site(stage, blow)
+    async with site.back_lock:
+        await _traffic(site.back)
+        before = site.back.refused
+        site.back.refusing = True
+        blow.land(site.name, site.back.cut())
+        await blow.last(_STOP_S)
+        site.back.refusing = False
+        blow.effect += site.back.refused - before
+
+
 # --- PostgreSQL ----------------------------------------------------------------------------------
 
 
@@ -284,6 +297,7 @@ KINDS: dict[str, Strike] = {
     "database-slow": _slow(back=True),
     "database-throttle": _throttle(back=True),
     "database-truncate": _truncate(back=True),
+    "database-away": database_away,
     "terminate-backends": terminate_backends,
     "kill-backend": kill_backend,
     "crash-postgres": crash_postgres,

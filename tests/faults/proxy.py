@@ -122,6 +122,8 @@ class Proxy:
         target: where connections lead; may change, for those to come.
         address: where it listens.
         to_server, to_client: how each direction behaves.
+        refusing: new connections are ended at once.
+        refused: how many were.
     """
 
     def __init__(self, target: Address) -> None:
@@ -129,6 +131,8 @@ class Proxy:
         self.address: Address = ("127.0.0.1", 0)
         self.to_server = Direction()
         self.to_client = Direction()
+        self.refusing = False
+        self.refused = 0
         self._connections: set[_Connection] = set()
         self._server: asyncio.Server | None = None
         self._passing: dict[int, tuple[Direction | None, asyncio.Future[None]]] = {}
@@ -170,6 +174,7 @@ class Proxy:
         for way in (self.to_server, self.to_client):
             way.delay_s, way.bytes_per_s, way.cut_after = 0.0, 0, None
             way.open.set()
+        self.refusing = False
 
     @property
     def struck(self) -> int:
@@ -198,4 +203,8 @@ class Proxy:
         self._connections.discard(connection)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.refusing:
+            self.refused += 1
+            writer.transport.abort()
+            return
         self._connections.add(_Connection(self, reader, writer))

@@ -149,3 +149,12 @@ async def test_a_server_that_is_not_there_ends_the_connection(proxy: Proxy, conn
     await server.wait_closed()
     peer = await connect()
     assert await peer.rest() == b""
+
+
+async def test_refused_connections_are_counted(proxy: Proxy, connect: Connect) -> None:
+    proxy.refusing = True
+    peer = await connect()
+    assert await peer.rest() == b""
+    assert proxy.refused == 1
+    proxy.heal()
+    assert await (await connect()).echoed(b"x") == b"x"
