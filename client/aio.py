@@ -61,9 +61,9 @@ class AsyncTelestoClient:
         self._options = options or ClientOptions()
         self._session = Session(self._url.addresses, self._options, shared.check_delivery(delivery))
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._identity: Identity | None = None
-        self._connection: _Connection | None = None
-        self._closing: _Connection | None = None
+        self._tried: Identity | None = None
+        self._connection: Connection | None = None
+        self._closing: Connection | None = None
         self._connector: asyncio.Task[None] | None = None
         self._flush_is_due = False
         self._timer: asyncio.TimerHandle | None = None
@@ -140,10 +140,11 @@ class AsyncTelestoClient:
         client has another mode, and NotConnectedError when no middleware can be reached.
         """
         self._attach()
-        identity = shared.choose_identity(self._url, name, client_id, mode, existing, self._identity)
+        identity = shared.choose_identity(self._url, name, client_id, mode, existing, self._tried)
         call = self._session.connect(identity)
-        self._identity = identity
+        self._tried = identity
         await self._answer(call)
+        self._tried = None
 
     async def delete_client(self) -> None:
         """Deletes this client. Messages that it took and did not confirm go back to their queues."""
@@ -486,7 +487,7 @@ class AsyncTelestoClient:
         if due < self._timer_at:
             self._set_timer(due)
 
-    def _write(self, connection: _Connection) -> None:
+    def _write(self, connection: Connection) -> None:
         session = self._session
         while session.link is connection.link:
             session.pump()
@@ -511,7 +512,7 @@ class AsyncTelestoClient:
         self._session.tick()
         self._serve()
 
-    def received(self, connection: _Connection, data: bytes) -> None:
+    def received(self, connection: Connection, data: bytes) -> None:
         """Takes bytes that a connection received."""
         session = self._session
         if session.link is not connection.link:
@@ -523,7 +524,7 @@ class AsyncTelestoClient:
         # The callers just woken run before this flush, so that what they do next leaves in one write.
         self._flush_soon()
 
-    def lost(self, connection: _Connection, error: Exception | None) -> None:
+    def lost(self, connection: Connection, error: Exception | None) -> None:
         """A connection is gone."""
         if self._session.link is connection.link and connection.link is not None:
             address = self._session.address
@@ -531,7 +532,7 @@ class AsyncTelestoClient:
             self._session.link_down(ConnectionLostError(f"connection lost: {reason}", address=address))
         self._flush_soon()
 
-    def writable(self, connection: _Connection, writable: bool) -> None:
+    def writable(self, connection: Connection, writable: bool) -> None:
         """A connection takes no more bytes for now, or does again."""
         if self._session.link is connection.link:
             self._session.writable = writable
@@ -572,9 +573,9 @@ class AsyncTelestoClient:
             self._connection = connection
             self._serve()
 
-    async def _open(self, host: str, port: int) -> _Connection:
+    async def _open(self, host: str, port: int) -> Connection:
         async with asyncio.timeout(self._options.connect_timeout):
-            _, connection = await get_running_loop().create_connection(lambda: _Connection(self), host, port)
+            _, connection = await get_running_loop().create_connection(lambda: Connection(self), host, port)
         return connection
 
     async def _finish(self) -> None:
@@ -582,12 +583,10 @@ class AsyncTelestoClient:
         if self._loop is None:
             return
         self._attach()
-        self._finished = self._loop.create_future()
+        if self._finished is None:
+            self._finished = self._loop.create_future()
         self._serve()
-        try:
-            await self._finished
-        finally:
-            self._finished = None
+        await asyncio.wait([self._finished])
 
     async def _let_go(self) -> None:
         """Ends the background work and waits until the connection is closed."""
@@ -598,14 +597,14 @@ class AsyncTelestoClient:
             self._connector.cancel()
             await asyncio.wait([self._connector])
         if self._closing is not None:
-            await self._closing.gone
+            await asyncio.wait([self._closing.gone])
 
     def forked(self, error: ForkedError) -> None:
         """This process is a child of the one that made the client."""
         self._session.disown(error)
 
 
-class _Connection(asyncio.Protocol):
+class Connection(asyncio.Protocol):
     """A connection to a middleware.
 
     Attributes:

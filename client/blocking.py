@@ -57,7 +57,7 @@ class TelestoClient:
         self._options = options or ClientOptions()
         self._session = Session(self._url.addresses, self._options, shared.check_delivery(delivery))
         self._driver = Driver(self._session, self._options)
-        self._identity: Identity | None = None
+        self._tried: Identity | None = None
         forks.watch(self)
 
     # ------------------------------------------------------------------ connecting
@@ -129,10 +129,11 @@ class TelestoClient:
         client has another mode, and NotConnectedError when no middleware can be reached.
         """
         with self._driver.lock:
-            identity = shared.choose_identity(self._url, name, client_id, mode, existing, self._identity)
+            identity = shared.choose_identity(self._url, name, client_id, mode, existing, self._tried)
             call = self._session.connect(identity)
-            self._identity = identity
+            self._tried = identity
             self._answer(call)
+            self._tried = None
 
     def delete_client(self) -> None:
         """Deletes this client. Messages that it took and did not confirm go back to their queues."""

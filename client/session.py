@@ -209,8 +209,8 @@ class Session:
 
     def abandon(self, call: Call[Any]) -> None:
         """The caller no longer waits; what the call took is kept for the next matching read."""
-        if call is self._connecting:
-            self._stop_connecting()
+        if isinstance(call, ConnectCall):
+            self._cancel_connecting(call)
         elif isinstance(call, ReleaseCall):
             self._releases = [release for release in self._releases if release is not call]
         elif call.phase == SENT:
@@ -425,6 +425,14 @@ class Session:
         if error.address is None:
             error.address = self.address
         self.link_down(error)
+
+    def _cancel_connecting(self, call: ConnectCall) -> None:
+        """The caller no longer wants to be a client."""
+        if call is self._connecting:
+            self._stop_connecting()
+        elif call.error is None:
+            reason = NotConnectedError("connecting was cancelled")
+            self._end(reason, lambda _: failures.not_connected(reason))
 
     def _stop_connecting(self, error: TelestoError | None = None) -> None:
         """Gives up becoming a client; the connection, if any, is closed."""

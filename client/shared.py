@@ -33,8 +33,8 @@ def choose_identity(
 ) -> Identity:
     """Returns the client to connect as: from the arguments, what they leave out from the URL.
 
-    ``before`` is what was tried last: connecting again under the same name is then the same registration, in
-    case the first one was done and its answer lost. Raises InvalidParameterError.
+    ``before`` was tried last and in vain: connecting under the same name is then the same registration,
+    in case that one was done and only its answer lost. Raises InvalidParameterError.
     """
     if name is not None and client_id is not None:
         raise InvalidParameterError("give connect() a name or a client_id, not both")
@@ -53,7 +53,7 @@ def choose_identity(
     if client_id is not None:
         return Identity(arguments.check_id("client_id", client_id), None, mode, existing)
     identity = Identity(None, arguments.check_name("name", name), mode, existing)
-    if before is not None and before.client_id is None and before.name == name and before.mode is mode:
+    if before is not None and before.name == name and before.mode is mode:
         identity.token = before.token
     return identity
 

@@ -1,0 +1,264 @@
+"""Every call, cancelled at every turn of the event loop: the client stays usable and loses nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from fake_service import FakeService
+from memory_transport import MemoryClient
+from telesto.client import ClientOptions, NotConnectedError
+
+#: More turns of the loop than any scenario takes.
+TURNS_MAX = 60
+
+
+class Scene:
+    """A client, a queue with messages, and what the application was handed."""
+
+    def __init__(self, auto_confirm: bool) -> None:
+        self.service = FakeService(time.monotonic)
+        self.client = MemoryClient("telesto://memory", options=ClientOptions(auto_confirm=auto_confirm))
+        self.client.service = self.service
+        self.queue_id = self.service.add_queue("orders")
+        self.handed: list[bytes] = []
+
+    async def __aenter__(self) -> Scene:
+        await self.client.connect(name="alice")
+        for body in (b"1", b"2", b"3"):
+            await self.client.put_message(self.queue_id, body)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.client.close()
+
+    def put_soon(self, body: bytes) -> None:
+        """Another client puts a message a little later."""
+        asyncio.get_running_loop().call_soon(self._put, body)
+
+    def respond_soon(self, queue_id: int) -> None:
+        """Another client responds to a request as soon as there is one."""
+        from telesto.protocol.packets import NewMessage
+
+        queue = self.service.queues[queue_id]
+        if not queue.messages:
+            asyncio.get_running_loop().call_soon(self.respond_soon, queue_id)
+            return
+        request = queue.messages.pop()
+        self.service.put(999, queue_id, NewMessage(5, request.sender_id, b"!", request.context))
+        self._flush()
+
+    def _put(self, body: bytes) -> None:
+        from telesto.protocol.packets import NewMessage
+
+        self.service.put(999, self.queue_id, NewMessage(5, 0, body, None))
+        self._flush()
+
+    def _flush(self) -> None:
+        self.service.wake()
+        for connection in list(self.service.connections):
+            connection.transport.flush()  # type: ignore[attr-defined]
+
+
+async def put(scene: Scene) -> None:
+    await scene.client.put_message(scene.queue_id, b"4")
+
+
+async def put_several(scene: Scene) -> None:
+    await scene.client.put_messages([scene.queue_id], b"4")
+
+
+async def put_many(scene: Scene) -> None:
+    await scene.client.put_many(scene.queue_id, [b"4", b"5", b"6"])
+
+
+async def read_one(scene: Scene) -> None:
+    message = await scene.client.retrieve_message(scene.queue_id)
+    assert message is not None
+    scene.handed.append(message.body)
+
+
+async def read_several(scene: Scene) -> None:
+    messages = await scene.client.retrieve_messages(scene.queue_id, max_messages=2)
+    scene.handed += [message.body for message in messages]
+
+
+async def read_what_comes_later(scene: Scene) -> None:
+    for _ in range(3):
+        await read_one(scene)
+    scene.put_soon(b"4")
+    await read_one(scene)
+
+
+async def read_within_a_limit(scene: Scene) -> None:
+    async with asyncio.timeout(30):
+        await read_one(scene)
+    await asyncio.wait_for(read_one(scene), 30)
+
+
+async def release(scene: Scene) -> None:
+    messages = await scene.client.retrieve_messages(scene.queue_id, max_messages=2)
+    scene.handed += [message.body for message in messages]
+    await scene.client.release(messages[1:])
+
+
+async def ask(scene: Scene) -> None:
+    await scene.client.get_queues()
+    await scene.client.ping()
+    await scene.client.queue_statistics(scene.queue_id)
+    [_ async for _ in scene.client.read_messages(scene.queue_id)]
+
+
+async def request(scene: Scene) -> None:
+    queue_id = scene.service.add_queue("requests")
+    scene.respond_soon(queue_id)
+    response = await scene.client.send_request_response_message(queue_id, b"?", receiver_id=999)
+    assert response is not None
+
+
+async def serve(scene: Scene) -> None:
+    async def handle(message: Any) -> None:
+        await asyncio.sleep(0)
+        scene.handed.append(message.body)
+
+    serving = asyncio.ensure_future(scene.client.serve_requests(scene.queue_id, handle))
+    try:
+        for _ in range(TURNS_MAX):
+            await asyncio.sleep(0)
+    finally:
+        serving.cancel()
+        await asyncio.wait([serving])
+
+
+async def run_and_cancel(task: asyncio.Task[None], turns: int) -> bool:
+    """Cancels a task after some turns of the loop; tells whether it was still running."""
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    running = not task.done()
+    task.cancel()
+    await asyncio.wait([task])
+    if not task.cancelled():
+        task.result()
+    return running
+
+
+SCENARIOS: list[Callable[[Scene], Awaitable[None]]] = [
+    put,
+    put_several,
+    put_many,
+    read_one,
+    read_several,
+    read_what_comes_later,
+    read_within_a_limit,
+    release,
+    ask,
+    request,
+    serve,
+]
+
+
+@pytest.mark.parametrize("auto_confirm", [True, False])
+@pytest.mark.parametrize("scenario", SCENARIOS)
+async def test_a_call_may_be_cancelled_at_any_turn(
+    scenario: Callable[[Scene], Any], auto_confirm: bool
+) -> None:
+    turns, running = 0, True
+    while running:
+        running = await cancel_after(scenario, auto_confirm, turns)
+        turns += 1
+        assert turns < 3 * TURNS_MAX
+    assert turns > 2
+
+
+async def cancel_after(scenario: Callable[[Scene], Any], auto_confirm: bool, turns: int) -> bool:
+    async with Scene(auto_confirm) as scene:
+        running = await run_and_cancel(asyncio.ensure_future(scenario(scene)), turns)
+        await check_that_nothing_is_lost(scene, scenario)
+    assert not scene.service.deliveries
+    assert not scene.service.operations
+    return running
+
+
+async def check_that_nothing_is_lost(scene: Scene, scenario: Callable[[Scene], Any]) -> None:
+    client = scene.client
+    others = await asyncio.gather(
+        client.put_message(scene.queue_id, b"after"), client.get_queue_by_id(scene.queue_id)
+    )
+    stored = [
+        message for message in scene.service.queues[scene.queue_id].messages if message.body == b"after"
+    ]
+    assert others[0] == stored[0].message_id
+    assert others[1].name == "orders"
+    left = []
+    while messages := await client.retrieve_messages(scene.queue_id, max_messages=10, timeout=0):
+        left += [message.body for message in messages if not message.redelivered or scenario is not release]
+        await client.confirm(messages)
+    counts = Counter(scene.handed + left)
+    for queue_id, body in scene.service.put_bodies:
+        if queue_id == scene.queue_id:
+            assert counts.pop(body, 0) == 1, body
+    assert not counts
+
+
+async def test_connecting_may_be_cancelled_at_any_turn() -> None:
+    turns, running = 0, True
+    while running:
+        scene = Scene(True)
+        running = await run_and_cancel(asyncio.ensure_future(scene.client.connect(name="alice")), turns)
+        if running:
+            with pytest.raises(NotConnectedError):
+                await scene.client.get_queues()
+            await scene.client.connect(name="alice")
+        assert await scene.client.put_message(scene.queue_id, b"x") > 0
+        assert len(scene.service.clients) == 1
+        await scene.client.close()
+        turns += 1
+    assert turns > 2
+
+
+async def test_closing_may_be_cancelled_at_any_turn() -> None:
+    turns, running = 0, True
+    while running:
+        scene = Scene(True)
+        await scene.client.connect(name="alice")
+        reading = asyncio.ensure_future(scene.client.retrieve_message(scene.queue_id))
+        await asyncio.sleep(0)
+        running = await run_and_cancel(asyncio.ensure_future(scene.client.close()), turns)
+        await scene.client.close()
+        await asyncio.wait([reading])
+        assert isinstance(reading.exception(), NotConnectedError)
+        assert not scene.service.connections
+        turns += 1
+    assert turns > 2
+
+
+async def test_deleting_the_client_may_be_cancelled_at_any_turn() -> None:
+    turns, running = 0, True
+    while running:
+        async with Scene(True) as scene:
+            running = await run_and_cancel(asyncio.ensure_future(scene.client.delete_client()), turns)
+            try:
+                await scene.client.get_queues()
+            except NotConnectedError:
+                assert not scene.service.clients
+        turns += 1
+    assert turns > 2
+
+
+async def test_a_call_that_ends_while_it_is_cancelled_loses_nothing() -> None:
+    async with Scene(True) as scene:
+        reading = asyncio.ensure_future(scene.client.retrieve_message(scene.queue_id))
+        queue = scene.service.queues[scene.queue_id]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert queue.taken_total == 1
+        reading.cancel()
+        await asyncio.wait([reading])
+        assert reading.cancelled()
+        message = await scene.client.retrieve_message(scene.queue_id, timeout=0)
+        assert message is not None
+        assert (message.body, message.redelivered) == (b"1", False)
