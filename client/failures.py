@@ -88,6 +88,11 @@ def closed_error(call: Call[Any] | None = None) -> TelestoError:
     return ClientClosedError("the client is closed; open a new one", method=call.method if call else None)
 
 
+def again(error: TelestoError) -> TelestoError:
+    """Makes an error like this one; raising the same one again and again would pile up tracebacks."""
+    return type(error)(error.details)
+
+
 def fenced_error(call: Call[Any] | None, cause: TelestoError) -> TelestoError:
     """Makes the error for a call of a client that another process has taken over."""
     error = SessionFencedError(

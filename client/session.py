@@ -152,7 +152,7 @@ class Session:
         Raises NotConnectedError when the client is closed or connected already.
         """
         if self._closed is not None:
-            raise self._closed
+            raise failures.again(self._closed)
         if self._identity is not None:
             raise NotConnectedError(
                 f"connected already, as {self.name or self._identity.name or self.client_id}"
@@ -170,8 +170,10 @@ class Session:
 
     def submit(self, call: Call[Any]) -> None:
         """Puts a call in line. Raises NotConnectedError and TooManyCallsError."""
-        if self._identity is None or self._closed is not None:
-            raise self._closed or failures.not_connected(self._ended)
+        if self._closed is not None:
+            raise failures.again(self._closed)
+        if self._identity is None:
+            raise failures.not_connected(self._ended)
         if len(self._line) >= self._options.max_waiting_calls:
             self._make_room(call)
         if call.taking:
@@ -185,7 +187,7 @@ class Session:
     def submit_ping(self, call: PingCall) -> None:
         """Sends a Ping at once, or as soon as there is a connection, which needs no client."""
         if self._closed is not None:
-            raise self._closed
+            raise failures.again(self._closed)
         self._start_clock(call)
         call.on_answer = self._ponged
         if self.link is not None and self._phase is not Phase.GREETING:
@@ -320,7 +322,7 @@ class Session:
     def disown(self, error: TelestoError) -> None:
         """Makes every call fail from now on, without a word to the service."""
         self._closed = error
-        self._end(error, lambda _: error)
+        self._end(error, lambda _: failures.again(error))
 
     def _fail_open(self, call: Call[Any], error: TelestoError) -> None:
         """Fails a call wherever it is."""

@@ -276,7 +276,8 @@ class FakeService:
     def kill(self, connection: FakeConnection) -> None:
         """The connection is gone; what it waits for is dropped."""
         connection.open = False
-        self.parked = deque(parked for parked in self.parked if parked.connection is not connection)
+        for parked in [parked for parked in self.parked if parked.connection is connection]:
+            self.parked.remove(parked)
         if connection in self.connections:
             self.connections.remove(connection)
 

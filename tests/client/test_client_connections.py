@@ -1,0 +1,347 @@
+"""Both clients over real sockets: lost, silent, slow and missing connections, threads, signals and forks."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from fake_server import FakeServer
+from shells import Open
+from telesto.client import (
+    ClientClosedError,
+    ClientInterruptedError,
+    ClientOptions,
+    DeadlineExceededError,
+    ForkedError,
+    NotConnectedError,
+    TelestoClient,
+)
+from telesto.protocol.packets import NewMessage
+
+QUICK = ClientOptions(max_tries=2, backoff_initial=0.01, connect_timeout=1)
+
+
+@pytest.fixture
+def queue_id(fake_server: FakeServer) -> int:
+    queue_id: int = fake_server.do(lambda: fake_server.service.add_queue("orders"))
+    return queue_id
+
+
+@pytest.fixture
+def client(open_client: Open, fake_server: FakeServer) -> Any:
+    client = open_client(fake_server.url)
+    client.connect(name="alice")
+    return client
+
+
+@pytest.fixture
+def blocking(fake_server: FakeServer) -> Iterator[TelestoClient]:
+    with TelestoClient(fake_server.url) as client:
+        client.connect(name="alice")
+        yield client
+
+
+def dead_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < end, "it never happens"
+        time.sleep(0.002)
+
+
+def put_by_another(server: FakeServer, queue_id: int, body: bytes) -> None:
+    def put() -> None:
+        server.service.put(999, queue_id, NewMessage(5, 0, body, None))
+        server.service.wake()
+
+    server.do(put)
+
+
+# ---------------------------------------------------------------------------------- connections
+
+
+def test_nothing_listens(open_client: Open) -> None:
+    port = dead_port()
+    client = open_client(f"telesto://127.0.0.1:{port}", QUICK)
+    with pytest.raises(NotConnectedError, match="is `telesto serve` running") as raised:
+        client.connect(name="alice")
+    assert raised.value.address == f"127.0.0.1:{port}"
+    assert isinstance(raised.value.__cause__, ConnectionRefusedError)
+    with pytest.raises(NotConnectedError, match=f"127.0.0.1:{port}"):
+        client.ping()
+
+
+def test_a_host_that_does_not_exist(open_client: Open) -> None:
+    for host in ("no-such-host.invalid", "x" * 70):
+        with pytest.raises(NotConnectedError, match="spelled right"):
+            open_client(f"telesto://{host}", ClientOptions(max_tries=1)).ping()
+
+
+def test_a_listener_that_never_answers(open_client: Open) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        options = ClientOptions(max_tries=1, try_timeout=0.1, call_timeout=5)
+        client = open_client(f"telesto://127.0.0.1:{silent.getsockname()[1]}", options)
+        with pytest.raises(Exception, match=r"no answer within 0\.1 s"):
+            client.connect(name="alice")
+
+
+def test_the_second_address_serves(open_client: Open, fake_server: FakeServer) -> None:
+    client = open_client(f"telesto://127.0.0.1:{dead_port()},127.0.0.1:{fake_server.port}")
+    client.connect(name="alice")
+    assert client.address == f"127.0.0.1:{fake_server.port}"
+
+
+def test_the_answer_is_lost_with_the_connection(client: Any, fake_server: FakeServer, queue_id: int) -> None:
+    session = client.session
+    fake_server.cut_after_next = True
+    message_id = client.put_message(queue_id, b"x")
+    assert client.session > session
+    assert [message.message_id for message in fake_server.service.queues[queue_id].messages] == [message_id]
+
+
+def test_an_idle_connection_is_replaced(client: Any, fake_server: FakeServer) -> None:
+    session = client.session
+    fake_server.cut()
+    wait_until(lambda: client.connected and client.session > session)
+
+
+def test_a_waiting_read_outlives_its_connection(client: Any, fake_server: FakeServer, queue_id: int) -> None:
+    with ThreadPoolExecutor(1) as executor:
+        reading = executor.submit(client.retrieve_message, queue_id, timeout=20)
+        fake_server.wait_for(lambda: len(fake_server.service.parked) == 1)
+        session = client.session
+        fake_server.cut()
+        fake_server.wait_for(
+            lambda: (
+                len(fake_server.service.parked) == 1
+                and fake_server.service.parked[0].connection.session > session
+            )
+        )
+        put_by_another(fake_server, queue_id, b"m")
+        assert reading.result(10).body == b"m"
+
+
+def test_a_silent_connection_is_left(open_client: Open, fake_server: FakeServer, queue_id: int) -> None:
+    client = open_client(fake_server.url, ClientOptions(try_timeout=0.2))
+    client.connect(name="alice")
+    fake_server.deaf = True
+    timer = threading.Timer(0.1, lambda: setattr(fake_server, "deaf", False))
+    timer.start()
+    assert client.put_message(queue_id, b"x") > 0
+    timer.join()
+    assert len(fake_server.service.put_bodies) == 1
+
+
+def test_time_is_up_although_the_connection_lives(
+    open_client: Open, fake_server: FakeServer, queue_id: int
+) -> None:
+    client = open_client(fake_server.url, ClientOptions(call_timeout=0.1, close_timeout=0.1))
+    client.connect(name="alice")
+    fake_server.deaf = True
+    with pytest.raises(DeadlineExceededError, match=r"no answer within 0\.1 s"):
+        client.put_message(queue_id, b"x")
+
+
+def test_a_middleware_that_drains_is_left(client: Any, fake_server: FakeServer, queue_id: int) -> None:
+    old = fake_server.do(lambda: list(fake_server.served))[0]
+    fake_server.do(lambda: old.connection.go_away([]))
+    fake_server.wait_for(lambda: len(fake_server.served) == 1 and fake_server.served[0] is not old)
+    assert client.put_message(queue_id, b"x") > 0
+
+
+def test_an_idle_client_confirms(client: Any, fake_server: FakeServer, queue_id: int) -> None:
+    client.put_message(queue_id, b"x")
+    client.retrieve_message(queue_id, timeout=0)
+    service = fake_server.service
+    fake_server.wait_for(lambda: not service.operations and not service.deliveries)
+
+
+def test_a_slow_middleware_slows_the_client_down(client: Any, fake_server: FakeServer, queue_id: int) -> None:
+    served = fake_server.do(lambda: list(fake_server.served))[0]
+    fake_server.do(served.transport.pause_reading)
+    bodies = [bytes(1_000_000)] * 30
+    with ThreadPoolExecutor(1) as executor:
+        putting = executor.submit(client.put_many, queue_id, bodies)
+        time.sleep(0.1)
+        assert not putting.done()
+        fake_server.do(served.transport.resume_reading)
+        results = putting.result(20)
+    assert [result.error for result in results] == [None] * 30
+
+
+def test_large_messages_arrive_whole(client: Any, queue_id: int) -> None:
+    body = os.urandom(5_000_000)
+    client.put_message(queue_id, body)
+    assert client.retrieve_message(queue_id, timeout=0).body == body
+
+
+def test_closing_ends_what_waits(client: Any, fake_server: FakeServer, queue_id: int) -> None:
+    with ThreadPoolExecutor(1) as executor:
+        reading = executor.submit(client.retrieve_message, queue_id, timeout=None)
+        fake_server.wait_for(lambda: len(fake_server.service.parked) == 1)
+        client.close()
+        assert isinstance(reading.exception(10), ClientClosedError)
+    fake_server.wait_for(lambda: not fake_server.served)
+
+
+def test_closing_twice_at_the_same_time(client: Any) -> None:
+    with ThreadPoolExecutor(4) as executor:
+        for closing in [executor.submit(client.close) for _ in range(4)]:
+            closing.result(10)
+
+
+def test_closing_before_anything_was_done(open_client: Open, fake_server: FakeServer) -> None:
+    open_client(fake_server.url).close()
+
+
+def test_closing_a_client_that_cannot_connect(open_client: Open) -> None:
+    client = open_client(
+        f"telesto://127.0.0.1:{dead_port()}", ClientOptions(backoff_initial=30, backoff_max=30)
+    )
+    with ThreadPoolExecutor(1) as executor:
+        connecting = executor.submit(client.connect, name="alice")
+        time.sleep(0.05)
+        client.close()
+        assert isinstance(connecting.exception(10), ClientClosedError)
+
+
+# ---------------------------------------------------------------------------------- threads
+
+
+def test_threads_share_a_client(blocking: TelestoClient, fake_server: FakeServer, queue_id: int) -> None:
+    def put(thread: int) -> list[int]:
+        return [blocking.put_message(queue_id, b"%d %d" % (thread, number)) for number in range(100)]
+
+    with ThreadPoolExecutor(8) as executor:
+        reading = executor.submit(
+            blocking.retrieve_message, fake_server.service.add_queue("empty"), timeout=None
+        )
+        ids = [message_id for ids in executor.map(put, range(7)) for message_id in ids]
+        assert not reading.done()
+        blocking.close()
+    assert len(set(ids)) == 700
+    bodies = [body for _, body in fake_server.service.put_bodies]
+    for thread in range(7):
+        own = [body for body in bodies if body.startswith(b"%d " % thread)]
+        assert own == [b"%d %d" % (thread, number) for number in range(100)]
+
+
+def test_threads_read_and_put_over_lost_connections(
+    blocking: TelestoClient, fake_server: FakeServer, queue_id: int
+) -> None:
+    taken: list[bytes] = []
+
+    def read() -> None:
+        while (message := blocking.retrieve_message(queue_id, timeout=20)) and message.body != b"end":
+            taken.append(message.body)
+
+    def put(thread: int) -> None:
+        for number in range(100):
+            blocking.put_message(queue_id, b"%d %d" % (thread, number))
+
+    with ThreadPoolExecutor(6) as executor:
+        reading = [executor.submit(read) for _ in range(3)]
+        putting = [executor.submit(put, thread) for thread in range(3)]
+        while not all(future.done() for future in putting):
+            time.sleep(0.02)
+            fake_server.cut()
+        for future in putting:
+            future.result()
+        for _ in reading:
+            blocking.put_message(queue_id, b"end", priority=1)
+        for reader in reading:
+            reader.result(20)
+    assert sorted(taken) == sorted(
+        b"%d %d" % (thread, number) for thread in range(3) for number in range(100)
+    )
+
+
+# ---------------------------------------------------------------------------------- signals and forks
+
+
+@contextmanager
+def interrupted_after(seconds: float) -> Iterator[None]:
+    """Ctrl-C, a little later."""
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+
+def test_an_interrupted_call_leaves_the_client_usable(
+    blocking: TelestoClient, fake_server: FakeServer, queue_id: int
+) -> None:
+    with interrupted_after(0.05), pytest.raises(KeyboardInterrupt):
+        blocking.retrieve_message(queue_id)
+    fake_server.wait_for(lambda: not fake_server.service.parked)
+    message_id = blocking.put_message(queue_id, b"x")
+    message = blocking.retrieve_message(queue_id, timeout=0)
+    assert message is not None
+    assert message.message_id == message_id
+
+
+def test_an_interrupted_thread_hands_the_socket_on(
+    blocking: TelestoClient, fake_server: FakeServer, queue_id: int
+) -> None:
+    second_queue = fake_server.do(lambda: fake_server.service.add_queue("second"))
+    with ThreadPoolExecutor(1) as executor:
+        timer = threading.Timer(
+            0.02, lambda: futures.append(executor.submit(blocking.retrieve_message, second_queue))
+        )
+        futures: list[Any] = []
+        timer.start()
+        with interrupted_after(0.1), pytest.raises(KeyboardInterrupt):
+            blocking.retrieve_message(queue_id)
+        put_by_another(fake_server, second_queue, b"m")
+        assert futures[0].result(10).body == b"m"
+
+
+def test_an_interruption_in_the_middle_of_a_change_ends_the_client(
+    blocking: TelestoClient, fake_server: FakeServer, queue_id: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(data: bytes) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(blocking._session, "feed", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        blocking.put_message(queue_id, b"x")
+    with pytest.raises(ClientInterruptedError):
+        blocking.put_message(queue_id, b"x")
+    fake_server.wait_for(lambda: not fake_server.served)
+    with TelestoClient(fake_server.url) as again:
+        again.connect(name="alice", existing="use")
+        assert again.put_message(queue_id, b"y") > 0
+
+
+def test_a_forked_child_is_told(blocking: TelestoClient, queue_id: int) -> None:
+    blocking.put_message(queue_id, b"x")
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            blocking.put_message(queue_id, b"y")
+        except ForkedError:
+            status = 0
+        finally:
+            os._exit(status)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert blocking.put_message(queue_id, b"z") > 0
+    assert blocking.queue_statistics(queue_id).depth == 2
