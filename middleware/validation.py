@@ -128,12 +128,15 @@ def check_browse(packet: packets.GetMessages, _settings: ServerSettings, _frame_
 def check_register(packet: packets.RegisterClient, _settings: ServerSettings, _frame_bytes: int) -> None:
     """Checks RegisterClient."""
     check_name("client_name", packet.client_name)
-    if len(packet.token) != _TOKEN_BYTES:
-        raise _invalid("token", f"{len(packet.token)} bytes", f"{_TOKEN_BYTES} bytes")
+    _check_token(packet.token)
 
 
 def check_identify(packet: packets.IdentifyClient, _settings: ServerSettings, _frame_bytes: int) -> None:
     """Checks IdentifyClient."""
+    if packet.token is not None:
+        _check_token(packet.token)
+    elif packet.resume:
+        raise _invalid("token", "nothing", "16 bytes when resume is true")
     if packet.client_id == 0:
         check_name("client_name", packet.client_name)
         return
@@ -144,6 +147,11 @@ def check_identify(packet: packets.IdentifyClient, _settings: ServerSettings, _f
 
 def check_nothing(_packet: Any, _settings: ServerSettings, _frame_bytes: int) -> None:
     """Accepts any packet."""
+
+
+def _check_token(token: bytes) -> None:
+    if len(token) != _TOKEN_BYTES:
+        raise _invalid("token", f"{len(token)} bytes", f"{_TOKEN_BYTES} bytes")
 
 
 def check_name(field: str, name: str) -> None:

@@ -191,6 +191,7 @@ _UNPACK_I64S = Unpackers("q")
 _CLIENT_MODE_BY_VALUE: dict[int, ClientMode] = {member.value: member for member in ClientMode}
 _READ_MODE_BY_VALUE: dict[int, ReadMode] = {member.value: member for member in ReadMode}
 _ERROR_CLASS_BY_VALUE: dict[int, ErrorClass] = {member.value: member for member in ErrorClass}
+_IDENTIFY_CLIENT_TAGS = frozenset({1, 2})
 _CREATE_QUEUE_TAGS = frozenset({1})
 
 
@@ -1343,25 +1344,57 @@ class IdentifyClient(Packet):
     Attributes:
         client_id: The client, or 0 to find it by name.
         client_name: The client's name when client_id is 0, else empty.
+        token: 16 random bytes that stand for this process. The session opened with them can be resumed
+            with them only; without them not at all. Tag 1; may be left out.
+        resume: Only if the client's session was opened with this token, by RegisterClient or
+            IdentifyClient: somebody else who was here meanwhile is not fenced, and SESSION_FENCED is
+            answered. Tag 2; may be left out.
     """
 
     METHOD_ID: ClassVar[int] = 0x13
 
     client_id: int
     client_name: str
+    _: KW_ONLY
+    token: bytes | None = None
+    resume: bool | None = None
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
         try:
             client_name = self.client_name.encode()
             client_name_size = len(client_name)
+            tagged: list[bytes] = []
+            token = self.token
+            if token is not None:
+                token_token = token
+                token_token_size = len(token_token)
+                tagged.append(
+                    write_tagged(
+                        1,
+                        b"".join(
+                            (
+                                _PACK_U32(token_token_size),
+                                token_token,
+                            )
+                        ),
+                    )
+                )
+            resume = self.resume
+            if resume is not None:
+                tagged.append(write_tagged(2, _PACK_U8(1 if resume else 0)))
             return b"".join(
                 (
                     _PACK_U32_U16_U32_I64_U16(
-                        17 + client_name_size, 0x13, packet_id, self.client_id, client_name_size
+                        17 + client_name_size + sum(map(len, tagged)),
+                        0x13,
+                        packet_id,
+                        self.client_id,
+                        client_name_size,
                     ),
                     client_name,
-                    b"\x00",
+                    _PACK_U8(len(tagged)),
+                    *tagged,
                 )
             )
         except ENCODE_ERRORS as failure:
@@ -1375,9 +1408,28 @@ class IdentifyClient(Packet):
             client_name = str(payload[10 : 10 + client_name_size], "utf-8")
             at = 10 + client_name_size
             tags = payload[at]
-            if tags or len(payload) != at + 1:
-                check_end(payload, at + 1, tags)
-            return cls(client_id, client_name)
+            at += 1
+            token: bytes | None = None
+            resume: bool | None = None
+            if tags:
+                found, at = read_tags(payload, at, tags, _IDENTIFY_CLIENT_TAGS)
+                content = found.get(1)
+                if content is not None:
+                    (token_token_size,) = _UNPACK_U32(content)
+                    token_token = content[4 : 4 + token_token_size]
+                    place = 4 + token_token_size
+                    if len(content) != place:
+                        raise ValueError("size")
+                    token = token_token
+                content = found.get(2)
+                if content is not None:
+                    resume_resume = content[0]
+                    if len(content) != 1:
+                        raise ValueError("size")
+                    resume = BOOLS[resume_resume]
+            if len(payload) != at:
+                raise ValueError("end")
+            return cls(client_id, client_name, token=token, resume=resume)
         except DECODE_ERRORS:
             raise _DIAGNOSIS.of_payload("IdentifyClient", payload) from None
 
@@ -3035,7 +3087,10 @@ _LAYOUTS: dict[str, Layout] = {
             ("client_id", "i64"),
             ("client_name", "string"),
         ),
-        tagged={},
+        tagged={
+            1: ("token", "bytes"),
+            2: ("resume", "bool"),
+        },
         extensible=True,
     ),
     "IdentifyClientResponse": Layout(

@@ -4,20 +4,24 @@
 -- Parameters:
 --   wanted_id bigint        the client, or 0 to find it by name
 --   wanted_name text        its name when wanted_id is 0
+--   token bytea             stands for the process that opens the session; NULL for none
+--   resume boolean          only if the session now was opened with the same token
 -- Returns:
---   error smallint          NULL, -1 (a transaction of the client is still running: try again) or
---                           CLIENT_NOT_EXISTING (5)
+--   error smallint          NULL, -1 (a transaction of the client is still running: try again),
+--                           CLIENT_NOT_EXISTING (5) or SESSION_FENCED (20: another process has the client)
 --   client_id bigint        the client
 --   client_name text        its name
 --   mode smallint           1 FULL, 2 READ_ONLY
 --   session bigint          its new session
 --   incarnation text        identifies this database
--- Errors:     none raised
+-- Errors:     check_violation (23514) for a token out of range
 -- Locks:      client (exclusive, try)
 -- Tables:     clients (read, update), deliveries (update), installation (read)
 CREATE OR REPLACE FUNCTION telesto.identify_client(
     wanted_id bigint,
     wanted_name text,
+    token bytea DEFAULT NULL,
+    resume boolean DEFAULT false,
     OUT error smallint,
     OUT client_id bigint,
     OUT client_name text,
@@ -50,7 +54,7 @@ BEGIN
         RETURN;
     END IF;
     SELECT opened.error, opened.session INTO identify_client.error, identify_client.session
-    FROM telesto.open_session(found_id) AS opened;
+    FROM telesto.open_session(found_id, token, resume) AS opened;
     IF identify_client.error IS NOT NULL THEN
         RETURN;
     END IF;

@@ -4,14 +4,20 @@
 --             unconfirmed.
 -- Parameters:
 --   client_id bigint        the client
+--   token bytea             stands for the process that opens the session; NULL for none
+--   resume boolean          only if the session now was opened with the same token, so that nobody else has
+--                           seen, and confirmed, what that one executed
 -- Returns:
---   error smallint          NULL, -1 (a transaction of the client is still running) or CLIENT_NOT_EXISTING (5)
+--   error smallint          NULL, -1 (a transaction of the client is still running), CLIENT_NOT_EXISTING (5)
+--                           or SESSION_FENCED (20)
 --   session bigint          the new session
 -- Errors:     none raised
 -- Locks:      client (exclusive, try)
 -- Tables:     clients (update), deliveries (update)
 CREATE OR REPLACE FUNCTION telesto.open_session(
     client_id bigint,
+    token bytea,
+    resume boolean,
     OUT error smallint,
     OUT session bigint
 )
@@ -24,11 +30,13 @@ BEGIN
         RETURN;
     END IF;
     UPDATE telesto.clients AS client
-    SET session = client.session + 1
+    SET session = client.session + 1, token = open_session.token
     WHERE client.client_id = open_session.client_id
+      AND (NOT resume OR client.token = open_session.token)
     RETURNING client.session INTO open_session.session;
     IF open_session.session IS NULL THEN
-        error := 5;
+        PERFORM FROM telesto.clients AS client WHERE client.client_id = open_session.client_id;
+        error := CASE WHEN FOUND THEN 20 ELSE 5 END;
         RETURN;
     END IF;
     UPDATE telesto.deliveries AS delivery

@@ -1,6 +1,6 @@
 -- Procedure:  register_client
--- Purpose:    Creates a client with its first session. Repeated with the token of the first time, it opens a
---             new session of the same client, under the same rules as identify_client.
+-- Purpose:    Creates a client with its first session. Repeated with the token of its session, it opens a new
+--             session of the same client, under the same rules as identify_client.
 -- Parameters:
 --   name text               unique name, 1 to 255 characters
 --   mode smallint           1 FULL, 2 READ_ONLY
@@ -58,8 +58,8 @@ BEGIN
         RETURN;
     END IF;
     SELECT opened.session INTO register_client.session
-    FROM telesto.open_session(existing_id) AS opened;
-    -- Deleted meanwhile is like busy: the name is free again, and the next try takes it.
+    FROM telesto.open_session(existing_id, register_client.token, true) AS opened;
+    -- Deleted or taken over meanwhile is like busy: the next try finds out.
     error := CASE WHEN register_client.session IS NULL THEN -1 END;
     client_id := CASE WHEN register_client.session IS NOT NULL THEN existing_id END;
 END

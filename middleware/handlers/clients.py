@@ -33,13 +33,14 @@ def _register_reply(request: Request, rows: list[Row], _settings: ServerSettings
     )
 
 
-IDENTIFY = "SELECT * FROM telesto.identify_client($1, $2)"
+IDENTIFY = "SELECT * FROM telesto.identify_client($1, $2, $3, $4)"
 
 
 async def identify_client(call: Call, request: Request, settings: ServerSettings) -> Reply:
     """Opens a new session and lists what the sessions before it left unconfirmed."""
     packet = request.packet
-    row = (await call(IDENTIFY, packet.client_id, packet.client_name))[0]
+    resume = bool(packet.resume)
+    row = (await call(IDENTIFY, packet.client_id, packet.client_name, packet.token, resume))[0]
     wanted = packet.client_id or repr(packet.client_name)
     check_error(row["error"], f"client {wanted} was not identified", packet.client_id or None)
     client = Client(row["client_id"], row["session"], ClientMode(row["mode"]))

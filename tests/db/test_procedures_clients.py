@@ -76,6 +76,29 @@ def test_a_client_is_found_by_name(calls: Calls) -> None:
     assert (row["client_id"], row["session"]) == (client.client_id, 2)
 
 
+def test_a_session_is_resumed_by_whom_opened_it_only(calls: Calls) -> None:
+    client = calls.register("alice")
+    resumed = calls.row("identify_client", client.client_id, "", client.token, True)
+    assert (resumed["error"], resumed["session"]) == (None, 2)
+    assert calls.row("identify_client", client.client_id, "", b"b" * 16, True)["error"] == SESSION_FENCED
+    # Who does not resume takes over, and then nobody before can resume.
+    assert calls.row("identify_client", 0, "alice", b"b" * 16, False)["session"] == 3
+    assert calls.row("identify_client", client.client_id, "", client.token, True)["error"] == SESSION_FENCED
+    assert calls.row("register_client", "alice", 1, client.token)["error"] == CLIENT_NAME_NOT_UNIQUE
+    assert calls.row("identify_client", 0, "alice", b"b" * 16, True)["session"] == 4
+
+
+def test_a_session_without_a_token_cannot_be_resumed(calls: Calls) -> None:
+    client = calls.register("alice")
+    assert calls.row("identify_client", client.client_id, "")["session"] == 2
+    assert calls.row("identify_client", client.client_id, "", client.token, True)["error"] == SESSION_FENCED
+    assert calls.row("identify_client", client.client_id, "", None, True)["error"] == SESSION_FENCED
+
+
+def test_a_deleted_client_cannot_be_resumed(calls: Calls) -> None:
+    assert calls.row("identify_client", 1 << 40, "", b"t" * 16, True)["error"] == CLIENT_NOT_EXISTING
+
+
 def test_an_unknown_client_cannot_be_identified(calls: Calls) -> None:
     assert calls.row("identify_client", 0, "nobody")["error"] == CLIENT_NOT_EXISTING
     assert calls.row("identify_client", 1 << 40, "")["error"] == CLIENT_NOT_EXISTING

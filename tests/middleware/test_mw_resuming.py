@@ -1,0 +1,46 @@
+"""Who resumes a session must be the one who opened it."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from conftest import Connect
+from telesto.protocol import packets
+from telesto.protocol.errors import ErrorClass, ErrorCode
+
+TOKEN = bytes(16)
+
+
+async def test_an_earlier_process_does_not_take_the_client_back(connect: Connect) -> None:
+    earlier = await (await connect()).register("alice")
+    later = await connect()
+    await later.hello()
+    assert (await later.ask(packets.IdentifyClient(0, "alice", token=os.urandom(16)))).session == 2
+    again = await connect()
+    await again.hello()
+    refused = await again.ask(packets.IdentifyClient(earlier.client_id, "", token=TOKEN, resume=True))
+    assert (refused.code, refused.error_class) == (ErrorCode.SESSION_FENCED, ErrorClass.FATAL)
+    # The later one was not disturbed.
+    assert await later.create_queue() > 0
+
+
+async def test_the_same_process_resumes(connect: Connect) -> None:
+    first = await connect()
+    await first.hello()
+    registered = await first.ask(packets.RegisterClient("alice", packets.ClientMode.FULL, TOKEN))
+    again = await connect()
+    await again.hello()
+    resumed = await again.ask(packets.IdentifyClient(registered.client_id, "", token=TOKEN, resume=True))
+    assert resumed.session == 2
+
+
+@pytest.mark.parametrize(
+    "fields", [{"resume": True}, {"token": b"short"}, {"token": b"", "resume": True}], ids=str
+)
+async def test_a_token_that_is_none_is_refused(connect: Connect, fields: dict[str, object]) -> None:
+    wire = await connect()
+    await wire.hello()
+    refused = await wire.ask(packets.IdentifyClient(0, "alice", **fields))  # type: ignore[arg-type]
+    assert refused.code == ErrorCode.REQUIRED_PARAMETER_MISSING
+    assert "token" in refused.details
