@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
+import uvloop
 from telesto.middleware import logs
 from telesto.middleware.server import MiddlewareServer
 from telesto.middleware.settings import ServerSettings
@@ -24,6 +25,11 @@ QUICK = {
 
 StartMiddleware = Callable[..., Awaitable[MiddlewareServer]]
 Connect = Callable[..., Awaitable[Wire]]
+
+
+def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """The loop of production; other tests run middlewares on asyncio's own."""
+    return {"uvloop": uvloop.new_event_loop}
 
 
 @pytest.fixture(autouse=True)
