@@ -18,6 +18,7 @@ from telesto.protocol.errors import (
     ClientNameNotUniqueError,
     ClientNotExistingError,
     ErrorClass,
+    SessionFencedError,
     TakeoverBusyError,
     TelestoError,
     UnsupportedVersionError,
@@ -36,7 +37,9 @@ class Identity:
         name: its name; None when it was asked for by id and is not known yet.
         mode: what it may do; None for any (FULL when it has to be registered).
         existing: what to do when the name is taken.
-        token: the same in each try to register, so that a repeated one gives the same client.
+        token: stands for this process; the same in each try, so that a repeated one gives the same client.
+        held: it has been this client. From then on it comes back only if nobody else was the client meanwhile:
+            whoever was there has confirmed what it was told of, so that what is not listed may be done.
     """
 
     client_id: int | None
@@ -44,6 +47,7 @@ class Identity:
     mode: ClientMode | None
     existing: Existing
     token: bytes = field(default_factory=lambda: secrets.token_bytes(16), repr=False)
+    held: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +117,12 @@ class Handshake:
     def identify(self, identity: Identity) -> None:
         """Becomes the client, after the greeting."""
         self._identity = identity
-        if identity.client_id is not None:
-            self._send(packets.IdentifyClient(identity.client_id, ""), self._on_identified)
-        elif identity.existing == "use":
-            self._send(packets.IdentifyClient(0, identity.name or ""), self._on_identified)
-        else:
+        if identity.client_id is None and identity.existing != "use":
             self._register(identity)
+            return
+        client_id, name = (identity.client_id, "") if identity.client_id else (0, identity.name or "")
+        request = packets.IdentifyClient(client_id, name, token=identity.token, resume=identity.held)
+        self._send(request, self._on_identified)
 
     def tick(self, now: float) -> None:
         """Tries again what was busy, when it is time."""
@@ -201,7 +205,7 @@ class Handshake:
             self._register(identity)
         elif identity is not None and by_name and isinstance(error, ClientNameNotUniqueError):
             self.identify(identity)
-        elif error.error_class is ErrorClass.REJECTED:
+        elif error.error_class is ErrorClass.REJECTED or isinstance(error, SessionFencedError):
             self._host.handshake_refused(error)
         else:
             self._host.handshake_failed(error)

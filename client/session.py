@@ -478,6 +478,7 @@ class Session:
         self.link.max_frame = self.link.max_frame_identified
         self._connector.succeeded()
         self.client_id = self._identity.client_id = result.client_id
+        self._identity.held = True
         self.name = result.name
         self.mode = result.mode
         self.session = result.session

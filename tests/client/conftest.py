@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from fake_server import FakeServer
+from real_service import start_middleware, stop_middleware
 from shells import LoopThread, Open, opening
 
 
@@ -34,12 +34,12 @@ def service_url(request: pytest.FixtureRequest) -> Iterator[str]:
         return
     database_url = request.getfixturevalue("database_url")
     with LoopThread().running() as thread:
-        server = thread.run(_start_middleware(database_url))
+        server = thread.run(start_middleware(database_url))
         host, port = server.address
         try:
             yield f"telesto://{host}:{port}"
         finally:
-            thread.run(_stop_middleware(server))
+            thread.run(stop_middleware(server))
 
 
 @pytest.fixture
@@ -59,19 +59,3 @@ def connected(open_client: Open, service_url: str) -> Callable[..., Any]:
 def client(connected: Callable[..., Any]) -> Any:
     """A connected client."""
     return connected()
-
-
-async def _start_middleware(database_url: str) -> Any:
-    from pydantic import SecretStr
-    from telesto.middleware.server import MiddlewareServer
-    from telesto.middleware.settings import ServerSettings
-
-    settings = ServerSettings(port=0, database_url=SecretStr(database_url))
-    server = MiddlewareServer(settings)
-    await server.start()
-    return server
-
-
-async def _stop_middleware(server: Any) -> None:
-    server.request_stop()
-    await asyncio.wait_for(server.wait_closed(), 20)

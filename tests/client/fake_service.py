@@ -149,9 +149,14 @@ class FakeService:
         self.clients[client.client_id] = client
         return client
 
-    def identify(self, client_id: int, name: str) -> StoredClient:
+    def identify(
+        self, client_id: int, name: str, token: bytes | None = None, resume: bool = False
+    ) -> StoredClient:
         for client in self.clients.values():
             if client.client_id == client_id or (client_id == 0 and client.name == name):
+                if resume and client.token != token:
+                    raise RefusalError(ErrorCode.SESSION_FENCED)
+                client.token = token or b""
                 client.session = next(self._sessions)
                 return client
         raise RefusalError(ErrorCode.CLIENT_NOT_EXISTING)
@@ -447,7 +452,9 @@ class FakeConnection:
         return packets.RegisterClientResponse(client.client_id, client.session, self.service.incarnation)
 
     def _on_identify_client(self, _: int, packet: packets.IdentifyClient) -> packets.Packet:
-        client = self.service.identify(packet.client_id, packet.client_name)
+        client = self.service.identify(
+            packet.client_id, packet.client_name, packet.token, bool(packet.resume)
+        )
         self.client, self.session = client, client.session
         operations, hand_overs, more = self._page((0, 0), (0, 0, 0))
         return packets.IdentifyClientResponse(

@@ -1,0 +1,22 @@
+"""Middlewares with a database, in the running event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+
+async def start_middleware(database_url: str) -> Any:
+    from pydantic import SecretStr
+    from telesto.middleware.server import MiddlewareServer
+    from telesto.middleware.settings import ServerSettings
+
+    settings = ServerSettings(port=0, database_url=SecretStr(database_url))
+    server = MiddlewareServer(settings)
+    await server.start()
+    return server
+
+
+async def stop_middleware(server: Any) -> None:
+    server.request_stop()
+    await asyncio.wait_for(server.wait_closed(), 20)
