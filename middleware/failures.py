@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from telesto.protocol.errors import ERRORS, ErrorClass, ErrorCode
 
@@ -38,13 +38,14 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What a request is answered with."""
+    """What a request is answered with; ``recorded`` says that it stays until it is confirmed."""
 
     code: ErrorCode
     error_class: ErrorClass
     details: str
     related_id: int | None = None
     retry_after_ms: int | None = None
+    recorded: bool = False
 
 
 _BY_SQLSTATE = {info.sqlstate: info for info in ERRORS.values()}
@@ -137,10 +138,15 @@ class FailedError(Exception):
 BUSY = -1
 
 
+#: Errors of requests that were not executed, so that their procedures leave no record of them.
+_NOT_EXECUTED = (ErrorCode.CLIENT_NOT_EXISTING, ErrorCode.SESSION_FENCED, ErrorCode.NUMBER_REPEATED)
+
+
 def check_error(error: int | None, details: str, related_id: int | None = None) -> None:
     """Raises BusyError or FailedError for the error column of a procedure's row."""
     if error is None:
         return
     if error == BUSY:
         raise BusyError
-    raise FailedError(failure_of(ErrorCode(error), details, related_id))
+    failure = failure_of(ErrorCode(error), details, related_id)
+    raise FailedError(replace(failure, recorded=failure.code not in _NOT_EXECUTED))

@@ -66,6 +66,22 @@ async def test_what_leaves_no_record_is_not_counted(
     assert (await wire.put(queue_id)).code == ErrorCode.TOO_MANY_UNCONFIRMED
 
 
+async def test_a_recorded_refusal_is_counted(connect: Connect, start_middleware: StartMiddleware) -> None:
+    server = await start_middleware(max_unconfirmed=2)
+    wire = await connect(server)
+    await wire.register()
+    queue_id = await wire.create_queue("name")
+    taken = await wire.ask(packets.CreateQueue(wire.number(), [], "name"))
+    assert taken.code == ErrorCode.QUEUE_NAME_NOT_UNIQUE
+    assert (await wire.put(queue_id)).code == ErrorCode.TOO_MANY_UNCONFIRMED
+    await wire.close()
+    takeover = await (await connect(server)).identify(wire.client_id)
+    assert [operation.results[0].error for operation in takeover.operations] == [
+        None,
+        ErrorCode.QUEUE_NAME_NOT_UNIQUE,
+    ]
+
+
 async def test_a_read_is_unconfirmed_until_its_last_message_is_confirmed(
     connect: Connect, start_middleware: StartMiddleware
 ) -> None:
