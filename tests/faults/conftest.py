@@ -31,10 +31,12 @@ def module_database_url(postgres_url: str, template_database: str) -> Iterator[s
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def module_service(
-    module_database_url: str, tmp_path_factory: pytest.TempPathFactory
+    module_database_url: str, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> AsyncIterator[Service]:
-    """Gives two middlewares for the tests of a module: each takes a while to start."""
-    async with running(tmp_path_factory.mktemp("service"), module_database_url) as service:
+    """Gives two middlewares for the tests of a module, with its SETTINGS: each takes a while to start."""
+    settings = getattr(request.module, "SETTINGS", {})
+    async with running(tmp_path_factory.mktemp("service"), module_database_url, **settings) as service:
+        await service.until_acquainted()
         yield service
 
 

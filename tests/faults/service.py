@@ -71,6 +71,15 @@ class Service:
         for site in self.sites:
             assert list(middleware_complaints(site.log)) == []
 
+    async def until_acquainted(self) -> None:
+        """Returns when each middleware knows of the others."""
+        await self.until(
+            lambda: self.database.fetchval(
+                "SELECT count(*) = $1 AND min(heartbeat_at) > max(started_at) FROM telesto.middlewares",
+                len(self.sites),
+            )
+        )
+
     async def messages(self, queue_id: int) -> int:
         """Counts the messages that wait in a queue."""
         return await self._count("messages", "queue_id", queue_id)
