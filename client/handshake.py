@@ -18,7 +18,6 @@ from telesto.protocol.errors import (
     ClientNameNotUniqueError,
     ClientNotExistingError,
     ErrorClass,
-    SessionFencedError,
     TakeoverBusyError,
     TelestoError,
     UnsupportedVersionError,
@@ -38,8 +37,8 @@ class Identity:
         mode: what it may do; None for any (FULL when it has to be registered).
         existing: what to do when the name is taken.
         token: stands for this process; the same in each try, so that a repeated one gives the same client.
-        held: it has been this client. From then on it comes back only if nobody else was the client meanwhile:
-            whoever was there has confirmed what it was told of, so that what is not listed may be done.
+        held: it has been this client. From then on it comes back only if nobody else was the client meanwhile,
+            for whoever was has confirmed what it was told of: what is not listed then may have been done.
     """
 
     client_id: int | None
@@ -205,7 +204,7 @@ class Handshake:
             self._register(identity)
         elif identity is not None and by_name and isinstance(error, ClientNameNotUniqueError):
             self.identify(identity)
-        elif error.error_class is ErrorClass.REJECTED or isinstance(error, SessionFencedError):
+        elif error.error_class is ErrorClass.REJECTED:
             self._host.handshake_refused(error)
         else:
             self._host.handshake_failed(error)

@@ -117,6 +117,7 @@ class Session:
         self._ended: TelestoError | None = None
 
         self._completed: list[Call[Any]] = []
+        self._untaken = 0
         self._line: deque[Call[Any]] = deque()
         self._doubtful: list[Call[Any]] = []
         self._pings: list[PingCall] = []
@@ -199,6 +200,7 @@ class Session:
 
     def take(self, call: Call[ResultT]) -> ResultT:
         """Returns what an answered call returns, or raises its error; now the answer counts as taken."""
+        self._untaken -= 1
         error = call.error
         if error is not None:
             self._confirm_answer(call)
@@ -211,6 +213,8 @@ class Session:
 
     def abandon(self, call: Call[Any]) -> None:
         """The caller no longer waits; what the call took is kept for the next matching read."""
+        if call.phase == DONE:
+            self._untaken -= 1
         if isinstance(call, ConnectCall):
             self._cancel_connecting(call)
         elif isinstance(call, ReleaseCall):
@@ -277,6 +281,7 @@ class Session:
     def _finish(self, call: Call[Any]) -> None:
         call.phase = DONE
         self._completed.append(call)
+        self._untaken += 1
 
     def _orphan(self, call: Call[Any]) -> None:
         """The call ends before its request, which is under way; what comes of it is looked after."""
@@ -293,7 +298,7 @@ class Session:
         """Tells, while the client closes, whether the connection may be closed now."""
         if self.link is None or self._phase not in (Phase.READY, Phase.DRAINING):
             return True
-        return not self.link.pending and self._custody.settled
+        return not (self.link.pending or self._untaken) and self._custody.settled
 
     def begin_close(self) -> None:
         """Refuses further calls, ends what waits, and sends what the service has to know."""
@@ -301,6 +306,7 @@ class Session:
             return
         self._closed = failures.closed_error()
         self._close_until = self._clock() + self._options.close_timeout
+        self._custody.closing = True
         under_way = [] if self.link is None else list(self.link.pending.values())
         waiting = [call for call in under_way if call.taking]
         for call in [*self._line, *self._doubtful, *self._pings, *waiting]:
@@ -680,8 +686,7 @@ class Session:
                 if call.carried:
                     self._confirmations.proven_numbers(call.carried)
                 if call.on_answer is None:
-                    call.phase = DONE
-                    self._completed.append(call)
+                    self._finish(call)
                 else:
                     call.on_answer(call)
             if self.link is not link:
@@ -810,8 +815,12 @@ class Session:
             self._leave(ShuttingDownError("the middleware is about to stop"))
 
     def _fenced(self, error: TelestoError) -> None:
-        """Another process has become this client."""
+        """Another process has become this client; it was told what became of the calls in doubt."""
         reason = failures.fenced_error(None, error)
+        doubtful = [call for call in self._doubtful if call.phase != DONE]
+        self._doubtful.clear()
+        for call in doubtful:
+            self._fail(call, failures.ended_error(call, reason))
         self._end(reason, lambda call: failures.fenced_error(call, error))
 
     # ------------------------------------------------------------------ answers

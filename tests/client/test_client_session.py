@@ -468,6 +468,24 @@ def test_the_later_session_wins(wire: Wire, clock: Clock, service: FakeService, 
     assert other.run(put(queue_id))
 
 
+def test_an_earlier_process_does_not_come_back(
+    wire: Wire, clock: Clock, service: FakeService, queue_id: int
+) -> None:
+    done = wire.start(put(queue_id))
+    lose_answers(wire)
+    waiting = wire.start(put(queue_id))
+    other = Wire(clock, service)
+    other.connect(existing="use")  # is told of the put and confirms it
+    other.advance(1)
+    wire.settle()
+    with pytest.raises(ConnectionLostError, match="may have been done"):
+        wire.finish(done)
+    with pytest.raises(SessionFencedError, match="another process"):
+        wire.finish(waiting)
+    assert other.run(put(queue_id))
+    assert len(service.queues[queue_id].messages) == 2
+
+
 def test_a_registration_whose_answer_was_lost(clock: Clock, service: FakeService) -> None:
     from telesto.client.handshake import Identity
 
