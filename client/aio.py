@@ -386,8 +386,7 @@ class AsyncTelestoClient:
                     if body is not None and message.context is not None:
                         await self.reply(message, body)
             except BaseException:
-                self._session.give_back(shared.hand_overs(messages))
-                self._flush_soon()
+                self._abandon([self._session.give_back(shared.hand_overs(messages))])
                 raise
             self._session.confirm(shared.hand_overs(messages))
 

@@ -377,7 +377,7 @@ class TelestoClient:
     def _give_back(self, messages: Iterable[Message]) -> None:
         """Gives messages back without waiting for it."""
         with self._driver.lock:
-            self._session.give_back(shared.hand_overs(messages))
+            self._session.abandon(self._session.give_back(shared.hand_overs(messages)))
             self._driver.push()
             self._driver.hand_on()
 

@@ -41,6 +41,7 @@ class Custody:
     Attributes:
         confirmations: what is owed to the service.
         recovered: messages that nobody waits for.
+        closing: no read will come any more, so messages that nobody waits for go back at once.
     """
 
     def __init__(self, host: CustodyHost, options: ClientOptions, clock: Callable[[], float]) -> None:
@@ -53,6 +54,7 @@ class Custody:
         self._to_release: dict[HandOverId, None] = {}
         self._release_due = math.inf
         self.confirmations = Confirmations(options.confirm_after)
+        self.closing = False
         self.recovered = RecoveredMessages(options.recovered_hold, options.max_recovered)
 
     @property
@@ -119,7 +121,8 @@ class Custody:
         for message in messages:
             if message.hand_over is not None:
                 self.confirmations.held.discard(message.hand_over)
-                if not self._offer(message) and not self.recovered.place(message, now):
+                kept = not self.closing and (self._offer(message) or self.recovered.place(message, now))
+                if not kept:
                     surplus.append(message.hand_over)
         self.release(surplus)
 
