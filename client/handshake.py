@@ -37,8 +37,8 @@ class Identity:
         mode: what it may do; None for any (FULL when it has to be registered).
         existing: what to do when the name is taken.
         token: stands for this process; the same in each try, so that a repeated one gives the same client.
-        held: it has been this client. From then on it comes back only if nobody else was the client meanwhile,
-            for whoever was has confirmed what it was told of: what is not listed then may have been done.
+        held: it has been this client. From then on it comes back only if nobody else was it meanwhile, for
+            whoever was has confirmed what it was told of: what is not listed then may have been done.
     """
 
     client_id: int | None
