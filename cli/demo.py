@@ -27,7 +27,7 @@ def demo(
     file: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[FILE]", help="The text to ship. Default: the largest log or changelog of this system."
+            metavar="FILE", help="The text to ship. Default: the largest log or changelog of this system."
         ),
     ] = None,
     data_dir: Annotated[

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 Body = Annotated[
     str | None,
-    typer.Argument(metavar="[BODY|-]", help="The message; - takes all of standard input as it is."),
+    typer.Argument(
+        metavar="BODY|-",
+        help="The message (after -- if it begins with a dash); - takes standard input as it is.",
+    ),
 ]
 Lines = Annotated[
     Path | None,

@@ -38,7 +38,8 @@ def has_database(settings: ServerSettings) -> bool:
 def print_settings(settings: ServerSettings) -> None:
     """Print the settings as a TOML file with a comment for each; passwords are left out."""
     for name, field in type(settings).model_fields.items():
-        value = getattr(settings, name)
+        # Without a URL of the user's the embedded database is used; a file that named one would change that.
+        value = getattr(settings, name) if name != "database_url" or has_database(settings) else None
         output.print_line(f"# {field.description}")
         output.print_line(f"{name} = {_as_toml(value)}" if value is not None else f"# {name} =")
         output.print_line("")

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 from command_line import TIMEOUT_S, CommandLine
+from telesto.client import TelestoClient
 
 
 @pytest.fixture
@@ -46,18 +47,36 @@ def telesto(service_url: str, tmp_path: Path) -> CommandLine:
     return CommandLine(tmp_path, service_url)
 
 
+@pytest.fixture(scope="module")
+def client(service_url: str) -> Iterator[TelestoClient]:
+    """A client of the same service, for what a test only needs to have done."""
+    with TelestoClient(service_url) as client:
+        client.connect(name="preparing")
+        yield client
+
+
 @pytest.fixture
-def queue(telesto: CommandLine) -> str:
+def queue(client: TelestoClient) -> str:
     """The name of a new queue."""
-    name = f"queue-{uuid.uuid4().hex[:8]}"
-    telesto.output("queue", "create", name)
-    return name
+    return client.create_queue(f"queue-{uuid.uuid4().hex[:8]}").name
 
 
 @pytest.fixture
-def depth(telesto: CommandLine, queue: str) -> Callable[[], object]:
+def put(client: TelestoClient, queue: str) -> Callable[..., None]:
+    """Puts bodies into the queue."""
+    queue_id = client.get_queue_by_name(queue).queue_id
+
+    def put(*bodies: bytes) -> None:
+        assert all(result.error is None for result in client.put_many(queue_id, bodies))
+
+    return put
+
+
+@pytest.fixture
+def depth(client: TelestoClient, queue: str) -> Callable[[], int]:
     """How many messages wait in the queue."""
-    return lambda: telesto.objects("queue", "show", queue)[0]["depth"]
+    queue_id = client.get_queue_by_name(queue).queue_id
+    return lambda: client.queue_statistics(queue_id).depth
 
 
 def _execute(url: str, statement: str) -> None:

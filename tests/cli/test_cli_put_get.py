@@ -9,6 +9,8 @@ from command_line import CommandLine
 
 BINARY = bytes(range(256)) * 3
 
+Put = Callable[..., None]
+
 
 def test_what_is_put_comes_out(telesto: CommandLine, queue: str) -> None:
     said = telesto.output("put", queue, "hello").decode()
@@ -22,8 +24,8 @@ def test_nothing_there_has_an_exit_code_of_its_own(telesto: CommandLine, queue: 
     assert (result.returncode, result.stdout, result.stderr) == (4, b"", b"")
 
 
-def test_get_takes_one_unless_told_otherwise(telesto: CommandLine, queue: str) -> None:
-    telesto.output("put", queue, "--lines", "-", stdin=b"1\n2\n3\n4\n")
+def test_get_takes_one_unless_told_otherwise(telesto: CommandLine, queue: str, put: Put) -> None:
+    put(b"1", b"2", b"3", b"4")
     assert telesto.output("get", queue) == b"1\n"
     assert telesto.output("get", queue, "--count", "2") == b"2\n3\n"
     assert telesto.output("get", queue, "--count", "2", "--wait", "0.1") == b"4\n"
@@ -111,8 +113,8 @@ def test_receiver_and_sender(telesto: CommandLine, queue: str) -> None:
     assert telesto.output("get", queue, "--sender", str(alice)) == b"from alice\n"
 
 
-def test_browse_takes_nothing(telesto: CommandLine, queue: str, depth: Callable[[], object]) -> None:
-    telesto.output("put", queue, "--lines", "-", stdin=b"one\ntab\there\nthree\n")
+def test_browse_takes_nothing(telesto: CommandLine, queue: str, put: Put, depth: Callable[[], int]) -> None:
+    put(b"one", b"tab\there", b"three")
     rows = [
         line.split("\t") for line in telesto.output("browse", queue, "--limit", "2").decode().splitlines()
     ]
@@ -121,9 +123,9 @@ def test_browse_takes_nothing(telesto: CommandLine, queue: str, depth: Callable[
     assert depth() == 3
 
 
-def test_waiting_get_ends_when_the_message_comes(telesto: CommandLine, queue: str) -> None:
+def test_waiting_get_ends_when_the_message_comes(telesto: CommandLine, queue: str, put: Put) -> None:
     with telesto.started("get", queue, "--wait", "30") as waiting:
-        telesto.output("put", queue, "at last")
+        put(b"at last")
         assert waiting.stdout is not None
         assert waiting.stdout.read() == b"at last\n"
         assert waiting.wait(30) == 0
@@ -139,6 +141,8 @@ def test_waiting_get_ends_when_the_message_comes(telesto: CommandLine, queue: st
         (["x", "--priority", "11"], "--priority"),
     ],
 )
-def test_wrong_usage_of_put(telesto: CommandLine, queue: str, arguments: list[str], said: str) -> None:
+def test_wrong_usage_of_put(
+    telesto: CommandLine, queue: str, depth: Callable[[], int], arguments: list[str], said: str
+) -> None:
     assert said in telesto.error(2, "put", queue, *arguments)
-    assert telesto.run("get", queue).returncode == 4
+    assert depth() == 0

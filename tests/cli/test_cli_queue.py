@@ -40,17 +40,19 @@ def test_name_with_control_characters_is_refused(telesto: CommandLine) -> None:
 
 
 def test_deleting_asks_and_needs_a_terminal_for_that(
-    telesto: CommandLine, queue: str, depth: Callable[[], object]
+    telesto: CommandLine, queue: str, put: Callable[..., None], depth: Callable[[], int]
 ) -> None:
-    telesto.output("put", queue, "kept")
+    put(b"kept")
     for command in ("delete", "purge"):
         said = telesto.error(2, "queue", command, queue, stdin=b"y\n")
         assert "--yes" in said
     assert depth() == 1
 
 
-def test_purge_tells_how_many(telesto: CommandLine, queue: str, depth: Callable[[], object]) -> None:
-    telesto.output("put", queue, "--lines", "-", stdin=b"a\nb\nc\n")
+def test_purge_tells_how_many(
+    telesto: CommandLine, queue: str, put: Callable[..., None], depth: Callable[[], int]
+) -> None:
+    put(b"a", b"b", b"c")
     assert telesto.output("queue", "purge", queue, "--yes") == f"removed 3 messages from {queue}\n".encode()
     assert depth() == 0
 

@@ -158,6 +158,10 @@ def test_shown_settings_are_a_file_of_settings(bare_telesto: CommandLine) -> Non
     assert bare_telesto.output("serve", "--config", "again.toml", "--show-config") == shown
 
 
+def test_shown_settings_name_no_database_unless_the_user_did(bare_telesto: CommandLine) -> None:
+    assert b"\n# database_url =\n" in bare_telesto.output("serve", "--show-config")
+
+
 def test_postgresql_that_dies_is_started_again(bare_telesto: CommandLine, data_dir: Path) -> None:
     arguments = ("serve", "--data-dir", str(data_dir), "--port", "0", "--json")
     with bare_telesto.started(*arguments, stderr=subprocess.DEVNULL) as process:

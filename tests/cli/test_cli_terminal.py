@@ -34,8 +34,10 @@ def _read_until_closed(descriptor: int) -> bytes:
         shown += piece
 
 
-def test_deleting_asks(telesto: CommandLine, queue: str, depth: Callable[[], object]) -> None:
-    telesto.output("put", queue, "kept")
+def test_deleting_asks(
+    telesto: CommandLine, queue: str, put: Callable[..., None], depth: Callable[[], int]
+) -> None:
+    put(b"kept")
     code, shown = _at_terminal(telesto, "queue", "purge", queue, typed=b"n\n")
     assert (code, depth()) == (0, 1)
     assert f"Remove 1 message from the queue {queue}? [y/N]" in shown
