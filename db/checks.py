@@ -101,10 +101,10 @@ INVARIANTS = (
     Invariant(
         "messages",
         """
-        SELECT format('message %s of queue %s is above the queue''s last id %s',
-                      m.message_id, m.queue_id, p.last_id)
+        SELECT format('queue %s: message %s, priority %s, is above upper bound %s or last id %s',
+                      m.queue_id, m.message_id, m.priority, p.upper[m.priority], p.last_id)
         FROM telesto.messages m JOIN telesto.put_states p USING (queue_id)
-        WHERE m.message_id > p.last_id
+        WHERE m.message_id > least(p.upper[m.priority], p.last_id)
         """,
     ),
     Invariant(

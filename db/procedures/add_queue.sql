@@ -21,10 +21,11 @@ BEGIN
     ON CONFLICT ON CONSTRAINT queues_name_unique DO NOTHING
     RETURNING queue.queue_id INTO new_id;
     IF new_id IS NOT NULL THEN
-        INSERT INTO telesto.put_states (queue_id, version, total, directed_total, last_id)
-        VALUES (new_id, 1, 0, 0, 0);
+        -- Above every upper bound: no priority holds anything.
+        INSERT INTO telesto.put_states (queue_id, version, total, directed_total, last_id, upper)
+        VALUES (new_id, 1, 0, 0, 0, array_fill(0::bigint, ARRAY[10]));
         INSERT INTO telesto.take_states (queue_id, version, total, directed_total, lower)
-        VALUES (new_id, 1, 0, 0, array_fill(0::bigint, ARRAY[10]));
+        VALUES (new_id, 1, 0, 0, array_fill(1::bigint, ARRAY[10]));
     END IF;
     RETURN new_id;
 END

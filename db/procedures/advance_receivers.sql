@@ -37,7 +37,7 @@ BEGIN
         HAVING count(*) >= enough OR random() * enough < 1
     ), successor AS (
         SELECT queues[reader.queue] AS queue_id, reader.reader, reader.last, state.state_row, state.version,
-               coalesce(state.lower, array_fill(0::bigint, ARRAY[10])) AS lower,
+               coalesce(state.lower, array_fill(1::bigint, ARRAY[10])) AS lower,
                last_ids[reader.queue] AS last_id, pick_priorities[reader.last]::int AS priority,
                pick_ids[reader.last] AS message_id
         FROM reader

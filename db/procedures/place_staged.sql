@@ -35,9 +35,6 @@ DECLARE
     queues_at_once constant int := 256;
     queues bigint[];
     state_rows tid[];
-    versions bigint[];
-    totals bigint[];
-    directed_totals bigint[];
     rooms bigint[];
     share int;
     staged_rows tid[];
@@ -81,11 +78,10 @@ BEGIN
     END IF;
 
     -- A queue without a state does not exist (any more).
-    SELECT array_agg(state.ctid), array_agg(state.version), array_agg(state.total),
-           array_agg(state.directed_total), array_agg(queue.max_messages - (state.total - taken.total))
-    INTO state_rows, versions, totals, directed_totals, rooms
+    SELECT array_agg(state.ctid), array_agg(queue.max_messages - (state.total - taken.total))
+    INTO state_rows, rooms
     FROM unnest(queues) AS wanted (queue_id)
-    LEFT JOIN LATERAL (SELECT state.ctid, state.version, state.total, state.directed_total
+    LEFT JOIN LATERAL (SELECT state.ctid, state.total
                        FROM telesto.put_states AS state
                        WHERE state.queue_id = wanted.queue_id
                        ORDER BY state.version DESC
@@ -124,21 +120,23 @@ BEGIN
                message_ids[width_bucket(removed.staged_id, staged_ids)], removed.sender_id, removed.context,
                arrived, 0, false, removed.body
         FROM removed
-        WHERE versions[width_bucket(removed.queue_id, queues)] IS NOT NULL
-        RETURNING queue_id, receiver_id, message_id
-    ), states AS (
-        INSERT INTO telesto.put_states (queue_id, version, total, directed_total, last_id)
-        SELECT queues[grown.q], versions[grown.q] + 1, totals[grown.q] + grown.n,
-               directed_totals[grown.q] + grown.directed, grown.last_id
-        FROM (SELECT width_bucket(placed.queue_id, queues) AS q, count(*) AS n,
-                     count(*) FILTER (WHERE placed.receiver_id <> 0) AS directed,
-                     max(placed.message_id) AS last_id
-              FROM placed
-              GROUP BY 1) AS grown
-        RETURNING queue_id
+        WHERE state_rows[width_bucket(removed.queue_id, queues)] IS NOT NULL
+        RETURNING queue_id, receiver_id, priority, message_id
+    ), grown AS (
+        SELECT placed.queue_id, count(*) AS n, count(*) FILTER (WHERE placed.receiver_id <> 0) AS directed,
+               bit_or(1 << placed.priority) AS priorities, max(placed.message_id) AS newest_id
+        FROM placed
+        GROUP BY placed.queue_id
     ), replaced AS (
         DELETE FROM telesto.put_states AS state
-        WHERE state.ctid = ANY (ARRAY(SELECT state_rows[width_bucket(states.queue_id, queues)] FROM states))
+        USING grown
+        WHERE state.ctid = state_rows[width_bucket(grown.queue_id, queues)]
+        RETURNING state.*, grown.n, grown.directed, grown.priorities, grown.newest_id
+    ), states AS (
+        INSERT INTO telesto.put_states (queue_id, version, total, directed_total, last_id, upper)
+        SELECT state.queue_id, state.version + 1, state.total + state.n, state.directed_total + state.directed,
+               state.newest_id, telesto.next_upper(state.upper, state.priorities, state.newest_id)
+        FROM replaced AS state
     )
     SELECT coalesce(array_agg(woken.queue_id), '{}'), coalesce(array_agg(woken.receiver_id), '{}'),
            coalesce(array_agg(woken.n::int), '{}')

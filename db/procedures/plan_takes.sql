@@ -11,6 +11,7 @@
 --   granted boolean[]              per queue: whether its take lock is held
 --   existing boolean[]             per queue: whether it exists
 --   own_depths bigint[]            per queue: how many messages wait for single readers
+--   uppers bigint[]                per queue and priority: the id above which nothing was put
 --   common_queues int[]            per message for anyone: the index of its queue, ascending
 --   common_priorities smallint[]   its priority
 --   common_ids bigint[]            its id; each queue's messages in their order
@@ -38,6 +39,7 @@ CREATE OR REPLACE FUNCTION telesto.plan_takes(
     granted boolean[],
     existing boolean[],
     own_depths bigint[],
+    uppers bigint[],
     common_queues int[],
     common_priorities smallint[],
     common_ids bigint[],
@@ -107,6 +109,8 @@ BEGIN
                                     AND message.message_id >= coalesce(state.lower[level.priority], 0)
                                   ORDER BY message.message_id
                                   LIMIT pair.wanted) AS message
+                              WHERE coalesce(state.lower[level.priority], 1)
+                                    <= uppers[pair.queue][level.priority]
                               LIMIT pair.wanted) AS own) AS own;
 
     SELECT assigned.verdicts, assigned.related_ids, assigned.picks, assigned.pick_requests

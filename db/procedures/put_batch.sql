@@ -60,26 +60,27 @@ DECLARE
     queues bigint[];
     counts bigint[];
     directed_counts bigint[];
+    put_priorities int[];
     granted boolean[];
     existing boolean[];
     rooms bigint[];
     fitting boolean;
     state_rows tid[];
-    versions bigint[];
-    totals bigint[];
-    directed_totals bigint[];
-    touched int[];
+    touched tid[];
     arrived timestamptz;
+    newest_id bigint;
 BEGIN
     PERFORM telesto.require_read_committed();
     SELECT fence.passed, fence.errors INTO passed, request_errors
     FROM telesto.fence_requests(client_ids, sessions) AS fence;
 
-    SELECT array_agg(wanted.queue_id), array_agg(wanted.n), array_agg(wanted.directed)
-    INTO queues, counts, directed_counts
-    FROM (SELECT element.queue_id, count(*) AS n, count(*) FILTER (WHERE element.receiver_id <> 0) AS directed
+    SELECT array_agg(wanted.queue_id), array_agg(wanted.n), array_agg(wanted.directed),
+           array_agg(wanted.priorities)
+    INTO queues, counts, directed_counts, put_priorities
+    FROM (SELECT element.queue_id, count(*) AS n, count(*) FILTER (WHERE element.receiver_id <> 0) AS directed,
+                 bit_or(1 << element.priority) AS priorities
           FROM (SELECT unnest(queue_ids) AS queue_id, unnest(receiver_ids) AS receiver_id,
-                       unnest(element_requests) AS request) AS element
+                       unnest(priorities) AS priority, unnest(element_requests) AS request) AS element
           WHERE request_errors IS NULL OR request_errors[element.request] IS NULL
           GROUP BY element.queue_id
           ORDER BY element.queue_id) AS wanted;
@@ -99,11 +100,10 @@ BEGIN
            bool_and(state.version IS NOT NULL
                     AND (queue.max_messages IS NULL
                          OR wanted.n <= queue.max_messages - (state.total - taken.total))),
-           array_agg(state.ctid), array_agg(state.version), array_agg(state.total),
-           array_agg(state.directed_total)
-    INTO existing, rooms, fitting, state_rows, versions, totals, directed_totals
+           array_agg(state.ctid)
+    INTO existing, rooms, fitting, state_rows
     FROM (SELECT unnest(queues) AS queue_id, unnest(counts) AS n) AS wanted
-    LEFT JOIN LATERAL (SELECT state.ctid, state.version, state.total, state.directed_total
+    LEFT JOIN LATERAL (SELECT state.ctid, state.version, state.total
                        FROM telesto.put_states AS state
                        WHERE state.queue_id = wanted.queue_id
                        ORDER BY state.version DESC
@@ -128,15 +128,16 @@ BEGIN
     SELECT record.errors, record.message_ids INTO errors, message_ids
     FROM telesto.record_puts(client_ids, sessions, numbers, method_ids, element_requests, errors, message_ids)
          AS record;
-    IF errors IS NULL THEN
-        touched := ARRAY(SELECT generate_series(1, cardinality(queues)));
-    ELSE
-        SELECT array_agg(taken.q), array_agg(taken.n), array_agg(taken.directed)
-        INTO touched, counts, directed_counts
+    touched := state_rows;
+    IF errors IS NOT NULL THEN
+        SELECT array_agg(state_rows[taken.q]), array_agg(taken.n), array_agg(taken.directed),
+               array_agg(taken.priorities)
+        INTO touched, counts, directed_counts, put_priorities
         FROM (SELECT width_bucket(element.queue_id, queues) AS q, count(*) AS n,
-                     count(*) FILTER (WHERE element.receiver_id <> 0) AS directed
+                     count(*) FILTER (WHERE element.receiver_id <> 0) AS directed,
+                     bit_or(1 << element.priority) AS priorities
               FROM (SELECT unnest(queue_ids) AS queue_id, unnest(receiver_ids) AS receiver_id,
-                           unnest(message_ids) AS message_id) AS element
+                           unnest(priorities) AS priority, unnest(message_ids) AS message_id) AS element
               WHERE element.message_id <> 0
               GROUP BY 1) AS taken;
     END IF;
@@ -152,13 +153,18 @@ BEGIN
                  unnest(bodies) AS body) AS element
     WHERE element.message_id <> 0;
 
-    INSERT INTO telesto.put_states (queue_id, version, total, directed_total, last_id)
-    SELECT queues[queue.q], versions[queue.q] + 1, totals[queue.q] + queue.n,
-           directed_totals[queue.q] + queue.directed,
-           (SELECT max(element.message_id) FROM unnest(message_ids) AS element (message_id))
-    FROM (SELECT unnest(touched) AS q, unnest(counts) AS n, unnest(directed_counts) AS directed) AS queue;
-    DELETE FROM telesto.put_states AS state
-    WHERE state.ctid = ANY (ARRAY(SELECT state_rows[queue.q] FROM unnest(touched) AS queue (q)));
+    newest_id := (SELECT max(element.message_id) FROM (SELECT unnest(message_ids) AS message_id) AS element);
+    WITH replaced AS (
+        DELETE FROM telesto.put_states AS state
+        USING (SELECT unnest(touched) AS state_row, unnest(counts) AS n, unnest(directed_counts) AS directed,
+                      unnest(put_priorities) AS priorities) AS put
+        WHERE state.ctid = put.state_row
+        RETURNING state.*, put.n, put.directed, put.priorities
+    )
+    INSERT INTO telesto.put_states (queue_id, version, total, directed_total, last_id, upper)
+    SELECT state.queue_id, state.version + 1, state.total + state.n, state.directed_total + state.directed,
+           newest_id, telesto.next_upper(state.upper, state.priorities, newest_id)
+    FROM replaced AS state;
 
     PERFORM telesto.delete_confirmed(passed, confirm_clients, confirm_sessions, confirm_numbers, false);
 END

@@ -27,7 +27,7 @@ DECLARE
     lower bigint[];
 BEGIN
     PERFORM pg_advisory_xact_lock(telesto.take_lock_key(remove_messages.queue_id));
-    SELECT taken.ctid AS state_row, taken.*, put.last_id, put.total - taken.total AS depth,
+    SELECT taken.ctid AS state_row, taken.*, put.last_id, put.upper, put.total - taken.total AS depth,
            put.directed_total - taken.directed_total AS directed_depth
     INTO state
     FROM (SELECT taken.ctid, taken.* FROM telesto.take_states AS taken
@@ -54,6 +54,7 @@ BEGIN
                                 AND message.message_id >= state.lower[level.priority]
                               ORDER BY message.message_id
                               LIMIT max_rows) AS message
+          WHERE state.lower[level.priority] <= state.upper[level.priority]
           LIMIT max_rows) AS message;
     common_count := coalesce(cardinality(message_ids), 0);
     lower := CASE WHEN common_count = 0 THEN state.lower

@@ -8,6 +8,7 @@
 --   sender_id bigint        only messages of this sender; 0 for any
 --   by_age boolean          the oldest first, whatever its priority; else the highest priority first
 --   context bigint          only the reader's own messages with this context; NULL for all
+--   upper bigint[]          by priority, the id above which nothing was put
 --   common_lower bigint[]   the bounds of messages for anyone; NULL to leave those out
 --   own_lower bigint[]      the bounds of the reader's own messages; NULL to leave those out
 -- Returns:
@@ -26,6 +27,7 @@ CREATE OR REPLACE FUNCTION telesto.select_messages(
     sender_id bigint,
     by_age boolean,
     context bigint,
+    upper bigint[],
     common_lower bigint[],
     own_lower bigint[],
     OUT message_rows tid[],
@@ -63,7 +65,7 @@ BEGIN
                                        OR message.context = select_messages.context)
                                 ORDER BY message.message_id
                                 LIMIT max_messages) AS message
-            WHERE by_age OR line.priority = level.priority
+            WHERE (by_age OR line.priority = level.priority) AND line.lower <= upper[line.priority]
             ORDER BY message.message_id
             LIMIT max_messages) AS message
         LIMIT max_messages

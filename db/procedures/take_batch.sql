@@ -79,6 +79,7 @@ DECLARE
     plain boolean;
     state_rows tid[];
     last_ids bigint[];
+    uppers bigint[];
     depths bigint[];
     own_depths bigint[];
     own_depth bigint;
@@ -120,19 +121,20 @@ BEGIN
 
     -- The depths are read before the scan, so that all up to last_ids is visible to it.
     SELECT array_agg(taken.ctid), array_agg(taken.version IS NOT NULL), array_agg(put.last_id),
+           array_agg(coalesce(put.upper, array_fill(0::bigint, ARRAY[10]))),
            array_agg(put.directed_total - taken.directed_total),
            array_agg(CASE WHEN queue.granted THEN
                least(queue.wanted, (put.total - put.directed_total) - (taken.total - taken.directed_total)) END),
            bool_and(queue.granted AND taken.version IS NOT NULL AND put.directed_total = taken.directed_total)
                AND request_errors IS NULL
-    INTO state_rows, existing, last_ids, own_depths, depths, plain
+    INTO state_rows, existing, last_ids, uppers, own_depths, depths, plain
     FROM (SELECT unnest(queues) AS queue_id, unnest(wanted) AS wanted, unnest(granted) AS granted) AS queue
     LEFT JOIN LATERAL (SELECT taken.ctid, taken.version, taken.total, taken.directed_total
                        FROM telesto.take_states AS taken
                        WHERE taken.queue_id = queue.queue_id
                        ORDER BY taken.version DESC
                        LIMIT 1) AS taken ON true
-    LEFT JOIN LATERAL (SELECT put.total, put.directed_total, put.last_id
+    LEFT JOIN LATERAL (SELECT put.total, put.directed_total, put.last_id, put.upper
                        FROM telesto.put_states AS put
                        WHERE put.queue_id = queue.queue_id
                        ORDER BY put.version DESC
@@ -159,6 +161,7 @@ BEGIN
                                     AND message.message_id >= state.lower[level.priority]
                                   ORDER BY message.message_id
                                   LIMIT queue.depth) AS message
+                              WHERE state.lower[level.priority] <= uppers[queue.i][level.priority]
                               LIMIT queue.depth) AS pick
           WHERE queue.depth > 0) AS pick;
 
@@ -172,7 +175,7 @@ BEGIN
         INTO verdicts, related_ids, pick_requests, pick_queues, pick_priorities,
              pick_ids, pick_rows, pick_readers
         FROM telesto.plan_takes(client_ids, queue_ids, max_messages, max_bytes, request_errors, queues, granted,
-                                existing, own_depths, pick_queues, pick_priorities, pick_ids, pick_bytes,
+                                existing, own_depths, uppers, pick_queues, pick_priorities, pick_ids, pick_bytes,
                                 pick_rows) AS plan;
         RETURN QUERY
         SELECT refused.i::int, refused.error, refused.related_id, NULL::bigint, NULL::bigint, NULL::bigint,

@@ -63,7 +63,7 @@ DECLARE
     own_count bigint;
 BEGIN
     -- The put state is read before the scan, so that all up to its last id is visible to it.
-    SELECT taken.ctid AS state_row, taken.version, taken.total, taken.directed_total, taken.lower, put.last_id,
+    SELECT taken.ctid AS state_row, taken.version, taken.total, taken.directed_total, taken.lower, put.last_id, put.upper,
            put.total - taken.total AS depth, put.directed_total - taken.directed_total AS own_depth
     INTO state
     FROM (SELECT taken.ctid, taken.* FROM telesto.take_states AS taken
@@ -80,7 +80,7 @@ BEGIN
         RETURN;
     END IF;
     SELECT own.ctid AS state_row, coalesce(own.version, 0) AS version,
-           coalesce(own.lower, array_fill(0::bigint, ARRAY[10])) AS lower
+           coalesce(own.lower, array_fill(1::bigint, ARRAY[10])) AS lower
     INTO own
     FROM (SELECT) AS always
     LEFT JOIN LATERAL (SELECT own.ctid, own.* FROM telesto.receiver_states AS own
@@ -90,7 +90,7 @@ BEGIN
 
     SELECT selected.* INTO pick
     FROM telesto.select_messages(
-        take_selected.client_id, from_queue, max_messages, max_bytes, from_sender, by_age, for_context,
+        take_selected.client_id, from_queue, max_messages, max_bytes, from_sender, by_age, for_context, state.upper,
         CASE WHEN for_context IS NULL AND state.depth > state.own_depth THEN state.lower END,
         CASE WHEN state.own_depth > 0 THEN own.lower END) AS selected;
     IF pick.too_large IS NOT NULL THEN

@@ -198,5 +198,12 @@ def test_a_put_keeps_one_version_of_the_state(calls: Calls) -> None:
         calls.put_bodies(client, queue, b"1", b"2")
     (last,) = calls.put_bodies(client, queue, b"3", receiver=receiver.client_id)
     assert calls.query("SELECT * FROM telesto.put_states WHERE queue_id = %s", queue) == [
-        {"queue_id": queue, "version": 5, "total": 7, "directed_total": 1, "last_id": last}
+        {
+            "queue_id": queue,
+            "version": 5,
+            "total": 7,
+            "directed_total": 1,
+            "last_id": last,
+            "upper": [0] * 4 + [last] + [0] * 5,
+        }
     ]

@@ -267,13 +267,15 @@ MESSAGE = (
 )
 DAMAGE = {
     "put_states one": AGAIN.format(
-        table="put_states", columns="queue_id, 99, total, directed_total, last_id"
+        table="put_states", columns="queue_id, 99, total, directed_total, last_id, upper"
     ),
     "take_states one": AGAIN.format(
         table="take_states", columns="queue_id, 99, total, directed_total, lower"
     ),
     "receiver_states one": AGAIN.format(table="receiver_states", columns="queue_id, receiver_id, 99, lower"),
-    "states without queue": "INSERT INTO telesto.put_states VALUES (999, 1, 0, 0, 0)",
+    "states without queue": AGAIN.format(
+        table="put_states", columns="999, 1, total, directed_total, last_id, upper"
+    ),
     "total": "UPDATE telesto.put_states SET total = total + 1",
     "directed total": "UPDATE telesto.take_states SET directed_total = directed_total + 1",
     "message without queue": "UPDATE telesto.messages SET queue_id = 999 WHERE receiver_id = 0",

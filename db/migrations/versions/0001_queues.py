@@ -65,15 +65,17 @@ COMMENT ON TABLE telesto.messages IS
     'What waits in the queues; receiver_id 0 is anyone. One index only: a second one misleads the planner.';
 
 CREATE TABLE telesto.put_states (
-    queue_id       bigint NOT NULL,
-    version        bigint NOT NULL,
-    total          bigint NOT NULL,
-    directed_total bigint NOT NULL,
-    last_id        bigint NOT NULL,
+    queue_id       bigint   NOT NULL,
+    version        bigint   NOT NULL,
+    total          bigint   NOT NULL,
+    directed_total bigint   NOT NULL,
+    last_id        bigint   NOT NULL,
+    upper          bigint[] NOT NULL CONSTRAINT put_states_bounds CHECK (cardinality(upper) = 10),
     CONSTRAINT put_states_pkey PRIMARY KEY (queue_id, version)
 );
 COMMENT ON TABLE telesto.put_states IS
-    'What was ever put into a queue: newest version only; changes under the put lock by inserting the next.';
+    'What was ever put into a queue, and per priority the id above which nothing was put. The newest version '
+    'counts; it changes under the put lock by inserting the next.';
 
 CREATE TABLE telesto.take_states (
     queue_id       bigint   NOT NULL,
