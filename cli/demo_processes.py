@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -89,12 +90,17 @@ def wait_for_start(client_id: int | None) -> None:
     print(client_id, flush=True)
     if not os.read(sys.stdin.fileno(), 1):
         sys.exit("the demonstration has ended")
-    threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
+    end_with_the_demonstration()
 
 
-def _end_with_parent() -> None:
+def end_with_the_demonstration() -> None:
+    """In such a process: end it from now on, as by SIGTERM, when the demonstration is gone."""
+    threading.Thread(target=_await_the_end, name="demonstration", daemon=True).start()
+
+
+def _await_the_end() -> None:
     os.read(sys.stdin.fileno(), 1)  # returns when the other end of the pipe is closed
-    os._exit(1)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _stop(process: Process) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 
 from telesto.cli import output
 from telesto.cli.demo_check import Verdict, check, read_records
@@ -18,6 +20,7 @@ from telesto.cli.demo_report import Figures, report
 from telesto.cli.demo_service import running_service
 from telesto.cli.demo_source import Text, prepare_text
 from telesto.cli.exit_codes import ExitCode
+from telesto.cli.interrupts import SIGNALS, raise_for
 from telesto.client import TelestoClient
 
 LOWEST_PRIORITY = 1
@@ -56,6 +59,8 @@ class Shipment:
 
 def run_demo(plan: DemoPlan, *, as_json: bool) -> ExitCode:
     """Run the demonstration; DONE when every line came out once, unchanged and in order, else REFUSED."""
+    for number in SIGNALS:
+        signal.signal(number, _clean_up_and_end)
     with _scratch_directory() as directory:
         text = prepare_text(plan.file, directory)
         if not as_json:
@@ -68,6 +73,13 @@ def run_demo(plan: DemoPlan, *, as_json: bool) -> ExitCode:
                 figures = _ship(client, Shipment(text, urls, queue_id, directory), plan)
     report(figures, as_json=as_json)
     return ExitCode.DONE if figures.verdict.passed else ExitCode.REFUSED
+
+
+def _clean_up_and_end(number: int, _frame: FrameType | None) -> None:
+    """Unwind once; a signal after the first must not stop the cleaning up, which is bounded in time."""
+    for each in SIGNALS:
+        signal.signal(each, signal.SIG_IGN)
+    raise_for(number)
 
 
 @contextmanager

@@ -44,15 +44,15 @@ def _demo(scratch: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def _processes_below(scratch: Path) -> list[str]:
-    """Command lines of processes that mention the directory."""
+    """Command lines of the processes that were given the directory, as an argument or as TMPDIR."""
     found = []
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+    for process in Path("/proc").glob("[0-9]*"):
         try:
-            command = entry.read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
+            command, variables = ((process / name).read_bytes() for name in ("cmdline", "environ"))
+        except OSError:  # it has just ended
             continue
-        if str(scratch) in command and "telesto.cli.demo " not in command:
-            found.append(command)
+        if command and bytes(scratch) in command + variables:
+            found.append(command.replace(b"\0", b" ").decode(errors="replace"))
     return found
 
 
@@ -100,17 +100,43 @@ def test_missing_file_is_told_before_anything_starts(scratch: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_interrupted_it_leaves_nothing(scratch: Path, tmp_path: Path, number: signal.Signals) -> None:
-    file = tmp_path / "file"
-    file.write_bytes(b"a line of some length\n" * 400_000)
-    with subprocess.Popen([*COMMAND, str(file)], stdout=subprocess.PIPE, env=_environment(scratch)) as demo:
-        _wait_for_readers(scratch)
+def test_interrupted_it_leaves_nothing(scratch: Path, long_file: Path, number: signal.Signals) -> None:
+    """A second signal does not stop it from cleaning up."""
+    with _started(scratch, long_file) as demo:
+        _wait_for_records(scratch)
+        demo.send_signal(number)
+        time.sleep(0.1)
         demo.send_signal(number)
         assert demo.wait(TIMEOUT_S) == 128 + number
     assert _processes_below(scratch) == []
 
 
-def _wait_for_readers(scratch: Path) -> None:
+def test_killed_it_leaves_no_process(long_file: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="telesto-test-") as name:
+        directory = Path(name)
+        directory.chmod(0o711)
+        with _started(directory, long_file) as demo:
+            _wait_for_records(directory)
+            demo.kill()
+        deadline = time.monotonic() + TIMEOUT_S
+        while _processes_below(directory):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+
+@pytest.fixture
+def long_file(tmp_path: Path) -> Path:
+    """A text that takes some time."""
+    file = tmp_path / "file"
+    file.write_bytes(b"a line of some length\n" * 400_000)
+    return file
+
+
+def _started(scratch: Path, file: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([*COMMAND, str(file)], stdout=subprocess.DEVNULL, env=_environment(scratch))
+
+
+def _wait_for_records(scratch: Path) -> None:
     """Until lines are on their way: a reader has written records."""
     deadline = time.monotonic() + TIMEOUT_S
     while not any(path.stat().st_size for path in scratch.glob("telesto-demo-*/records-*")):
