@@ -16,12 +16,12 @@ from harness import Clock, Wire
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from telesto.client.calls import DONE, Call, PutCall, PutManyCall, ReadCall, TakingCall
+from telesto.client.calls import DONE, Call, GetQueuesCall, PutCall, PutManyCall, ReadCall, TakingCall
 from telesto.client.errors import ClientClosedError, DeadlineExceededError, TriesExhaustedError
 from telesto.client.models import Message
 from telesto.client.options import ClientOptions
 from telesto.protocol import packets
-from telesto.protocol.errors import ErrorCode, TelestoError
+from telesto.protocol.errors import ConnectionLostError, ErrorCode, SessionFencedError, TelestoError
 from telesto.protocol.packets import NewMessage, QueuedMessage, ReadMode
 
 FAULTS = [
@@ -65,6 +65,7 @@ class ClientMachine(RuleBasedStateMachine):
         self.holding: list[Message] = []
         self.client_id = 0
         self.faulted = False
+        self.fenced = False
 
     def new_wire(self) -> Wire:
         options = ClientOptions(max_recovered=2, auto_confirm=self.auto_confirm, max_tries=4)
@@ -144,7 +145,8 @@ class ClientMachine(RuleBasedStateMachine):
 
     def check_error(self, call: Call[Any], error: TelestoError) -> None:
         definite = error.code is ErrorCode.TOO_MANY_UNCONFIRMED or isinstance(error, TriesExhaustedError)
-        open_end = isinstance(error, (DeadlineExceededError, ClientClosedError))
+        fenced = self.fenced and isinstance(error, (SessionFencedError, ConnectionLostError))
+        open_end = fenced or isinstance(error, (DeadlineExceededError, ClientClosedError))
         assert definite or open_end, repr(error)
         if definite and call in self.put_bodies:
             stored = {body for _, body in self.service.put_bodies}
@@ -224,6 +226,34 @@ class ClientMachine(RuleBasedStateMachine):
         self.may_return.update(self.handed)
         self.wire = self.new_wire()
         self.service.faults.clear()
+        self.wire.connect("alice", client_id=self.client_id)
+
+    @rule(queue=st.integers(0, 1))
+    def another_process_becomes_the_client(self, queue: int) -> None:
+        """It is there for a while; then this one comes back, by connecting anew."""
+        self.take_what_is_done()
+        self.wire.cut()
+        self.service.faults.clear()
+        other = self.new_wire()
+        other.connect("alice", client_id=self.client_id)
+        self.may_return.update(self.handed)
+        self.holding.clear()
+        self.check_messages(other.run(ReadCall(self.queues[queue], None, ReadMode.TIME, 0, 2)))
+        self.may_return.update(message.message_id for message in self.holding)
+        self.holding.clear()
+        other.session.begin_close()
+        other.settle()
+        other.session.end_close()
+        self.come_back()
+
+    def come_back(self) -> None:
+        self.wire.start(GetQueuesCall(0, 1))
+        self.wire.settle()
+        self.wire.advance(5)
+        self.fenced = True
+        self.take_what_is_done()
+        self.fenced = False
+        assert not self.calls
         self.wire.connect("alice", client_id=self.client_id)
 
     # what holds
