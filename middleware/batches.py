@@ -10,6 +10,7 @@ from telesto.middleware.failures import (
     LostError,
     RefusedError,
     UnavailableError,
+    behind,
     failure_by_sqlstate,
     in_doubt,
     unavailable,
@@ -17,7 +18,8 @@ from telesto.middleware.failures import (
 )
 from telesto.middleware.link import Link, Rows
 from telesto.middleware.logs import logger
-from telesto.middleware.requests import Request
+from telesto.middleware.refusals import has_order
+from telesto.middleware.requests import Line, Request
 from telesto.middleware.results import Group, Mark, Results, all_failed
 from telesto.middleware.suspects import Suspects
 from telesto.protocol.errors import ErrorClass, ErrorCode
@@ -86,24 +88,28 @@ class Executor:
             return all_failed(requests, failure)
         middle = len(requests) // 2
         results = await self.run(requests[:middle])
-        results.extend(await self._run_unless_busy(requests[middle:], requests[:middle], results))
+        results.extend(await self._run_behind(requests[middle:], requests[:middle], results))
         return results
 
-    async def _run_unless_busy(
+    async def _run_behind(
         self, requests: Sequence[Request], earlier: Sequence[Request], results: Results
     ) -> Results:
-        """Runs the second half, but for what comes after a busy request of the same client."""
-        busy = {
-            request.line
-            for request, outcome in zip(earlier, results.outcomes, strict=True)
-            if outcome is Mark.BUSY
-        }
-        if not busy:
+        """Runs the second half, but for what must not overtake a request of the same connection before it."""
+        stopped = _stopped(earlier, results)
+        free = [request for request in requests if not _is_stopped(request, stopped)]
+        if len(free) == len(requests):
             return await self.run(requests)
-        free = [request for request in requests if request.line not in busy]
         rest = await self.run(free) if free else Results()
         outcomes = iter(rest.outcomes)
-        rest.outcomes = [Mark.BUSY if request.line in busy else next(outcomes) for request in requests]
+        rest.outcomes = []
+        for request in requests:
+            failure = stopped.get(request.line)
+            if not _is_stopped(request, stopped):
+                rest.outcomes.append(next(outcomes))
+            elif failure is None:
+                rest.outcomes.append(Mark.BUSY)
+            else:
+                rest.fail(request, failure)
         return rest
 
     def _report(self, request: Request, failure: Failure, error: RefusedError) -> None:
@@ -115,3 +121,21 @@ class Executor:
                 sqlstate=error.sqlstate,
                 error=error.message,
             )
+
+
+def _stopped(requests: Sequence[Request], results: Results) -> dict[Line, Failure | None]:
+    """The connections of which nothing more may be executed now; with a failure if it is to be told."""
+    stopped: dict[Line, Failure | None] = {
+        request.line: None
+        for request, outcome in zip(requests, results.outcomes, strict=True)
+        if outcome is Mark.BUSY
+    }
+    for request, failure in results.failed:
+        after = behind(failure)
+        if after is not None and has_order(request):
+            stopped[request.line] = after
+    return stopped
+
+
+def _is_stopped(request: Request, stopped: dict[Line, Failure | None]) -> bool:
+    return request.line in stopped and has_order(request)

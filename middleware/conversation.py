@@ -85,7 +85,9 @@ class Conversation:
                 if route.kind is None:
                     self._answer_at_once(packet_id, packet)
                     continue
-                line.requests.append(self._request(route.kind, packet, packet_id, len(payload)))
+                request = self._request(route.kind, packet, packet_id, len(payload))
+                request.resumes = route.numbered and self._numbers.resumes
+                line.requests.append(request)
                 admitted += 1
                 size += len(payload)
         finally:
@@ -115,6 +117,9 @@ class Conversation:
 
     def _check(self, route: Route, packet: Any, packet_id: int, overloaded: bool) -> None:
         settings = self._services.settings
+        if route.numbered:
+            check_numbered(packet, settings)
+            overloaded = self._numbers.see(packet.number, overloaded)
         route.check(packet, settings, self._frame_bytes)
         if overloaded and route.kind is not None:
             raise OverloadedError(
@@ -124,7 +129,6 @@ class Conversation:
         if packet_id in self._line.waiting and route.kind is not None:
             raise UnexpectedPacketError(f"packet id {packet_id} is that of a read that waits")
         if route.numbered:
-            check_numbered(packet, settings)
             self._numbers.admit(packet.number, packet.confirmed)
         elif route.kind is Kind.SINGLE and self._line.client is NOBODY:
             if self.identifying:

@@ -7,7 +7,7 @@ from typing import cast
 
 from telesto.middleware.budget import Budget
 from telesto.middleware.failures import Failure
-from telesto.middleware.refusals import note_full, refused_before
+from telesto.middleware.refusals import note_failed, note_full, refused_before, refused_for_now
 from telesto.middleware.requests import Read, Request, Wait
 from telesto.middleware.results import Arrivals, Mark, Results, error_frame
 from telesto.middleware.waiting import WaitingRoom
@@ -39,21 +39,25 @@ class Effects:
 
     def before(self, requests: list[Request]) -> list[Request]:
         """Answers the requests that must not be executed (any more); returns the others."""
-        if isinstance(requests[0], Read):
+        if requests and isinstance(requests[0], Read):
             reads = cast(list[Read], requests)
             requests = [read for read in reads if read.wait is None or not self._is_over(read, read.wait)]
-        if not any(request.line.refused for request in requests):
+        if not any(request.line.refused or request.line.refusing for request in requests):
             return requests
-        allowed = []
-        for request in requests:
-            answer = refused_before(request) if request.line.refused else None
-            if answer is None:
-                allowed.append(request)
-            else:
-                self.unrecorded(request)
-                self._budget.leave(1, request.size)
-                request.line.send(answer)
-        return allowed
+        return [request for request in requests if not self._is_refused(request)]
+
+    def _is_refused(self, request: Request) -> bool:
+        """Refuses a request that must not overtake one that was refused."""
+        failure = refused_for_now(request)
+        answer = error_frame(request.packet_id, failure) if failure else refused_before(request)
+        if answer is None:
+            return False
+        self.unrecorded(request)
+        self._budget.leave(1, request.size)
+        if isinstance(request, Read):
+            self.leave(request)
+        request.line.send(answer)
+        return True
 
     def _is_over(self, read: Read, wait: Wait) -> bool:
         """Ends a read that was cancelled, or has lost its connection, after it was woken.
@@ -75,9 +79,11 @@ class Effects:
             note_full(request, queue_id)
         for request in results.unrecorded:
             self.unrecorded(request)
+        for request, failure in results.failed:
+            note_failed(request, failure)
         for queue_id, weight in results.heavy.items():
             self._weights.note(queue_id, weight)
-        if isinstance(requests[0], Read):
+        if requests and isinstance(requests[0], Read):
             self._settle_reads(requests, results)
 
     def end_fenced(self, results: Results) -> None:
@@ -121,6 +127,12 @@ class Effects:
     def unrecorded(self, request: Request) -> None:
         """Nothing of a request is recorded, so nothing of it is unconfirmed."""
         request.line.forget_number(getattr(request.packet, "number", 0))
+
+    def failed(self, request: Request, failure: Failure) -> None:
+        """A request failed as a whole, outside a batch."""
+        if not failure.recorded:
+            self.unrecorded(request)
+        note_failed(request, failure)
 
     def _answer(self, read: Read, frame: bytes) -> None:
         if read.wait is not None:

@@ -109,6 +109,16 @@ def in_doubt() -> Failure:
     return failure_of(ErrorCode.IO_ERROR, "the connection to the database was lost during the request")
 
 
+def behind(failure: Failure) -> Failure | None:
+    """The failure of what was sent behind a request that will be sent again; None if it may go on."""
+    if failure.error_class is ErrorClass.RETRYABLE:
+        return failure
+    if failure.error_class is ErrorClass.IN_DOUBT:
+        details = "an earlier request of this connection is in doubt"
+        return Failure(ErrorCode.DATABASE_UNAVAILABLE, ErrorClass.RETRYABLE, details)
+    return None
+
+
 def unknown() -> Failure:
     """The failure of a request whose answer could not be made."""
     return failure_of(ErrorCode.INTERNAL_ERROR, "the middleware failed; its log tells more")

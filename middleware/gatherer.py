@@ -119,5 +119,5 @@ class Gatherer:
 
     def _answer(self, request: Request, failure: Failure) -> None:
         self._dispatcher.budget.leave(1, request.size)
-        self._effects.unrecorded(request)
+        self._effects.failed(request, failure)
         request.line.send(error_frame(request.packet_id, failure))

@@ -105,6 +105,10 @@ class Link:
             if loses_connection(error.sqlstate or ""):
                 raise UnavailableError(_brief(error)) from error
             raise RefusedError(error.sqlstate or "", _brief(error)) from error
+        except asyncpg.InternalClientError as error:
+            # An idle connection that the server has ended, of which asyncpg waits to hear more.
+            self._drop()
+            raise UnavailableError(str(error)) from error
         except CONNECT_ERRORS as error:
             raise UnavailableError(str(error)) from error
         self._statements[sql] = statement

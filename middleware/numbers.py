@@ -12,25 +12,42 @@ from telesto.protocol.errors import TooManyUnconfirmedError, UnexpectedPacketErr
 class Numbers:
     """Checks that the numbers of a connection rise and that not too many are unconfirmed.
 
-    Numbers start at 1 in each session; 0 stands for a request of which no record is kept.
+    Numbers start at 1 in each session; 0 stands for a request of which no record is kept. A number left out
+    says that the client has seen a refusal for now and sends again, in order, what was refused.
+
+    Attributes:
+        resumes: the last number seen was not the one after the last before.
     """
 
-    __slots__ = ("_last", "_line", "_max_unconfirmed")
+    __slots__ = ("_last", "_line", "_max_unconfirmed", "_overloaded", "resumes")
 
     def __init__(self, line: Line, max_unconfirmed: int) -> None:
         self._line = line
         self._max_unconfirmed = max_unconfirmed
         self._last = 0
+        self._overloaded = False
+        self.resumes = False
+
+    def see(self, number: int, overloaded: bool) -> bool:
+        """Takes note of a number, whatever becomes of its request; raises UnexpectedPacketError.
+
+        Returns True when the request has to be refused for now, because it is or one before it was.
+        """
+        if not number:
+            return overloaded
+        if number <= self._last:
+            raise UnexpectedPacketError(f"number {number} does not rise: {self._last} was the last one")
+        self.resumes = number != self._last + 1
+        self._last = number
+        self._overloaded = overloaded or (self._overloaded and not self.resumes)
+        return self._overloaded
 
     def admit(self, number: int, confirmed: list[int]) -> None:
-        """Takes note of a request, or raises UnexpectedPacketError or TooManyUnconfirmedError."""
+        """Takes note of a request, or raises TooManyUnconfirmedError."""
         unconfirmed = self._line.unconfirmed
         if number:
-            if number <= self._last:
-                raise UnexpectedPacketError(f"number {number} does not rise: {self._last} was the last one")
             if len(unconfirmed) >= self._max_unconfirmed:
                 self._check_bound(confirmed)
-            self._last = number
             unconfirmed[number] = 1
         for confirmed_number in confirmed:
             unconfirmed.pop(confirmed_number, None)

@@ -1,9 +1,13 @@
-"""A refusal keeps order: after a put was refused as full, later ones to that queue are refused too."""
+"""A refusal keeps order: what was sent before the client saw it must not overtake what was refused.
+
+After a put was refused as full, later ones to that queue are refused too. After a numbered request was
+refused for now, or is in doubt, all numbered requests after it are refused for now.
+"""
 
 from __future__ import annotations
 
-from telesto.middleware.failures import failure_of
-from telesto.middleware.requests import Request
+from telesto.middleware.failures import Failure, behind, failure_of
+from telesto.middleware.requests import Read, Request
 from telesto.middleware.results import error_frame
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import PutMessage, PutMessages
@@ -26,6 +30,32 @@ def refused_before(request: Request) -> bytes | None:
     if isinstance(packet, PutMessages):
         return _refuse(request, [element.queue_id for element in packet.messages])
     return None
+
+
+def refused_for_now(request: Request) -> Failure | None:
+    """Returns why a request is refused for a refusal before it; None if it may go on.
+
+    The client sends it all again, in order, and leaves out a number before the first: that ends the rule.
+    """
+    line = request.line
+    if line.refusing is None or not has_order(request):
+        return None
+    if request.resumes:
+        line.refusing = None
+    return line.refusing
+
+
+def note_failed(request: Request, failure: Failure) -> None:
+    """Notes a failure of a request as a whole."""
+    if has_order(request):
+        request.line.refusing = behind(failure) or request.line.refusing
+
+
+def has_order(request: Request) -> bool:
+    """Tells whether a request has a place among the others of its connection."""
+    if isinstance(request, Read) and request.wait is not None and request.wait.readmitted:
+        return False
+    return getattr(request.packet, "number", 0) != 0
 
 
 def note_full(request: Request, queue_id: int) -> None:

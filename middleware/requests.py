@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
+from telesto.middleware.failures import Failure
 from telesto.protocol.packets import ClientMode
 
 
@@ -44,9 +45,10 @@ class Request:
         kind: with which others it is gathered.
         size: its payload in bytes.
         weight: what it counts in a call, in bytes.
+        resumes: its number is not the one after the last: the client has seen a refusal for now.
     """
 
-    __slots__ = ("kind", "line", "packet", "packet_id", "size", "weight")
+    __slots__ = ("kind", "line", "packet", "packet_id", "resumes", "size", "weight")
 
     def __init__(self, line: Line, packet: Any, packet_id: int, kind: Kind, size: int) -> None:
         self.line = line
@@ -55,6 +57,7 @@ class Request:
         self.kind = kind
         self.size = size
         self.weight = size
+        self.resumes = False
 
 
 class Read(Request):
@@ -160,6 +163,7 @@ class Line:
         busy_count: how often in a row its run was answered that something is busy.
         busy_since: since when, by the loop's clock in seconds.
         refused: by queue, the number of the put that the queue refused as full.
+        refusing: how a numbered request was refused for now; so are all after it, until the client knows.
         unconfirmed: by number, how many answers or messages are unconfirmed.
         waiting: by packet id, the reads that may wait and are not answered.
         drained: called when requests were taken from the line while its connection rests from reading.
@@ -178,6 +182,7 @@ class Line:
         "in_flight",
         "on_identity",
         "refused",
+        "refusing",
         "requests",
         "resting",
         "send",
@@ -209,6 +214,7 @@ class Line:
         self.busy_count = 0
         self.busy_since = 0.0
         self.refused: dict[int, int] = {}
+        self.refusing: Failure | None = None
         self.unconfirmed: dict[int, int] = {}
         self.waiting: dict[int, Read] = {}
         self.drained: Callable[[], None] | None = None

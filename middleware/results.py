@@ -38,17 +38,19 @@ class Results:
         arrivals: the messages that came, or came back, to queues.
         full: puts that a queue refused as full, with the queue.
         fenced: requests whose session is over.
+        failed: requests that failed as a whole.
         unrecorded: numbered requests of which nothing is recorded, so that nothing of them is unconfirmed.
         handed: reads that took several messages, or may have waited, with the receivers of the messages.
         heavy: queues of large messages, with the size of one.
     """
 
-    __slots__ = ("arrivals", "fenced", "full", "handed", "heavy", "outcomes", "unrecorded")
+    __slots__ = ("arrivals", "failed", "fenced", "full", "handed", "heavy", "outcomes", "unrecorded")
 
     def __init__(self) -> None:
         self.outcomes: list[Outcome] = []
         self.arrivals: Arrivals = {}
         self.full: list[tuple[Request, int]] = []
+        self.failed: list[tuple[Request, Failure]] = []
         self.fenced: list[Request] = []
         self.unrecorded: list[Request] = []
         self.handed: list[tuple[Request, list[int]]] = []
@@ -57,11 +59,12 @@ class Results:
     def fail(self, request: Request, failure: Failure) -> None:
         """Adds a failure as the request's outcome."""
         self.outcomes.append(error_frame(request.packet_id, failure))
-        self.note_failure(request, failure.code)
+        self.note_failed(request, failure)
 
-    def note_failure(self, request: Request, code: ErrorCode) -> None:
+    def note_failed(self, request: Request, failure: Failure) -> None:
         """Notes what follows from a failure of a whole request."""
-        if code is ErrorCode.SESSION_FENCED:
+        self.failed.append((request, failure))
+        if failure.code is ErrorCode.SESSION_FENCED:
             self.fenced.append(request)
         self.unrecorded.append(request)
 
@@ -69,6 +72,7 @@ class Results:
         """Appends the results of a later part of the batch."""
         self.outcomes += other.outcomes
         self.full += other.full
+        self.failed += other.failed
         self.fenced += other.fenced
         self.unrecorded += other.unrecorded
         self.handed += other.handed

@@ -139,8 +139,7 @@ class SingleWorker:
         return busy_too_long(self._settings.overload_retry_ms)
 
     def _fail(self, request: Request, failure: Failure) -> None:
-        if not failure.recorded:
-            self._effects.unrecorded(request)
+        self._effects.failed(request, failure)
         if isinstance(request.packet, _TAKEOVERS):
             request.line.on_identity(None)
         request.line.send(error_frame(request.packet_id, failure))

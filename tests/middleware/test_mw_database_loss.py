@@ -59,9 +59,11 @@ async def test_a_lost_call_is_in_doubt_and_the_next_one_works(
         await end_backends(watcher, "put%")
         first = await answers[0]
         assert (first.code, first.error_class) == (ErrorCode.IO_ERROR, ErrorClass.IN_DOUBT)
+    # What was sent behind it must not overtake it, should it have to be sent again.
+    refused = [await answer for answer in answers[1:]]
+    assert {answer.error_class for answer in refused} <= {ErrorClass.IN_DOUBT, ErrorClass.RETRYABLE}
+    wire.resume()
     assert await wire.put_one(queue_id)
-    for answer in answers[1:]:
-        await answer
     await wire.close()
     takeover = await (await connect(server)).identify(wire.client_id)
     listed = {operation.number for operation in takeover.operations}
@@ -82,6 +84,7 @@ async def test_reads_and_lookups_in_flight_are_in_doubt_too(
         await until_blocked(watcher)
         await end_backends(watcher, "take%")
         assert (await answer).error_class is ErrorClass.IN_DOUBT
+    wire.resume()
     assert len(await wire.read_now(queue_id)) == 1
 
 
@@ -114,6 +117,7 @@ async def until_done(wire: Wire, packet: packets.Packet) -> None:
 
 async def until_taken(wire: Wire, queue_id: int) -> None:
     async def taken() -> bool:
+        wire.resume()
         return not isinstance(await wire.put(queue_id), packets.Error)
 
     await until(taken)

@@ -90,6 +90,9 @@ async def test_too_much_under_way_is_refused(connect: Connect, start_middleware:
         assert answer.retry_after_ms == 70
     assert isinstance(await wire.ask(packets.Ping()), packets.Pong)
     server._budget.leave(1, 0)
+    # What was sent before the client saw the refusal must not overtake what was refused.
+    assert (await wire.put(queue_id)).code == ErrorCode.OVERLOADED
+    wire.resume()
     assert await wire.put_one(queue_id)
 
 

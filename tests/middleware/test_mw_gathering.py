@@ -250,7 +250,8 @@ async def test_a_lost_call_is_in_doubt_and_its_clients_are_kept_apart() -> None:
 
         other.put(1)
         await first_call(bench)
-        for _ in range(3):
+        suspect.put(1, resumes=True)
+        for _ in range(2):
             suspect.put(1)
         other.put(1)
         bench.go()
@@ -441,3 +442,56 @@ async def test_a_call_that_the_server_ended_blames_nobody() -> None:
         await bench.until(lambda: sender.answers)
         assert sender.answers[1].error_class is ErrorClass.IN_DOUBT
         assert len(bench.dispatcher.suspects) == 0
+
+
+async def test_what_was_refused_for_now_is_not_overtaken() -> None:
+    away = [True]
+
+    def procedure(*arguments: Any) -> list[Any]:
+        if away.pop() if away else False:
+            raise UnavailableError("no connection")
+        return put_all(*arguments)
+
+    async with workbench(procedure, max_batch=1) as bench:
+        sender, other = bench.sender(1), bench.sender(2)
+        for _ in range(3):
+            sender.put(1)
+        other.put(1)
+        bench.go()
+        await bench.until(lambda: len(sender.order) == 3 and other.answers)
+        codes = [sender.answers[packet_id].code for packet_id in (1, 2, 3)]
+        assert codes == [ErrorCode.DATABASE_UNAVAILABLE] * 3
+        assert other.answers[1].results[0].error is None
+        sender.put(1)
+        sender.put(1, resumes=True)
+        sender.put(1)
+        await bench.until(lambda: len(sender.order) == 6)
+        assert sender.answers[4].code == ErrorCode.DATABASE_UNAVAILABLE
+        assert [sender.answers[packet_id].results[0].error for packet_id in (5, 6)] == [None, None]
+
+
+async def test_what_stands_behind_a_poisonous_request_for_now_is_not_executed() -> None:
+    def procedure(*arguments: Any) -> list[Any]:
+        if any(body == b"poison" for body in arguments[9]):
+            raise RefusedError("53200", "out of memory")
+        return put_all(*arguments)
+
+    async with workbench(procedure) as bench:
+        blocker, sender, other = bench.sender(3), bench.sender(1), bench.sender(2)
+        blocker.put(1)
+        await first_call(bench)
+        sender.put(1)
+        sender.put(1, body=b"poison")
+        sender.put(1)
+        other.put(1)
+        bench.go()
+        await bench.until(lambda: len(sender.order) == 3 and other.answers)
+        assert sender.answers[1].results[0].error is None
+        assert sender.answers[2].error_class is ErrorClass.RETRYABLE
+        assert sender.answers[3].error_class is ErrorClass.RETRYABLE
+        assert other.answers[1].results[0].error is None
+
+
+async def test_a_batch_may_turn_out_empty() -> None:
+    async with workbench(put_all) as bench:
+        assert bench.effects.before([]) == []

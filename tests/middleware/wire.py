@@ -44,6 +44,10 @@ class Wire:
     def number(self) -> int:
         return next(self._numbers)
 
+    def resume(self) -> None:
+        """Leaves a number out, as a client does that has seen a refusal for now."""
+        next(self._numbers)
+
     def send(self, packet: Packet) -> asyncio.Future[Any]:
         """Sends a packet; the future gives its answer."""
         packet_id, answer = self.expect()

@@ -59,9 +59,11 @@ class Sender:
         self.line.frame_bytes = 1 << 20
         self._packet_id = 0
 
-    def put(self, *queue_ids: int, **fields: Any) -> int:
+    def put(self, *queue_ids: int, resumes: bool = False, **fields: Any) -> int:
         packet_id = self._next_id()
-        self._admit(Request(self.line, put(packet_id, *queue_ids, **fields), packet_id, Kind.PUT, 100))
+        request = Request(self.line, put(packet_id, *queue_ids, **fields), packet_id, Kind.PUT, 100)
+        request.resumes = resumes
+        self._admit(request)
         return packet_id
 
     def read(self, queue_id: int, wait_s: float | None = None, **fields: Any) -> Read:
