@@ -245,7 +245,8 @@ class TelestoClient:
 
         They are sent in batches, several of them under way at a time, and taken from the iterable as they are
         sent. Each batch is one transaction; order is kept. A message that was not put is reported in its
-        result; only when none was put is the first error raised.
+        result; only when none was put is the first error raised. An argument that is none ends it with an
+        error, after what came before was sent.
         """
         results: list[PutResult] = []
         under_way: deque[calls.PutManyCall] = deque()

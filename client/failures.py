@@ -46,7 +46,7 @@ def in_doubt(call: Call[Any]) -> bool:
 
 
 def deadline_error(
-    call: Call[Any], options: ClientOptions, link_failure: TelestoError | None
+    call: Call[Any], options: ClientOptions, link_failure: TelestoError | None, address: str | None
 ) -> DeadlineExceededError:
     """Makes the error for a call whose time ran out."""
     if in_doubt(call):
@@ -63,7 +63,7 @@ def deadline_error(
         if link_failure is not None and not call.tries:
             details += f", for want of a connection: {link_failure.details}"
     error = DeadlineExceededError(
-        details, error_class=error_class, method=call.method, queue_id=call.queue_id
+        details, error_class=error_class, method=call.method, queue_id=call.queue_id, address=address
     )
     error.__cause__ = call.failure or link_failure
     return error

@@ -12,7 +12,6 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
-from enum import Enum, auto
 from typing import Any, Literal, TypeVar
 
 from telesto.client import failures
@@ -27,18 +26,17 @@ from telesto.client.calls import (
     TakingCall,
 )
 from telesto.client.confirmations import ConfirmContents, OperationId
-from telesto.client.connector import Connector
 from telesto.client.custody import Custody
 from telesto.client.errors import NotConnectedError, ProtocolViolationError, TooManyCallsError
-from telesto.client.handshake import Established, Handshake, Identity
+from telesto.client.handshake import Established
 from telesto.client.link import Errand, Link
+from telesto.client.membership import ConnectCall, Membership, Phase
 from telesto.client.models import HandOverId, Message
 from telesto.client.options import ClientOptions
 from telesto.client.takeover import Takeover
 from telesto.client.url import Address
 from telesto.protocol import packets
 from telesto.protocol.errors import (
-    ClientNotExistingError,
     ConnectionLostError,
     ErrorClass,
     InternalError,
@@ -46,7 +44,6 @@ from telesto.protocol.errors import (
     ShuttingDownError,
     TelestoError,
 )
-from telesto.protocol.packets import ClientMode
 
 ResultT = TypeVar("ResultT")
 
@@ -58,34 +55,8 @@ _OUTPUT_MAX = 256 * 1024
 _EARLY_MAX = 0.002
 
 
-class Phase(Enum):
-    """Where the connection is."""
-
-    ABSENT = auto()
-    GREETING = auto()
-    GREETED = auto()
-    IDENTIFYING = auto()
-    READY = auto()
-    DRAINING = auto()
-
-
-class ConnectCall(Call[None]):
-    """Waits until the client is connected for the first time."""
-
-    method = "Connect"
-
-    def result(self) -> None:
-        """Returns nothing."""
-
-
-class Session:
-    """A client's side of the conversation, over as many connections as it takes.
-
-    Attributes:
-        writable: what was written before has left; the shell sets it.
-        link: the connection in use; a shell closes its own when it is another one or None.
-        client_id, name, mode, session: who the client is, and its session on the service; None before.
-    """
+class Session(Membership):
+    """A client's side of the conversation."""
 
     def __init__(
         self,
@@ -95,79 +66,23 @@ class Session:
         clock: Callable[[], float] = time.monotonic,
         chance: random.Random | None = None,
     ) -> None:
-        self._options = options
+        super().__init__(addresses, options, clock, chance or random.Random())
         self._fast = delivery == "fast"
-        self._clock = clock
-        self._connector = Connector(addresses, options, clock, chance or random.Random())
-        self._custody = Custody(self, options, clock)
-        self._confirmations = self._custody.confirmations
+        self._new_custody()
 
-        self.writable = True
-        self.link: Link | None = None
-        self.client_id: int | None = None
-        self.name: str | None = None
-        self.mode: ClientMode | None = None
-        self.session: int | None = None
-
-        self._phase = Phase.ABSENT
-        self._identity: Identity | None = None
-        self._handshake: Handshake | None = None
-        self._connecting: ConnectCall | None = None
-        self._incarnation: str | None = None
-        self._ended: TelestoError | None = None
-
-        self._completed: list[Call[Any]] = []
-        self._untaken = 0
         self._line: deque[Call[Any]] = deque()
         self._doubtful: list[Call[Any]] = []
-        self._pings: list[PingCall] = []
         self._releases: list[ReleaseCall] = []
         self._order = 0
         self._unsorted = False
         self._deleting = False
         self._next_number = 1
-        self._limit = 1
 
-        self._keep_alive = options.keep_alive
-        self._check_at = math.inf
         self._hold_until = 0.0
         self._drain_until = math.inf
         self._close_until = math.inf
-        self._closed: TelestoError | None = None
 
     # ------------------------------------------------------------------ calls
-
-    @property
-    def connected(self) -> bool:
-        """Tells whether requests can be sent at present."""
-        return self._phase is Phase.READY
-
-    @property
-    def address(self) -> str | None:
-        """Where the connection in use leads."""
-        return None if self.link is None else str(self.link.address)
-
-    def connect(self, identity: Identity) -> ConnectCall:
-        """Becomes a client of the service; the call is over once requests can be sent.
-
-        Raises NotConnectedError when the client is closed or connected already.
-        """
-        if self._closed is not None:
-            raise failures.again(self._closed)
-        if self._identity is not None:
-            raise NotConnectedError(
-                f"connected already, as {self.name or self._identity.name or self.client_id}"
-            )
-        call = ConnectCall()
-        self._start_clock(call)
-        self._connecting = call
-        self._identity = identity
-        self._ended = None
-        if self._phase is Phase.GREETED:
-            self._identify(identity)
-        elif self._phase is Phase.ABSENT:
-            self._connector.start()
-        return call
 
     def submit(self, call: Call[Any]) -> None:
         """Puts a call in line. Raises NotConnectedError and TooManyCallsError."""
@@ -184,19 +99,6 @@ class Session:
         call.order = self._order
         self._start_clock(call)
         self._line.append(call)
-
-    def submit_ping(self, call: PingCall) -> None:
-        """Sends a Ping at once, or as soon as there is a connection, which needs no client."""
-        if self._closed is not None:
-            raise failures.again(self._closed)
-        self._start_clock(call)
-        call.on_answer = self._ponged
-        if self.link is not None and self._phase is not Phase.GREETING:
-            self._send(self.link, call, 0, [], self._clock())
-            return
-        if self.link is None and self._identity is None and not self._pings:
-            self._connector.start()
-        self._pings.append(call)
 
     def take(self, call: Call[ResultT]) -> ResultT:
         """Returns what an answered call returns, or raises its error; now the answer counts as taken."""
@@ -244,21 +146,6 @@ class Session:
             self._finish(call)
         return call
 
-    def take_completed(self) -> list[Call[Any]]:
-        """Returns the calls that are over since the last time; their callers have to be woken."""
-        completed = self._completed
-        if completed:
-            self._completed = []
-        return completed
-
-    def _start_clock(self, call: Call[Any]) -> None:
-        deadline = self._clock() + self._options.call_timeout
-        if call.taking:
-            deadline += call.wait
-        call.deadline = deadline
-        if deadline < self._check_at:
-            self._check_at = deadline
-
     def _make_room(self, call: Call[Any]) -> None:
         self._line = deque(waiting for waiting in self._line if waiting.phase == WAITING)
         if len(self._line) >= self._options.max_waiting_calls:
@@ -270,18 +157,6 @@ class Session:
     def _confirm_answer(self, call: Call[Any]) -> None:
         if call.number and not call.orphaned:
             self._confirmations.take(call.session, call.number, self._clock())
-
-    def _fail(self, call: Call[Any], error: TelestoError) -> None:
-        """The call is over, with an error that is not an answer."""
-        call.error = error
-        if not call.orphaned:
-            call.number = 0
-        self._finish(call)
-
-    def _finish(self, call: Call[Any]) -> None:
-        call.phase = DONE
-        self._completed.append(call)
-        self._untaken += 1
 
     def _orphan(self, call: Call[Any]) -> None:
         """The call ends before its request, which is under way; what comes of it is looked after."""
@@ -336,78 +211,15 @@ class Session:
             self._orphan(call)
         self._fail(call, error)
 
-    def _end(self, reason: TelestoError, error_for: Callable[[Call[Any]], TelestoError]) -> None:
-        """The client is nobody on the service any more; all calls fail."""
-        link, self.link = self.link, None
-        under_way = [] if link is None else list(link.pending.values())
-        self._phase = Phase.ABSENT
-        for call in [*under_way, *self._doubtful, *self._line, *self._pings, *self._releases]:
-            if call.phase != DONE and not isinstance(call, Errand):
-                self._fail(call, error_for(call))
-        self._line.clear()
-        self._doubtful.clear()
-        self._pings.clear()
-        self._releases.clear()
-        self._ended = reason
-        self._handshake = None
-        self._identity = None
-        self._incarnation = None
-        self._deleting = False
-        self._drain_until = math.inf
-        self.session = None
-        self._custody = Custody(self, self._options, self._clock)
-        self._confirmations = self._custody.confirmations
-        if self._connecting is not None:
-            connecting, self._connecting = self._connecting, None
-            self._fail(connecting, reason)
-
     # ------------------------------------------------------------------ connections
 
-    @property
-    def next_attempt(self) -> tuple[Address, float] | None:
-        """Where and when to connect next, by the session's clock; None when no connection is wanted."""
-        if self.link is not None or self._closed is not None or not (self._identity or self._pings):
-            return None
-        return self._connector.address, self._connector.attempt_at
-
-    def attempt_failed(self, error: TelestoError) -> None:
-        """The connection that ``next_attempt`` asked for could not be opened, or did not lead anywhere."""
-        self._connector.failed(error)
-        if not self._connector.exhausted:
-            return
-        if self._connecting is not None:
-            self._stop_connecting(error)
-        if self._identity is None:
-            for call in self._pings:
-                self._fail(call, error)
-            self._pings.clear()
-
-    def link_up(self, address: Address) -> Link:
-        """A connection is open."""
-        self.link = Link(address, self._options.max_frame, self._clock())
-        self.writable = True
-        self._phase = Phase.GREETING
-        self._keep_alive = self._options.keep_alive
-        self._handshake = Handshake(self, self._connector.retry_time)
-        self._handshake.greet(self._options.max_frame)
-        return self.link
-
-    def link_down(self, error: TelestoError) -> None:
+    def _parted(self, calls: Iterable[Call[Any]], error: TelestoError) -> None:
         """The connection is lost; what was under way is in doubt until the next takeover."""
-        link, self.link = self.link, None
-        if link is None:
-            return
-        phase, self._phase = self._phase, Phase.ABSENT
-        self._handshake = None
         self._deleting = False
         self._drain_until = math.inf
-        for call in link.pending.values():
+        for call in calls:
             self._put_aside(call, error)
         self._confirmations.session_ended()
-        if phase in (Phase.READY, Phase.DRAINING):
-            self._connector.lost(error)
-        else:
-            self.attempt_failed(error)
 
     def _put_aside(self, call: Call[Any], error: TelestoError) -> None:
         """Keeps a call whose connection is lost."""
@@ -428,32 +240,6 @@ class Session:
         elif call.number or not call.orphaned:
             self._doubtful.append(call)
 
-    def _leave(self, error: TelestoError) -> None:
-        """Gives the connection up."""
-        if error.address is None:
-            error.address = self.address
-        self.link_down(error)
-
-    def _cancel_connecting(self, call: ConnectCall) -> None:
-        """The caller no longer wants to be a client."""
-        if call is self._connecting:
-            self._stop_connecting()
-        elif call.error is None:
-            reason = NotConnectedError("connecting was cancelled")
-            self._end(reason, lambda _: failures.not_connected(reason))
-
-    def _stop_connecting(self, error: TelestoError | None = None) -> None:
-        """Gives up becoming a client; the connection, if any, is closed."""
-        call, self._connecting = self._connecting, None
-        self._identity = None
-        if call is not None and error is not None:
-            self._fail(call, error)
-        for waiting in [*self._line]:
-            self._fail(waiting, failures.not_connected(error))
-        self._line.clear()
-        if self.link is not None and self._phase is not Phase.GREETED:
-            self.link_down(error or failures.closed_error())
-
     # ------------------------------------------------------------------ handshake
 
     def new_takeover(self) -> Takeover:
@@ -461,71 +247,16 @@ class Session:
         wanted = {OperationId(call.session, call.number) for call in self._doubtful}
         return Takeover(wanted, self._custody.recovered.room)
 
-    def greeted(self, response: packets.HelloResponse) -> None:
-        """Version and limits are agreed on."""
-        link = self.link
-        assert link is not None
-        link.max_frame_identified = response.max_frame
-        self._limit = max(1, response.max_unconfirmed)
-        self._connector.learn(response.addresses)
-        if response.idle_limit_ms:
-            self._keep_alive = min(self._options.keep_alive, response.idle_limit_ms / 2000)
-        self._phase = Phase.GREETED
-        pings, self._pings = self._pings, []
-        for call in pings:
-            self._send(link, call, 0, [], self._clock())
-        if self._identity is not None:
-            self._identify(self._identity)
+    # ------------------------------------------------------------------ takeover
 
-    def established(self, result: Established) -> None:
-        """The connection is that of the client."""
-        assert self.link is not None
-        assert self._identity is not None
-        self.link.max_frame = self.link.max_frame_identified
-        self._connector.succeeded()
-        self.client_id = self._identity.client_id = result.client_id
-        self._identity.held = True
-        self.name = result.name
-        self.mode = result.mode
-        self.session = result.session
+    def _joined(self, result: Established, before: str | None) -> None:
+        """Settles what was in doubt; then requests can be sent."""
         self._next_number = result.next_number
-        self._phase = Phase.READY
         self._hold_until = 0.0
-        before, self._incarnation = self._incarnation, result.incarnation
         if before is not None and before != result.incarnation:
             self._forget_incarnation(before, result.incarnation)
         self._confirmations.session_began(result.session)
         self._settle(result.takeover)
-        self._complete_connecting(result.mode)
-
-    def handshake_failed(self, error: TelestoError) -> None:
-        """Not on this connection; another one may succeed."""
-        self._leave(error)
-
-    def handshake_refused(self, error: TelestoError) -> None:
-        """Not on any connection."""
-        if isinstance(error, ClientNotExistingError):
-            self._deletion_was_done()
-        self._end(error, lambda call: failures.ended_error(call, error))
-
-    def _identify(self, identity: Identity) -> None:
-        assert self._handshake is not None
-        self._phase = Phase.IDENTIFYING
-        self._handshake.identify(identity)
-
-    def _complete_connecting(self, mode: ClientMode) -> None:
-        call, self._connecting = self._connecting, None
-        if call is None or self._identity is None:
-            return
-        wanted = self._identity.mode
-        if wanted is not None and wanted is not mode:
-            error = failures.mode_differs(self.name, wanted, mode)
-            self._end(error, lambda _: error)
-            self._fail(call, error)
-        else:
-            self._finish(call)
-
-    # ------------------------------------------------------------------ takeover
 
     def _settle(self, takeover: Takeover) -> None:
         """What a takeover lists was done and is answered; the rest was not done and is sent again."""
@@ -542,6 +273,21 @@ class Session:
                 self._again(call)
         self._custody.settle(takeover, unseen, self._clock())
 
+    def _forsake(self) -> list[Call[Any]]:
+        """Forgets everything that belongs to the client; returns the calls that were not under way."""
+        calls = [*self._doubtful, *self._line, *self._releases]
+        self._doubtful.clear()
+        self._line.clear()
+        self._releases.clear()
+        self._deleting = False
+        self._drain_until = math.inf
+        self._new_custody()
+        return calls
+
+    def _new_custody(self) -> None:
+        self._custody = Custody(self, self._options, self._clock)
+        self._confirmations = self._custody.confirmations
+
     def _forget_incarnation(self, before: str, now: str) -> None:
         """Sessions and numbers of another database mean nothing in this one."""
         doubtful, self._doubtful = self._doubtful, []
@@ -550,10 +296,9 @@ class Session:
                 self._doubtful.append(call)
             elif not call.orphaned:
                 self._fail(call, failures.incarnation_changed(call, before, now))
-        self._custody = Custody(self, self._options, self._clock)
-        self._confirmations = self._custody.confirmations
+        self._new_custody()
 
-    def _deletion_was_done(self) -> None:
+    def _gone(self) -> None:
         """The client does not exist: a deletion in doubt was done."""
         for call in [call for call in self._doubtful if isinstance(call, DeleteClientCall)]:
             self._doubtful.remove(call)
@@ -603,15 +348,6 @@ class Session:
             else:
                 return
 
-    def take_output(self) -> bytes:
-        """Returns what is to be written to the connection."""
-        return b"" if self.link is None else self.link.take_output()
-
-    def send_errand(self, errand: Errand) -> None:
-        """Sends a request of the library itself, out of line."""
-        assert self.link is not None
-        self._send(self.link, errand, 0, [], self._clock())
-
     def send_when_ready(self, errand: Errand) -> None:
         """Sends a request of the library; when that is impossible at present it counts as lost at once."""
         if self._phase in (Phase.READY, Phase.DRAINING):
@@ -633,25 +369,6 @@ class Session:
             confirmations.open += 1
         elif confirmed:
             confirmations.bring_back(ConfirmContents(confirmed, [], []), now)
-
-    def _send(self, link: Link, call: Call[Any], number: int, confirmed: list[int], now: float) -> bool:
-        """Sends a request; False when it cannot be sent at all, then the call is over."""
-        try:
-            link.send(call, number, confirmed, now)
-        except TelestoError as error:
-            self._fail(call, error)
-            return False
-        call.number = number
-        call.carried = confirmed
-        call.session = self.session or 0
-        call.tries += 1
-        try_until = now + self._options.try_timeout
-        if call.taking:
-            try_until += max(0.0, call.wait_until - now)
-        call.try_until = try_until
-        if try_until < self._check_at:
-            self._check_at = try_until
-        return True
 
     def _before_deleting(self, call: DeleteClientCall) -> None:
         """Nothing may follow the deletion, and what it cannot carry itself goes before it."""
@@ -873,10 +590,6 @@ class Session:
         elif call.number:
             self._confirmations.open -= 1
 
-    def _ponged(self, call: PingCall) -> None:
-        call.answered_at = self._clock()
-        self._finish(call)
-
     def _deleted(self, call: DeleteClientCall) -> None:
         """The client is no more; the middleware closes the connection."""
         call.number = 0
@@ -954,16 +667,9 @@ class Session:
         self._releases = [call for call in self._releases if call.phase != DONE]
 
     def _time_out(self, call: Call[Any]) -> None:
-        self._fail_open(call, failures.deadline_error(call, self._options, self._connector.failure))
-
-    def _check_connecting(self, now: float) -> None:
-        call = self._connecting
-        if call is None:
-            return
-        if call.deadline <= now:
-            self._stop_connecting(failures.deadline_error(call, self._options, self._connector.failure))
-        else:
-            self._check_at = min(self._check_at, call.deadline)
+        self._fail_open(
+            call, failures.deadline_error(call, self._options, self._connector.failure, self.address)
+        )
 
 
 def _order(call: Call[Any]) -> int:

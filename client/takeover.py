@@ -46,10 +46,6 @@ class Takeover:
         """Returns the request for what comes after the pages added."""
         return packets.ListUnconfirmed(self._after_operation, self._after_hand_over)
 
-    def listed_operations(self) -> set[OperationId]:
-        """Returns the requests listed."""
-        return set(self.operations)
-
     def listed_hand_overs(self) -> set[HandOverId]:
         """Returns the messages listed."""
         names = {
