@@ -73,7 +73,8 @@ BEGIN
     SELECT NULL::smallint, page.session, page.number, page.message_id, page.queue_id, page.sender_id,
            page.receiver_id, page.priority, page.time_of_arrival, page.attempt, page.redelivered, page.context,
            page.body
-    FROM (SELECT delivery.*, row_number() OVER position AS i, sum(octet_length(delivery.body)) OVER position AS bytes
+    FROM (SELECT delivery.*, row_number() OVER position AS i,
+                 sum(octet_length(delivery.body)) OVER position AS bytes
           FROM (SELECT delivery.* FROM telesto.deliveries AS delivery
                 WHERE delivery.client_id = of_client
                   AND (delivery.session, delivery.number, delivery.message_id)

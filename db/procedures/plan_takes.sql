@@ -1,6 +1,6 @@
 -- Procedure:  plan_takes
--- Purpose:    The slow path of take_batch: decides who takes what when a read is refused or busy, when bodies
---             may not fit, or when there may be messages for single readers.
+-- Purpose:    Decides who takes what where that is not plain: when a read is refused or busy, when bodies may
+--             not fit, when there may be messages for single readers, when responses are asked for.
 -- Parameters:
 --   client_ids bigint[]            per request: who reads
 --   queue_ids bigint[]             per request: the queue
@@ -12,6 +12,7 @@
 --   existing boolean[]             per queue: whether it exists
 --   own_depths bigint[]            per queue: how many messages wait for single readers
 --   uppers bigint[]                per queue and priority: the id above which nothing was put
+--   contexts bigint[]              per request: only own messages with this context; NULL for all
 --   common_queues int[]            per message for anyone: the index of its queue, ascending
 --   common_priorities smallint[]   its priority
 --   common_ids bigint[]            its id; each queue's messages in their order
@@ -40,6 +41,7 @@ CREATE OR REPLACE FUNCTION telesto.plan_takes(
     existing boolean[],
     own_depths bigint[],
     uppers bigint[],
+    contexts bigint[],
     common_queues int[],
     common_priorities smallint[],
     common_ids bigint[],
@@ -63,6 +65,7 @@ DECLARE
     pair_queues int[];
     pair_clients bigint[];
     pair_wanted bigint[];
+    pair_contexts bigint[];
     own_pairs int[];
     own_priorities smallint[];
     own_ids bigint[];
@@ -75,24 +78,27 @@ BEGIN
     SELECT array_agg(read.queue ORDER BY read.i), array_agg(read.pair ORDER BY read.i)
     INTO request_queues, request_pairs
     FROM (SELECT read.i, width_bucket(read.queue_id, queues) AS queue,
-                 dense_rank() OVER (ORDER BY read.queue_id, read.client_id)::int AS pair
-          FROM unnest(queue_ids, client_ids) WITH ORDINALITY AS read (queue_id, client_id, i)) AS read;
+                 dense_rank() OVER (ORDER BY read.queue_id, read.client_id, read.context)::int AS pair
+          FROM (SELECT unnest(queue_ids) AS queue_id, unnest(client_ids) AS client_id, unnest(contexts) AS context,
+                       generate_series(1, cardinality(queue_ids)) AS i) AS read) AS read;
 
-    SELECT array_agg(pair.pair), array_agg(pair.queue), array_agg(pair.client_id), array_agg(pair.wanted)
-    INTO own_pairs, pair_queues, pair_clients, pair_wanted
-    FROM (SELECT read.pair, read.queue, read.client_id, sum(read.max_messages) AS wanted
-          FROM unnest(request_pairs, request_queues, client_ids, max_messages, verdicts)
-               AS read (pair, queue, client_id, max_messages, verdict)
+    SELECT array_agg(pair.pair), array_agg(pair.queue), array_agg(pair.client_id), array_agg(pair.context),
+           array_agg(pair.wanted)
+    INTO own_pairs, pair_queues, pair_clients, pair_contexts, pair_wanted
+    FROM (SELECT read.pair, read.queue, read.client_id, read.context, sum(read.max_messages) AS wanted
+          FROM (SELECT unnest(request_pairs) AS pair, unnest(request_queues) AS queue,
+                       unnest(client_ids) AS client_id, unnest(contexts) AS context,
+                       unnest(max_messages) AS max_messages, unnest(verdicts) AS verdict) AS read
           WHERE read.verdict IS NULL AND own_depths[read.queue] > 0
-          GROUP BY read.pair, read.queue, read.client_id
+          GROUP BY read.pair, read.queue, read.client_id, read.context
           ORDER BY read.pair) AS pair;
 
     SELECT array_agg(own.pair), array_agg(own.priority), array_agg(own.message_id), array_agg(own.bytes),
            array_agg(own.ctid)
     INTO own_pairs, own_priorities, own_ids, own_bytes, own_rows
     FROM (SELECT pair.pair, own.*
-          FROM unnest(own_pairs, pair_queues, pair_clients, pair_wanted)
-               AS pair (pair, queue, client_id, wanted)
+          FROM (SELECT unnest(own_pairs) AS pair, unnest(pair_queues) AS queue, unnest(pair_clients) AS client_id,
+                       unnest(pair_contexts) AS context, unnest(pair_wanted) AS wanted) AS pair
           LEFT JOIN LATERAL (SELECT state.lower FROM telesto.receiver_states AS state
                              WHERE state.queue_id = queues[pair.queue] AND state.receiver_id = pair.client_id
                              ORDER BY state.version DESC
@@ -106,7 +112,8 @@ BEGIN
                                   WHERE message.queue_id = queues[pair.queue]
                                     AND message.receiver_id = pair.client_id
                                     AND message.priority = level.priority
-                                    AND message.message_id >= coalesce(state.lower[level.priority], 0)
+                                    AND message.message_id >= coalesce(state.lower[level.priority], 1)
+                                    AND (pair.context IS NULL OR message.context = pair.context)
                                   ORDER BY message.message_id
                                   LIMIT pair.wanted) AS message
                               WHERE coalesce(state.lower[level.priority], 1)
@@ -125,6 +132,6 @@ BEGIN
            array_agg(CASE WHEN pick.i > 0 THEN common_rows[pick.i] ELSE own_rows[-pick.i] END),
            array_agg(CASE WHEN pick.i > 0 THEN 0 ELSE client_ids[pick.request] END)
     INTO pick_queues, pick_priorities, pick_ids, pick_rows, pick_readers
-    FROM unnest(picks, pick_requests) AS pick (i, request);
+    FROM (SELECT unnest(picks) AS i, unnest(pick_requests) AS request) AS pick;
 END
 $$;

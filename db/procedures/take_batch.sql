@@ -175,58 +175,23 @@ BEGIN
         INTO verdicts, related_ids, pick_requests, pick_queues, pick_priorities,
              pick_ids, pick_rows, pick_readers
         FROM telesto.plan_takes(client_ids, queue_ids, max_messages, max_bytes, request_errors, queues, granted,
-                                existing, own_depths, uppers, pick_queues, pick_priorities, pick_ids, pick_bytes,
-                                pick_rows) AS plan;
+                                existing, own_depths, uppers, NULL, pick_queues, pick_priorities, pick_ids,
+                                pick_bytes, pick_rows) AS plan;
         RETURN QUERY
-        SELECT refused.i::int, refused.error, refused.related_id, NULL::bigint, NULL::bigint, NULL::bigint,
-               NULL::bigint, NULL::smallint, NULL::timestamptz, NULL::int, NULL::boolean, NULL::bigint, NULL::bytea
-        FROM unnest(verdicts, related_ids) WITH ORDINALITY AS refused (error, related_id, i)
-        WHERE refused.error IS NOT NULL;
+        SELECT refused.* FROM telesto.refused_takes(verdicts, related_ids) AS refused;
     END IF;
 
     IF pick_ids IS NOT NULL THEN
-        RETURN QUERY
-        WITH claimed AS (
-            DELETE FROM telesto.messages AS message
-            USING (SELECT unnest(pick_rows) AS message_row, unnest(pick_requests) AS request) AS pick
-            WHERE message.ctid = pick.message_row
-            RETURNING pick.request, message.*
-        ), delivered AS (
-            INSERT INTO telesto.deliveries (client_id, session, number, message_id, queue_id, receiver_id,
-                                            sender_id, context, time_of_arrival, handed_over_at, attempt,
-                                            priority, redelivered, body)
-            SELECT client_ids[claimed.request], sessions[claimed.request], numbers[claimed.request],
-                   claimed.message_id, claimed.queue_id, claimed.receiver_id, claimed.sender_id, claimed.context,
-                   claimed.time_of_arrival, clock_timestamp(), claimed.attempt + 1, claimed.priority,
-                   claimed.redelivered, claimed.body
-            FROM claimed
-            WHERE numbers[claimed.request] <> 0
-        )
-        SELECT claimed.request, NULL::smallint, NULL::bigint, claimed.message_id, claimed.queue_id,
-               claimed.sender_id, claimed.receiver_id, claimed.priority, claimed.time_of_arrival,
-               claimed.attempt + 1, claimed.redelivered, claimed.context, claimed.body
-        FROM claimed
-        ORDER BY claimed.request, claimed.priority DESC, claimed.message_id;
+        IF max_messages = array_fill(1, ARRAY[cardinality(max_messages)]) THEN
+            RETURN QUERY
+            SELECT * FROM telesto.hand_over(pick_rows, pick_requests, client_ids, sessions, numbers);
+        ELSE
+            RETURN QUERY
+            SELECT * FROM telesto.hand_over(pick_rows, pick_requests, client_ids, sessions, numbers) AS taken
+            ORDER BY taken.request, taken.priority DESC, taken.message_id;
+        END IF;
 
-        WITH picked AS (
-            SELECT pick.queue, count(*) AS n, count(*) FILTER (WHERE pick.reader > 0) AS directed,
-                   max(pick.i) FILTER (WHERE pick.reader = 0 OR pick.reader IS NULL) AS last
-            FROM (SELECT unnest(pick_queues) AS queue, unnest(pick_readers) AS reader,
-                         generate_series(1, cardinality(pick_queues)) AS i) AS pick
-            GROUP BY pick.queue
-        ), replaced AS (
-            DELETE FROM telesto.take_states AS state
-            USING picked
-            WHERE state.ctid = state_rows[picked.queue]
-            RETURNING state.*, picked.n, picked.directed, last_ids[picked.queue] AS last_id,
-                      pick_priorities[picked.last]::int AS priority, pick_ids[picked.last] AS message_id
-        )
-        INSERT INTO telesto.take_states (queue_id, version, total, directed_total, lower)
-        SELECT state.queue_id, state.version + 1, state.total + state.n, state.directed_total + state.directed,
-               CASE WHEN state.message_id IS NULL THEN state.lower
-                    ELSE telesto.next_bounds(state.lower, state.last_id, state.priority, state.message_id) END
-        FROM replaced AS state;
-
+        PERFORM telesto.advance_takes(state_rows, last_ids, pick_queues, pick_readers, pick_priorities, pick_ids);
         IF pick_readers IS NOT NULL THEN
             PERFORM telesto.advance_receivers(queues, last_ids, pick_queues, pick_readers, pick_priorities,
                                               pick_ids);

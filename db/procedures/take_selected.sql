@@ -58,13 +58,13 @@ AS $$
 DECLARE
     by_age constant boolean := mode = 2;
     state record;
-    own record;
+    own_lower bigint[];
     pick record;
     own_count bigint;
 BEGIN
     -- The put state is read before the scan, so that all up to its last id is visible to it.
-    SELECT taken.ctid AS state_row, taken.version, taken.total, taken.directed_total, taken.lower, put.last_id, put.upper,
-           put.total - taken.total AS depth, put.directed_total - taken.directed_total AS own_depth
+    SELECT taken.ctid AS state_row, taken.version, taken.total, taken.directed_total, taken.lower, put.last_id,
+           put.upper, put.total - taken.total AS depth, put.directed_total - taken.directed_total AS own_depth
     INTO state
     FROM (SELECT taken.ctid, taken.* FROM telesto.take_states AS taken
           WHERE taken.queue_id = from_queue
@@ -79,20 +79,18 @@ BEGIN
         RETURN NEXT;
         RETURN;
     END IF;
-    SELECT own.ctid AS state_row, coalesce(own.version, 0) AS version,
-           coalesce(own.lower, array_fill(1::bigint, ARRAY[10])) AS lower
-    INTO own
-    FROM (SELECT) AS always
-    LEFT JOIN LATERAL (SELECT own.ctid, own.* FROM telesto.receiver_states AS own
-                       WHERE own.queue_id = from_queue AND own.receiver_id = take_selected.client_id
-                       ORDER BY own.version DESC
-                       LIMIT 1) AS own ON true;
+    IF state.own_depth > 0 THEN
+        own_lower := coalesce((SELECT own.lower FROM telesto.receiver_states AS own
+                               WHERE own.queue_id = from_queue AND own.receiver_id = take_selected.client_id
+                               ORDER BY own.version DESC
+                               LIMIT 1), array_fill(1::bigint, ARRAY[10]));
+    END IF;
 
     SELECT selected.* INTO pick
     FROM telesto.select_messages(
         take_selected.client_id, from_queue, max_messages, max_bytes, from_sender, by_age, for_context, state.upper,
         CASE WHEN for_context IS NULL AND state.depth > state.own_depth THEN state.lower END,
-        CASE WHEN state.own_depth > 0 THEN own.lower END) AS selected;
+        own_lower) AS selected;
     IF pick.too_large IS NOT NULL THEN
         error := 26;
         related_id := pick.too_large;
@@ -103,39 +101,23 @@ BEGIN
     END IF;
 
     RETURN QUERY
-    WITH claimed AS (
-        DELETE FROM telesto.messages AS message WHERE message.ctid = ANY (pick.message_rows)
-        RETURNING message.*
-    ), delivered AS (
-        INSERT INTO telesto.deliveries (client_id, session, number, message_id, queue_id, receiver_id,
-                                        sender_id, context, time_of_arrival, handed_over_at, attempt,
-                                        priority, redelivered, body)
-        SELECT take_selected.client_id, take_selected.session, take_selected.number, claimed.message_id,
-               claimed.queue_id, claimed.receiver_id, claimed.sender_id, claimed.context,
-               claimed.time_of_arrival, clock_timestamp(), claimed.attempt + 1, claimed.priority,
-               claimed.redelivered, claimed.body
-        FROM claimed
-        WHERE take_selected.number <> 0
-    )
-    SELECT NULL::smallint, NULL::bigint, claimed.message_id, claimed.queue_id, claimed.sender_id,
-           claimed.receiver_id, claimed.priority, claimed.time_of_arrival, claimed.attempt + 1,
-           claimed.redelivered, claimed.context, claimed.body
-    FROM claimed
-    ORDER BY CASE WHEN by_age THEN 0 ELSE claimed.priority END DESC, claimed.message_id;
+    SELECT taken.error, taken.related_id, taken.message_id, taken.queue_id, taken.sender_id, taken.receiver_id,
+           taken.priority, taken.time_of_arrival, taken.attempt, taken.redelivered, taken.context, taken.body
+    FROM telesto.hand_over(pick.message_rows, array_fill(1, ARRAY[cardinality(pick.message_rows)]),
+                           ARRAY[take_selected.client_id], ARRAY[take_selected.session],
+                           ARRAY[take_selected.number]) AS taken
+    ORDER BY CASE WHEN by_age THEN 0 ELSE taken.priority END DESC, taken.message_id;
 
     own_count := coalesce(cardinality(pick.own_priorities), 0);
     INSERT INTO telesto.take_states (queue_id, version, total, directed_total, lower)
-    VALUES (from_queue, state.version + 1, state.total + cardinality(pick.message_rows), state.directed_total + own_count,
+    VALUES (from_queue, state.version + 1, state.total + cardinality(pick.message_rows),
+            state.directed_total + own_count,
             telesto.bounds_after(from_queue, 0, state.lower, state.last_id,
                                  pick.common_priorities));
     DELETE FROM telesto.take_states AS old WHERE old.ctid = state.state_row;
     -- As in advance_receivers: now and then is enough.
     IF own_count > 0 AND (own_count >= 16 OR random() * 16 < 1) THEN
-        INSERT INTO telesto.receiver_states (queue_id, receiver_id, version, lower)
-        VALUES (from_queue, take_selected.client_id, own.version + 1,
-                telesto.bounds_after(from_queue, take_selected.client_id, own.lower, state.last_id,
-                                     pick.own_priorities));
-        DELETE FROM telesto.receiver_states AS old WHERE old.ctid = own.state_row;
+        PERFORM telesto.settle_receiver(from_queue, take_selected.client_id, state.last_id, pick.own_priorities);
     END IF;
 END
 $$;

@@ -1,6 +1,7 @@
 -- Procedure:  take_selected_batch
 -- Purpose:    Takes messages for reads that do not just want what is first: of one sender, by age, or the
---             response with a context. One request after the other, otherwise as take_batch.
+--             response with a context. Responses together, all others one after the other; otherwise as
+--             take_batch.
 -- Parameters:
 --   client_ids bigint[]        per request: who reads
 --   sessions bigint[]          per request: the session
@@ -85,21 +86,24 @@ BEGIN
     FROM telesto.fence_requests(client_ids, sessions) AS fence;
     SELECT locked.queues, locked.granted INTO queues, granted
     FROM telesto.lock_takes(queue_ids, request_errors) AS locked;
-    verdicts := telesto.judge_takes(client_ids, request_errors, queue_ids, queues, granted,
-                                    array_fill(true, ARRAY[cardinality(queues)]));
-
-    FOR r IN 1..cardinality(numbers) LOOP
-        IF verdicts[r] IS NULL THEN
+    IF array_position(contexts, NULL) IS NULL AND 1 = ALL (modes) AND 0 = ALL (sender_ids) THEN
+        RETURN QUERY
+        SELECT taken.*
+        FROM telesto.take_responses(client_ids, sessions, numbers, queue_ids, max_messages, max_bytes, contexts,
+                                    request_errors, queues, granted) AS taken;
+    ELSE
+        verdicts := telesto.judge_takes(client_ids, request_errors, queue_ids, queues, granted,
+                                        array_fill(true, ARRAY[cardinality(queues)]));
+        RETURN QUERY
+        SELECT refused.* FROM telesto.refused_takes(verdicts, NULL) AS refused;
+        FOR r IN 1..cardinality(numbers) LOOP
+            CONTINUE WHEN verdicts[r] IS NOT NULL;
             RETURN QUERY
             SELECT r, taken.*
             FROM telesto.take_selected(client_ids[r], sessions[r], numbers[r], queue_ids[r], max_messages[r],
                                        max_bytes[r], sender_ids[r], modes[r], contexts[r]) AS taken;
-        ELSE
-            request := r;
-            error := verdicts[r];
-            RETURN NEXT;
-        END IF;
-    END LOOP;
+        END LOOP;
+    END IF;
 
     PERFORM telesto.delete_confirmed(passed, confirm_clients, confirm_sessions, confirm_numbers, true);
 END

@@ -203,6 +203,11 @@ def measure_all(bench: Workbench, calls: Calls, observer: Calls) -> dict[str, Co
     run("take own", lambda: take([Read(bench.clients[1], bench.queue)] * BATCH))
     run("put for selection", lambda: put(bench.puts(many, context=3, **own)))
     run("take by age", lambda: calls.select([Read(bench.clients[1], q, 4, mode=BY_AGE) for q in many]))
+    asker = bench.clients[3]
+    response = {"receiver": asker.client_id, "context": 3}
+    for turn in range(3):
+        run(f"put responses {turn}", lambda: put(bench.puts(one, **response)))
+        run(f"take responses {turn}", lambda: calls.select([Read(asker, one[0], context=3)] * BATCH))
     run("put for release", lambda: put(bench.puts(many)))
     (read,) = calls.take([Read(bench.clients[2], many[0], 4)])
     run("release", lambda: calls.release(bench.clients[2], (1, read.number, 0)))

@@ -64,6 +64,43 @@ def test_a_response_is_found_by_its_context_and_only_by_its_receiver(calls: Call
     assert calls.statistics(queue)["depth"] == 2
 
 
+def test_responses_are_looked_up_together_in_the_order_of_the_batch(calls: Calls) -> None:
+    asker, other_asker = calls.register(), calls.register()
+    first, second = calls.create_queue(asker), calls.create_queue(asker)
+    mine = {"receiver": asker.client_id, "context": 1}
+    (low,) = calls.put_bodies(asker, first, b"12345", priority=2, **mine)
+    high = calls.put_bodies(asker, first, b"1", b"2", priority=8, **mine)
+    calls.put_bodies(asker, first, b"other", receiver=asker.client_id, context=2)
+    (elsewhere,) = calls.put_bodies(asker, second, b"3", **mine)
+    reads = [
+        Read(asker, first, context=1),
+        Read(other_asker, first, context=1),
+        Read(asker, second, 5, context=1),
+        Read(asker, 1 << 40, context=1),
+        Read(asker, first, context=1),
+        Read(asker, first, 9, 4, context=1),
+        Read(asker, first, 9, context=1, number=0),
+        Read(asker, first, context=1, session=9),
+    ]
+    taken = calls.select(reads)
+    assert [answer.ids for answer in taken] == [[high[0]], [], [elsewhere], [], [high[1]], [], [low], []]
+    assert [answer.error for answer in taken] == [None] * 3 + [7, None, MESSAGE_TOO_LARGE, None, 20]
+    assert taken[5].related_id == low
+    assert [message_id for _, _, message_id in calls.deliveries(asker)] == [high[0], elsewhere, high[1]]
+    assert calls.statistics(first)["directed_depth"] == 1
+
+
+def test_reads_of_other_kinds_in_between_do_not_change_what_responses_get(calls: Calls) -> None:
+    asker = calls.register()
+    queue = calls.create_queue(asker)
+    common = calls.put_bodies(asker, queue, b"1")
+    own = calls.put_bodies(asker, queue, b"2", b"3", receiver=asker.client_id, context=1)
+    taken = calls.select(
+        [Read(asker, queue, context=1), Read(asker, queue, mode=BY_AGE), Read(asker, queue, context=1)]
+    )
+    assert [answer.ids for answer in taken] == [own[:1], common, own[1:]]
+
+
 def test_a_later_request_does_not_get_what_an_earlier_one_took(calls: Calls) -> None:
     client = calls.register()
     queue = calls.create_queue(client)
@@ -112,3 +149,16 @@ def test_own_messages_read_by_context_keep_their_bounds_right(calls: Calls) -> N
     for i in reversed(range(1, 60)):
         assert calls.select_one(asker, queue, context=i).ids == [ids[0].message_ids[i]]
     assert calls.select_one(asker, queue).ids == [ids[0].message_ids[0]]
+
+
+def test_own_bounds_rise_behind_responses(calls: Calls) -> None:
+    asker = calls.register()
+    queue = calls.create_queue(asker)
+    (put,) = calls.put(
+        [Put(asker, [Element(queue, receiver=asker.client_id, context=i // 20) for i in range(60)])]
+    )
+    assert calls.select_one(asker, queue, max_messages=20, context=1).ids == put.message_ids[20:40]
+    lower = "SELECT lower[5] FROM telesto.receiver_states WHERE queue_id = %s"
+    assert calls.scalar(lower, queue) == put.message_ids[0]
+    assert calls.select_one(asker, queue, max_messages=20, context=0).ids == put.message_ids[:20]
+    assert calls.scalar(lower, queue) == put.message_ids[40]

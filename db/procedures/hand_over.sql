@@ -1,0 +1,77 @@
+-- Procedure:  hand_over
+-- Purpose:    Moves messages to the reads that take them, in one statement: from messages to deliveries, or out
+--             of the service for a read without a number.
+-- Parameters:
+--   message_rows tid[]      per message: where it is
+--   message_requests int[]  per message: the request that takes it, counted from 1
+--   client_ids bigint[]     per request: who reads
+--   sessions bigint[]       per request: the session
+--   numbers bigint[]        per request: its number; 0 leaves no delivery
+-- Returns:
+--   request int             the request
+--   error smallint          NULL
+--   related_id bigint       NULL
+--   message_id bigint       the message, in no order
+--   queue_id bigint         its queue
+--   sender_id bigint        who put it
+--   receiver_id bigint      the only client that may read it; 0 for anyone
+--   priority smallint       1 to 10
+--   time_of_arrival timestamptz   when it was put
+--   attempt int             how often it has been handed over, this time included
+--   redelivered boolean     whether it came back after a hand-over
+--   context bigint          connects request and response; NULL without
+--   body bytea              the content
+-- Errors:     none raised
+-- Locks:      none; the caller holds the clients' and the queues'
+-- Tables:     messages (delete), deliveries (insert)
+CREATE OR REPLACE FUNCTION telesto.hand_over(
+    message_rows tid[],
+    message_requests int[],
+    client_ids bigint[],
+    sessions bigint[],
+    numbers bigint[]
+)
+RETURNS TABLE (
+    request int,
+    error smallint,
+    related_id bigint,
+    message_id bigint,
+    queue_id bigint,
+    sender_id bigint,
+    receiver_id bigint,
+    priority smallint,
+    time_of_arrival timestamptz,
+    attempt int,
+    redelivered boolean,
+    context bigint,
+    body bytea
+)
+LANGUAGE plpgsql
+AS $$
+#variable_conflict use_column
+DECLARE
+    handed_over_at constant timestamptz := clock_timestamp();
+BEGIN
+    RETURN QUERY
+    WITH claimed AS (
+        DELETE FROM telesto.messages AS message
+        USING (SELECT unnest(message_rows) AS message_row, unnest(message_requests) AS request) AS pick
+        WHERE message.ctid = pick.message_row
+        RETURNING pick.request, message.*
+    ), delivered AS (
+        INSERT INTO telesto.deliveries (client_id, session, number, message_id, queue_id, receiver_id, sender_id,
+                                        context, time_of_arrival, handed_over_at, attempt, priority, redelivered,
+                                        body)
+        SELECT client_ids[claimed.request], sessions[claimed.request], numbers[claimed.request],
+               claimed.message_id, claimed.queue_id, claimed.receiver_id, claimed.sender_id, claimed.context,
+               claimed.time_of_arrival, handed_over_at, claimed.attempt + 1, claimed.priority,
+               claimed.redelivered, claimed.body
+        FROM claimed
+        WHERE numbers[claimed.request] <> 0
+    )
+    SELECT claimed.request, NULL::smallint, NULL::bigint, claimed.message_id, claimed.queue_id,
+           claimed.sender_id, claimed.receiver_id, claimed.priority, claimed.time_of_arrival,
+           claimed.attempt + 1, claimed.redelivered, claimed.context, claimed.body
+    FROM claimed;
+END
+$$;
