@@ -49,7 +49,8 @@ BEGIN
         RETURN;
     END IF;
     PERFORM telesto.delete_confirmed(ARRAY[client_id],
-                                     array_fill(client_id, ARRAY[cardinality(confirm_numbers)]), confirm_sessions, confirm_numbers, false);
+                                     array_fill(client_id, ARRAY[cardinality(confirm_numbers)]),
+                                     confirm_sessions, confirm_numbers, false);
     SELECT removed.queue_ids, removed.receiver_ids INTO queue_ids, receiver_ids
     FROM telesto.remove_client(client_id) AS removed;
 END

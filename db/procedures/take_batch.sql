@@ -1,7 +1,9 @@
 -- Procedure:  take_batch
 -- Purpose:    Takes messages for many reads, of many clients, from many queues in one transaction: the highest
 --             priority first, the oldest first among equals, of any sender; what is for anyone and what is for
---             the reader alone form one order. What is taken moves to deliveries until it is confirmed.
+--             the reader alone form one order. What is taken moves to deliveries until it is confirmed. A read
+--             that found nothing may be executed again under its number; that numbers rise otherwise is for the
+--             caller to see to.
 -- Parameters:
 --   client_ids bigint[]        per request: who reads
 --   sessions bigint[]          per request: the session
