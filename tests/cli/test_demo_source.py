@@ -40,7 +40,9 @@ def test_zipped_text_is_unzipped(tmp_path: Path) -> None:
     assert _prepared(path, tmp_path).path.read_bytes() == TEXT
 
 
-@pytest.mark.parametrize("content", [TEXT, gzip.compress(TEXT * 100)[:-20], b""])
+@pytest.mark.parametrize(
+    "content", [TEXT, gzip.compress(TEXT * 100)[:-20], b""], ids=["not zipped", "cut off", "empty"]
+)
 def test_broken_zip_is_shipped_as_it_is(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "broken.gz"
     path.write_bytes(content)
