@@ -84,6 +84,7 @@ class ClientProcess:
     def run_blocking(self, work: Callable[[TelestoClient], None], *, auto_confirm: bool = True) -> None:
         """Connects, works and closes with the blocking client."""
         client = TelestoClient(self.task.url, options=self._options(auto_confirm))
+        signal.signal(signal.SIGUSR2, lambda *_: _show(client))
         while not self.stopping:
             try:
                 client.connect(self.task.name, existing="use")
@@ -105,6 +106,7 @@ class ClientProcess:
         self, work: Callable[[AsyncTelestoClient], Awaitable[None]], auto_confirm: bool
     ) -> None:
         client = AsyncTelestoClient(self.task.url, options=self._options(auto_confirm))
+        signal.signal(signal.SIGUSR2, lambda *_: _show(client))
         while not self.stopping:
             try:
                 await client.connect(self.task.name, existing="use")
@@ -131,6 +133,16 @@ class ClientProcess:
 
     def _stop(self, _number: int, _frame: object) -> None:
         self.stopping = True
+
+
+def _show(client: TelestoClient | AsyncTelestoClient) -> None:
+    """Says what state a client is in that seems to hang; without bodies."""
+    session = client._session
+    states = [vars(session), vars(session._confirmations), vars(session._connector)]
+    if session.link is not None:
+        states.append(vars(session.link))
+    for state in states:
+        print({name: str(value)[:200] for name, value in state.items()}, file=sys.stderr)
 
 
 def outcome_of(error: TelestoError) -> str:

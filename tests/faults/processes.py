@@ -98,11 +98,24 @@ class Database:
             await asyncio.sleep(0.001)
 
     async def kill_backend(self) -> int:
-        """Kills one of the middlewares' server processes; PostgreSQL then restarts itself."""
-        pids = await self._backends("pid")
-        for pid in pids[:1]:
+        """Kills one of the middlewares' server processes; returns when PostgreSQL has recovered from it."""
+        pids = (await self._backends("pid"))[:1]
+        for pid in pids:
+            ended = process_end(pid)
             os.kill(pid, signal.SIGKILL)
-        return len(pids[:1])
+            await asyncio.wait_for(ended, PATIENCE_S)
+        await self._until_ready()
+        return len(pids)
+
+    async def _until_ready(self) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                try:
+                    await self.execute("SELECT 1")
+                except (OSError, asyncpg.PostgresError):
+                    await asyncio.sleep(0.01)
+                else:
+                    return
 
     async def terminate_backends(self) -> int:
         """Ends the middlewares' server processes; returns how many were at work."""
@@ -183,10 +196,10 @@ class Process:
         self.signal(signal.SIGKILL)
         await self.wait()
 
-    async def wait(self) -> int:
-        """Waits for the end; returns the exit code."""
+    async def wait(self, patience_s: float = PATIENCE_S) -> int:
+        """Waits for the end; returns the exit code. Raises TimeoutError."""
         assert self._process is not None
-        return await asyncio.wait_for(self._process.wait(), PATIENCE_S)
+        return await asyncio.wait_for(self._process.wait(), patience_s)
 
     async def terminate(self) -> int:
         """Asks the process to end; returns the exit code."""

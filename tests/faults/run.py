@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -41,6 +42,8 @@ CLIENT_OPTIONS = {
 #: What a call may take beyond its own time limit before it counts as hung: the machine may be busy.
 _SLACK_S = 5.0
 _GAP_S = (0.1, 0.8)
+#: A client without faults around it ends within so long when it is told to.
+_END_S = 20.0
 #: A fault that meets nothing is tried again.
 _TRIES = 3
 
@@ -183,19 +186,25 @@ class Run:
         task.run += 1
         successor = self._clients[client.name] = Client(role, self.histories, vars(task))
         await successor.start()
+        await successor.line()  # it is connected
 
     async def _end_clients(self, role: str) -> None:
-        for name, client in self._clients.items():
-            if self._roles[name][0] == role:
-                try:
-                    code = await client.terminate()
-                except TimeoutError:
-                    client.signal(10)
-                    await asyncio.sleep(0.5)
-                    self.failures.append(f"{name} did not end when told to")
-                    continue
-                if code:
-                    self.failures.append(f"{name} ended with exit code {code}")
+        await asyncio.gather(
+            *(self._end(client) for name, client in self._clients.items() if self._roles[name][0] == role)
+        )
+
+    async def _end(self, client: Client) -> None:
+        """Asks a client to end; one that takes its time shows what it is doing."""
+        client.signal(signal.SIGTERM)
+        try:
+            code = await client.wait(_END_S)
+        except TimeoutError:
+            client.signal(signal.SIGUSR2)
+            client.signal(signal.SIGUSR1)
+            self.failures.append(f"{client.name} did not end within {_END_S} s; its log shows what it did")
+            return
+        if code:
+            self.failures.append(f"{client.name} ended with exit code {code}")
 
     # --- faults ------------------------------------------------------------------------------
 
