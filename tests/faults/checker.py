@@ -3,8 +3,8 @@
 What is held against the service:
 
 - a put that was acknowledged is handed over, once; one in doubt at most once; nothing else appears;
-- a message is handed over again only when the process that took it was killed before its confirmation was
-  known to the service, and then marked redelivered;
+- a message is handed over again only when the process that took it gave it back, or was killed before its
+  confirmation was known to the service, and then marked redelivered;
 - what one client puts into a queue gets rising ids, in the order of the calls;
 - a reader gets the messages of one sender and priority in the order of their ids, but for redelivered ones;
 - after a queue refused a put as full, puts called before the refusal was known are refused too;
@@ -73,8 +73,10 @@ def losses(ledger: Ledger, removed: frozenset[int]) -> Iterator[str]:
         if put.outcome != DONE or name.queue_id in removed:
             continue
         assert put.ended is not None
-        if not ledger.hand_overs.get(put.ended.message_id):
-            yield f"lost: {name} was acknowledged as message {put.ended.message_id} and never handed over"
+        hand_overs = ledger.hand_overs.get(put.ended.message_id, ())
+        if all(hand_over.released == DONE for hand_over in hand_overs):
+            how = "given back" if hand_overs else "acknowledged"
+            yield f"lost: {name} was {how} as message {put.ended.message_id} and never handed over then"
 
 
 def phantoms(ledger: Ledger) -> Iterator[str]:
@@ -128,6 +130,8 @@ def repeated_hand_overs(ledger: Ledger) -> Iterator[str]:
 def _why_not_again(ledger: Ledger, earlier: HandOver, later: HandOver) -> str:
     if not later.taken.redelivered:
         return "not marked redelivered"
+    if earlier.released:
+        return ""
     if not ledger.process(earlier.read).killed:
         return "although the first was not killed"
     if earlier.proven:

@@ -174,6 +174,21 @@ class Confirmed(Event):
 
 
 @dataclass(slots=True)
+class Released(Event):
+    """The application gave the messages of a read back.
+
+    Attributes:
+        number: of the read.
+        outcome: DONE when they are back in their queue; DOUBT when they may be.
+    """
+
+    kind = "released"
+
+    number: int
+    outcome: str
+
+
+@dataclass(slots=True)
 class Trouble(Event):
     """Something that must not happen."""
 
@@ -209,6 +224,7 @@ _KINDS = {
         ReadBegan,
         ReadEnded,
         Confirmed,
+        Released,
         Trouble,
         Fault,
     )

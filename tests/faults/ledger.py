@@ -18,6 +18,7 @@ from .history import (
     PutEnded,
     ReadBegan,
     ReadEnded,
+    Released,
     Taken,
     Trouble,
 )
@@ -57,11 +58,13 @@ class HandOver:
         read: the event of the read that gave it.
         taken: the message.
         proven: the service is known to have heard of its confirmation.
+        released: the application gave it back: DONE, or DOUBT when nobody knows; empty when it did not.
     """
 
     read: ReadEnded
     taken: Taken
     proven: bool = False
+    released: str = ""
 
 
 @dataclass(slots=True)
@@ -134,6 +137,9 @@ class Ledger:
                 self._read_ended(event)
             case Confirmed():
                 self._confirmed(event)
+            case Released():
+                for hand_over in self._reads[event.client, event.run, event.number]:
+                    hand_over.released = event.outcome
             case Trouble():
                 self.problems.append(f"{event.client}.{event.run}: {event.what}")
 

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterable, Sequence
+from typing import Any
 
-from telesto.client import AsyncTelestoClient, Message, TelestoClient
+from telesto.client import AsyncTelestoClient, Message, ReadMode, TelestoClient
 from telesto.protocol.errors import TelestoError
 
 from .bodies import read_body
 from .client_process import ClientProcess
-from .history import Confirmed, ReadBegan, ReadEnded, Recorder, Taken
+from .history import DONE, DOUBT, Confirmed, ReadBegan, ReadEnded, Recorder, Released, Taken
 
 _WAIT_S = (0.2, 2.0)
 _CANCELLED_SHARE = 0.1
 _READS_AT_ONCE = 3
+#: So many of the reads ask for the oldest message, for those of one sender; are given back.
+_BY_TIME_SHARE = 0.15
+_ONE_SENDER_SHARE = 0.15
+_RELEASED_SHARE = 0.05
 _BATCH_MAX = 8
 
 AnyClient = TelestoClient | AsyncTelestoClient
@@ -23,11 +29,20 @@ AnyClient = TelestoClient | AsyncTelestoClient
 class Call:
     """One read and its history."""
 
-    def __init__(self, recorder: Recorder, number: int, queue_id: int, wait_s: float) -> None:
+    def __init__(
+        self,
+        recorder: Recorder,
+        number: int,
+        queue_id: int,
+        wait_s: float,
+        mode: ReadMode = ReadMode.PRIORITY,
+        sender_id: int | None = None,
+    ) -> None:
         self._recorder = recorder
         self._number = number
         self.queue_id = queue_id
         self.wait_s = wait_s
+        self.how: Any = {"timeout": wait_s, "mode": mode, "sender_id": sender_id}
 
     def began(self, client: AnyClient) -> None:
         """Writes that the call begins."""
@@ -51,6 +66,10 @@ class Call:
     def confirmed(self, client: AnyClient) -> None:
         """Writes that the application is about to confirm."""
         self._recorder.write(Confirmed, number=self._number, session=client.session or 0)
+
+    def released(self, outcome: str) -> None:
+        """Writes that the application has given the messages back."""
+        self._recorder.write(Released, number=self._number, outcome=outcome)
 
     def _write(self, client: AnyClient, **values: object) -> None:
         self._recorder.write(
@@ -86,8 +105,11 @@ class Reader(ClientProcess):
                 self.run_asyncio(self._read_at_once, auto_confirm=False)
 
     def _call(self, client: AnyClient) -> Call:
-        queue_id = self.random.choice(self.task.queue_ids)
-        call = Call(self.recorder, self.number(), queue_id, self.random.uniform(*_WAIT_S))
+        chance = self.random
+        mode = ReadMode.TIME if chance.random() < _BY_TIME_SHARE else ReadMode.PRIORITY
+        sender_id = chance.choice(self.task.sender_ids) if chance.random() < _ONE_SENDER_SHARE else None
+        queue_id = chance.choice(self.task.queue_ids)
+        call = Call(self.recorder, self.number(), queue_id, chance.uniform(*_WAIT_S), mode, sender_id)
         call.began(client)
         return call
 
@@ -97,7 +119,7 @@ class Reader(ClientProcess):
         while not self.stopping:
             call = self._call(client)
             try:
-                message = client.retrieve_message(call.queue_id, timeout=call.wait_s)
+                message = client.retrieve_message(call.queue_id, **call.how)
             except TelestoError as error:
                 call.raised(client, error)
                 if client.session is None:
@@ -116,7 +138,7 @@ class Reader(ClientProcess):
         while not self.stopping and client.session is not None:
             call = self._call(client)
             read = asyncio.ensure_future(
-                client.retrieve_messages(call.queue_id, max_messages=_BATCH_MAX, timeout=call.wait_s)
+                client.retrieve_messages(call.queue_id, max_messages=_BATCH_MAX, **call.how)
             )
             if self.random.random() < _CANCELLED_SHARE:
                 asyncio.get_running_loop().call_later(self.pause_s(), read.cancel)
@@ -136,15 +158,23 @@ class Reader(ClientProcess):
         while not self.stopping and client.session is not None:
             call = self._call(client)
             try:
-                messages = await client.retrieve_messages(
-                    call.queue_id, max_messages=_BATCH_MAX, timeout=call.wait_s
-                )
+                messages = await client.retrieve_messages(call.queue_id, max_messages=_BATCH_MAX, **call.how)
             except TelestoError as error:
                 call.raised(client, error)
+                continue
+            if messages and self.random.random() < _RELEASED_SHARE:
+                await self._give_back(client, call, messages)
                 continue
             self._got(client, call, messages)
             if messages:
                 await client.confirm(messages)
+
+    async def _give_back(self, client: AsyncTelestoClient, call: Call, messages: Sequence[Message]) -> None:
+        call.returned(client, messages)
+        call.released(DOUBT)  # until it is known
+        with contextlib.suppress(TelestoError):
+            if await client.release(messages) == len(messages):
+                call.released(DONE)
 
     def _got(self, client: AsyncTelestoClient, call: Call, messages: Sequence[Message]) -> None:
         call.returned(client, messages)

@@ -74,8 +74,9 @@ SIZES = {
     ),
     "large": Size(4, ("blocking", "asyncio") * 2, (*_READERS * 2, "blocking"), rounds=25, at_once=3),
 }
-_SHARED_QUEUES = ("shared-1", "shared-2")
 _SOLO_QUEUE = "solo"
+#: The queues and their bounds; the solo queue has one reader, the others all others.
+_QUEUES = {"shared": None, "bounded": 200, _SOLO_QUEUE: None}
 
 
 class Run:
@@ -93,6 +94,7 @@ class Run:
         self.database_lock = asyncio.Lock()
         self._recorder = Recorder(self.histories, "faults", 1)
         self._clients: dict[str, Client] = {}
+        self._queues: dict[str, int] = {}
         self._roles: dict[str, tuple[str, Task]] = {}
         self.failures: list[str] = []
 
@@ -130,17 +132,15 @@ class Run:
         ids = {name: await self._register(name) for name in (*readers, *producers)}
         async with AsyncTelestoClient(self.cluster.url()) as client:
             await client.connect("preparer")
-            self._queues = {
-                name: (await client.create_queue(name)).queue_id for name in (*_SHARED_QUEUES, _SOLO_QUEUE)
-            }
-        solo = list(readers)[-1]
+            for queue, bound in _QUEUES.items():
+                self._queues[queue] = (await client.create_queue(queue, bound)).queue_id
+        reader_ids, producer_ids = [ids[name] for name in readers], [ids[name] for name in producers]
         for name, style in producers.items():
-            self._add(
-                "producer", name, style, list(self._queues.values()), [ids[reader] for reader in readers]
-            )
+            self._add("producer", name, style, list(_QUEUES), receiver_ids=reader_ids)
+        solo = list(readers)[-1]
         for name, style in readers.items():
-            queues = [_SOLO_QUEUE] if name == solo else list(_SHARED_QUEUES)
-            self._add("reader", name, style, [self._queues[queue] for queue in queues], [])
+            queues = [queue for queue in _QUEUES if (queue == _SOLO_QUEUE) is (name == solo)]
+            self._add("reader", name, style, queues, sender_ids=producer_ids)
         return readers
 
     async def _register(self, name: str) -> int:
@@ -149,7 +149,7 @@ class Run:
             assert client.client_id is not None
             return client.client_id
 
-    def _add(self, role: str, name: str, style: str, queue_ids: list[int], receiver_ids: list[int]) -> None:
+    def _add(self, role: str, name: str, style: str, queues: list[str], **others: list[int]) -> None:
         order = list(range(len(self.sites)))
         self.chance.shuffle(order)
         task = Task(
@@ -159,9 +159,9 @@ class Run:
             url=self.cluster.url(*order),
             seed=self._seed,
             style=style,
-            queue_ids=queue_ids,
-            receiver_ids=receiver_ids,
+            queue_ids=[self._queues[queue] for queue in queues],
             options=CLIENT_OPTIONS,
+            **others,
         )
         self._roles[name] = (role, task)
         self._clients[name] = Client(role, self.histories, vars(task))

@@ -22,6 +22,7 @@ from .history import (
     ReadBegan,
     ReadEnded,
     Recorder,
+    Released,
     Taken,
     Trouble,
     read_histories,
@@ -240,6 +241,36 @@ def test_a_redelivery_is_fine_when_a_takeover_answered_the_read(story: Story) ->
     story.put("k5", 5)
     story.take("reader", "k5", 5)
     kill_and_take_again(story)
+    blamed(story)
+
+
+def give_back(story: Story, outcome: str) -> None:
+    """The reader takes a message and gives it back."""
+    story.put("k4", 4)
+    story.take("reader", "k4", 4, confirm=False)
+    story.tell(Released, "reader", number=story.numbers, outcome=outcome)
+
+
+@pytest.mark.parametrize("outcome", [DONE, DOUBT])
+def test_what_was_given_back_may_come_again(story: Story, outcome: str) -> None:
+    give_back(story, outcome)
+    story.take("other", "k4", 4, redelivered=True)
+    blamed(story)
+
+
+def test_what_was_given_back_and_comes_unmarked_is_found(story: Story) -> None:
+    give_back(story, DONE)
+    story.take("other", "k4", 4)
+    blamed(story, "duplicate")
+
+
+def test_what_was_given_back_and_never_comes_again_is_found(story: Story) -> None:
+    give_back(story, DONE)
+    blamed(story, "lost")
+
+
+def test_what_may_have_been_given_back_need_not_come_again(story: Story) -> None:
+    give_back(story, DOUBT)
     blamed(story)
 
 
