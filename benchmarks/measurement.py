@@ -1,6 +1,6 @@
 """What is asked of a run, and what it gives."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -68,25 +68,36 @@ class Measurement:
     take: Latency
     cpu_us: dict[str, float]
     """Microseconds of CPU per message, by tier."""
+    cpu_us_thirds: dict[str, list[float]]
+    """The same in each third of the run."""
     audit: Audit
     errors: dict[str, int]
 
 
 def summarise(
-    tally: Tally, workload: Workload, window: Window, used: Mapping[str, float], audit: Audit
+    tally: Tally, workload: Workload, window: Window, usage: Mapping[str, Sequence[float]], audit: Audit
 ) -> Measurement:
     """Turn the records of a run into its figures."""
     counted = tally.puts if workload == "put" else tally.takes
     messages = completed(counted, window)
+    in_thirds = [completed(counted, third) for third in window.thirds()]
     return Measurement(
         per_second=messages / window.seconds,
         series=series(counted, window),
         put=_latency(tally.puts, window),
         take=_latency(tally.takes, window),
-        cpu_us={tier: 1e6 * seconds / max(1, messages) for tier, seconds in used.items()},
+        cpu_us={tier: _microseconds(sum(seconds), messages) for tier, seconds in usage.items()},
+        cpu_us_thirds={
+            tier: [_microseconds(*part) for part in zip(seconds, in_thirds, strict=True)]
+            for tier, seconds in usage.items()
+        },
         audit=audit,
         errors=dict(tally.errors),
     )
+
+
+def _microseconds(seconds: float, messages: int) -> float:
+    return 1e6 * seconds / max(1, messages)
 
 
 def _latency(record: Record, window: Window) -> Latency:

@@ -71,6 +71,11 @@ class Window:
         """Length in seconds."""
         return self.end - self.begin
 
+    def thirds(self) -> list[Window]:
+        """Return the first, the middle and the last third."""
+        length = self.seconds / 3
+        return [Window(self.begin + part * length, self.begin + (part + 1) * length) for part in range(3)]
+
     def __contains__(self, moment: float) -> bool:
         return self.begin <= moment < self.end
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from telesto.benchmarks.idle import Idle
 from telesto.benchmarks.measurement import Measurement
-from telesto.benchmarks.steady import Steady
+from telesto.benchmarks.steady import SHAPE, Steady
 from telesto.benchmarks.throughput import MANY, ONE, PIPELINED, Throughput
 
 GATHERING_MIN: Final = 5.0
@@ -192,23 +192,17 @@ def _milliseconds(seconds: float) -> str:
 
 
 def _steady_section(parts: Sequence[Steady]) -> str:
-    rows = []
-    for part in parts:
-        run = part.measurement
-        range_of_seconds = [f"{min(run.series, default=0):,}", f"{max(run.series, default=0):,}"]
-        change = f"{part.change:+.1%}"
-        rows.append(
-            [part.condition, str(len(run.series)), f"{run.per_second:,.0f}", *range_of_seconds, change]
-        )
-    header = [
-        "condition",
-        "seconds",
-        "per second",
-        "slowest second",
-        "fastest second",
-        "last third against first",
-    ]
-    return f"Put plus read over time, 64 connections\n\n{table(header, rows)}"
+    header = ["condition", "seconds", "per second", "slowest second", "fastest second"]
+    header += ["last third against first", "postgres us, first third", "last third"]
+    rows = [_steady_row(part) for part in parts]
+    return f"Put plus read over time, {SHAPE} connections\n\n{table(header, rows)}"
+
+
+def _steady_row(part: Steady) -> list[str]:
+    run = part.measurement
+    rates_per_s = [f"{rate:,.0f}" for rate in (run.per_second, min(run.series), max(run.series))]
+    cpu = [f"{part.postgres_us[0]:.1f}", f"{part.postgres_us[-1]:.1f}"]
+    return [part.condition, str(len(run.series)), *rates_per_s, f"{part.change:+.1%}", *cpu]
 
 
 def _idle_section(idle: Idle) -> str:

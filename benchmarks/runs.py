@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import os
 import time
 from array import array
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Final
 
@@ -99,7 +99,7 @@ class Bench:
             "middleware": middlewares.cpu_seconds,
             "postgres": self.database.cpu_seconds,
         }
-        window, used, results = await drive(workers, timing, tiers)
+        window, usage, results = await drive(workers, timing, tiers)
         tally = Tally()
         for result in results:
             load_tally(result, tally)
@@ -107,7 +107,7 @@ class Bench:
         claims.doubtful.extend(tally.doubtful)
         claims.read.extend(tally.takes.identities)
         audit = await audit_queues(self.connection, queue_ids, claims)
-        return summarise(tally, workload, window, used, audit)
+        return summarise(tally, workload, window, usage, audit)
 
     @asynccontextmanager
     async def making_queues(self) -> AsyncIterator[list[int]]:
@@ -150,7 +150,7 @@ class Bench:
         )
 
 
-_run_numbers = itertools.count(1)
+_run_numbers = count(1)
 
 
 def split_load(plan: LoadPlan, generators: int) -> list[LoadPlan]:
@@ -165,8 +165,8 @@ def split_load(plan: LoadPlan, generators: int) -> list[LoadPlan]:
 
 async def drive(
     workers: Sequence[Worker], timing: Timing, tiers: Mapping[str, Callable[[], float]]
-) -> tuple[Window, dict[str, float], list[Result]]:
-    """Run workers together; return the measured window, the CPU seconds of each tier in it, the results."""
+) -> tuple[Window, dict[str, list[float]], list[Result]]:
+    """Run workers together; return the window, each tier's CPU seconds in its thirds, and the results."""
     try:
         await asyncio.gather(*(worker.ready() for worker in workers))
         moment = time.monotonic() + HEAD_START_S
@@ -174,14 +174,17 @@ async def drive(
         for worker in workers:
             await worker.begin(moment)
         await _sleep_until(window.begin)
-        before = {tier: used() for tier, used in tiers.items()}
-        await _sleep_until(window.end)
-        used = {tier: seconds() - before[tier] for tier, seconds in tiers.items()}
+        samples = {tier: [used()] for tier, used in tiers.items()}
+        for third in window.thirds():
+            await _sleep_until(third.end)
+            for tier, used in tiers.items():
+                samples[tier].append(used())
         results = await asyncio.gather(*(worker.result(timing.total_s) for worker in workers))
     finally:
         for worker in workers:
             await worker.stop()
-    return window, used, list(results)
+    usage = {tier: [after - before for before, after in pairwise(used)] for tier, used in samples.items()}
+    return window, usage, list(results)
 
 
 async def _sleep_until(moment: float) -> None:

@@ -23,6 +23,11 @@ class Steady:
         """The rate in the last third against the first: -0.1 is a fall of 10 %."""
         return change_between_thirds(self.measurement.series)
 
+    @property
+    def postgres_us(self) -> list[float]:
+        """Microseconds of PostgreSQL's CPU per message in each third, which others' load hardly changes."""
+        return self.measurement.cpu_us_thirds["postgres"]
+
 
 def steady_conditions(backlog: int) -> dict[str, Conditions]:
     """Return the conditions by the name that the report gives them."""

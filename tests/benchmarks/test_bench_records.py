@@ -28,6 +28,11 @@ def test_the_window_holds_its_beginning_and_not_its_end() -> None:
     assert latencies(made, window) == pytest.approx([0.25] * 3)
 
 
+def test_thirds_cover_the_window() -> None:
+    thirds = Window(1.0, 4.0).thirds()
+    assert thirds == [Window(1.0, 2.0), Window(2.0, 3.0), Window(3.0, 4.0)]
+
+
 def test_a_batch_is_answered_at_one_moment() -> None:
     made = Record()
     made.add_batch([4, 5], began=1.0, ended=1.5)

@@ -17,7 +17,8 @@ CLEAN = Audit(put=10, read=0, left=10, lost=0, duplicated=0, foreign=0)
 def measurement(per_second: float, put_ms: float = 1.0, audit: Audit = CLEAN) -> Measurement:
     latency = Latency(put_ms / 1000, put_ms / 500)
     cpu = {"client": 1.0, "middleware": 2.0, "postgres": 3.0}
-    return Measurement(per_second, [int(per_second)] * 6, latency, latency, cpu, audit, {})
+    thirds = {tier: [us, us, us + 0.5] for tier, us in cpu.items()}
+    return Measurement(per_second, [int(per_second)] * 6, latency, latency, cpu, thirds, audit, {})
 
 
 def a_report() -> Report:
@@ -44,7 +45,15 @@ def reached(report: Report) -> dict[str, bool]:
 
 def test_every_row_and_target_is_there() -> None:
     text = render(a_report())
-    for part in ("processors: 2 x test", "fsync: on", "8 x 64", "6.00 (5.00 to 7.00)", "0.45", "120 MiB"):
+    for part in (
+        "3.0 |        3.5",
+        "processors: 2 x test",
+        "fsync: on",
+        "8 x 64",
+        "6.00 (5.00 to 7.00)",
+        "0.45",
+        "120 MiB",
+    ):
         assert part in text
     assert text.count("| yes") + text.count("yes |") >= 6
 
