@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from functools import partial
 
+from telesto.cli.background import BackgroundCall
 from telesto.cli.connection import connected, find_queue
 from telesto.cli.exit_codes import ExitCode
 from telesto.cli.interrupts import Interrupts
@@ -81,15 +83,18 @@ class _Taking:
         return min(left, BATCH_MESSAGES_MAX)
 
     def _take(self, wanted: int) -> list[Message]:
+        """Wait for messages. When a signal ends that, the end of the client ends the call."""
         timeout = None if self._plan.follow else max(0.0, self._until - time.monotonic())
+        read = partial(
+            self._client.retrieve_messages,
+            self._queue_id,
+            sender_id=self._plan.sender_id,
+            mode=self._plan.mode,
+            timeout=timeout,
+            max_messages=wanted,
+        )
         with self._output.waiting():
-            return self._client.retrieve_messages(
-                self._queue_id,
-                sender_id=self._plan.sender_id,
-                mode=self._plan.mode,
-                timeout=timeout,
-                max_messages=wanted,
-            )
+            return BackgroundCall(read).result()
 
     def _write(self, messages: list[Message]) -> None:
         """Write messages and confirm those that were written whole, whatever ends the writing.
