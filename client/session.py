@@ -38,6 +38,7 @@ from telesto.client.url import Address
 from telesto.protocol import packets
 from telesto.protocol.errors import (
     ConnectionLostError,
+    DatabaseUnavailableError,
     ErrorClass,
     InternalError,
     SessionFencedError,
@@ -77,6 +78,8 @@ class Session(Membership):
         self._unsorted = False
         self._deleting = False
         self._next_number = 1
+        self._regrouping = False
+        self._resumed_at = 1
 
         self._hold_until = 0.0
         self._drain_until = math.inf
@@ -251,7 +254,8 @@ class Session(Membership):
 
     def _joined(self, result: Established, before: str | None) -> None:
         """Settles what was in doubt; then requests can be sent."""
-        self._next_number = result.next_number
+        self._next_number = self._resumed_at = result.next_number
+        self._regrouping = False
         self._hold_until = 0.0
         if before is not None and before != result.incarnation:
             self._forget_incarnation(before, result.incarnation)
@@ -325,7 +329,7 @@ class Session(Membership):
         if link is None or not self._line or self._phase is not Phase.READY or not self.writable:
             return
         now = self._clock()
-        if self._deleting or now < self._hold_until:
+        if self._deleting or now < self._hold_until or (self._regrouping and not self._regroup(link)):
             return
         if self._unsorted:
             self._line = deque(sorted(self._line, key=_order))
@@ -347,6 +351,19 @@ class Session(Membership):
                 self._send_numbered(link, call, now)
             else:
                 return
+
+    def _regroup(self, link: Link) -> bool:
+        """After a refusal for now, begins again once nothing sent before it is open.
+
+        The middleware refuses everything behind a refusal, so that nothing overtakes it, until a number is
+        left out.
+        """
+        if any(call.number and not (call.taking and call.wait > 0) for call in link.pending.values()):
+            return False
+        self._regrouping = False
+        self._next_number += 1
+        self._resumed_at = self._next_number
+        return True
 
     def send_when_ready(self, errand: Errand) -> None:
         """Sends a request of the library; when that is impossible at present it counts as lost at once."""
@@ -491,17 +508,27 @@ class Session(Membership):
             self._deleting = False
         if call.number:
             self._confirmations.open -= 1
-        if call.orphaned:
-            return
-        call.failure = error
-        if isinstance(error, ShuttingDownError):
+            self._regrouping = self._regrouping or call.number >= self._resumed_at
+        if not call.orphaned:
+            call.failure = error
+            self._try_later(call, error)
+
+    def _try_later(self, call: Call[Any], error: TelestoError) -> None:
+        if isinstance(error, (ShuttingDownError, DatabaseUnavailableError)):
             call.tries -= 1
             self._again(call)
-            self._go_away([])
+            self._go_elsewhere(error)
             return
         self._again(call)
         if call.phase == WAITING:
             self._hold(self._connector.retry_time(call.tries), error.retry_after)
+
+    def _go_elsewhere(self, error: TelestoError) -> None:
+        """The middleware cannot do anything for now; another one may, or this one later."""
+        if isinstance(error, DatabaseUnavailableError):
+            self._leave(error)
+        else:
+            self._go_away([])
 
     def _hold(self, until: float, retry_after: float | None = None) -> None:
         """Sends nothing of the line until then."""

@@ -88,6 +88,12 @@ class Link:
             with suppress(*CONNECT_ERRORS):
                 await connection.close(timeout=1)
 
+    def drop(self) -> None:
+        """Ends the connection at once; a call under way is lost, the next one opens another."""
+        connection = self._forget()
+        if connection is not None:
+            connection.terminate()
+
     def cut_off(self) -> None:
         """Ends the connection at once and for good: a call under way is lost, later ones are not sent."""
         self._cut_off = True
@@ -107,7 +113,7 @@ class Link:
             raise RefusedError(error.sqlstate or "", _brief(error)) from error
         except asyncpg.InternalClientError as error:
             # An idle connection that the server has ended, of which asyncpg waits to hear more.
-            self._drop()
+            self.drop()
             raise UnavailableError(str(error)) from error
         except CONNECT_ERRORS as error:
             raise UnavailableError(str(error)) from error
@@ -143,7 +149,7 @@ class Link:
             told = getattr(error.__cause__, "sqlstate", None) or sqlstate
             return self._lost(_brief(error), suspicious=not is_told(told))
         if sqlstate == READ_ONLY_SQLSTATE:
-            self._drop()
+            self.drop()
             return UnavailableError("the server is a standby by now")
         if sqlstate == STALE_SQLSTATE:
             self._statements.clear()
@@ -157,13 +163,8 @@ class Link:
     def _lost(self, reason: str, *, suspicious: bool = True) -> LostError:
         self.lost_count += 1
         _log.warning("connection_lost", link=self._name, reason=reason)
-        self._drop()
+        self.drop()
         return LostError(reason, suspicious=suspicious)
-
-    def _drop(self) -> None:
-        connection = self._forget()
-        if connection is not None:
-            connection.terminate()
 
     def _forget(self) -> Connection | None:
         connection, self._connection = self._connection, None

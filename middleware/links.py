@@ -52,6 +52,11 @@ class Links:
         url = self._settings.listen_database_url or self._settings.database_url
         return await self._open(url.get_secret_value(), name)
 
+    def drop(self) -> None:
+        """Ends all connections at once; they are opened again when they are needed."""
+        for link in self._links:
+            link.drop()
+
     async def close(self) -> None:
         """Ends all connections."""
         await asyncio.gather(*(link.close() for link in self._links))

@@ -21,7 +21,8 @@ class Registry:
     """Registers the middleware and gives a sign of life, with the process ids of its backends.
 
     The heartbeat of the others ends the backends of a middleware that is silent for too long, so that none of
-    them keeps a lock; if that happens to this one (it was stopped and goes on), it registers anew.
+    them keeps a lock; if that happens to this one (it was stopped and goes on), it registers anew. One that
+    cannot give its sign of life for so long is cut off: its clients are better served by another.
     """
 
     def __init__(
@@ -31,14 +32,27 @@ class Registry:
         settings: ServerSettings,
         pids: Callable[[], Iterable[int]],
         on_registered_again: Callable[[], None],
+        on_cut_off: Callable[[], None],
+        clock: Callable[[], float],
     ) -> None:
         self._call = call
         self._peers = peers
         self._timeout_s = settings.heartbeat_timeout_s
         self._pids = pids
         self._on_registered_again = on_registered_again
+        self._on_cut_off = on_cut_off
+        self._clock = clock
+        self._beat_at = clock()
+        self._cut_off = False
         self._address = ""
-        self.work = Periodic("heartbeat", self._beat, period_s=settings.heartbeat_interval_s)
+        self.work = [
+            Periodic("heartbeat", self._beat, period_s=settings.heartbeat_interval_s),
+            Periodic("heartbeat watch", self._watch, period_s=settings.heartbeat_interval_s),
+        ]
+
+    def poke(self) -> None:
+        """Has the sign of life given soon."""
+        self.work[0].poke()
 
     async def register(self, address: str) -> None:
         """Registers under an address; raises what Call raises."""
@@ -55,12 +69,21 @@ class Registry:
 
     async def _beat(self) -> None:
         rows = await self._call(HEARTBEAT, self._peers.middleware_id, sorted(self._pids()), self._timeout_s)
+        self._beat_at = self._clock()
+        self._cut_off = False
         alive = {row["middleware_id"]: row["address"] for row in rows if row["alive"]}
         if self._peers.middleware_id not in alive:
             await self._register_again()
             return
         del alive[self._peers.middleware_id]
         self._peers.others = alive
+
+    async def _watch(self) -> None:
+        silent_s = self._clock() - self._beat_at
+        if silent_s > self._timeout_s and not self._cut_off:
+            self._cut_off = True
+            _log.warning("cut_off", silent_s=round(silent_s, 1))
+            self._on_cut_off()
 
     async def _register_again(self) -> None:
         rows = await self._call(REGISTER, self._address, self._peers.version)

@@ -124,9 +124,15 @@ class MiddlewareServer:
         )
         self._wake_listener.on_changed = self._wake_sweep.work.poke
         self._registry = Registry(
-            links.make("registry").call, peers, settings, links.pids, self._interests.renew
+            links.make("registry").call,
+            peers,
+            settings,
+            links.pids,
+            self._interests.renew,
+            self._send_clients_away,
+            self._loop.time,
         )
-        links.on_connected = self._registry.work.poke
+        links.on_connected = self._registry.poke
         self._jobs = Jobs(shared(links.make("jobs")), peers, settings)
 
     # --- start -------------------------------------------------------------------------------
@@ -179,7 +185,7 @@ class MiddlewareServer:
             self._wake_sweep.work,
             self._notifier.work,
             self._wake_listener.work,
-            self._registry.work,
+            *self._registry.work,
             *self._jobs.work,
         ]
 
@@ -221,14 +227,22 @@ class MiddlewareServer:
         assert self._stop is not None
         await asyncio.shield(self._stop)
 
+    def _send_clients_away(self) -> None:
+        """Without the database nothing can be done here; calls that hang are lost."""
+        self._links.drop()
+        self._say_goodbye("the middleware has lost the database")
+
+    def _say_goodbye(self, reason: str) -> None:
+        goodbye = GoAway(reason, self._peers.addresses)
+        for connection in self._connections.snapshot():
+            connection.go_away(goodbye)
+
     async def _shut_down(self) -> None:
         """Takes no more, answers what is under way, lets the clients leave, ends."""
         _log.info("stopping", connections=len(self._connections), under_way=self._budget.requests)
         assert self._server is not None
         self._server.close()
-        goodbye = GoAway("the middleware is about to stop", self._peers.addresses)
-        for connection in self._connections.snapshot():
-            connection.go_away(goodbye)
+        self._say_goodbye("the middleware is about to stop")
         self._room.close(failure_of(ErrorCode.SHUTTING_DOWN, "the middleware is about to stop"))
         with suppress(TimeoutError):
             async with asyncio.timeout(self._settings.shutdown_limit_s):

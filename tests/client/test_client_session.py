@@ -382,7 +382,7 @@ def test_an_internal_error_of_a_question_is_the_answer(wire: Wire, service: Fake
 def test_what_is_refused_for_a_while_keeps_its_place(wire: Wire, service: FakeService, queue_id: int) -> None:
     service.faults += [
         Fault(packets.PutMessage, ErrorCode.OVERLOADED, retry_after_ms=500),
-        Fault(packets.PutMessage, ErrorCode.DATABASE_UNAVAILABLE),
+        Fault(packets.PutMessage, ErrorCode.OVERLOADED),
     ]
     calls = [wire.start(put(queue_id, body)) for body in (b"1", b"2")]
     wire.settle()
@@ -393,6 +393,30 @@ def test_what_is_refused_for_a_while_keeps_its_place(wire: Wire, service: FakeSe
     assert [body for _, body in service.put_bodies] == [b"1", b"2", b"3"]
     for call in calls:
         wire.finish(call)
+
+
+def test_a_number_is_left_out_once_a_refusal_for_now_was_seen(
+    wire: Wire, service: FakeService, queue_id: int
+) -> None:
+    service.faults += [Fault(packets.PutMessage, ErrorCode.OVERLOADED, retry_after_ms=1)] * 2
+    calls = [wire.start(put(queue_id, body)) for body in (b"1", b"2")]
+    wire.settle()
+    wire.advance(1)
+    numbers = [wire.finish(call) and call.number for call in calls]
+    # 1 and 2 were refused, 3 is left out.
+    assert numbers == [4, 5]
+    assert [body for _, body in service.put_bodies] == [b"1", b"2"]
+
+
+def test_a_middleware_without_a_database_is_left(wire: Wire, service: FakeService, queue_id: int) -> None:
+    link = wire.session.link
+    service.faults += [Fault(packets.PutMessage, ErrorCode.DATABASE_UNAVAILABLE)] * 8
+    call = wire.start(put(queue_id, b"1"))
+    wire.settle()
+    wire.advance(1)
+    wire.finish(call)
+    assert wire.session.link is not link
+    assert [body for _, body in service.put_bodies] == [b"1"]
 
 
 def test_another_incarnation_of_the_database(wire: Wire, service: FakeService, queue_id: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -14,7 +15,7 @@ from telesto.middleware.link import Link
 from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorClass, ErrorCode
-from wire import Wire, until
+from wire import PATIENCE_S, Wire, until
 
 WAITING = (
     "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
@@ -231,3 +232,24 @@ async def test_a_link_does_not_hammer_a_database_that_is_gone() -> None:
         with pytest.raises(UnavailableError):
             await link.call("SELECT 1")
     assert attempts == 1
+
+
+async def test_a_middleware_that_is_cut_off_sends_its_clients_away(
+    connect: Connect, start_middleware: StartMiddleware, postgres_url: str, database_url: str
+) -> None:
+    server = await start_middleware(heartbeat_interval_s=0.05, heartbeat_timeout_s=0.3)
+    wire = await connect(server)
+    await wire.register()
+    queue_id = await wire.create_queue()
+    name = database_url.rpartition("/")[2].partition("?")[0]
+    admin = await asyncpg.connect(postgres_url)
+    await admin.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+    await admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name)
+    goodbye = await asyncio.wait_for(wire.unasked.get(), PATIENCE_S)
+    assert isinstance(goodbye, packets.GoAway)
+    await admin.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+    await admin.close()
+    assert (await wire.put(queue_id)).code == ErrorCode.SHUTTING_DOWN
+    # Whoever comes once the database is back is served.
+    again = await (await connect(server)).register()
+    await until_taken(again, queue_id)

@@ -102,7 +102,7 @@ async def test_the_backends_of_a_silent_middleware_are_ended(
     await until(lambda: not pids.intersection(silent._links.pids()))
 
     # It goes on: registers anew, with what its reads wait for, and serves.
-    silent._registry.work.poke()
+    silent._registry.poke()
     await until(lambda: silent._peers.middleware_id != was)
     await until_know_each_other(silent, other)
     await until_waiting(silent, 1)

@@ -97,7 +97,7 @@ async def test_a_stopped_middleware_is_not_listed(
     await server.wait_closed()
 
     def alone() -> bool:
-        other._registry.work.poke()
+        other._registry.poke()
         return not other._peers.others
 
     await until(alone)

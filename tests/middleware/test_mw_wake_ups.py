@@ -29,7 +29,7 @@ async def until_know_each_other(*servers: MiddlewareServer) -> None:
 
     def known() -> bool:
         for server in servers:
-            server._registry.work.poke()
+            server._registry.poke()
         return all(len(server._peers.others) == len(servers) - 1 for server in servers)
 
     await until(known)
