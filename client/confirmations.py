@@ -161,12 +161,12 @@ class Confirmations:
 
     def carry(self) -> list[int]:
         """Returns the numbers that the next numbered request confirms; they count as carried by it."""
-        taken = self._taken
-        if taken:
-            self._taken = []
-            self.open -= len(taken)
-            if not (self._earlier or self._single):
-                self.due = math.inf
+        if not self._taken:
+            return []  # not the list itself, to which later answers are appended
+        taken, self._taken = self._taken, []
+        self.open -= len(taken)
+        if not (self._earlier or self._single):
+            self.due = math.inf
         return taken
 
     def carry_all(self, with_numbers: bool = True) -> ConfirmContents:

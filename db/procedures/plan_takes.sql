@@ -113,6 +113,7 @@ BEGIN
                                     AND message.receiver_id = pair.client_id
                                     AND message.priority = level.priority
                                     AND message.message_id >= coalesce(state.lower[level.priority], 1)
+                                    AND message.message_id <= uppers[pair.queue][level.priority]
                                     AND (pair.context IS NULL OR message.context = pair.context)
                                   ORDER BY message.message_id
                                   LIMIT pair.wanted) AS message

@@ -60,6 +60,7 @@ BEGIN
                                   AND message.receiver_id = line.receiver_id
                                   AND message.priority = line.priority
                                   AND message.message_id >= line.lower
+                                  AND message.message_id <= upper[line.priority]
                                   AND select_messages.sender_id IN (0, message.sender_id)
                                   AND (select_messages.context IS NULL
                                        OR message.context = select_messages.context)

@@ -121,7 +121,8 @@ BEGIN
         FROM unnest(queues) AS queue (queue_id);
     END IF;
 
-    -- The depths are read before the scan, so that all up to last_ids is visible to it.
+    -- All up to the bounds read here is visible to the scans, which are later statements. They look at nothing
+    -- above, or they would find a newer message without the older ones beside it.
     SELECT array_agg(taken.ctid), array_agg(taken.version IS NOT NULL), array_agg(put.last_id),
            array_agg(coalesce(put.upper, array_fill(0::bigint, ARRAY[10]))),
            array_agg(put.directed_total - taken.directed_total),
@@ -161,6 +162,7 @@ BEGIN
                                     AND message.receiver_id = 0
                                     AND message.priority = level.priority
                                     AND message.message_id >= state.lower[level.priority]
+                                    AND message.message_id <= uppers[queue.i][level.priority]
                                   ORDER BY message.message_id
                                   LIMIT queue.depth) AS message
                               WHERE state.lower[level.priority] <= uppers[queue.i][level.priority]

@@ -236,13 +236,21 @@ def test_confirming_deletes_records_and_counts_what_it_did_not_find(calls: Calls
     assert (calls.deliveries(client), len(calls.operations(client))) == ([], 1)
 
 
-def test_nobody_confirms_for_another_client(calls: Calls) -> None:
+@pytest.mark.parametrize("carrier", ["put", "take", "confirm"])
+def test_nobody_confirms_for_another_client(calls: Calls, carrier: str) -> None:
     alice, bob = calls.register(), calls.register()
     queue = calls.create_queue(alice)
     calls.put_bodies(alice, queue, b"1")
-    calls.put([Put(bob, [Element(queue)])], confirmed=[(alice.client_id, 1, 1)])
-    calls.confirm(bob, (1, 1, 0))
-    assert (len(calls.operations(alice)), len(calls.operations(bob))) == (1, 0)
+    read = calls.take_one(alice, queue)
+    foreign = [(alice.client_id, 1, 1), (alice.client_id, 1, read.number)]
+    match carrier:
+        case "put":
+            calls.put([Put(bob, [Element(queue)])], foreign)
+        case "take":
+            calls.take([Read(bob, queue)], foreign)
+        case "confirm":
+            calls.confirm(bob, (1, 1, 0), (1, read.number, 0))
+    assert (len(calls.operations(alice)), len(calls.deliveries(alice))) == (1, 1)
 
 
 def test_a_successor_confirms_what_earlier_sessions_left(calls: Calls) -> None:

@@ -112,7 +112,9 @@ class TestRefusals:
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             owner.execute(statement.encode())
 
-    @pytest.mark.parametrize("call", ["open_session(1, NULL, false)", "add_queue('x', 1)", "client_lock_key(1)"])
+    @pytest.mark.parametrize(
+        "call", ["open_session(1, NULL, false)", "add_queue('x', 1)", "client_lock_key(1)"]
+    )
     def test_internal_procedures_are_closed(self, owner: psycopg.Connection, role: Role, call: str) -> None:
         become(owner, role)
         with pytest.raises(psycopg.errors.InsufficientPrivilege, match="permission denied for function"):
