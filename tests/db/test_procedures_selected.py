@@ -90,6 +90,16 @@ def test_responses_are_looked_up_together_in_the_order_of_the_batch(calls: Calls
     assert calls.statistics(first)["directed_depth"] == 1
 
 
+def test_several_responses_come_by_priority(calls: Calls) -> None:
+    asker = calls.register()
+    queue = calls.create_queue(asker)
+    low, high = (
+        calls.put_bodies(asker, queue, b"1", b"2", priority=priority, receiver=asker.client_id, context=1)
+        for priority in (3, 7)
+    )
+    assert calls.select_one(asker, queue, max_messages=3, context=1).ids == high + low[:1]
+
+
 def test_reads_of_other_kinds_in_between_do_not_change_what_responses_get(calls: Calls) -> None:
     asker = calls.register()
     queue = calls.create_queue(asker)
