@@ -70,6 +70,8 @@ def install_procedures(connection: psycopg.Connection, manifest: Manifest) -> In
 
 
 def _install(connection: psycopg.Connection, manifest: Manifest, to_replace: set[str]) -> Installation:
+    # So that signatures name the schema, also for a user of that name.
+    connection.execute("SET LOCAL search_path = pg_catalog")
     dropped: list[str] = []
     for name in sorted(to_replace):
         dropped += _drop(connection, connection.execute(SIGNATURES, (name,)).fetchall())
