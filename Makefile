@@ -28,7 +28,7 @@ check: .venv/dev.stamp verify ## Lint, types, layers, generated files, SQL heade
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	$(MYPY) $(foreach package,$(PACKAGES),-p telesto.$(package))
-	$(MYPY) tools
+	$(MYPY) tools/checks tools/codegen
 	.venv/bin/lint-imports
 	$(PY) -m tools.checks
 
