@@ -8,6 +8,7 @@ What is held against the service:
 - what one client puts into a queue gets rising ids, in the order of the calls;
 - a reader gets the messages of one sender and priority in the order of their ids, but for redelivered ones;
 - after a queue refused a put as full, puts called before the refusal was known are refused too;
+- no call fails because another process is this client, for there is none;
 - every call returns in time, nothing is left behind.
 """
 
@@ -18,10 +19,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from .history import DONE, DOUBT, REFUSED, Event, ReadBegan
+from .history import DONE, DOUBT, REFUSED, Event, PutEnded, ReadBegan, ReadEnded
 from .ledger import HandOver, Ledger, Name, Process, Put
 
 QUEUE_FULL = "QueueFullError"
+FENCED = "SessionFencedError"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,7 @@ def check(events: Iterable[Event], bounds: Bounds, removed: frozenset[int] = fro
         *disordered_puts(ledger),
         *disordered_hand_overs(ledger),
         *overtaken_refusals(ledger),
+        *fences(ledger),
         *late_calls(ledger, bounds),
         *leftovers(ledger),
     ]
@@ -172,11 +175,18 @@ def disordered_hand_overs(ledger: Ledger) -> Iterator[str]:
 
 
 def overtaken_refusals(ledger: Ledger) -> Iterator[str]:
-    """Puts that were done although they were under way when an earlier one was refused as too many."""
+    """Puts that were done although they were under way when an earlier one was refused as too many.
+
+    A put to several queues may be refused for one of them, so it says nothing about the others.
+    """
+    queues: dict[tuple[str, int, int], set[int]] = defaultdict(set)
+    for put in ledger.puts.values():
+        queues[put.began.client, put.began.run, put.began.number].add(put.began.queue_id)
     lines: dict[tuple[str, int, int, int], list[Put]] = defaultdict(list)
     for put in sorted(ledger.puts.values(), key=lambda put: put.place):
         began, ended = put.began, put.ended
-        if ended is not None and began.session == ended.session:
+        single = len(queues[began.client, began.run, began.number]) == 1
+        if single and ended is not None and began.session == ended.session:
             lines[began.client, began.run, began.queue_id, began.session].append(put)
     for puts in lines.values():
         yield from _overtaken(puts)
@@ -193,6 +203,14 @@ def _overtaken(puts: list[Put]) -> Iterator[str]:
             assert refused.ended is not None
             if put.began.at < refused.ended.at:
                 yield f"reordered: {put.began.key} was put after {refused.began.key} and overtook its refusal"
+
+
+def fences(ledger: Ledger) -> Iterator[str]:
+    """Calls that failed because of another process of the client, although each is killed before the next."""
+    for process in ledger.processes.values():
+        for call, event in process.returned.items():
+            if isinstance(event, PutEnded | ReadEnded) and event.error == FENCED:
+                yield f"fenced: {call} of {process.client}.{process.run} by nobody"
 
 
 def late_calls(ledger: Ledger, bounds: Bounds) -> Iterator[str]:

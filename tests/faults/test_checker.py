@@ -314,11 +314,34 @@ def test_a_put_that_overtakes_a_refusal_is_found(story: Story) -> None:
     blamed(story, "reordered")
 
 
+def test_a_put_to_several_queues_may_be_refused_for_another_one(story: Story) -> None:
+    first, second = story.call("k4"), story.call("k5")
+    story.tell(PutBegan, "sender", number=first, key="k4", queue_id=QUEUE + 1, priority=5)
+    story.tell(
+        PutEnded,
+        "sender",
+        number=first,
+        key="k4",
+        queue_id=QUEUE + 1,
+        outcome=REFUSED,
+        error="QueueFullError",
+    )
+    story.answer(first, "k4", outcome=REFUSED, error="QueueFullError")
+    story.answer(second, "k5", 5)
+    story.take("reader", "k5", 5)
+    blamed(story)
+
+
 def test_a_put_after_a_refusal_may_be_done(story: Story) -> None:
     story.answer(story.call("k4"), "k4", outcome=REFUSED, error="QueueFullError")
     story.put("k5", 5)
     story.take("reader", "k5", 5)
     blamed(story)
+
+
+def test_a_fence_without_a_rival_is_found(story: Story) -> None:
+    story.answer(story.call("k4"), "k4", outcome=DOUBT, error="SessionFencedError")
+    blamed(story, "fenced")
 
 
 def test_a_late_call_is_found(story: Story) -> None:
