@@ -13,6 +13,7 @@ import psycopg
 import pytest
 from procedure_calls import (
     BUSY,
+    BY_AGE,
     QUEUE_FULL,
     QUEUE_NAME_NOT_UNIQUE,
     SESSION_FENCED,
@@ -130,21 +131,25 @@ def test_several_queues_are_tried_and_one_is_waited_for(
     assert calls.take_one(client, busy, max_messages=2).ids == [first_id, second_id]
 
 
+@pytest.mark.parametrize("kind", ["plain", "by age", "responses"])
 def test_takes_of_one_queue_wait_for_each_other(
-    calls: Calls, open_calls: Open, pool: ThreadPoolExecutor
+    calls: Calls, open_calls: Open, pool: ThreadPoolExecutor, kind: str
 ) -> None:
     client, neighbour = calls.register(), calls.register()
     queue, other_queue = calls.create_queue(client), calls.create_queue(client)
-    ids = calls.put_bodies(client, queue, b"1", b"2")
+    options: dict[str, Any] = {"by age": {"mode": BY_AGE}, "responses": {"context": 1}}.get(kind, {})
+    own = {"receiver": neighbour.client_id, "context": 1} if kind == "responses" else {}
+    ids = calls.put_bodies(client, queue, b"1") + calls.put_bodies(client, queue, b"2", **own)
     second = open_calls()
+    take = second.take if kind == "plain" else second.select
     with calls.connection.transaction():
         assert calls.take_one(client, queue).ids == ids[:1]
-        refused = second.take([Read(neighbour, other_queue), Read(neighbour, queue)])
+        refused = take([Read(neighbour, q, **options) for q in (other_queue, queue)])
         assert [answer.error for answer in refused] == [None, BUSY]
-        waiting = pool.submit(second.take_one, neighbour, queue)
+        waiting = pool.submit(take, [Read(neighbour, queue, **options)])
         with blocking(calls, second, waiting):
             pass
-    assert waiting.result(PATIENCE_S).ids == ids[1:]
+    assert waiting.result(PATIENCE_S)[0].ids == ids[1:]
 
 
 def test_a_take_that_is_rolled_back_leaves_its_messages(
