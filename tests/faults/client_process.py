@@ -126,7 +126,8 @@ class ClientProcess:
 
     def _began(self, client: TelestoClient | AsyncTelestoClient) -> None:
         assert client.client_id is not None
-        ordered = self.task.style != "concurrent"
+        # Beside a read there may be others: a cancelled one is under way until the service has heard of it.
+        ordered = self.task.style not in ("concurrent", "cancelling")
         self.recorder.write(Began, client_id=client.client_id, ordered=ordered)
         print("connected", flush=True)
 
