@@ -17,8 +17,9 @@ def refused_before(request: Request) -> bytes | None:
     """Returns the answer to a put that must not overtake one that its queue refused; None if it may go on.
 
     It is an Error, although results could say the same, because a success would tell the client that what the
-    request confirms was applied. The rule for a queue ends with the request that confirms the refused number:
-    the client has seen the refusal then. Requests that are not recorded (number 0) have no order to keep.
+    request confirms was applied. The rule for a queue ends with the request that confirms the last number
+    refused: the client has seen all refusals then. Requests that are not recorded (number 0) have no order
+    to keep.
     """
     refused = request.line.refused
     packet = request.packet
@@ -62,7 +63,7 @@ def note_full(request: Request, queue_id: int) -> None:
     """Notes that a queue refused a put as full."""
     number = request.packet.number
     if number:
-        request.line.refused.setdefault(queue_id, number)
+        request.line.refused[queue_id] = number
 
 
 def _refuse(request: Request, queue_ids: list[int]) -> bytes | None:
@@ -72,5 +73,7 @@ def _refuse(request: Request, queue_ids: list[int]) -> bytes | None:
     hit = [queue_id for queue_id in queue_ids if queue_id in refused]
     if not hit:
         return None
+    # The client must have seen this refusal too before it puts again.
+    refused.update(dict.fromkeys(hit, request.packet.number))
     details = f"queue {hit[0]} refused an earlier put, so nothing of this one was done"
     return error_frame(request.packet_id, failure_of(ErrorCode.QUEUE_FULL, details, hit[0]))

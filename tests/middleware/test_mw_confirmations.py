@@ -53,3 +53,18 @@ async def test_a_put_refused_unseen_is_no_success(connect: Connect) -> None:
     assert isinstance(unseen, packets.Error)
     assert unseen.code == ErrorCode.QUEUE_FULL
     assert await _unconfirmed(wire, connect) == {1, 2, 3}
+
+
+async def test_the_rule_of_a_full_queue_ends_with_the_last_refusal(connect: Connect) -> None:
+    wire = await (await connect()).register()
+    queue_id = await wire.create_queue(max_messages=1)  # number 1
+    await wire.put_one(queue_id)  # number 2
+    first = await asyncio.wait_for(wire.put(queue_id), PATIENCE_S)  # number 3
+    assert first.results[0].error == ErrorCode.QUEUE_FULL
+    assert (await wire.put(queue_id)).code == ErrorCode.QUEUE_FULL  # number 4, by the rule
+    assert len(await wire.read_now(queue_id)) == 1  # number 5; there is room now
+    # The client has seen the first refusal, not the second.
+    answer = await wire.ask(put(wire.number(), queue_id, confirmed=[3]))  # number 6
+    assert answer.code == ErrorCode.QUEUE_FULL
+    answer = await wire.ask(put(wire.number(), queue_id, confirmed=[4, 6]))
+    assert answer.results[0].error is None

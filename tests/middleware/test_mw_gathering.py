@@ -310,7 +310,7 @@ async def test_a_refusal_keeps_order_until_it_is_confirmed() -> None:
         assert (sender.answers[4].code, sender.answers[4].related_id) == (ErrorCode.QUEUE_FULL, 1)
 
         sender.put(1)
-        sender.put(1, confirmed=[1])
+        sender.put(1, confirmed=[5])
         sender.put(1)
         await bench.until(lambda: len(sender.order) == 7)
         assert sender.answers[5].code == ErrorCode.QUEUE_FULL

@@ -238,7 +238,7 @@ async def test_a_full_queue_keeps_order(connect: Connect) -> None:
     assert [_error_of(await answer) for answer in answers] == [None, None, full, full, full]
     assert len(await wire.read_now(queue_id, max_messages=10)) == 2
     assert _error_of(await wire.put(queue_id)) == full
-    refused = first + 2
+    refused = first + 6  # the last one
     answer = await wire.ask(put(wire.number(), queue_id, confirmed=[refused]))
     assert answer.results[0].error is None
 
