@@ -25,6 +25,10 @@ SETTINGS = {
 _GAUGES = ("connections", "requests_under_way", "bytes_under_way", "waiting_reads")
 
 
+#: A middleware that does not start is started so often.
+_STARTS = 5
+
+
 class Site:
     """A middleware with its proxies.
 
@@ -57,6 +61,18 @@ class Site:
         self.middleware = Middleware(self.log, database_url, self.front.address, self._settings)
         self.front.target = self.middleware.address
         await self.middleware.start()
+
+    async def start_again(self) -> list[str]:
+        """Starts the middleware after it has ended; says what went wrong."""
+        complaints = []
+        for _ in range(_STARTS):
+            try:
+                await self.middleware.start()
+            except RuntimeError as error:
+                complaints.append(str(error))
+            else:
+                break
+        return complaints
 
     async def close(self) -> None:
         """Ends everything at once."""

@@ -100,7 +100,7 @@ async def kill_middleware(stage: Stage, blow: Blow) -> None:
         blow.land(site.name)
         await site.middleware.kill()
         await blow.last(_DOWN_S)
-        await site.middleware.start()
+        stage.failures += await site.start_again()
 
 
 async def stop_middleware(stage: Stage, blow: Blow) -> None:
@@ -121,7 +121,7 @@ async def restart_middleware(stage: Stage, blow: Blow) -> None:
         await _traffic(site.front, site.front.to_server)
         blow.land(site.name)
         stage.failures += await site.stop()
-        await site.middleware.start()
+        stage.failures += await site.start_again()
 
 
 # --- clients -------------------------------------------------------------------------------------
