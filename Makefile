@@ -6,12 +6,13 @@ TELESTO := .venv/bin/telesto
 DATA_DIR ?= telesto-data
 PORT ?= 7001
 FILE ?=
+SIZE ?= small
 # Where the type checker finds the top-level folders as telesto.*
 MYPY := MYPYPATH=tools/typing .venv/bin/mypy --strict --explicit-package-bases --namespace-packages
 PACKAGES := protocol client middleware db cli benchmarks
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test check format generate verify unit bench-core lock clean
+.PHONY: help run demo test check format generate verify unit faults bench-core lock clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,7 +44,10 @@ verify: .venv/dev.stamp ## Fail when a generated file is not what `make generate
 	$(PY) -m tools.codegen --verify
 
 unit: .venv/dev.stamp ## Run the test suite only
-	$(PY) -m pytest -n 2
+	$(PY) -m pytest -n 2 --ignore tests/faults/test_faults.py
+
+faults: .venv/dev.stamp ## Kill, stop and cut everything under load, from a random seed (SIZE=small)
+	$(PY) -m tests.faults.run --size $(SIZE)
 
 bench-core: .venv/dev.stamp ## Measure puts and reads beside ungathered calls and bare asyncpg
 	$(PY) -m telesto.benchmarks.core $(ARGS)

@@ -44,9 +44,11 @@ def test_the_wheel_holds_every_module_and_data_file(wheel: Path) -> None:
 
 
 def test_the_client_runs_without_any_dependency(wheel: Path, tmp_path: Path) -> None:
+    # Unpacked, as an installer does: a namespace package cannot be imported from an archive.
+    zipfile.ZipFile(wheel).extractall(tmp_path / "installed")
     venv.create(tmp_path / "env", with_pip=False)
     python = tmp_path / "env" / "bin" / "python"
     code = "import telesto.client, sys; print(telesto.client.AsyncTelestoClient.__name__)"
     assert "AsyncTelestoClient" in _run(
-        str(python), "-c", f"import sys; sys.path.insert(0, {str(wheel)!r}); {code}"
+        str(python), "-c", f"import sys; sys.path.insert(0, {str(tmp_path / 'installed')!r}); {code}"
     )
