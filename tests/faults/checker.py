@@ -153,7 +153,7 @@ def disordered_puts(ledger: Ledger) -> Iterator[str]:
     last: dict[tuple[str, int], tuple[int, Name]] = {}
     for name, put in sorted(ledger.puts.items(), key=lambda item: item[1].place):
         message_id = put.ended.message_id if put.ended and put.outcome == DONE else known.get(name)
-        if message_id is None:
+        if message_id is None or not ledger.process(put.began).ordered:
             continue
         line = (put.began.client, name.queue_id)
         before = last.get(line)
@@ -188,6 +188,7 @@ def overtaken_refusals(ledger: Ledger) -> Iterator[str]:
     for put in sorted(ledger.puts.values(), key=lambda put: put.place):
         began, ended = put.began, put.ended
         single = len(queues[began.client, began.run, began.number]) == 1
+        single = single and ledger.process(began).ordered
         if single and ended is not None and began.session == ended.session:
             lines[began.client, began.run, began.queue_id, began.session].append(put)
     for puts in lines.values():
@@ -211,7 +212,8 @@ def fences(ledger: Ledger) -> Iterator[str]:
     """Calls that failed because of another process of the client, although each is killed before the next."""
     for process in ledger.processes.values():
         for call, event in process.returned.items():
-            if isinstance(event, PutEnded | ReadEnded) and event.error == FENCED:
+            assert isinstance(event, PutEnded | ReadEnded)
+            if event.error == FENCED or (event.error and not event.session):
                 yield f"fenced: {call} of {process.client}.{process.run} by nobody"
 
 

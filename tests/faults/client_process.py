@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import faulthandler
+import itertools
 import json
 import random
 import signal
@@ -71,13 +72,20 @@ class ClientProcess:
         self.recorder = Recorder(Path(self.task.history), self.task.name, self.task.run)
         self.random = random.Random(f"{self.task.seed} {self.task.name} {self.task.run}")
         self.stopping = False
-        self._number = 0
+        self._numbers = itertools.count(1)
         signal.signal(signal.SIGTERM, self._stop)
 
     def number(self) -> int:
-        """Returns the number of the next call."""
-        self._number += 1
-        return self._number
+        """Returns the number of the next call, for any thread."""
+        return next(self._numbers)
+
+    def in_threads(self, count: int, work: Callable[[TelestoClient], None], client: TelestoClient) -> None:
+        """Does work in several threads at the same time."""
+        threads = [threading.Thread(target=work, args=(client,)) for _ in range(count)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
 
     def pause_s(self) -> float:
         """Returns how long to pause between two calls."""
@@ -127,7 +135,7 @@ class ClientProcess:
     def _began(self, client: TelestoClient | AsyncTelestoClient) -> None:
         assert client.client_id is not None
         # Beside a read there may be others: a cancelled one is under way until the service has heard of it.
-        ordered = self.task.style not in ("concurrent", "cancelling")
+        ordered = self.task.style not in ("threads", "concurrent", "cancelling")
         self.recorder.write(Began, client_id=client.client_id, ordered=ordered)
         print("connected", flush=True)
 

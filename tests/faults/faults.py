@@ -20,6 +20,7 @@ _TRAFFIC_S = 5.0
 #: How long a stopped process or a hung connection may last: beyond and below what the service tolerates.
 _STOP_S = (0.1, 5.0)
 _HOLD_S = (0.2, 3.0)
+_BACK_HOLD_S = (0.2, 8.0)
 _DOWN_S = (0.0, 1.5)
 _DELAY_S = (0.02, 0.4)
 _THROTTLE_BYTES_S = (2_000, 60_000)
@@ -166,7 +167,7 @@ def _half_open(back: bool) -> Strike:
         async with lock:
             await _traffic(proxy)
             ways = blow.chance.choice([(proxy.to_server,), (proxy.to_client,), ()])
-            await _misbehave(blow, site, proxy, lambda: proxy.hold(*ways))
+            await _misbehave(blow, site, proxy, lambda: proxy.hold(*ways), _BACK_HOLD_S if back else _HOLD_S)
             if blow.chance.random() < 0.5:
                 proxy.cut()
             proxy.heal()
@@ -229,11 +230,17 @@ def _proxy(stage: Stage, blow: Blow, back: bool) -> tuple[Site, Proxy, asyncio.L
     return (site, site.back, site.back_lock) if back else (site, site.front, site.lock)
 
 
-async def _misbehave(blow: Blow, site: Site, proxy: Proxy, begin: Callable[[], None]) -> None:
+async def _misbehave(
+    blow: Blow,
+    site: Site,
+    proxy: Proxy,
+    begin: Callable[[], None],
+    bounds: tuple[float, float] = _HOLD_S,
+) -> None:
     before = proxy.struck
     begin()
     blow.land(site.name)
-    await blow.last(_HOLD_S)
+    await blow.last(bounds)
     blow.effect = proxy.struck - before
 
 

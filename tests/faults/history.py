@@ -43,7 +43,7 @@ class Began(Event):
 
     Attributes:
         client_id: its id.
-        ordered: it has one read under way at a time, so that what it takes has an order.
+        ordered: it makes its puts in the order of their events and has one read under way at a time.
     """
 
     kind = "began"

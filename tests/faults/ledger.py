@@ -72,6 +72,7 @@ class Process:
     """One process of a client.
 
     Attributes:
+        ordered: what it puts and takes has an order.
         killed, ended: how it ended.
         calls: began and ended events of its calls by kind and number.
     """

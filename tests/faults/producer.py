@@ -18,6 +18,7 @@ _LARGE_SHARE = 0.05
 _DIRECTED_SHARE = 0.1
 _CANCELLED_SHARE = 0.03
 _WINDOW = 16
+_THREADS = 4
 _MANY_MAX = 30
 _SMALL_BYTES = 400
 
@@ -88,10 +89,13 @@ class Producer(ClientProcess):
 
     def run(self) -> None:
         """Works in the style of the task."""
-        if self.task.style == "blocking":
-            self.run_blocking(self._put_in_turn)
-        else:
-            self.run_asyncio(self._put_at_once)
+        match self.task.style:
+            case "blocking":
+                self.run_blocking(self._put_in_turn)
+            case "threads":
+                self.run_blocking(lambda client: self.in_threads(_THREADS, self._put_in_turn, client))
+            case _:
+                self.run_asyncio(self._put_at_once)
 
     def size(self) -> int:
         """Returns the length of a body's filling; some are large."""
@@ -105,7 +109,7 @@ class Producer(ClientProcess):
     # --- blocking ----------------------------------------------------------------------------
 
     def _put_in_turn(self, client: TelestoClient) -> None:
-        while not self.stopping and client.client_id is not None:
+        while not self.stopping and client.session is not None:
             call = Call(self, [self.queue_id()], 1)
             call.began(client)
             try:
@@ -114,8 +118,6 @@ class Producer(ClientProcess):
                 )
             except TelestoError as error:
                 call.raised(client, error)
-                if client.session is None:
-                    return
             else:
                 call.returned(client, [PutResult(call.queue_ids[0], message_id)])
             time.sleep(self.pause_s())

@@ -99,6 +99,11 @@ class Reader(ClientProcess):
         match self.task.style:
             case "blocking":
                 self.run_blocking(self._read_in_turn, auto_confirm=False)
+            case "threads":
+                self.run_blocking(
+                    lambda client: self.in_threads(_READS_AT_ONCE, self._read_in_turn, client),
+                    auto_confirm=False,
+                )
             case "cancelling":
                 self.run_asyncio(self._read_batches)
             case _:
@@ -116,14 +121,12 @@ class Reader(ClientProcess):
     # --- blocking ----------------------------------------------------------------------------
 
     def _read_in_turn(self, client: TelestoClient) -> None:
-        while not self.stopping:
+        while not self.stopping and client.session is not None:
             call = self._call(client)
             try:
                 message = client.retrieve_message(call.queue_id, **call.how)
             except TelestoError as error:
                 call.raised(client, error)
-                if client.session is None:
-                    return
                 continue
             messages = [] if message is None else [message]
             call.returned(client, messages)

@@ -70,9 +70,15 @@ _READERS = ("blocking", "cancelling", "concurrent")
 SIZES = {
     "small": Size(2, ("blocking", "asyncio"), (*_READERS, "blocking"), rounds=1, at_once=2),
     "medium": Size(
-        3, ("blocking", "blocking", "asyncio"), (*_READERS, "cancelling", "blocking"), rounds=4, at_once=2
+        3, ("blocking", "threads", "asyncio"), (*_READERS, "threads", "blocking"), rounds=4, at_once=2
     ),
-    "large": Size(4, ("blocking", "asyncio") * 2, (*_READERS * 2, "blocking"), rounds=25, at_once=3),
+    "large": Size(
+        4,
+        ("blocking", "threads", "asyncio", "asyncio"),
+        (*_READERS * 2, "threads", "blocking"),
+        rounds=25,
+        at_once=3,
+    ),
 }
 _SOLO_QUEUE = "solo"
 #: The queues and their bounds; the solo queue has one reader, the others all others.

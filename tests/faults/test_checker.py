@@ -60,6 +60,7 @@ class Story:
             queue_id=QUEUE,
             priority=priority,
             receiver_id=receiver_id,
+            session=1,
         )
         return self.numbers
 
@@ -75,6 +76,7 @@ class Story:
             outcome=outcome,
             message_id=message_id,
             error=error,
+            session=1,
         )
 
     def put(self, key: str, message_id: int = 0, outcome: str = DONE, **values: object) -> None:

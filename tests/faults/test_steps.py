@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from telesto.client import AsyncTelestoClient
-from telesto.protocol.errors import SessionFencedError
+from telesto.protocol.errors import ErrorClass, SessionFencedError, TelestoError
 
 from .cluster import Site
 from .processes import Process
@@ -81,7 +81,7 @@ async def go_on(site: Site, answered: asyncio.Event) -> None:
     await held(answered)
 
 
-# --- the answer of a put is lost -------------------------------------------------------------------
+# --- the answer of a put is lost ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("cut", [True, False], ids=["cut", "silence"])
@@ -109,7 +109,7 @@ async def test_the_answers_of_many_puts_are_lost_and_their_order_is_kept(scene: 
     await scene.holds_exactly(*bodies)
 
 
-# --- the middleware is stopped before executing, the client moves on, the middleware wakes -----------
+# --- the middleware is stopped before executing, the client moves on, the middleware wakes --------
 
 
 async def test_a_middleware_that_was_stopped_before_executing_is_fenced(scene: Scene) -> None:
@@ -158,7 +158,7 @@ async def test_a_read_that_reaches_the_database_late_takes_nothing(scene: Scene)
     await scene.holds_exactly(b"two")
 
 
-# --- it is stopped in the middle of a transaction ----------------------------------------------------
+# --- it is stopped in the middle of a transaction -------------------------------------------------
 
 
 async def stop_in_a_transaction(scene: Scene) -> asyncio.Task[int]:
@@ -215,7 +215,7 @@ async def test_a_transaction_that_cannot_send_its_answer_is_ended(scene: Scene) 
     await scene.holds_exactly()
 
 
-# --- the client dies after taking a message, before confirming ----------------------------------------
+# --- the client dies after taking a message, before confirming ------------------------------------
 
 
 def taker_name(scene: Scene) -> str:
@@ -267,7 +267,7 @@ async def test_what_a_dead_client_does_not_ask_for_goes_back(scene: Scene, taker
     assert await read_now(scene.observer, scene.queue_id) == [(b"one", True)]
 
 
-# --- two connections of one client race ----------------------------------------------------------------
+# --- two connections of one client race -----------------------------------------------------------
 
 
 async def test_of_two_processes_with_one_name_the_later_wins(scene: Scene) -> None:
@@ -314,7 +314,84 @@ async def test_puts_under_way_at_a_takeover_by_another_process_are_done_or_not(s
         assert isinstance(outcome, SessionFencedError) or body in taken
 
 
-# --- a confirmation arrives late -------------------------------------------------------------------------
+async def test_the_earlier_process_does_not_take_the_client_back(scene: Scene) -> None:
+    """Its connection is lost, with a put in doubt that the later one has settled."""
+    front = scene.first.front
+    front.hold(front.to_client)
+    put = scene.put(b"once")
+    await held(front.to_client.held)
+    later = await scene.service.client(scene.client.name or "", 1)
+    await later.put_message(scene.queue_id, b"later")
+    front.cut()
+    with pytest.raises(TelestoError) as raised:
+        await put
+    assert raised.value.error_class is ErrorClass.IN_DOUBT
+    await later.put_message(scene.queue_id, b"later still")
+    await scene.holds_exactly(b"once", b"later", b"later still")
+
+
+# --- a refusal arrives late -----------------------------------------------------------------------
+
+
+async def test_a_put_does_not_overtake_one_that_was_refused_for_now(scene: Scene) -> None:
+    """The second put is sent before the client has seen that the first was refused for want of a database."""
+    front, back = scene.first.front, scene.first.back
+    front.hold(front.to_client)
+    back.refusing = True
+    back.cut()
+    first = scene.put(b"first")
+    await held(front.to_client.held)
+    back.heal()
+    await until_it_takes_puts(scene, scene.first)
+    arrived = asyncio.create_task(front.traffic(front.to_server))
+    await asyncio.sleep(0)
+    second = scene.put(b"second")
+    await asyncio.wait_for(arrived, PATIENCE_S)
+    front.heal()
+    await asyncio.gather(first, second)
+    await scene.holds_exactly(b"first", b"second")
+
+
+async def until_it_takes_puts(scene: Scene, site: Site) -> None:
+    """Returns when a middleware has its database again, as a client sees that knows no other."""
+    url = "telesto://{}:{}".format(*site.middleware.address)
+    client = await scene.service.client(f"probe of {scene.queue_id}", url=url, max_addresses=1)
+    queue = await client.create_queue(f"probe of {scene.queue_id}")
+    await client.put_message(queue.queue_id, b"")
+
+
+# --- a middleware loses the database, another one has it ------------------------------------------
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def isolated(scene: Scene) -> Site:
+    scene.first.back.refusing = True
+    scene.first.back.cut()
+    return scene.first
+
+
+async def test_a_put_goes_where_the_database_is(scene: Scene, isolated: Site) -> None:
+    await scene.put(b"once")
+    assert scene.client.address != "{}:{}".format(*isolated.front.address)
+    await scene.holds_exactly(b"once")
+
+
+async def test_a_waiting_read_goes_where_the_database_is(scene: Scene) -> None:
+    read = asyncio.create_task(scene.client.retrieve_message(scene.queue_id))
+    await scene.service.until(lambda: one_waits(scene.first))
+    scene.first.back.refusing = True
+    scene.first.back.cut()
+    await scene.observer.put_message(scene.queue_id, b"once")
+    message = await asyncio.wait_for(read, PATIENCE_S)
+    assert message is not None
+    assert (message.body, message.redelivered) == (b"once", False)
+
+
+async def one_waits(site: Site) -> bool:
+    return (await site.middleware.figures())["waiting_reads"] == 1
+
+
+# --- a confirmation arrives late ------------------------------------------------------------------
 
 
 async def test_a_late_confirmation_changes_nothing(scene: Scene) -> None:
