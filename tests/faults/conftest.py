@@ -36,7 +36,7 @@ async def module_service(
     """Gives two middlewares for the tests of a module, with its SETTINGS: each takes a while to start."""
     settings = getattr(request.module, "SETTINGS", {})
     async with running(tmp_path_factory.mktemp("service"), module_database_url, **settings) as service:
-        await service.until_acquainted()
+        await service.until_all_serve()
         yield service
 
 

@@ -57,13 +57,14 @@ class Service:
         return client
 
     async def recover(self) -> None:
-        """Mends everything and closes all clients."""
+        """Mends everything and closes all clients; returns when all middlewares serve."""
         for site in self.sites:
             site.middleware.signal(signal.SIGCONT)
             site.front.heal()
             site.back.heal()
         clients, self._clients = self._clients, []
         await asyncio.gather(*(client.close() for client in clients))
+        await self.until_all_serve()
 
     async def settled(self) -> None:
         """Checks that the rows do not contradict each other, and that no middleware complained."""
@@ -71,14 +72,17 @@ class Service:
         for site in self.sites:
             assert list(middleware_complaints(site.log)) == []
 
-    async def until_acquainted(self) -> None:
-        """Returns when each middleware knows of the others."""
-        await self.until(
-            lambda: self.database.fetchval(
-                "SELECT count(*) = $1 AND min(heartbeat_at) > max(started_at) FROM telesto.middlewares",
-                len(self.sites),
+    async def until_all_serve(self) -> None:
+        """Returns when each middleware has given two signs of life from now on and knows the others."""
+        for _ in range(2):
+            now = await self.database.fetchval("SELECT clock_timestamp()")
+            await self.until(
+                lambda now=now: self.database.fetchval(
+                    "SELECT count(DISTINCT address) = $1 FROM telesto.middlewares WHERE heartbeat_at > $2",
+                    len(self.sites),
+                    now,
+                )
             )
-        )
 
     async def messages(self, queue_id: int) -> int:
         """Counts the messages that wait in a queue."""
