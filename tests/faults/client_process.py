@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import faulthandler
 import itertools
 import json
+import os
 import random
 import signal
+import socket
 import sys
 import threading
 import time
@@ -104,7 +107,7 @@ class ClientProcess:
             self._began(client)
             work(client)
         client.close()
-        self._ended([f"thread {thread.name}" for thread in threading.enumerate()[1:]])
+        self._ended([f"thread {thread.name}" for thread in threading.enumerate()[1:]] + _connections())
 
     def run_asyncio(
         self, work: Callable[[AsyncTelestoClient], Awaitable[None]], *, auto_confirm: bool = True
@@ -127,7 +130,8 @@ class ClientProcess:
             await work(client)
         await client.close()
         others = asyncio.all_tasks() - {asyncio.current_task()}
-        self._ended([f"task {task.get_name()}" for task in others])
+        await asyncio.sleep(0)  # the loop closes a socket in its next turn
+        self._ended([f"task {task.get_name()}" for task in others] + _connections())
 
     def _options(self, auto_confirm: bool) -> ClientOptions:
         return ClientOptions(**self.task.options, auto_confirm=auto_confirm)
@@ -144,6 +148,16 @@ class ClientProcess:
 
     def _stop(self, _number: int, _frame: object) -> None:
         self.stopping = True
+
+
+def _connections() -> list[str]:
+    """The connections over the network that this process has."""
+    peers = []
+    for descriptor in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(int(descriptor))) as sock:
+            if sock.family == socket.AF_INET:
+                peers.append(f"connection to {sock.getpeername()}")
+    return peers
 
 
 def _show(client: TelestoClient | AsyncTelestoClient) -> None:

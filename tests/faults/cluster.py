@@ -25,6 +25,8 @@ SETTINGS = {
 _GAUGES = ("connections", "requests_under_way", "bytes_under_way", "waiting_reads")
 
 
+#: Its connections to the database, its listening sockets and what the loop needs are fewer.
+_DESCRIPTORS_MAX = 60
 #: A middleware that does not start is started so often.
 _STARTS = 5
 
@@ -96,7 +98,9 @@ class Site:
 
     async def _held(self) -> dict[str, float]:
         figures = await self.middleware.figures()
-        return {name: figures[name] for name in _GAUGES if figures[name]}
+        held = {name: figures[name] for name in _GAUGES if figures[name]}
+        descriptors = self.middleware.descriptors
+        return held | ({"descriptors": descriptors} if descriptors > _DESCRIPTORS_MAX else {})
 
     async def stop(self) -> list[str]:
         """Stops the middleware in good order; says what went wrong."""

@@ -232,6 +232,12 @@ class Middleware(Process):
         if await self.line() != "serving\n":
             raise RuntimeError(f"a middleware did not start; see {self._log}")
 
+    @property
+    def descriptors(self) -> int:
+        """How many files and sockets the process has open."""
+        assert self._process is not None
+        return len(os.listdir(f"/proc/{self._process.pid}/fd"))
+
     async def figures(self) -> dict[str, float]:
         """Asks for the gauges and counters that have no labels."""
         reader, writer = await asyncio.open_connection(*self.admin)
