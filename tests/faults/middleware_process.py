@@ -7,6 +7,7 @@ import faulthandler
 import signal
 import sys
 
+import uvloop
 from telesto.middleware.logs import configure
 from telesto.middleware.server import MiddlewareServer
 from telesto.middleware.settings import ServerSettings
@@ -20,7 +21,7 @@ def main() -> None:
     faulthandler.register(signal.SIGUSR1)
     settings = ServerSettings.load()
     configure(settings.log_level, json=settings.log_json)
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(settings))
 
 
@@ -40,12 +41,6 @@ async def _serve(settings: ServerSettings) -> None:
 def _show_tasks() -> None:
     for task in asyncio.all_tasks():
         task.print_stack(file=sys.stderr)
-
-
-def _loop_factory():  # type: ignore[no-untyped-def]
-    import uvloop
-
-    return uvloop.new_event_loop
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from telesto.client import AsyncTelestoClient, NewMessage, PutResult, TelestoClient
 from telesto.protocol.errors import TelestoError
@@ -155,7 +156,7 @@ class Producer(ClientProcess):
         if len(call.bodies) > 1:
             messages = [NewMessage(body, call.priority, call.receiver_id) for body in call.bodies]
             return await client.put_many(call.queue_ids[0], messages)
-        values = {"priority": call.priority, "receiver_id": call.receiver_id}
+        values: Any = {"priority": call.priority, "receiver_id": call.receiver_id}
         if len(call.queue_ids) > 1:
             return await client.put_messages(call.queue_ids, call.bodies[0], **values)
         message_id = await client.put_message(call.queue_ids[0], call.bodies[0], **values)

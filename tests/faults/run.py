@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from telesto.client import AsyncTelestoClient, ClientOptions
 from telesto.db.embedded_process import end_leftovers
@@ -29,7 +30,7 @@ from .history import Event, Fault, Killed, PutBegan, PutEnded, ReadBegan, ReadEn
 from .logs import client_complaints, middleware_complaints, warnings_of
 from .processes import Client, Database
 
-CLIENT_OPTIONS = {
+CLIENT_OPTIONS: dict[str, Any] = {
     "call_timeout": 25.0,
     "try_timeout": 1.5,
     "connect_timeout": 1.0,
@@ -131,8 +132,8 @@ class Run:
 
     # --- clients -----------------------------------------------------------------------------
 
-    async def _prepare(self) -> dict[str, int]:
-        """Registers clients, creates queues, and makes the processes; returns the readers' next runs."""
+    async def _prepare(self) -> list[str]:
+        """Registers clients, creates queues, and makes the processes; returns the names of the readers."""
         readers = {f"reader-{number}": style for number, style in enumerate(self._size.readers, 1)}
         producers = {f"producer-{number}": style for number, style in enumerate(self._size.producers, 1)}
         ids = {name: await self._register(name) for name in (*readers, *producers)}
@@ -147,7 +148,7 @@ class Run:
         for name, style in readers.items():
             queues = [queue for queue in _QUEUES if (queue == _SOLO_QUEUE) is (name == solo)]
             self._add("reader", name, style, queues, sender_ids=producer_ids)
-        return readers
+        return list(readers)
 
     async def _register(self, name: str) -> int:
         async with AsyncTelestoClient(self.cluster.url(), options=ClientOptions(**CLIENT_OPTIONS)) as client:
@@ -155,7 +156,7 @@ class Run:
             assert client.client_id is not None
             return client.client_id
 
-    def _add(self, role: str, name: str, style: str, queues: list[str], **others: list[int]) -> None:
+    def _add(self, role: str, name: str, style: str, queues: list[str], **others: Any) -> None:
         order = list(range(len(self.sites)))
         self.chance.shuffle(order)
         task = Task(

@@ -6,6 +6,8 @@ import asyncio
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -76,13 +78,13 @@ class Service:
         """Returns when each middleware has given two signs of life from now on and knows the others."""
         for _ in range(2):
             now = await self.database.fetchval("SELECT clock_timestamp()")
-            await self.until(
-                lambda now=now: self.database.fetchval(
-                    "SELECT count(DISTINCT address) = $1 FROM telesto.middlewares WHERE heartbeat_at > $2",
-                    len(self.sites),
-                    now,
-                )
-            )
+            await self.until(partial(self._all_alive_since, now))
+
+    async def _all_alive_since(self, then: datetime) -> bool:
+        count: int = await self.database.fetchval(
+            "SELECT count(DISTINCT address) FROM telesto.middlewares WHERE heartbeat_at > $1", then
+        )
+        return count == len(self.sites)
 
     async def messages(self, queue_id: int) -> int:
         """Counts the messages that wait in a queue."""

@@ -45,7 +45,7 @@ class Story:
 
     def tell(self, event: type[Event], client: str, run: int = 1, **values: object) -> None:
         self.now += 1
-        self.events.append(event(client, run, self.now, **values))  # type: ignore[arg-type]
+        self.events.append(event(client, run, self.now, **values))
 
     def begin(self, client: str, run: int = 1) -> None:
         self.tell(Began, client, run, client_id=IDS[client])
