@@ -229,6 +229,10 @@ class Confirmations:
         self._session = 0
         self.due = math.inf
 
+    def all_owed(self) -> ConfirmContents:
+        """Returns all that waits to be carried, once the session has ended."""
+        return ConfirmContents([], list(self._earlier), list(self._single))
+
     def confirms(self, hand_over: HandOverId) -> bool:
         """Tells whether the confirmation of this message waits to be carried."""
         return hand_over in self._single or OperationId(hand_over.session, hand_over.number) in self._earlier

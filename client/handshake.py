@@ -37,6 +37,7 @@ class Identity:
         mode: what it may do; None for any (FULL when it has to be registered).
         existing: what to do when the name is taken.
         token: stands for this process; the same in each try, so that a repeated one gives the same client.
+        attempts: how often it asked to be the client: one that comes late must not undo a later one.
         held: it has been this client. From then on it comes back only if nobody else was it meanwhile, for
             whoever was has confirmed what it was told of: what is not listed then may have been done.
     """
@@ -46,7 +47,13 @@ class Identity:
     mode: ClientMode | None
     existing: Existing
     token: bytes = field(default_factory=lambda: secrets.token_bytes(16), repr=False)
+    attempts: int = 0
     held: bool = False
+
+    def next_attempt(self) -> int:
+        """Counts one more attempt; returns its number."""
+        self.attempts += 1
+        return self.attempts
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +127,9 @@ class Handshake:
             self._register(identity)
             return
         client_id, name = (identity.client_id, "") if identity.client_id else (0, identity.name or "")
-        request = packets.IdentifyClient(client_id, name, token=identity.token, resume=identity.held)
+        request = packets.IdentifyClient(
+            client_id, name, token=identity.token, resume=identity.held, attempt=identity.next_attempt()
+        )
         self._send(request, self._on_identified)
 
     def tick(self, now: float) -> None:
@@ -131,7 +140,10 @@ class Handshake:
 
     def _register(self, identity: Identity) -> None:
         mode = identity.mode or ClientMode.FULL
-        self._send(packets.RegisterClient(identity.name or "", mode, identity.token), self._on_registered)
+        request = packets.RegisterClient(
+            identity.name or "", mode, identity.token, attempt=identity.next_attempt()
+        )
+        self._send(request, self._on_registered)
 
     def _send(self, packet: Packet, on_answer: Callable[[Errand], None]) -> None:
         self._host.send_errand(Errand(packet, on_answer, self._refused, None))

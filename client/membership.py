@@ -101,7 +101,7 @@ class Membership(ABC):
 
     @abstractmethod
     def _forsake(self) -> list[Call[Any]]:
-        """Forgets everything that belongs to the client; returns the calls that were not under way."""
+        """Forgets everything that belongs to the client; returns the calls that are not over."""
 
     @abstractmethod
     def _gone(self) -> None:
@@ -357,9 +357,10 @@ class Membership(ABC):
     def _end(self, reason: TelestoError, error_for: Callable[[Call[Any]], TelestoError]) -> None:
         """The client is nobody on the service any more; all calls fail."""
         link, self.link = self.link, None
-        under_way = [] if link is None else list(link.pending.values())
         self._phase = Phase.ABSENT
-        for call in [*under_way, *self._forsake(), *self._pings]:
+        if link is not None:
+            self._parted(link.pending.values(), reason)
+        for call in [*self._forsake(), *self._pings]:
             if call.phase != DONE and not isinstance(call, Errand):
                 self._fail(call, error_for(call))
         self._pings.clear()

@@ -12,6 +12,7 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from telesto.client import failures
@@ -56,6 +57,19 @@ _OUTPUT_MAX = 256 * 1024
 _EARLY_MAX = 0.002
 
 
+@dataclass(frozen=True, slots=True)
+class _Owed:
+    """What one client of a service has not been able to confirm."""
+
+    client_id: int | None
+    incarnation: str
+    contents: ConfirmContents
+
+    def to(self, result: Established) -> bool:
+        """Tells whether this is owed by the client that a connection was established for."""
+        return (self.client_id, self.incarnation) == (result.client_id, result.incarnation)
+
+
 class Session(Membership):
     """A client's side of the conversation."""
 
@@ -74,6 +88,7 @@ class Session(Membership):
         self._line: deque[Call[Any]] = deque()
         self._doubtful: list[Call[Any]] = []
         self._releases: list[ReleaseCall] = []
+        self._owed: _Owed | None = None
         self._order = 0
         self._unsorted = False
         self._deleting = False
@@ -260,6 +275,9 @@ class Session(Membership):
         if before is not None and before != result.incarnation:
             self._forget_incarnation(before, result.incarnation)
         self._confirmations.session_began(result.session)
+        owed, self._owed = self._owed, None
+        if owed is not None and owed.to(result):
+            self._confirmations.bring_back(owed.contents, math.inf)
         self._settle(result.takeover)
 
     def _settle(self, takeover: Takeover) -> None:
@@ -278,7 +296,13 @@ class Session(Membership):
         self._custody.settle(takeover, unseen, self._clock())
 
     def _forsake(self) -> list[Call[Any]]:
-        """Forgets everything that belongs to the client; returns the calls that were not under way."""
+        """Forgets everything that belongs to the client; returns the calls that are not over.
+
+        What is owed is kept for the case that it becomes this client again: what the application has taken
+        must not come back to it.
+        """
+        if self._incarnation is not None:
+            self._owed = _Owed(self.client_id, self._incarnation, self._confirmations.all_owed())
         calls = [*self._doubtful, *self._line, *self._releases]
         self._doubtful.clear()
         self._line.clear()

@@ -54,7 +54,7 @@ def choose_identity(
         return Identity(arguments.check_id("client_id", client_id), None, mode, existing)
     identity = Identity(None, arguments.check_name("name", name), mode, existing)
     if before is not None and before.name == name and before.mode is mode:
-        identity.token = before.token
+        identity.token, identity.attempts = before.token, before.attempts
     return identity
 
 

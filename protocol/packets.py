@@ -191,7 +191,8 @@ _UNPACK_I64S = Unpackers("q")
 _CLIENT_MODE_BY_VALUE: dict[int, ClientMode] = {member.value: member for member in ClientMode}
 _READ_MODE_BY_VALUE: dict[int, ReadMode] = {member.value: member for member in ReadMode}
 _ERROR_CLASS_BY_VALUE: dict[int, ErrorClass] = {member.value: member for member in ErrorClass}
-_IDENTIFY_CLIENT_TAGS = frozenset({1, 2})
+_REGISTER_CLIENT_TAGS = frozenset({1})
+_IDENTIFY_CLIENT_TAGS = frozenset({1, 2, 3})
 _CREATE_QUEUE_TAGS = frozenset({1})
 
 
@@ -1240,6 +1241,8 @@ class RegisterClient(Packet):
         client_name: Unique name, 1 to 255 characters.
         mode: What the client may do.
         token: 16 random bytes, the same in each repetition.
+        attempt: Rises with each RegisterClient and IdentifyClient sent with this token: one that comes
+            late, after a later one was executed, is refused with SESSION_FENCED. Tag 1; may be left out.
     """
 
     METHOD_ID: ClassVar[int] = 0x11
@@ -1247,6 +1250,8 @@ class RegisterClient(Packet):
     client_name: str
     mode: ClientMode
     token: bytes
+    _: KW_ONLY
+    attempt: int | None = None
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -1255,15 +1260,23 @@ class RegisterClient(Packet):
             client_name_size = len(client_name)
             token = self.token
             token_size = len(token)
+            tagged: list[bytes] = []
+            attempt = self.attempt
+            if attempt is not None:
+                tagged.append(write_tagged(1, _PACK_U32(attempt)))
             return b"".join(
                 (
                     _PACK_U32_U16_U32_U16(
-                        14 + client_name_size + token_size, 0x11, packet_id, client_name_size
+                        14 + client_name_size + token_size + sum(map(len, tagged)),
+                        0x11,
+                        packet_id,
+                        client_name_size,
                     ),
                     client_name,
                     _PACK_U8_U32(_CLIENT_MODE_BY_VALUE[self.mode], token_size),
                     token,
-                    b"\x00",
+                    _PACK_U8(len(tagged)),
+                    *tagged,
                 )
             )
         except ENCODE_ERRORS as failure:
@@ -1280,9 +1293,19 @@ class RegisterClient(Packet):
             token = payload[at + 5 : at + 5 + token_size]
             at += 5 + token_size
             tags = payload[at]
-            if tags or len(payload) != at + 1:
-                check_end(payload, at + 1, tags)
-            return cls(client_name, _CLIENT_MODE_BY_VALUE[mode], token)
+            at += 1
+            attempt: int | None = None
+            if tags:
+                found, at = read_tags(payload, at, tags, _REGISTER_CLIENT_TAGS)
+                content = found.get(1)
+                if content is not None:
+                    (attempt_attempt,) = _UNPACK_U32(content)
+                    if len(content) != 4:
+                        raise ValueError("size")
+                    attempt = attempt_attempt
+            if len(payload) != at:
+                raise ValueError("end")
+            return cls(client_name, _CLIENT_MODE_BY_VALUE[mode], token, attempt=attempt)
         except DECODE_ERRORS:
             raise _DIAGNOSIS.of_payload("RegisterClient", payload) from None
 
@@ -1349,6 +1372,8 @@ class IdentifyClient(Packet):
         resume: Only if the client's session was opened with this token, by RegisterClient or
             IdentifyClient: somebody else who was here meanwhile is not fenced, and SESSION_FENCED is
             answered. Tag 2; may be left out.
+        attempt: Rises with each RegisterClient and IdentifyClient sent with this token: one that comes
+            late, after a later one was executed, is refused with SESSION_FENCED. Tag 3; may be left out.
     """
 
     METHOD_ID: ClassVar[int] = 0x13
@@ -1358,6 +1383,7 @@ class IdentifyClient(Packet):
     _: KW_ONLY
     token: bytes | None = None
     resume: bool | None = None
+    attempt: int | None = None
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -1383,6 +1409,9 @@ class IdentifyClient(Packet):
             resume = self.resume
             if resume is not None:
                 tagged.append(write_tagged(2, _PACK_U8(1 if resume else 0)))
+            attempt = self.attempt
+            if attempt is not None:
+                tagged.append(write_tagged(3, _PACK_U32(attempt)))
             return b"".join(
                 (
                     _PACK_U32_U16_U32_I64_U16(
@@ -1411,6 +1440,7 @@ class IdentifyClient(Packet):
             at += 1
             token: bytes | None = None
             resume: bool | None = None
+            attempt: int | None = None
             if tags:
                 found, at = read_tags(payload, at, tags, _IDENTIFY_CLIENT_TAGS)
                 content = found.get(1)
@@ -1427,9 +1457,15 @@ class IdentifyClient(Packet):
                     if len(content) != 1:
                         raise ValueError("size")
                     resume = BOOLS[resume_resume]
+                content = found.get(3)
+                if content is not None:
+                    (attempt_attempt,) = _UNPACK_U32(content)
+                    if len(content) != 4:
+                        raise ValueError("size")
+                    attempt = attempt_attempt
             if len(payload) != at:
                 raise ValueError("end")
-            return cls(client_id, client_name, token=token, resume=resume)
+            return cls(client_id, client_name, token=token, resume=resume, attempt=attempt)
         except DECODE_ERRORS:
             raise _DIAGNOSIS.of_payload("IdentifyClient", payload) from None
 
@@ -3070,7 +3106,9 @@ _LAYOUTS: dict[str, Layout] = {
             ("mode", "ClientMode"),
             ("token", "bytes"),
         ),
-        tagged={},
+        tagged={
+            1: ("attempt", "u32"),
+        },
         extensible=True,
     ),
     "RegisterClientResponse": Layout(
@@ -3090,6 +3128,7 @@ _LAYOUTS: dict[str, Layout] = {
         tagged={
             1: ("token", "bytes"),
             2: ("resume", "bool"),
+            3: ("attempt", "u32"),
         },
         extensible=True,
     ),

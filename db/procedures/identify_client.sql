@@ -6,9 +6,12 @@
 --   wanted_name text        its name when wanted_id is 0
 --   token bytea             stands for the process that opens the session; NULL for none
 --   resume boolean          only if the session now was opened with the same token
+--   attempt bigint          rises with the attempts of a token, so that one that comes late does not fence the
+--                           session that a later one opened; NULL when the caller does not count
 -- Returns:
 --   error smallint          NULL, -1 (a transaction of the client is still running: try again),
---                           CLIENT_NOT_EXISTING (5) or SESSION_FENCED (20: another process has the client)
+--                           CLIENT_NOT_EXISTING (5) or SESSION_FENCED (20: another process has the client, or a
+--                           later attempt)
 --   client_id bigint        the client
 --   client_name text        its name
 --   mode smallint           1 FULL, 2 READ_ONLY
@@ -22,6 +25,7 @@ CREATE OR REPLACE FUNCTION telesto.identify_client(
     wanted_name text,
     token bytea DEFAULT NULL,
     resume boolean DEFAULT false,
+    attempt bigint DEFAULT NULL,
     OUT error smallint,
     OUT client_id bigint,
     OUT client_name text,
@@ -54,7 +58,7 @@ BEGIN
         RETURN;
     END IF;
     SELECT opened.error, opened.session INTO identify_client.error, identify_client.session
-    FROM telesto.open_session(found_id, token, resume) AS opened;
+    FROM telesto.open_session(found_id, token, resume, attempt) AS opened;
     IF identify_client.error IS NOT NULL THEN
         RETURN;
     END IF;

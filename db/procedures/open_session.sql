@@ -7,9 +7,10 @@
 --   token bytea             stands for the process that opens the session; NULL for none
 --   resume boolean          only if the session now was opened with the same token, so that nobody else has
 --                           seen, and confirmed, what that one executed
+--   attempt bigint          rises with the attempts of a token; NULL when the caller does not count
 -- Returns:
 --   error smallint          NULL, -1 (a transaction of the client is still running), CLIENT_NOT_EXISTING (5)
---                           or SESSION_FENCED (20)
+--                           or SESSION_FENCED (20: not resumed, or an attempt that a later one has overtaken)
 --   session bigint          the new session
 -- Errors:     none raised
 -- Locks:      client (exclusive, try)
@@ -18,6 +19,7 @@ CREATE OR REPLACE FUNCTION telesto.open_session(
     client_id bigint,
     token bytea,
     resume boolean,
+    attempt bigint,
     OUT error smallint,
     OUT session bigint
 )
@@ -30,9 +32,10 @@ BEGIN
         RETURN;
     END IF;
     UPDATE telesto.clients AS client
-    SET session = client.session + 1, token = open_session.token
+    SET session = client.session + 1, token = open_session.token, attempt = open_session.attempt
     WHERE client.client_id = open_session.client_id
       AND (NOT resume OR client.token = open_session.token)
+      AND (client.token = open_session.token AND open_session.attempt <= client.attempt) IS NOT TRUE
     RETURNING client.session INTO open_session.session;
     IF open_session.session IS NULL THEN
         PERFORM FROM telesto.clients AS client WHERE client.client_id = open_session.client_id;

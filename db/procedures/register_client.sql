@@ -5,9 +5,10 @@
 --   name text               unique name, 1 to 255 characters
 --   mode smallint           1 FULL, 2 READ_ONLY
 --   token bytea             random bytes of the caller's choice; NULL never matches
+--   attempt bigint          rises with the attempts of a token; NULL when the caller does not count
 -- Returns:
---   error smallint          NULL, -1 (the client's row is in use or just gone: try again) or
---                           CLIENT_NAME_NOT_UNIQUE (6)
+--   error smallint          NULL, -1 (the client's row is in use or just gone: try again),
+--                           CLIENT_NAME_NOT_UNIQUE (6) or SESSION_FENCED (20: a later attempt was executed)
 --   client_id bigint        the client
 --   session bigint          its new session
 --   incarnation text        identifies this database
@@ -18,6 +19,7 @@ CREATE OR REPLACE FUNCTION telesto.register_client(
     name text,
     mode smallint,
     token bytea,
+    attempt bigint DEFAULT NULL,
     OUT error smallint,
     OUT client_id bigint,
     OUT session bigint,
@@ -37,11 +39,13 @@ AS $$
 DECLARE
     existing_id bigint;
     same_token boolean;
+    overtaken boolean;
 BEGIN
     PERFORM telesto.require_read_committed();
     incarnation := telesto.get_incarnation();
-    INSERT INTO telesto.clients AS client (client_id, session, mode, name, token)
-    VALUES (nextval('telesto.client_ids'), 1, register_client.mode, register_client.name, register_client.token)
+    INSERT INTO telesto.clients AS client (client_id, session, mode, name, token, attempt)
+    VALUES (nextval('telesto.client_ids'), 1, register_client.mode, register_client.name, register_client.token,
+            register_client.attempt)
     ON CONFLICT ON CONSTRAINT clients_name_unique DO NOTHING
     RETURNING client.client_id, client.session
     INTO register_client.client_id, register_client.session;
@@ -49,16 +53,19 @@ BEGIN
         RETURN;
     END IF;
 
-    SELECT client.client_id, client.token = register_client.token
-    INTO existing_id, same_token
+    SELECT client.client_id, client.token = register_client.token, register_client.attempt <= client.attempt
+    INTO existing_id, same_token, overtaken
     FROM telesto.clients AS client
     WHERE client.name = register_client.name;
     IF existing_id IS NOT NULL AND same_token IS NOT TRUE THEN
         error := 6;
         RETURN;
+    ELSIF overtaken THEN
+        error := 20;
+        RETURN;
     END IF;
     SELECT opened.session INTO register_client.session
-    FROM telesto.open_session(existing_id, register_client.token, true) AS opened;
+    FROM telesto.open_session(existing_id, register_client.token, true, register_client.attempt) AS opened;
     -- Deleted or taken over meanwhile is like busy: the next try finds out.
     error := CASE WHEN register_client.session IS NULL THEN -1 END;
     client_id := CASE WHEN register_client.session IS NOT NULL THEN existing_id END;

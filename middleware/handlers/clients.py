@@ -21,7 +21,7 @@ from telesto.protocol.packets import (
 
 def _register_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, ...]:
     packet = request.packet
-    return packet.client_name, int(packet.mode), packet.token
+    return packet.client_name, int(packet.mode), packet.token, packet.attempt
 
 
 def _register_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
@@ -33,14 +33,15 @@ def _register_reply(request: Request, rows: list[Row], _settings: ServerSettings
     )
 
 
-IDENTIFY = "SELECT * FROM telesto.identify_client($1, $2, $3, $4)"
+IDENTIFY = "SELECT * FROM telesto.identify_client($1, $2, $3, $4, $5)"
 
 
 async def identify_client(call: Call, request: Request, settings: ServerSettings) -> Reply:
     """Opens a new session and lists what the sessions before it left unconfirmed."""
     packet = request.packet
     resume = bool(packet.resume)
-    row = (await call(IDENTIFY, packet.client_id, packet.client_name, packet.token, resume))[0]
+    arguments = (packet.client_id, packet.client_name, packet.token, resume, packet.attempt)
+    row = (await call(IDENTIFY, *arguments))[0]
     wanted = packet.client_id or repr(packet.client_name)
     check_error(row["error"], f"client {wanted} was not identified", packet.client_id or None)
     client = Client(row["client_id"], row["session"], ClientMode(row["mode"]))
@@ -99,7 +100,7 @@ def _release_reply(request: Request, rows: list[Row], _settings: ServerSettings)
 
 
 REGISTER_CLIENT = OneCall(
-    "SELECT * FROM telesto.register_client($1, $2, $3)", _register_arguments, _register_reply
+    "SELECT * FROM telesto.register_client($1, $2, $3, $4)", _register_arguments, _register_reply
 )
 DELETE_CLIENT = OneCall(
     "SELECT * FROM telesto.delete_client_numbered($1, $2, $3, $4, $5)", _delete_arguments, _delete_reply

@@ -63,6 +63,7 @@ class StoredClient:
     mode: ClientMode
     token: bytes
     session: int = 0
+    attempt: int = 0
 
 
 @dataclass
@@ -138,28 +139,35 @@ class FakeService:
 
     # ---------------------------------------------------------------- procedures
 
-    def register(self, name: str, mode: ClientMode, token: bytes) -> StoredClient:
+    def register(self, name: str, mode: ClientMode, token: bytes, attempt: int = 0) -> StoredClient:
         for client in self.clients.values():
             if client.name == name:
                 if client.token != token:
                     raise RefusalError(ErrorCode.CLIENT_NAME_NOT_UNIQUE)
-                client.session = next(self._sessions)
+                self._open_session(client, token, attempt)
                 return client
         client = StoredClient(next(self._ids), name, mode, token, next(self._sessions))
+        client.attempt = attempt
         self.clients[client.client_id] = client
         return client
 
     def identify(
-        self, client_id: int, name: str, token: bytes | None = None, resume: bool = False
+        self, client_id: int, name: str, token: bytes | None = None, resume: bool = False, attempt: int = 0
     ) -> StoredClient:
         for client in self.clients.values():
             if client.client_id == client_id or (client_id == 0 and client.name == name):
                 if resume and client.token != token:
                     raise RefusalError(ErrorCode.SESSION_FENCED)
-                client.token = token or b""
-                client.session = next(self._sessions)
+                self._open_session(client, token or b"", attempt)
                 return client
         raise RefusalError(ErrorCode.CLIENT_NOT_EXISTING)
+
+    def _open_session(self, client: StoredClient, token: bytes, attempt: int) -> None:
+        if token and client.token == token and attempt <= client.attempt:
+            raise RefusalError(ErrorCode.SESSION_FENCED)
+        client.token = token
+        client.attempt = attempt
+        client.session = next(self._sessions)
 
     def unconfirmed_operations(self, client_id: int, after: tuple[int, int]) -> list[packets.OperationResult]:
         rows = sorted(
@@ -447,13 +455,13 @@ class FakeConnection:
         return packets.Pong()
 
     def _on_register_client(self, _: int, packet: packets.RegisterClient) -> packets.Packet:
-        client = self.service.register(packet.client_name, packet.mode, packet.token)
+        client = self.service.register(packet.client_name, packet.mode, packet.token, packet.attempt or 0)
         self.client, self.session = client, client.session
         return packets.RegisterClientResponse(client.client_id, client.session, self.service.incarnation)
 
     def _on_identify_client(self, _: int, packet: packets.IdentifyClient) -> packets.Packet:
         client = self.service.identify(
-            packet.client_id, packet.client_name, packet.token, bool(packet.resume)
+            packet.client_id, packet.client_name, packet.token, bool(packet.resume), packet.attempt or 0
         )
         self.client, self.session = client, client.session
         operations, hand_overs, more = self._page((0, 0), (0, 0, 0))

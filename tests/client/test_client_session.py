@@ -510,6 +510,53 @@ def test_an_earlier_process_does_not_come_back(
     assert len(service.queues[queue_id].messages) == 2
 
 
+@pytest.mark.parametrize("resume", [True, False], ids=["resuming", "connecting"])
+def test_an_attempt_that_comes_late_does_not_undo_a_later_one(
+    clock: Clock, service: FakeService, resume: bool
+) -> None:
+    from telesto.client.handshake import Identity
+
+    wire = Wire(clock, service)
+    if resume:
+        wire.connect()
+        wire.cut()
+        clock.now = wire.session.next_attempt[1]  # type: ignore[index]
+    else:
+        connecting = wire.session.connect(Identity(None, "alice", None, "error"))
+    wire.open_link()
+    wire.collect()
+    wire.deliver_to_service()
+    wire.collect()
+    wire.deliver_to_client()
+    wire.collect()
+    slow, late = wire.remote, wire.to_service  # a middleware that stands still with the attempt
+    wire.remote = None
+    wire.cut()
+    wire.advance(10)
+    if not resume:
+        wire.finish(connecting)
+    queue_id = wire.run(CreateQueueCall("orders", None)).queue_id
+    assert slow is not None
+    slow.receive(late)
+    assert wire.run(put(queue_id))
+
+
+def test_what_was_taken_does_not_come_back_after_another_process(
+    wire: Wire, clock: Clock, service: FakeService, queue_id: int
+) -> None:
+    wire.run(put(queue_id, b"taken"))
+    assert wire.run(read(queue_id))  # the confirmation is owed when the other process comes
+    service.identify(0, "alice", b"other", False, 1)
+    call = wire.start(put(queue_id, b"next"))
+    wire.settle()
+    with pytest.raises(SessionFencedError):
+        wire.finish(call)
+    wire.connect(existing="use")
+    assert wire.run(read(queue_id)) == []
+    wire.advance(1)
+    assert not service.deliveries
+
+
 def test_a_registration_whose_answer_was_lost(clock: Clock, service: FakeService) -> None:
     from telesto.client.handshake import Identity
 

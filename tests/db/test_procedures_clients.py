@@ -88,6 +88,21 @@ def test_a_session_is_resumed_by_whom_opened_it_only(calls: Calls) -> None:
     assert calls.row("identify_client", 0, "alice", b"b" * 16, True)["session"] == 4
 
 
+@pytest.mark.parametrize("resume", [True, False], ids=["resuming", "taking over"])
+def test_an_attempt_that_comes_late_is_refused(calls: Calls, resume: bool) -> None:
+    token = b"t" * 16
+    client = calls.row("register_client", "alice", 1, token, 1)
+    assert calls.row("identify_client", 0, "alice", token, resume, 3)["session"] == 2
+    for late in (1, 2, 3):
+        refused = calls.row("identify_client", client["client_id"], "", token, resume, late)
+        assert (refused["error"], refused["session"]) == (SESSION_FENCED, None)
+        assert calls.row("register_client", "alice", 1, token, late)["error"] == SESSION_FENCED
+    assert calls.row("identify_client", 0, "alice", token, resume, 4)["session"] == 3
+    assert calls.row("register_client", "alice", 1, token, 5)["session"] == 4
+    # Each process counts by itself.
+    assert calls.row("identify_client", 0, "alice", b"b" * 16, False, 1)["session"] == 5
+
+
 def test_a_session_without_a_token_cannot_be_resumed(calls: Calls) -> None:
     client = calls.register("alice")
     assert calls.row("identify_client", client.client_id, "")["session"] == 2

@@ -35,6 +35,26 @@ async def test_the_same_process_resumes(connect: Connect) -> None:
     assert resumed.session == 2
 
 
+async def test_an_attempt_that_comes_late_is_refused(connect: Connect) -> None:
+    client_id = 0
+    for attempt in (1, 3):
+        wire = await connect()
+        await wire.hello()
+        if attempt == 1:
+            packet = packets.RegisterClient("alice", packets.ClientMode.FULL, TOKEN, attempt=attempt)
+            client_id = (await wire.ask(packet)).client_id
+        else:
+            await wire.ask(packets.IdentifyClient(client_id, "", token=TOKEN, resume=True, attempt=attempt))
+    late = await connect()
+    await late.hello()
+    refused = await late.ask(packets.IdentifyClient(client_id, "", token=TOKEN, resume=True, attempt=2))
+    assert refused.code == ErrorCode.SESSION_FENCED
+    late = await connect()
+    await late.hello()
+    refused = await late.ask(packets.RegisterClient("alice", packets.ClientMode.FULL, TOKEN, attempt=2))
+    assert refused.code == ErrorCode.SESSION_FENCED
+
+
 @pytest.mark.parametrize(
     "fields", [{"resume": True}, {"token": b"short"}, {"token": b"", "resume": True}], ids=str
 )
