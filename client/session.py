@@ -89,6 +89,7 @@ class Session(Membership):
         self._doubtful: list[Call[Any]] = []
         self._releases: list[ReleaseCall] = []
         self._owed: _Owed | None = None
+        self._orphaned_reads = False
         self._order = 0
         self._unsorted = False
         self._deleting = False
@@ -180,6 +181,7 @@ class Session(Membership):
         """The call ends before its request, which is under way; what comes of it is looked after."""
         call.orphaned = True
         call.on_answer = self._orphan_answered
+        self._orphaned_reads = self._orphaned_reads or call.taking
         waits = isinstance(call, TakingCall) and call.wait > 0
         if waits and self.link is not None and self.link.pending.get(call.packet_id) is call:
             self.send_errand(Errand(packets.CancelRequest(call.packet_id)))
@@ -367,6 +369,8 @@ class Session(Membership):
             call = line[0]
             if call.phase != WAITING or (recovered and self._answer_recovered(call)):
                 line.popleft()
+            elif self._orphaned_reads and self._awaits_orphan(link, call):
+                return
             elif not call.numbered or (self._fast and call.may_be_fast):
                 line.popleft()
                 self._send(link, call, 0, [], now)
@@ -395,6 +399,15 @@ class Session(Membership):
             self.send_errand(errand)
         elif errand.on_lost is not None:
             errand.on_lost()
+
+    def _awaits_orphan(self, link: Link, call: Call[Any]) -> bool:
+        """Tells whether a read has to wait for the answer to one that nobody waits for any more.
+
+        What that one took comes before anything that this one might take.
+        """
+        orphans = [other for other in link.pending.values() if other.orphaned and other.taking]
+        self._orphaned_reads = bool(orphans)
+        return call.taking and any(orphan.queue_id == call.queue_id for orphan in orphans)
 
     def _answer_recovered(self, call: Call[Any]) -> bool:
         return isinstance(call, TakingCall) and self._custody.answer(call)

@@ -722,6 +722,47 @@ def test_messages_that_came_too_late_go_to_a_read_that_waits(
     assert not service.parked
 
 
+@pytest.mark.parametrize("lost", [False, True], ids=["answered", "lost"])
+@pytest.mark.parametrize("wait", [0, None], ids=["at once", "waiting"])
+def test_the_next_read_does_not_overtake_a_cancelled_one(
+    wire: Wire, service: FakeService, queue_id: int, wait: float | None, lost: bool
+) -> None:
+    wire.run(put(queue_id, b"older"))
+    wire.run(put(queue_id, b"newer"))
+    call = wire.start(read(queue_id, wait))
+    wire.collect()
+    wire.deliver_to_service()  # it takes the older one
+    wire.session.abandon(call)
+    following = wire.start(read(queue_id))
+    wire.collect()
+    wire.deliver_to_service()
+    if lost:
+        wire.cut()
+        wire.advance(10)
+    wire.settle()
+    assert bodies(wire.finish(following)) == [b"older"]
+    assert bodies(wire.run(read(queue_id))) == [b"newer"]
+    wire.advance(1)
+    assert not service.deliveries
+
+
+def test_a_cancelled_read_holds_up_reads_of_its_queue_only(
+    wire: Wire, service: FakeService, queue_id: int
+) -> None:
+    other = wire.run(CreateQueueCall("other", None)).queue_id
+    wire.run(put(other, b"there"))
+    call = wire.start(read(queue_id, None))
+    wire.collect()
+    wire.deliver_to_service()
+    wire.session.abandon(call)
+    elsewhere = wire.start(read(other))
+    wire.collect()
+    wire.deliver_to_service()
+    assert len(sent(service, packets.ReadMessage)) == 2  # before the answer to the first is seen
+    wire.settle()
+    assert bodies(wire.finish(elsewhere)) == [b"there"]
+
+
 def test_a_read_left_before_it_was_sent(wire: Wire, service: FakeService, queue_id: int) -> None:
     call = wire.start(read(queue_id, None))
     wire.session.abandon(call)
