@@ -9,75 +9,20 @@ import argparse
 import asyncio
 import json
 import os
-import sys
 import tempfile
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
 
 import asyncpg
-from telesto.benchmarks.idle import connections_allowed, measure_idle
+from telesto.benchmarks.experiment import FULL_SIZE, QUICK_SIZE, Experiment, Options, Size
+from telesto.benchmarks.idle import connections_allowed
 from telesto.benchmarks.machine import describe_machine, file_system
-from telesto.benchmarks.measurement import Shape, Timing
-from telesto.benchmarks.report import Report, render, targets
+from telesto.benchmarks.report import Report, as_plain, render
 from telesto.benchmarks.runs import Bench
-from telesto.benchmarks.service import describe_database, running_database, running_middlewares
-from telesto.benchmarks.steady import measure_steady
-from telesto.benchmarks.tally import Workload
-from telesto.benchmarks.throughput import (
-    SHAPES,
-    Throughput,
-    ThroughputPlan,
-    measure_throughput,
-    ungathered_candidates,
-)
-
-SECTIONS: Final = ("put", "put-read", "steady", "idle")
-THROUGHPUT_SECTIONS: Final[tuple[Workload, ...]] = ("put", "put-read")
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """How much is measured; times in seconds."""
-
-    seconds: float
-    warm_up_s: float
-    repetitions: int
-    candidates: int
-    steady_s: float
-    backlog: int
-    idle_connections: int
-
-
-FULL_SIZE: Final = Size(
-    seconds=5,
-    warm_up_s=1,
-    repetitions=5,
-    candidates=9,
-    steady_s=60,
-    backlog=1_000_000,
-    idle_connections=5_000,
-)
-QUICK_SIZE: Final = Size(
-    seconds=1, warm_up_s=0.5, repetitions=1, candidates=1, steady_s=6, backlog=20_000, idle_connections=200
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What the user asked for."""
-
-    size: Size
-    shapes: Sequence[Shape] = SHAPES
-    sections: Sequence[str] = SECTIONS
-    middlewares: int = 1
-    generators: int = 2
-    queues: int = 1
-    body_bytes: int = 200
-    json_file: Path | None = None
-    directory: Path | None = None
+from telesto.benchmarks.sections import SECTIONS
+from telesto.benchmarks.service import describe_database, running_database
 
 
 def parse(arguments: Sequence[str] | None = None) -> Options:
@@ -104,7 +49,7 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
     changed = {name: getattr(given, name) for name in ("seconds", "repetitions") if getattr(given, name)}
     return Options(
         size=Size(**(asdict(base) | changed)),
-        sections=given.only or SECTIONS,
+        sections=given.only or tuple(SECTIONS),
         middlewares=given.middlewares,
         generators=given.generators,
         queues=given.queues,
@@ -122,48 +67,28 @@ async def run(options: Options) -> Report:
         # The embedded server may run under an account of its own, which has to pass.
         os.chmod(directory, 0o711)
         with running_database(directory / "data") as url:
-            return await _measure(options, directory, url)
+            async with _experiment(options, directory, url) as experiment:
+                return await _measure(experiment)
 
 
-async def _measure(options: Options, directory: Path, url: str) -> Report:
-    size = options.size
-    async with _bench(options, directory, url) as bench:
-        report = Report(describe_machine(), {**bench.database.settings, **_describe(options, directory)})
-        for workload in THROUGHPUT_SECTIONS:
-            if workload in options.sections:
-                plan = _throughput_plan(options)
-                report.throughput.append(await measure_throughput(bench, workload, plan, directory, progress))
-        if "steady" in options.sections:
-            progress(f"put plus read over {size.steady_s:g} s under each condition")
-            async with running_middlewares(url, directory, options.middlewares) as middlewares:
-                timing = Timing(size.warm_up_s, size.steady_s)
-                report.steady = await measure_steady(bench, middlewares, timing, size.backlog)
-        if "idle" in options.sections:
-            progress(f"{size.idle_connections:,} idle connections")
-            # A fresh middleware: what an earlier load left in memory is not the idle connections'.
-            async with running_middlewares(url, directory, options.middlewares) as middlewares:
-                report.idle = await measure_idle(middlewares, size.idle_connections)
+async def _measure(experiment: Experiment) -> Report:
+    options, database = experiment.options, experiment.bench.database
+    report = Report(describe_machine(), {**database.settings, **_describe(options, experiment.directory)})
+    for name, section in SECTIONS.items():
+        if name in options.sections:
+            report.parts.append(await section(experiment))
     return report
 
 
 @asynccontextmanager
-async def _bench(options: Options, directory: Path, url: str) -> AsyncIterator[Bench]:
+async def _experiment(options: Options, directory: Path, url: str) -> AsyncIterator[Experiment]:
     connection = await asyncpg.connect(url)
     try:
         database = await describe_database(url)
-        yield Bench(database, connection, directory, options.generators, options.queues, options.body_bytes)
+        bench = Bench(database, connection, directory, options.generators, options.queues, options.body_bytes)
+        yield Experiment(options, bench, directory)
     finally:
         await connection.close()
-
-
-def _throughput_plan(options: Options) -> ThroughputPlan:
-    size = options.size
-    candidates = ungathered_candidates()
-    # The middle of the list is the likeliest: it is what a short run tries.
-    first = (len(candidates) - size.candidates) // 2 if size.candidates < len(candidates) else 0
-    timing = Timing(size.warm_up_s, size.seconds)
-    chosen = candidates[first : first + size.candidates]
-    return ThroughputPlan(options.shapes, chosen, timing, size.repetitions, options.middlewares)
 
 
 def _describe(options: Options, directory: Path) -> dict[str, str]:
@@ -178,42 +103,13 @@ def _describe(options: Options, directory: Path) -> dict[str, str]:
     }
 
 
-def progress(line: str) -> None:
-    """Tell what is going on, apart from the report."""
-    print(line, file=sys.stderr, flush=True)
-
-
-def as_json(report: Report) -> str:
-    """Return all that was measured as JSON; keys that are not text become text."""
-    plain: dict[str, Any] = {
-        "machine": dict(report.machine),
-        "settings": dict(report.settings),
-        "throughput": [_throughput_as_plain(part) for part in report.throughput],
-        "steady": [asdict(part) | {"change": part.change} for part in report.steady],
-        "idle": asdict(report.idle) if report.idle else None,
-        "targets": [asdict(target) for target in targets(report)],
-    }
-    return json.dumps(plain, indent=1)
-
-
-def _throughput_as_plain(part: Throughput) -> dict[str, Any]:
-    arms = {f"service {shape}": runs for shape, runs in part.service.items()}
-    arms |= {f"ceiling {shape}": runs for shape, runs in part.ceiling.items()}
-    arms |= {"ungathered": part.ungathered, "single call": part.single_call}
-    return {
-        "workload": part.workload,
-        "ungathered with": asdict(part.ungathered_with),
-        "arms": {name: [asdict(run) for run in runs] for name, runs in arms.items()},
-    }
-
-
 def main() -> None:
     """Run the experiment and print its report."""
     options = parse()
     report = asyncio.run(run(options))
     print(render(report))
     if options.json_file:
-        options.json_file.write_text(as_json(report))
+        options.json_file.write_text(json.dumps(as_plain(report), indent=1))
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from telesto.benchmarks.bodies import BodyMaker, identity_of
 from telesto.benchmarks.sessions import Session, TelestoSession
 from telesto.benchmarks.tally import Tally, Workload, save_tally
 from telesto.benchmarks.worker import Gate, Plan, Result, run_worker
+from telesto.client import Delivery
 from telesto.protocol.errors import TelestoError
 
 CONNECTING_AT_ONCE: Final = 32
@@ -42,6 +43,7 @@ class LoadPlan:
     body_bytes: int = 200
     priority: int = 5
     take_timeout_s: float = 10.0
+    delivery: Delivery = "once"
 
     def as_plan(self) -> Plan:
         """Return the plan as a worker receives it."""
@@ -123,7 +125,9 @@ async def _open_sessions(plan: LoadPlan) -> list[Session]:
         queue_id = plan.queue_ids[index % len(plan.queue_ids)]
         name = f"{plan.names}-{plan.first_stream}-{index}"
         async with some_at_a_time:
-            return await TelestoSession.open(url, name, queue_id, plan.priority, plan.take_timeout_s)
+            return await TelestoSession.open(
+                url, name, queue_id, plan.priority, plan.take_timeout_s, plan.delivery
+            )
 
     return list(await asyncio.gather(*(open_one(index) for index in range(plan.connections))))
 

@@ -7,6 +7,7 @@ from typing import Final
 from telesto.benchmarks.audit import Audit
 from telesto.benchmarks.records import Record, Window, completed, latencies, percentile, series
 from telesto.benchmarks.tally import Tally, Workload
+from telesto.client import Delivery
 
 TAIL_S: Final = 0.3
 
@@ -41,10 +42,12 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What a load meets: messages waiting in another priority, a session with an old snapshot."""
+    """What a load meets: messages waiting in another priority, a session with an old snapshot; and how its
+    clients want messages delivered."""
 
     backlog: int = 0
     old_snapshot: bool = False
+    delivery: Delivery = "once"
 
 
 NO_CONDITIONS: Final = Conditions()

@@ -70,6 +70,7 @@ class Bench:
                 seconds=timing.total_s,
                 directory=str(self.directory),
                 body_bytes=self.body_bytes,
+                delivery=conditions.delivery,
             )
             plans = split_load(plan, self.generators)
             workers = [await Worker.spawn("telesto.benchmarks.load", each.as_plan()) for each in plans]

@@ -5,7 +5,7 @@ Another system is compared by writing another class with the same three methods.
 
 from typing import Protocol, Self
 
-from telesto.client import AsyncTelestoClient
+from telesto.client import AsyncTelestoClient, Delivery
 
 
 class Session(Protocol):
@@ -31,9 +31,17 @@ class TelestoSession:
         self._timeout_s = timeout_s
 
     @classmethod
-    async def open(cls, url: str, name: str, queue_id: int, priority: int, timeout_s: float) -> Self:
+    async def open(
+        cls,
+        url: str,
+        name: str,
+        queue_id: int,
+        priority: int,
+        timeout_s: float,
+        delivery: Delivery = "once",
+    ) -> Self:
         """Connect as the client `name`, new or known."""
-        client = AsyncTelestoClient(url)
+        client = AsyncTelestoClient(url, delivery=delivery)
         await client.connect(name=name, existing="use")
         return cls(client, queue_id, priority, timeout_s)
 

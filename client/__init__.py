@@ -17,6 +17,7 @@ from telesto.client.errors import (
 )
 from telesto.client.models import Message, NewMessage, PutResult, Queue, QueueStatistics
 from telesto.client.options import ClientOptions
+from telesto.client.session import Delivery
 from telesto.protocol import errors as _service_errors
 from telesto.protocol.errors import *  # noqa: F403 - the exceptions, listed in __all__ there
 from telesto.protocol.packets import PROTOCOL_MAJOR, PROTOCOL_MINOR, ClientMode, ReadMode
@@ -34,6 +35,7 @@ __all__ = [
     "ClientMode",
     "ClientOptions",
     "DeadlineExceededError",
+    "Delivery",
     "ForkedError",
     "IncarnationChangedError",
     "Message",

@@ -3,14 +3,16 @@
 from pathlib import Path
 
 import pytest
-from telesto.benchmarks.core import FULL_SIZE, QUICK_SIZE, SECTIONS, parse
+from telesto.benchmarks.core import parse
+from telesto.benchmarks.experiment import FULL_SIZE, QUICK_SIZE
 from telesto.benchmarks.load import LoadPlan
 from telesto.benchmarks.runs import STREAMS_PER_WORKER, split_load
+from telesto.benchmarks.sections import SECTIONS
 
 
 def test_without_arguments_everything_is_measured() -> None:
     options = parse([])
-    assert (options.size, tuple(options.sections), options.middlewares) == (FULL_SIZE, SECTIONS, 1)
+    assert (options.size, tuple(options.sections), options.middlewares) == (FULL_SIZE, tuple(SECTIONS), 1)
 
 
 def test_arguments_change_the_size() -> None:

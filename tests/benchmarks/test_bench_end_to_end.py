@@ -7,10 +7,12 @@ from pathlib import Path
 import asyncpg
 import pytest
 from telesto.benchmarks.audit import Claims, audit_queues
-from telesto.benchmarks.core import QUICK_SIZE, SECTIONS, Options, as_json, run
+from telesto.benchmarks.core import run
+from telesto.benchmarks.experiment import QUICK_SIZE, Options
 from telesto.benchmarks.measurement import Conditions, Shape, Timing
-from telesto.benchmarks.report import render, targets
+from telesto.benchmarks.report import render
 from telesto.benchmarks.runs import Bench
+from telesto.benchmarks.sections import SECTIONS
 from telesto.benchmarks.service import describe_database, running_middlewares
 
 DELETE = "DELETE FROM telesto.messages WHERE queue_id = $1 AND substr(body, 1, 8) = $2"
@@ -75,10 +77,9 @@ async def test_the_audit_finds_a_planted_loss_and_a_planted_duplicate(bench: Ben
 async def test_the_experiment_runs_from_beginning_to_end(data_dir: Path) -> None:
     size = replace(QUICK_SIZE, seconds=0.3, warm_up_s=0.1, steady_s=1.5, backlog=500, idle_connections=20)
     shapes = (Shape(1), Shape(3, 2))
-    report = await run(Options(size, shapes, SECTIONS[1:], queues=2, directory=data_dir.parent))
+    report = await run(Options(size, shapes, tuple(SECTIONS)[1:], queues=2, directory=data_dir.parent))
     text = render(report)
     for expected in ("Durable exactly-once put plus read", "Idle connections: 20", "Targets"):
         assert expected in text
-    audit = targets(report)[-1]
-    assert audit.reached, text
-    assert as_json(report)
+    assert [part.name for part in report.parts] == list(SECTIONS)[1:]
+    assert report.targets[-1].reached, text
