@@ -7,7 +7,7 @@ from typing import cast
 
 from telesto.middleware.budget import Budget
 from telesto.middleware.failures import Failure
-from telesto.middleware.refusals import note_failed, note_full, refused_before, refused_for_now
+from telesto.middleware.refusals import mark_refused, note_failed, note_full, refused_for_now
 from telesto.middleware.requests import Read, Request, Wait
 from telesto.middleware.results import Arrivals, Mark, Results, error_frame
 from telesto.middleware.waiting import WaitingRoom
@@ -47,16 +47,16 @@ class Effects:
         return [request for request in requests if not self._is_refused(request)]
 
     def _is_refused(self, request: Request) -> bool:
-        """Refuses a request that must not overtake one that was refused."""
+        """Refuses a request that must not overtake one that was refused for now."""
         failure = refused_for_now(request)
-        answer = error_frame(request.packet_id, failure) if failure else refused_before(request)
-        if answer is None:
+        if failure is None:
+            mark_refused(request)
             return False
         self.unrecorded(request)
         self._budget.leave(1, request.size)
         if isinstance(request, Read):
             self.leave(request)
-        request.line.send(answer)
+        request.line.send(error_frame(request.packet_id, failure))
         return True
 
     def _is_over(self, read: Read, wait: Wait) -> bool:

@@ -1,36 +1,33 @@
 """A refusal keeps order: what was sent before the client saw it must not overtake what was refused.
 
-After a put was refused as full, later ones to that queue are refused too. After a numbered request was
-refused for now, or is in doubt, all numbered requests after it are refused for now.
+After a queue refused a put as full, it refuses later ones of the connection too. After a numbered request
+was refused for now, or is in doubt, all numbered requests after it are refused for now.
 """
 
 from __future__ import annotations
 
-from telesto.middleware.failures import Failure, behind, failure_of
+from telesto.middleware.failures import Failure, behind
 from telesto.middleware.requests import Read, Request
-from telesto.middleware.results import error_frame
-from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import PutMessage, PutMessages
 
 
-def refused_before(request: Request) -> bytes | None:
-    """Returns the answer to a put that must not overtake one that its queue refused; None if it may go on.
+def mark_refused(request: Request) -> None:
+    """Notes which queues must not take what a request puts, for they refused an earlier put as full.
 
-    It is an Error, although results could say the same, because a success would tell the client that what the
-    request confirms was applied. The rule for a queue ends with the request that confirms the last number
-    refused: the client has seen all refusals then. Requests that are not recorded (number 0) have no order
-    to keep.
+    The database then records the refusal like one of its own: were it not on the list of a takeover, the put
+    would be sent again, after later ones to other queues. The rule for a queue ends with the request that
+    confirms the last number refused: the client has seen all refusals then. Requests that are not recorded
+    (number 0) have no order to keep.
     """
     refused = request.line.refused
     packet = request.packet
-    for number in getattr(packet, "confirmed", ()):
-        for queue_id in [queue_id for queue_id, first in refused.items() if first == number]:
+    for confirmed in getattr(packet, "confirmed", ()):
+        for queue_id in [queue_id for queue_id, last in refused.items() if last == confirmed]:
             del refused[queue_id]
-    if isinstance(packet, PutMessage):
-        return _refuse(request, packet.queue_ids)
-    if isinstance(packet, PutMessages):
-        return _refuse(request, [element.queue_id for element in packet.messages])
-    return None
+    number = getattr(packet, "number", 0)
+    if number:
+        request.refused = refused.keys() & _queues_of(packet)
+        refused.update(dict.fromkeys(request.refused, number))
 
 
 def refused_for_now(request: Request) -> Failure | None:
@@ -66,14 +63,10 @@ def note_full(request: Request, queue_id: int) -> None:
         request.line.refused[queue_id] = number
 
 
-def _refuse(request: Request, queue_ids: list[int]) -> bytes | None:
-    refused = request.line.refused
-    if request.packet.number == 0:
-        return None
-    hit = [queue_id for queue_id in queue_ids if queue_id in refused]
-    if not hit:
-        return None
-    # The client must have seen this refusal too before it puts again.
-    refused.update(dict.fromkeys(hit, request.packet.number))
-    details = f"queue {hit[0]} refused an earlier put, so nothing of this one was done"
-    return error_frame(request.packet_id, failure_of(ErrorCode.QUEUE_FULL, details, hit[0]))
+def _queues_of(packet: object) -> set[int]:
+    """The queues that a request puts into."""
+    if isinstance(packet, PutMessage):
+        return set(packet.queue_ids)
+    if isinstance(packet, PutMessages):
+        return {element.queue_id for element in packet.messages}
+    return set()

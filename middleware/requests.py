@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -35,6 +35,9 @@ class Client:
 NOBODY = Client(0, 0, ClientMode.READ_ONLY)
 
 
+_NONE: Set[int] = frozenset()
+
+
 class Request:
     """One request, decoded and checked.
 
@@ -46,9 +49,10 @@ class Request:
         size: its payload in bytes.
         weight: what it counts in a call, in bytes.
         resumes: its number is not the one after the last: the client has seen a refusal for now.
+        refused: queues that must not take what it puts, for they refused an earlier put of the connection.
     """
 
-    __slots__ = ("kind", "line", "packet", "packet_id", "resumes", "size", "weight")
+    __slots__ = ("kind", "line", "packet", "packet_id", "refused", "resumes", "size", "weight")
 
     def __init__(self, line: Line, packet: Any, packet_id: int, kind: Kind, size: int) -> None:
         self.line = line
@@ -58,6 +62,7 @@ class Request:
         self.size = size
         self.weight = size
         self.resumes = False
+        self.refused: Set[int] = _NONE
 
 
 class Read(Request):

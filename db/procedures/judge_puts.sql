@@ -7,7 +7,7 @@
 --   numbers bigint[]           per request: its number
 --   request_errors smallint[]  per request: the fence's verdict; NULL when all passed
 --   element_requests int[]     per element: its request
---   queue_ids bigint[]         per element: its queue
+--   queue_ids bigint[]         per element: its queue; negative for one that must not take it
 --   queues bigint[]            the distinct queues of requests that passed, sorted
 --   granted boolean[]          per queue: whether its put lock is held
 --   existing boolean[]         per queue: whether it exists
@@ -56,7 +56,7 @@ BEGIN
 
     -- A request that needs a busy queue is left for later as a whole, and so is all of its client after it.
     FOR e IN 1..cardinality(element_requests) LOOP
-        IF verdicts[element_requests[e]] IS NULL
+        IF verdicts[element_requests[e]] IS NULL AND queue_ids[e] > 0
                 AND NOT granted[width_bucket(queue_ids[e], queues)] THEN
             verdicts[element_requests[e]] := -1;
         END IF;
@@ -77,7 +77,9 @@ BEGIN
         errors[e] := verdicts[element_requests[e]];
         CONTINUE WHEN errors[e] IS NOT NULL;
         q := width_bucket(queue_ids[e], queues);
-        IF NOT existing[q] THEN
+        IF queue_ids[e] < 0 THEN
+            errors[e] := 25;
+        ELSIF NOT existing[q] THEN
             errors[e] := 7;
         ELSIF rooms[q] <= 0 THEN
             errors[e] := 25;

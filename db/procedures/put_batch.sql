@@ -8,7 +8,8 @@
 --   numbers bigint[]           per request: its number; 0 leaves no record (delivery "fast")
 --   method_ids smallint[]      per request: the packet, for the record
 --   element_requests int[]     per element: its request, counted from 1
---   queue_ids bigint[]         per element: the queue
+--   queue_ids bigint[]         per element: the queue; negative for one that must not take it, because it refused
+--                              an earlier put that the client has not seen refused yet
 --   receiver_ids bigint[]      per element: the only client that may read it; 0 for anyone
 --   priorities smallint[]      per element: 1 to 10
 --   contexts bigint[]          per element: connects request and response; NULL without
@@ -81,7 +82,8 @@ BEGIN
                  bit_or(1 << element.priority) AS priorities
           FROM (SELECT unnest(queue_ids) AS queue_id, unnest(receiver_ids) AS receiver_id,
                        unnest(priorities) AS priority, unnest(element_requests) AS request) AS element
-          WHERE request_errors IS NULL OR request_errors[element.request] IS NULL
+          WHERE element.queue_id > 0
+            AND (request_errors IS NULL OR request_errors[element.request] IS NULL)
           GROUP BY element.queue_id
           ORDER BY element.queue_id) AS wanted;
 
@@ -116,7 +118,7 @@ BEGIN
                        ORDER BY taken.version DESC
                        LIMIT 1) AS taken ON true;
 
-    IF fitting AND request_errors IS NULL AND NOT false = ANY (granted) THEN
+    IF fitting AND request_errors IS NULL AND NOT false = ANY (granted) AND 0 < ALL (queue_ids) THEN
         message_ids := ARRAY(SELECT nextval('telesto.message_ids')
                              FROM generate_series(1, cardinality(element_requests)));
     ELSE

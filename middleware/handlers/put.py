@@ -21,7 +21,10 @@ class PutGroup:
     sql = "SELECT * FROM telesto.put_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"
 
     def arguments(self, requests: Sequence[Request]) -> tuple[Any, ...]:
-        """Makes the arrays: per request, per element, per confirmed number."""
+        """Makes the arrays: per request, per element, per confirmed number.
+
+        The queue of an element that its queue must not take is given as negative.
+        """
         clients: list[int] = []
         sessions: list[int] = []
         numbers: list[int] = []
@@ -65,6 +68,9 @@ class PutGroup:
                     priorities.append(message.priority)
                     contexts.append(message.context)
                     bodies.append(message.body)
+        if any(request.refused for request in requests):
+            pairs = zip(of_request, queues, strict=True)
+            queues = [-queue if queue in requests[index - 1].refused else queue for index, queue in pairs]
         return (
             clients,
             sessions,

@@ -101,6 +101,28 @@ def test_a_bounded_queue_takes_the_first_and_refuses_the_rest(calls: Calls) -> N
     assert calls.statistics(queue)["depth"] == 3
 
 
+@pytest.mark.parametrize("rest", [0, 1], ids=["alone", "with another queue"])
+def test_a_queue_that_must_not_take_a_message_refuses_it(calls: Calls, rest: int) -> None:
+    client = calls.register()
+    queue, other = calls.create_queue(client), calls.create_queue(client)
+    elements = [Element(-queue)] + [Element(other)] * rest
+    answer = calls.put([Put(client, elements, number=1)])[0]
+    assert answer.errors == [QUEUE_FULL] + [None] * rest
+    assert answer.message_ids[0] == 0
+    assert calls.operations(client) == [(1, 1, answer.message_ids, [QUEUE_FULL] + [None] * rest)]
+    assert (calls.statistics(queue)["put_total"], calls.statistics(other)["put_total"]) == (0, rest)
+
+
+def test_a_queue_that_must_not_take_a_message_is_not_waited_for(
+    calls: Calls, other: psycopg.Connection
+) -> None:
+    client = calls.register()
+    locked, free = calls.create_queue(client), calls.create_queue(client)
+    other.execute("SELECT pg_advisory_xact_lock(telesto.put_lock_key(%s))", (locked,))
+    answers = calls.put([Put(client, [Element(-locked)]), Put(client, [Element(free)])])
+    assert [answer.errors for answer in answers] == [[QUEUE_FULL], [None]]
+
+
 @pytest.mark.parametrize("elements", [1, 2], ids=["one element", "several elements"])
 @pytest.mark.parametrize("others", [0, 1], ids=["alone", "among others"])
 def test_a_repeated_number_is_told_and_its_neighbours_are_done(

@@ -43,16 +43,32 @@ async def test_a_cancelled_read_that_confirms_does_not_wait(connect: Connect) ->
     assert (await asyncio.wait_for(cancelled, PATIENCE_S)).messages == []
 
 
-async def test_a_put_refused_unseen_is_no_success(connect: Connect) -> None:
+async def test_what_a_put_confirms_that_is_refused_by_the_rule_is_applied(connect: Connect) -> None:
     wire = await (await connect()).register()
     queue_id = await wire.create_queue(max_messages=1)  # number 1
     await wire.put_one(queue_id)  # number 2
     refused = await asyncio.wait_for(wire.put(queue_id), PATIENCE_S)  # number 3
     assert refused.results[0].error == ErrorCode.QUEUE_FULL
-    unseen = await wire.ask(put(wire.number(), queue_id, confirmed=[1, 2]))
-    assert isinstance(unseen, packets.Error)
-    assert unseen.code == ErrorCode.QUEUE_FULL
-    assert await _unconfirmed(wire, connect) == {1, 2, 3}
+    unseen = await wire.ask(put(wire.number(), queue_id, confirmed=[1, 2]))  # number 4
+    assert unseen.results[0].error == ErrorCode.QUEUE_FULL
+    assert await _unconfirmed(wire, connect) == {3, 4}
+
+
+async def test_a_refusal_by_the_rule_is_recorded_and_the_other_queues_take_the_message(
+    connect: Connect,
+) -> None:
+    """Were it not on the list of a takeover, it would be sent again, after later puts to the other queues."""
+    wire = await (await connect()).register()
+    full, free = await wire.create_queue(max_messages=1), await wire.create_queue()  # numbers 1 and 2
+    await wire.put_one(full)  # number 3
+    assert (await wire.put(full)).results[0].error == ErrorCode.QUEUE_FULL  # number 4
+    assert len(await wire.read_now(full)) == 1  # number 5; there is room now
+    both = await wire.ask(put(wire.number(), free, full))  # number 6
+    assert [result.error for result in both.results] == [None, ErrorCode.QUEUE_FULL]
+    many = [packets.QueuedMessage(queue, packets.NewMessage(5, 0, b"", None)) for queue in (full, free)]
+    answer = await wire.ask(packets.PutMessages(wire.number(), [], many))  # number 7
+    assert [result.error for result in answer.results] == [ErrorCode.QUEUE_FULL, None]
+    assert {6, 7} <= await _unconfirmed(wire, connect)
 
 
 async def test_the_rule_of_a_full_queue_ends_with_the_last_refusal(connect: Connect) -> None:
@@ -61,10 +77,10 @@ async def test_the_rule_of_a_full_queue_ends_with_the_last_refusal(connect: Conn
     await wire.put_one(queue_id)  # number 2
     first = await asyncio.wait_for(wire.put(queue_id), PATIENCE_S)  # number 3
     assert first.results[0].error == ErrorCode.QUEUE_FULL
-    assert (await wire.put(queue_id)).code == ErrorCode.QUEUE_FULL  # number 4, by the rule
+    assert (await wire.put(queue_id)).results[0].error == ErrorCode.QUEUE_FULL  # number 4, by the rule
     assert len(await wire.read_now(queue_id)) == 1  # number 5; there is room now
     # The client has seen the first refusal, not the second.
     answer = await wire.ask(put(wire.number(), queue_id, confirmed=[3]))  # number 6
-    assert answer.code == ErrorCode.QUEUE_FULL
+    assert answer.results[0].error == ErrorCode.QUEUE_FULL
     answer = await wire.ask(put(wire.number(), queue_id, confirmed=[4, 6]))
     assert answer.results[0].error is None
