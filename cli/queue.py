@@ -1,9 +1,10 @@
-"""`telesto queue create|list|show|delete|purge`."""
+"""`telesto queue create|list|show|update|delete|purge`."""
 
 from __future__ import annotations
 
+import dataclasses
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from telesto.cli import output
@@ -12,15 +13,21 @@ from telesto.cli.options import DEFAULT_URL, ClientName, Json, Url, Yes
 if TYPE_CHECKING:
     from telesto.client import Queue, TelestoClient
 
+#: How `show` calls a setting that has another name on a terminal than in the JSON.
+SETTING_LABELS = {"max_messages": "bound"}
+#: What takes a setting away that a queue may be without.
+NONE = "none"
+
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the queue, 1 to 255 characters.")]
 
 
 def register(root: typer.Typer) -> None:
     """Add the commands to the command line."""
-    group = typer.Typer(no_args_is_help=True, help="Create, list, show, empty and delete queues.")
+    group = typer.Typer(no_args_is_help=True, help="Create, list, show, change, empty and delete queues.")
     group.command("create")(create)
     group.command("list")(list_queues)
     group.command("show")(show)
+    group.command("update")(update)
     group.command("delete")(delete)
     group.command("purge")(purge)
     root.add_typer(group, name="queue")
@@ -73,13 +80,13 @@ def list_queues(url: Url = DEFAULT_URL, client_name: ClientName = None, as_json:
 
 
 def show(name: Name, url: Url = DEFAULT_URL, client_name: ClientName = None, as_json: Json = False) -> None:
-    """Show what a queue holds: messages that wait, those for one receiver, those ever put and taken."""
+    """Show what a queue holds and its settings."""
     from telesto.cli.connection import connected, find_queue
 
     with connected(url, client_name) as client:
         queue = find_queue(client, name)
         statistics = client.queue_statistics(queue.queue_id)
-    bound = statistics.max_messages
+        settings = dataclasses.asdict(client.queue_settings(queue.queue_id))
     if as_json:
         output.print_json(
             {
@@ -89,7 +96,7 @@ def show(name: Name, url: Url = DEFAULT_URL, client_name: ClientName = None, as_
                 "directed_depth": statistics.directed_depth,
                 "put_total": statistics.put_total,
                 "taken_total": statistics.taken_total,
-                "max_messages": bound,
+                **settings,
             }
         )
         return
@@ -101,9 +108,42 @@ def show(name: Name, url: Url = DEFAULT_URL, client_name: ClientName = None, as_
             "waiting for one receiver": statistics.directed_depth,
             "ever put": statistics.put_total,
             "ever taken": statistics.taken_total,
-            "bound": bound if bound is not None else "none",
+            **{SETTING_LABELS.get(name, name): _shown(value) for name, value in settings.items()},
         }
     )
+
+
+def update(
+    name: Name,
+    max_messages: Annotated[
+        str | None,
+        typer.Option(
+            "--max-messages",
+            metavar="N|none",
+            help="Refuse a message beyond so many; none takes the bound away.",
+        ),
+    ] = None,
+    url: Url = DEFAULT_URL,
+    client_name: ClientName = None,
+    as_json: Json = False,
+) -> None:
+    """Change settings of a queue; those that are not given stay."""
+    from telesto.cli.connection import connected, find_queue
+    from telesto.cli.failures import usage_error
+
+    changed: dict[str, Any] = {}
+    if max_messages is not None:
+        changed["max_messages"] = _number_or_none("--max-messages", max_messages)
+    if not changed:
+        raise usage_error("no setting to change is given; see: telesto queue update --help")
+    with connected(url, client_name) as client:
+        queue = find_queue(client, name)
+        client.update_queue(queue.queue_id, **changed)
+        settings = client.queue_settings(queue.queue_id)
+    if as_json:
+        output.print_json({"queue_id": queue.queue_id, "name": name, **dataclasses.asdict(settings)})
+    else:
+        output.print_line(f"changed the queue {name}")
 
 
 def delete(
@@ -144,6 +184,22 @@ def purge(
         output.print_json({"queue_id": queue.queue_id, "name": name, "removed": removed})
     else:
         output.print_line(f"removed {_messages(removed)} from {name}")
+
+
+def _shown(value: object) -> str | int:
+    if value is None:
+        return NONE
+    return value if isinstance(value, int) else str(value)
+
+
+def _number_or_none(option: str, text: str) -> int | None:
+    from telesto.cli.failures import usage_error
+
+    if text == NONE:
+        return None
+    if not text.isascii() or not text.isdigit() or int(text) == 0:
+        raise usage_error(f"{option}: {text!r} is neither a number above 0 nor {NONE}")
+    return int(text)
 
 
 def _depth(client: TelestoClient, queue: Queue) -> int:

@@ -15,7 +15,15 @@ from telesto.client.errors import (
     TooManyCallsError,
     TriesExhaustedError,
 )
-from telesto.client.models import Message, NewMessage, PutResult, Queue, QueueStatistics
+from telesto.client.models import (
+    UNCHANGED,
+    Message,
+    NewMessage,
+    PutResult,
+    Queue,
+    QueueSettings,
+    QueueStatistics,
+)
 from telesto.client.options import ClientOptions
 from telesto.client.session import Delivery
 from telesto.protocol import errors as _service_errors
@@ -28,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "PROTOCOL_MAJOR",
     "PROTOCOL_MINOR",
+    "UNCHANGED",
     "AddressError",
     "AsyncTelestoClient",
     "ClientClosedError",
@@ -44,6 +53,7 @@ __all__ = [
     "ProtocolViolationError",
     "PutResult",
     "Queue",
+    "QueueSettings",
     "QueueStatistics",
     "ReadMode",
     "TelestoClient",

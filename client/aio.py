@@ -16,7 +16,16 @@ from telesto.client.calls import Call
 from telesto.client.errors import ClientClosedError, ForkedError, connection_failure
 from telesto.client.handshake import Identity
 from telesto.client.link import Link
-from telesto.client.models import Message, NewMessage, PutResult, Queue, QueueStatistics
+from telesto.client.models import (
+    UNCHANGED,
+    Message,
+    NewMessage,
+    PutResult,
+    Queue,
+    QueueSettings,
+    QueueStatistics,
+    Unchanged,
+)
 from telesto.client.options import ClientOptions
 from telesto.client.session import Delivery, Session
 from telesto.client.url import Existing, parse_url
@@ -175,7 +184,23 @@ class AsyncTelestoClient:
 
         Raises QueueNameNotUniqueError.
         """
-        return await self._run(calls.CreateQueueCall(name, max_messages))
+        return await self._run(calls.CreateQueueCall(name, max_messages=max_messages))
+
+    async def update_queue(self, queue_id: int, *, max_messages: int | Unchanged | None = UNCHANGED) -> None:
+        """Changes settings of a queue; those that are not given stay.
+
+        Args:
+            queue_id: the queue.
+            max_messages: as for ``create_queue``; None takes the bound away. It may be below what the queue
+                holds: then puts are refused until there is room.
+
+        Raises QueueNotExistingError.
+        """
+        await self._run(calls.UpdateQueueCall(queue_id, max_messages=max_messages))
+
+    async def queue_settings(self, queue_id: int) -> QueueSettings:
+        """Tells the settings of a queue. Raises QueueNotExistingError."""
+        return await self._run(calls.QueueSettingsCall(queue_id))
 
     async def delete_queue(self, queue_id: int) -> None:
         """Deletes a queue and its messages; reads that wait there get QueueNotExistingError."""

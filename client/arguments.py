@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from telesto.client.models import NewMessage
+from telesto.client.models import UNCHANGED, NewMessage
 from telesto.protocol import packets
 from telesto.protocol.errors import InvalidParameterError
 
@@ -63,9 +64,30 @@ def check_count(name: str, value: object, least: int = 1, most: int = _U32_MAX) 
     return value
 
 
-def check_bound(name: str, value: object) -> int | None:
-    """Returns the bound of a queue, None when it has none."""
-    return None if value is None else check_count(name, value, most=_ID_MAX)
+def check_bound(name: str, value: object) -> int:
+    """Returns the bound of a queue, 0 (the wire's word for none) for None."""
+    return 0 if value is None else check_count(name, value, most=_ID_MAX)
+
+
+#: How a value of each setting of a queue is checked and becomes the wire's.
+_QUEUE_SETTINGS: Mapping[str, Callable[[str, object], Any]] = {
+    "max_messages": check_bound,
+}
+
+
+def new_settings(values: Mapping[str, object]) -> dict[str, Any]:
+    """Returns the settings of a new queue that are given, None being as usual."""
+    return {name: _QUEUE_SETTINGS[name](name, value) for name, value in values.items() if value is not None}
+
+
+def changed_settings(values: Mapping[str, object]) -> dict[str, Any]:
+    """Returns the settings to change, those that are not UNCHANGED."""
+    changed = {
+        name: _QUEUE_SETTINGS[name](name, value) for name, value in values.items() if value is not UNCHANGED
+    }
+    if not changed:
+        raise InvalidParameterError(f"no setting to change is given; there are {', '.join(values)}")
+    return changed
 
 
 def check_timeout(timeout: float | None) -> float:

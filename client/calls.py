@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 from telesto.client import arguments
-from telesto.client.models import HandOverId, Message, PutResult, Queue, QueueStatistics
+from telesto.client.models import HandOverId, Message, PutResult, Queue, QueueSettings, QueueStatistics
 from telesto.protocol import packets
 from telesto.protocol.errors import ERRORS, ErrorClass, TelestoError, exception_for
 from telesto.protocol.packets import ElementResult, Packet, ReadMode
@@ -336,14 +336,13 @@ def handed_over(message: packets.Message, session: int, number: int) -> Message:
 class CreateQueueCall(Call[Queue], request=packets.CreateQueue):
     """Creates a queue."""
 
-    def __init__(self, name: str, max_messages: int | None) -> None:
+    def __init__(self, name: str, **settings: object) -> None:
         self.name = arguments.check_name("name", name)
-        self.max_messages = arguments.check_bound("max_messages", max_messages)
+        self.settings = arguments.new_settings(settings)
 
     def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
         """Encodes the request."""
-        packet = packets.CreateQueue(number, confirmed, self.name, max_messages=self.max_messages)
-        return packet.encode(packet_id)
+        return packets.CreateQueue(number, confirmed, self.name, **self.settings).encode(packet_id)
 
     def result(self) -> Queue:
         """Returns the new queue."""
@@ -354,6 +353,38 @@ class CreateQueueCall(Call[Queue], request=packets.CreateQueue):
         """Makes the response."""
         self.raise_recorded(results)
         return packets.CreateQueueResponse(packets.Queue(results[0].related_id, self.name))
+
+
+class UpdateQueueCall(Call[None], request=packets.UpdateQueue):
+    """Changes settings of a queue."""
+
+    def __init__(self, queue_id: int, **settings: object) -> None:
+        self.queue_id: int = arguments.check_id("queue_id", queue_id)
+        self.settings = arguments.changed_settings(settings)
+
+    def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
+        """Encodes the request."""
+        packet = packets.UpdateQueue(number, confirmed, self.queue_id, **self.settings)
+        return packet.encode(packet_id)
+
+    def result(self) -> None:
+        """Returns nothing."""
+
+
+class QueueSettingsCall(Call[QueueSettings], request=packets.GetQueueSettings):
+    """Asks for the settings of a queue."""
+
+    def __init__(self, queue_id: int) -> None:
+        self.queue_id: int = arguments.check_id("queue_id", queue_id)
+
+    def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
+        """Encodes the request."""
+        return packets.GetQueueSettings(self.queue_id).encode(packet_id)
+
+    def result(self) -> QueueSettings:
+        """Returns the settings."""
+        settings: packets.GetQueueSettingsResponse = self.response
+        return QueueSettings(max_messages=settings.max_messages)
 
 
 class DeleteQueueCall(Call[None], request=packets.DeleteQueue):

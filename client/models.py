@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from enum import Enum
+from typing import Final, NamedTuple
 
 from telesto.protocol.errors import TelestoError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Unchanged(Enum):
+    """The type of UNCHANGED."""
+
+    UNCHANGED = "unchanged"
+
+
+#: The value of a setting that ``update_queue`` leaves as it is.
+UNCHANGED: Final = Unchanged.UNCHANGED
 
 
 class HandOverId(NamedTuple):
@@ -123,4 +134,15 @@ class QueueStatistics:
     directed_depth: int
     put_total: int
     taken_total: int
+    max_messages: int | None
+
+
+@dataclass(slots=True)
+class QueueSettings:
+    """The settings of a queue that are in effect.
+
+    Attributes:
+        max_messages: a put beyond so many messages is refused with QueueFullError; None for any number.
+    """
+
     max_messages: int | None

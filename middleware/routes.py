@@ -60,6 +60,8 @@ _CHECKS: dict[type[Any], Check] = {
     packets.ReadResponse: validation.check_queue_id,
     packets.PurgeQueue: validation.check_queue_id,
     packets.GetQueueStatistics: validation.check_queue_id,
+    packets.UpdateQueue: validation.check_update_queue,
+    packets.GetQueueSettings: validation.check_queue_id,
 }
 
 

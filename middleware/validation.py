@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from telesto.middleware.handlers.rows import ANSWER_OVERHEAD_BYTES
+from telesto.middleware.queue_settings import check_settings
 from telesto.middleware.settings import ServerSettings
 from telesto.protocol import packets
 from telesto.protocol.errors import InvalidParameterError, MessageTooLargeError
@@ -108,8 +109,13 @@ def check_queue_name(packet: packets.GetQueueId, _settings: ServerSettings, _fra
 def check_create_queue(packet: packets.CreateQueue, _settings: ServerSettings, _frame_bytes: int) -> None:
     """Checks CreateQueue."""
     check_name("queue_name", packet.queue_name)
-    if packet.max_messages is not None:
-        _check_positive("max_messages", packet.max_messages)
+    check_settings(packet)
+
+
+def check_update_queue(packet: packets.UpdateQueue, _settings: ServerSettings, _frame_bytes: int) -> None:
+    """Checks UpdateQueue."""
+    _check_positive("queue_id", packet.queue_id)
+    check_settings(packet)
 
 
 def check_queue_page(packet: Any, _settings: ServerSettings, _frame_bytes: int) -> None:

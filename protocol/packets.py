@@ -58,6 +58,8 @@ __all__ = [
     "GetQueueIdResponse",
     "GetQueueName",
     "GetQueueNameResponse",
+    "GetQueueSettings",
+    "GetQueueSettingsResponse",
     "GetQueueStatistics",
     "GetQueueStatisticsResponse",
     "GetQueues",
@@ -97,6 +99,7 @@ __all__ = [
     "Release",
     "RequestInfo",
     "Success",
+    "UpdateQueue",
 ]
 
 PROTOCOL_MAJOR = 1
@@ -194,6 +197,8 @@ _ERROR_CLASS_BY_VALUE: dict[int, ErrorClass] = {member.value: member for member 
 _REGISTER_CLIENT_TAGS = frozenset({1})
 _IDENTIFY_CLIENT_TAGS = frozenset({1, 2, 3})
 _CREATE_QUEUE_TAGS = frozenset({1})
+_UPDATE_QUEUE_TAGS = frozenset({1})
+_GET_QUEUE_SETTINGS_RESPONSE_TAGS = frozenset({1})
 
 
 @dataclass(slots=True)
@@ -2921,6 +2926,161 @@ class GetQueueStatisticsResponse(Packet):
             raise _DIAGNOSIS.of_payload("GetQueueStatisticsResponse", payload) from None
 
 
+@dataclass(slots=True)
+class UpdateQueue(Packet):
+    """Changes settings of a queue; those that are not given stay. It holds for every request that begins
+    after the answer.
+
+    Attributes:
+        number: The request's number in this session, one more than the last one's.
+        confirmed: Numbers of this session whose answers the application has taken.
+        queue_id: The queue.
+        max_messages: As in CreateQueue; 0 takes the bound away. It may be below what the queue holds:
+            then puts are refused until there is room. Tag 1; may be left out.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x65
+
+    number: int
+    confirmed: list[int]
+    queue_id: int
+    _: KW_ONLY
+    max_messages: int | None = None
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            confirmed = self.confirmed
+            confirmed_count = len(confirmed)
+            tagged: list[bytes] = []
+            max_messages = self.max_messages
+            if max_messages is not None:
+                tagged.append(write_tagged(1, _PACK_I64(max_messages)))
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32_U64_U32(
+                        27 + 8 * confirmed_count + sum(map(len, tagged)),
+                        0x65,
+                        packet_id,
+                        self.number,
+                        confirmed_count,
+                    ),
+                    _PACK_U64S[confirmed_count](*confirmed),
+                    _PACK_I64_U8(self.queue_id, len(tagged)),
+                    *tagged,
+                )
+            )
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("UpdateQueue", self, packet_id, failure) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            number, confirmed_count = _UNPACK_U64_U32(payload)
+            confirmed = list(_UNPACK_U64S[confirmed_count](payload, 12))
+            at = 12 + 8 * confirmed_count
+            queue_id, tags = _UNPACK_I64_U8(payload, at)
+            at += 9
+            max_messages: int | None = None
+            if tags:
+                found, at = read_tags(payload, at, tags, _UPDATE_QUEUE_TAGS)
+                content = found.get(1)
+                if content is not None:
+                    (max_messages_max_messages,) = _UNPACK_I64(content)
+                    if len(content) != 8:
+                        raise ValueError("size")
+                    max_messages = max_messages_max_messages
+            if len(payload) != at:
+                raise ValueError("end")
+            return cls(number, confirmed, queue_id, max_messages=max_messages)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("UpdateQueue", payload) from None
+
+
+@dataclass(slots=True)
+class GetQueueSettings(Packet):
+    """Asks for the settings of a queue.
+
+    Attributes:
+        queue_id: The queue.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x67
+
+    queue_id: int
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            return _PACK_U32_U16_U32_I64_U8(15, 0x67, packet_id, self.queue_id, 0)
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("GetQueueSettings", self, packet_id, failure) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            queue_id, tags = _UNPACK_I64_U8(payload)
+            if tags or len(payload) != 9:
+                check_end(payload, 9, tags)
+            return cls(queue_id)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("GetQueueSettings", payload) from None
+
+
+@dataclass(slots=True)
+class GetQueueSettingsResponse(Packet):
+    """The settings of a queue that are in effect.
+
+    Attributes:
+        max_messages: A put beyond so many messages is refused; missing when the queue is unbounded. Tag
+            1; may be left out.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x68
+
+    _: KW_ONLY
+    max_messages: int | None = None
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            tagged: list[bytes] = []
+            max_messages = self.max_messages
+            if max_messages is not None:
+                tagged.append(write_tagged(1, _PACK_I64(max_messages)))
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32_U8(7 + sum(map(len, tagged)), 0x68, packet_id, len(tagged)),
+                    *tagged,
+                )
+            )
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("GetQueueSettingsResponse", self, packet_id, failure) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            tags = payload[0]
+            at = 1
+            max_messages: int | None = None
+            if tags:
+                found, at = read_tags(payload, at, tags, _GET_QUEUE_SETTINGS_RESPONSE_TAGS)
+                content = found.get(1)
+                if content is not None:
+                    (max_messages_max_messages,) = _UNPACK_I64(content)
+                    if len(content) != 8:
+                        raise ValueError("size")
+                    max_messages = max_messages_max_messages
+            if len(payload) != at:
+                raise ValueError("end")
+            return cls(max_messages=max_messages)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("GetQueueSettingsResponse", payload) from None
+
+
 _LAYOUTS: dict[str, Layout] = {
     "Queue": Layout(
         fields=(
@@ -3365,6 +3525,29 @@ _LAYOUTS: dict[str, Layout] = {
         tagged={},
         extensible=True,
     ),
+    "UpdateQueue": Layout(
+        fields=(
+            ("number", "u64"),
+            ("confirmed", "list<u64>"),
+            ("queue_id", "i64"),
+        ),
+        tagged={
+            1: ("max_messages", "i64"),
+        },
+        extensible=True,
+    ),
+    "GetQueueSettings": Layout(
+        fields=(("queue_id", "i64"),),
+        tagged={},
+        extensible=True,
+    ),
+    "GetQueueSettingsResponse": Layout(
+        fields=(),
+        tagged={
+            1: ("max_messages", "i64"),
+        },
+        extensible=True,
+    ),
 }
 
 _ENUMS: dict[str, type[IntEnum]] = {
@@ -3420,6 +3603,9 @@ PACKETS: dict[int, type[Packet]] = {
     0x62: PurgeQueueResponse,
     0x63: GetQueueStatistics,
     0x64: GetQueueStatisticsResponse,
+    0x65: UpdateQueue,
+    0x67: GetQueueSettings,
+    0x68: GetQueueSettingsResponse,
 }
 
 #: What a middleware must handle, by the method id.
@@ -3685,6 +3871,30 @@ REQUESTS: dict[int, RequestInfo] = {
     0x63: RequestInfo(
         packet=GetQueueStatistics,
         response=GetQueueStatisticsResponse,
+        allowed=frozenset(
+            {
+                ConnectionState.IDENTIFIED,
+            }
+        ),
+        leads_to=None,
+        numbered=False,
+        mode=ClientMode.READ_ONLY,
+    ),
+    0x65: RequestInfo(
+        packet=UpdateQueue,
+        response=Success,
+        allowed=frozenset(
+            {
+                ConnectionState.IDENTIFIED,
+            }
+        ),
+        leads_to=None,
+        numbered=True,
+        mode=ClientMode.FULL,
+    ),
+    0x67: RequestInfo(
+        packet=GetQueueSettings,
+        response=GetQueueSettingsResponse,
         allowed=frozenset(
             {
                 ConnectionState.IDENTIFIED,

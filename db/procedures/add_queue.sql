@@ -2,13 +2,13 @@
 -- Purpose:    Creates a queue with its first states.
 -- Parameters:
 --   name text               unique name, 1 to 255 characters
---   max_messages bigint     a put beyond so many is refused; NULL for no bound
+--   settings jsonb          what is not as usual, see set_queue_settings; NULL or {} for nothing
 -- Returns:
 --   bigint                  the new queue; NULL when the name is taken
--- Errors:     check_violation (23514) for a name or bound out of range
+-- Errors:     check_violation (23514) for a name out of range, and what set_queue_settings raises
 -- Locks:      none
--- Tables:     queues, put_states, take_states (insert)
-CREATE OR REPLACE FUNCTION telesto.add_queue(name text, max_messages bigint)
+-- Tables:     queues (insert, update), put_states, take_states (insert)
+CREATE OR REPLACE FUNCTION telesto.add_queue(name text, settings jsonb)
 RETURNS bigint
 LANGUAGE plpgsql
 AS $$
@@ -16,11 +16,12 @@ AS $$
 DECLARE
     new_id bigint;
 BEGIN
-    INSERT INTO telesto.queues AS queue (queue_id, name, max_messages)
-    VALUES (nextval('telesto.queue_ids'), add_queue.name, add_queue.max_messages)
+    INSERT INTO telesto.queues AS queue (queue_id, name)
+    VALUES (nextval('telesto.queue_ids'), add_queue.name)
     ON CONFLICT ON CONSTRAINT queues_name_unique DO NOTHING
     RETURNING queue.queue_id INTO new_id;
     IF new_id IS NOT NULL THEN
+        PERFORM telesto.set_queue_settings(new_id, settings);
         -- Above every upper bound: no priority holds anything.
         INSERT INTO telesto.put_states (queue_id, version, total, directed_total, last_id, upper)
         VALUES (new_id, 1, 0, 0, 0, array_fill(0::bigint, ARRAY[10]));

@@ -3,12 +3,17 @@
 -- Parameters:
 --   name text               unique name, 1 to 255 characters
 --   max_messages bigint     a put beyond so many is refused; NULL for no bound
+--   settings jsonb          other settings, by the names that get_queue_settings tells
 -- Returns:
 --   bigint                  the new queue
 -- Errors:     TL004 QUEUE_NAME_NOT_UNIQUE, TL012 REQUIRED_PARAMETER_MISSING
 -- Locks:      none of Telesto's; the same name waits for this transaction, as any unique value
--- Tables:     queues, put_states, take_states (insert)
-CREATE OR REPLACE FUNCTION telesto.create_queue(name text, max_messages bigint DEFAULT NULL)
+-- Tables:     queues (insert, update), put_states, take_states (insert)
+CREATE OR REPLACE FUNCTION telesto.create_queue(
+    name text,
+    max_messages bigint DEFAULT NULL,
+    settings jsonb DEFAULT '{}'
+)
 RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, telesto, pg_temp
@@ -18,13 +23,14 @@ DECLARE
     created bigint;
 BEGIN
     PERFORM telesto.require_name(name);
-    IF max_messages <= 0 THEN
-        PERFORM telesto.raise_error(12, format('max_messages %s is not positive', max_messages));
-    END IF;
-    created := telesto.add_queue(name, max_messages);
+    created := telesto.add_queue(name, NULL);
     IF created IS NULL THEN
         PERFORM telesto.raise_error(4, format('there is a queue of the name %L already', name));
     END IF;
+    IF max_messages IS NOT NULL THEN
+        settings := settings || jsonb_build_object('max_messages', max_messages);
+    END IF;
+    PERFORM telesto.update_queue(created, settings);
     RETURN created;
 END
 $$;

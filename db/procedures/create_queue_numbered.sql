@@ -7,14 +7,14 @@
 --   confirm_sessions bigint[]   per confirmed request: its session
 --   confirm_numbers bigint[]    per confirmed request: its number
 --   name text                   unique name, 1 to 255 characters
---   max_messages bigint         a put beyond so many is refused; NULL for no bound
+--   settings jsonb              what is not as usual, see set_queue_settings; NULL or {} for nothing
 -- Returns:
 --   error smallint              NULL, -1 (a takeover is under way: try again), QUEUE_NAME_NOT_UNIQUE (4),
 --                               CLIENT_NOT_EXISTING (5), SESSION_FENCED (20) or NUMBER_REPEATED (36)
 --   queue_id bigint             the new queue
--- Errors:     check_violation (23514) for a name or bound out of range
+-- Errors:     check_violation (23514) for a name out of range, and what set_queue_settings raises
 -- Locks:      client (shared, try)
--- Tables:     clients (read), queues, put_states, take_states (insert), operations (insert, delete),
+-- Tables:     clients (read), queues (insert, update), put_states, take_states (insert), operations (insert, delete),
 --             deliveries (delete)
 CREATE OR REPLACE FUNCTION telesto.create_queue_numbered(
     client_id bigint,
@@ -23,7 +23,7 @@ CREATE OR REPLACE FUNCTION telesto.create_queue_numbered(
     confirm_sessions bigint[],
     confirm_numbers bigint[],
     name text,
-    max_messages bigint,
+    settings jsonb,
     OUT error smallint,
     OUT queue_id bigint
 )
@@ -44,7 +44,7 @@ BEGIN
     IF error IS NOT NULL THEN
         RETURN;
     END IF;
-    queue_id := telesto.add_queue(name, max_messages);
+    queue_id := telesto.add_queue(name, settings);
     error := CASE WHEN queue_id IS NULL THEN 4 END;
     PERFORM telesto.finish_request(client_id, session, number, 33::smallint, queue_id, error,
                                    confirm_sessions, confirm_numbers);

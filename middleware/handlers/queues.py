@@ -1,4 +1,4 @@
-"""Creating, deleting, finding, listing and browsing queues."""
+"""Creating, changing, deleting, finding, listing and browsing queues."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 from telesto.middleware.failures import FailedError, check_error, failure_of
 from telesto.middleware.handlers.rows import ANSWER_OVERHEAD_BYTES, MESSAGE_OVERHEAD_BYTES, message_of
+from telesto.middleware.queue_settings import settings_answer, settings_json
 from telesto.middleware.requests import Request
 from telesto.middleware.settings import ServerSettings
 from telesto.middleware.single import OneCall, Reply, Row, numbered
@@ -26,7 +27,7 @@ _QUEUE_BYTES = 4 * 255 + 16
 
 
 def _create_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, ...]:
-    return *numbered(request), request.packet.queue_name, request.packet.max_messages
+    return *numbered(request), request.packet.queue_name, settings_json(request.packet)
 
 
 def _create_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
@@ -43,6 +44,26 @@ def _delete_reply(request: Request, rows: list[Row], _settings: ServerSettings) 
     queue_id = request.packet.queue_id
     check_error(rows[0]["error"], f"queue {queue_id} was not deleted", queue_id)
     return Reply(Success(), deleted_queue=queue_id)
+
+
+def _update_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, ...]:
+    return *numbered(request), request.packet.queue_id, settings_json(request.packet)
+
+
+def _update_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
+    queue_id = request.packet.queue_id
+    check_error(rows[0]["error"], f"queue {queue_id} was not changed", queue_id)
+    return Reply(Success())
+
+
+def _settings_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, ...]:
+    return (request.packet.queue_id,)
+
+
+def _settings_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
+    queue_id = request.packet.queue_id
+    check_error(rows[0]["error"], f"there is no queue {queue_id}", queue_id)
+    return Reply(settings_answer(rows[0]["settings"]))
 
 
 def _id_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, ...]:
@@ -128,6 +149,12 @@ CREATE_QUEUE = OneCall(
 DELETE_QUEUE = OneCall(
     "SELECT * FROM telesto.delete_queue_numbered($1, $2, $3, $4, $5, $6)", _delete_arguments, _delete_reply
 )
+UPDATE_QUEUE = OneCall(
+    "SELECT * FROM telesto.update_queue_numbered($1, $2, $3, $4, $5, $6, $7)",
+    _update_arguments,
+    _update_reply,
+)
+QUEUE_SETTINGS = OneCall("SELECT * FROM telesto.get_queue_settings($1)", _settings_arguments, _settings_reply)
 GET_QUEUE_ID = OneCall("SELECT * FROM telesto.get_queue_id($1)", _id_arguments, _id_reply)
 GET_QUEUE_NAME = OneCall("SELECT * FROM telesto.get_queue_name($1)", _name_arguments, _name_reply)
 LIST_QUEUES = OneCall("SELECT * FROM telesto.list_queues($1, $2)", _list_arguments, _list_reply)

@@ -15,6 +15,8 @@ SINGLE_HANDLERS: dict[int, Handler] = {
     packets.Release.METHOD_ID: clients.RELEASE,
     packets.ListUnconfirmed.METHOD_ID: clients.list_unconfirmed,
     packets.CreateQueue.METHOD_ID: queues.CREATE_QUEUE,
+    packets.UpdateQueue.METHOD_ID: queues.UPDATE_QUEUE,
+    packets.GetQueueSettings.METHOD_ID: queues.QUEUE_SETTINGS,
     packets.DeleteQueue.METHOD_ID: queues.DELETE_QUEUE,
     packets.GetQueueId.METHOD_ID: queues.GET_QUEUE_ID,
     packets.GetQueueName.METHOD_ID: queues.GET_QUEUE_NAME,

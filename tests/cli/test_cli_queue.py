@@ -63,3 +63,23 @@ def test_bounded_queue_refuses_what_is_beyond(telesto: CommandLine) -> None:
     telesto.output("put", "small", "1")
     telesto.output("put", "small", "2")
     assert "QUEUE_FULL" in telesto.error(1, "put", "small", "3")
+
+
+def test_settings_are_changed_and_shown(telesto: CommandLine, queue: str) -> None:
+    assert (
+        telesto.output("queue", "update", queue, "--max-messages", "7")
+        == f"changed the queue {queue}\n".encode()
+    )
+    assert telesto.objects("queue", "show", queue)[0]["max_messages"] == 7
+    assert "bound\t7\n" in telesto.output("queue", "show", queue).decode()
+    (changed,) = telesto.objects("queue", "update", queue, "--max-messages", "none")
+    assert (changed["name"], changed["max_messages"]) == (queue, None)
+    assert "bound\tnone\n" in telesto.output("queue", "show", queue).decode()
+
+
+def test_settings_that_cannot_be_are_refused(telesto: CommandLine, queue: str) -> None:
+    assert "no setting" in telesto.error(2, "queue", "update", queue)
+    for wrong in ("0", "-1", "many", "\u00b2"):
+        assert "--max-messages" in telesto.error(2, "queue", "update", queue, "--max-messages", wrong)
+    assert "9223372036854775808" in telesto.error(2, "queue", "update", queue, "--max-messages", str(2**63))
+    assert "no queue 'nowhere'" in telesto.error(1, "queue", "update", "nowhere", "--max-messages", "1")

@@ -544,6 +544,19 @@ class FakeConnection:
         self._record(packet, [packets.ElementResult(queue_id, None)])
         return packets.CreateQueueResponse(packets.Queue(queue_id, packet.queue_name))
 
+    def _on_update_queue(self, _: int, packet: packets.UpdateQueue) -> packets.Packet:
+        queue = self.service.queues.get(packet.queue_id)
+        if queue is None:
+            self._record(packet, [packets.ElementResult(0, ErrorCode.QUEUE_NOT_EXISTING)])
+            raise RefusalError(ErrorCode.QUEUE_NOT_EXISTING, packet.queue_id)
+        if packet.max_messages is not None:
+            queue.max_messages = packet.max_messages or None
+        self._record(packet, [packets.ElementResult(0, None)])
+        return packets.Success()
+
+    def _on_get_queue_settings(self, _: int, packet: packets.GetQueueSettings) -> packets.Packet:
+        return packets.GetQueueSettingsResponse(max_messages=self._queue(packet.queue_id).max_messages)
+
     def _on_delete_queue(self, _: int, packet: packets.DeleteQueue) -> packets.Packet:
         if self.service.queues.pop(packet.queue_id, None) is None:
             self._record(packet, [packets.ElementResult(0, ErrorCode.QUEUE_NOT_EXISTING)])

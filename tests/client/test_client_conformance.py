@@ -223,6 +223,39 @@ def test_a_bounded_queue_refuses_what_is_too_much(client: Any) -> None:
     assert client.queue_statistics(queue.queue_id).max_messages == 1
 
 
+def test_settings_are_shown_and_changed(client: Any) -> None:
+    queue_id = client.create_queue("small", max_messages=3).queue_id
+    assert client.queue_settings(queue_id).max_messages == 3
+    client.put_many(queue_id, [b"1", b"2"])
+    client.update_queue(queue_id, max_messages=1)
+    with pytest.raises(QueueFullError):
+        client.put_message(queue_id, b"3")
+    client.update_queue(queue_id, max_messages=None)
+    assert client.queue_settings(queue_id).max_messages is None
+    client.put_message(queue_id, b"3")
+    assert [message.text for message in client.read_messages(queue_id)] == ["1", "2", "3"]
+
+
+def test_settings_that_cannot_be_are_refused(client: Any, queue_id: int) -> None:
+    for wrong in ({}, {"max_messages": 0}, {"max_messages": -1}, {"max_messages": 2**63}):
+        with pytest.raises(InvalidParameterError):
+            client.update_queue(queue_id, **wrong)
+    with pytest.raises(TypeError):
+        client.update_queue(queue_id, max_messages="many")
+    for call in (client.queue_settings, lambda unknown: client.update_queue(unknown, max_messages=1)):
+        with pytest.raises(QueueNotExistingError) as raised:
+            call(queue_id + 1000)
+        assert raised.value.related_id == queue_id + 1000
+    assert client.queue_settings(queue_id).max_messages is None
+
+
+def test_a_reader_sees_settings_and_changes_none(client: Any, connected: Connect, queue_id: int) -> None:
+    reader = connected(mode=ClientMode.READ_ONLY)
+    assert reader.queue_settings(queue_id) == client.queue_settings(queue_id)
+    with pytest.raises(ClientModePermissionError):
+        reader.update_queue(queue_id, max_messages=1)
+
+
 def test_purge_and_statistics(client: Any, queue_id: int) -> None:
     client.put_message(queue_id, b"1")
     client.put_message(queue_id, b"2", receiver_id=client.client_id)

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import psycopg
 from psycopg.rows import dict_row
+from psycopg.types.json import Jsonb
 
 BUSY = -1
 QUEUE_NAME_NOT_UNIQUE = 4
@@ -182,9 +183,12 @@ class Calls:
         assert row["error"] is None, row
         return Client(client.client_id, row["session"], client.name, client.token)
 
-    def create_queue(self, client: Client, max_messages: int | None = None, name: str | None = None) -> int:
+    def create_queue(
+        self, client: Client, max_messages: int | None = None, name: str | None = None, **settings: Any
+    ) -> int:
         name = name or f"queue-{os.urandom(6).hex()}"
-        row = self.numbered("create_queue", client, name, max_messages, number=0)
+        wanted = Jsonb({"max_messages": max_messages, **settings})
+        row = self.numbered("create_queue", client, name, wanted, number=0)
         assert row["error"] is None, row
         return int(row["queue_id"])
 

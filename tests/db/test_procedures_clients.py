@@ -20,6 +20,7 @@ from procedure_calls import (
     Put,
     Read,
 )
+from psycopg.types.json import Jsonb
 
 SHARED_CLIENT_LOCK = "SELECT pg_advisory_xact_lock_shared(telesto.client_lock_key(%s))"
 EXCLUSIVE_CLIENT_LOCK = "SELECT pg_advisory_xact_lock(telesto.client_lock_key(%s))"
@@ -382,13 +383,16 @@ def test_a_client_with_a_running_transaction_is_not_deleted(calls: Calls, other:
     assert calls.numbered("delete_client", client)["error"] == BUSY
 
 
-@pytest.mark.parametrize("name", ["create_queue", "delete_queue", "purge_queue", "delete_client"])
+@pytest.mark.parametrize(
+    "name", ["create_queue", "update_queue", "delete_queue", "purge_queue", "delete_client"]
+)
 def test_a_repeated_number_executes_nothing(calls: Calls, name: str) -> None:
     client = calls.register()
     queue = calls.create_queue(client)
     calls.put_bodies(client, queue, b"1")
     arguments = {
         "create_queue": (f"q{os.urandom(4).hex()}", None),
+        "update_queue": (queue, Jsonb({"max_messages": 1})),
         "delete_queue": (queue,),
         "purge_queue": (queue, 10),
         "delete_client": (),

@@ -11,6 +11,7 @@ from procedure_calls import (
     Element,
     Put,
 )
+from psycopg.types.json import Jsonb
 
 NO_QUEUE = 1 << 40
 LEFT = "SELECT count(*) FROM telesto.messages WHERE queue_id = %s"
@@ -18,7 +19,7 @@ LEFT = "SELECT count(*) FROM telesto.messages WHERE queue_id = %s"
 
 def test_a_new_queue_is_empty_and_recorded(calls: Calls) -> None:
     client = calls.register()
-    row = calls.numbered("create_queue", client, "orders", 7)
+    row = calls.numbered("create_queue", client, "orders", Jsonb({"max_messages": 7}))
     assert row["error"] is None
     assert calls.statistics(row["queue_id"]) == {
         "error": None,
@@ -46,7 +47,7 @@ def test_what_the_middleware_should_have_refused_is_refused(
     calls: Calls, name: str, max_messages: int | None
 ) -> None:
     with pytest.raises(psycopg.errors.CheckViolation):
-        calls.numbered("create_queue", calls.register(), name, max_messages)
+        calls.numbered("create_queue", calls.register(), name, Jsonb({"max_messages": max_messages}))
 
 
 def test_queues_are_found_by_name_and_by_id(calls: Calls) -> None:

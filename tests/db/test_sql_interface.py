@@ -92,6 +92,21 @@ def other(database_url: str) -> Iterator[Session]:
     session.connection.close()
 
 
+class TestQueueSettings:
+    def test_are_given_to_a_new_queue_and_changed(self, user: Session) -> None:
+        queue = int(user.value("SELECT telesto.create_queue('small', settings => '{\"max_messages\": 2}')"))
+        shown = "SELECT (telesto.get_queue_settings(%s)).settings -> 'max_messages'"
+        assert user.value(shown, queue) == 2
+        user.value("SELECT telesto.update_queue(%s, '{\"max_messages\": null}')", queue)
+        assert user.value(shown, queue) is None
+
+    def test_a_change_that_is_rolled_back_never_was(self, user: Session) -> None:
+        queue = user.queue("small", 2)
+        with user.transaction(force_rollback=True):
+            user.value("SELECT telesto.update_queue(%s, '{\"max_messages\": 9}')", queue)
+        assert user.value("SELECT (telesto.get_queue_settings(%s)).settings ->> 'max_messages'", queue) == "2"
+
+
 class TestStaging:
     def test_a_put_waits_in_staging_until_it_is_placed(self, user: Session) -> None:
         alice, orders = user.client("alice"), user.queue("orders")
@@ -500,7 +515,12 @@ class TestAdministration:
             ("identify(99)", "TL005", "client 99"),
             ("create_queue('orders')", "TL004", "'orders'"),
             ("create_queue(E'a\\nb')", "TL012", "control"),
-            ("create_queue('bounded', 0)", "TL012", "max_messages 0"),
+            ("create_queue('bounded', 0)", "TL012", "max_messages.: 0"),
+            ("create_queue('other', settings => '{\"size\": 1}')", "TL012", "'size'"),
+            ("update_queue(1, NULL)", "TL012", "JSON object"),
+            ('update_queue(1, \'{"max_messages": "many"}\')', "TL012", "many"),
+            ("update_queue(99, '{\"max_messages\": 1}')", "TL007", "queue 99"),
+            ("update_queue(NULL, '{}')", "TL007", "queue NULL"),
             ("put_message(99, 1, 'x')", "TL005", "client 99"),
             ("put_message(2, 1, 'x')", "TL013", "client 2"),
             ("put_message(1, 99, 'x')", "TL007", "queue 99"),

@@ -330,6 +330,35 @@ async def test_purging_counts_what_it_removes(connect: Connect, start_middleware
     assert [result.related_id for result in purge[0].results] == [10]
 
 
+async def test_settings_change_what_the_next_put_is_told(
+    connect: Connect, start_middleware: StartMiddleware
+) -> None:
+    server = await start_middleware()
+    wire = await connect(server)
+    await wire.register()
+    queue_id = await wire.create_queue(max_messages=1)
+    await wire.put_one(queue_id)
+    number = wire.number()
+    assert await wire.ask(packets.UpdateQueue(number, [], queue_id, max_messages=2)) == packets.Success()
+    assert await wire.ask(packets.UpdateQueue(wire.number(), [], queue_id)) == packets.Success()
+    settings = await wire.ask(packets.GetQueueSettings(queue_id))
+    assert settings == packets.GetQueueSettingsResponse(max_messages=2)
+    await wire.put_one(queue_id)
+    lowered = await wire.ask(packets.UpdateQueue(wire.number(), [], queue_id, max_messages=1))
+    assert lowered == packets.Success()
+    (refused,) = (await wire.ask(put(wire.number(), queue_id))).results
+    assert refused.error == ErrorCode.QUEUE_FULL
+    unknown = [
+        await wire.ask(packets.UpdateQueue(wire.number(), [], 1 << 40, max_messages=1)),
+        await wire.ask(packets.GetQueueSettings(1 << 40)),
+    ]
+    assert [answer.code for answer in unknown] == [ErrorCode.QUEUE_NOT_EXISTING] * 2
+    await wire.close()
+    takeover = await (await connect(server)).identify(wire.client_id)
+    listed = {operation.number: operation.method_id for operation in takeover.operations}
+    assert listed[number] == packets.UpdateQueue.METHOD_ID
+
+
 async def test_statistics_count(connect: Connect) -> None:
     wire = await connect()
     await wire.register()

@@ -1,0 +1,34 @@
+-- Procedure:  get_queue_settings
+-- Purpose:    Tells the settings of a queue: every column of queues that does not say which queue it is.
+-- Parameters:
+--   queue_id bigint         the queue
+-- Returns:
+--   error smallint          NULL or QUEUE_NOT_EXISTING (7)
+--   settings jsonb          the settings by their names
+-- Errors:     none raised
+-- Locks:      none
+-- Tables:     queues (read)
+CREATE OR REPLACE FUNCTION telesto.get_queue_settings(
+    queue_id bigint,
+    OUT error smallint,
+    OUT settings jsonb
+)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_sort = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+BEGIN
+    SELECT to_jsonb(queue) - '{queue_id, name, created_at}'::text[]
+    INTO settings
+    FROM telesto.queues AS queue
+    WHERE queue.queue_id = get_queue_settings.queue_id;
+    error := CASE WHEN NOT FOUND THEN 7 END;
+END
+$$;

@@ -1,0 +1,39 @@
+-- Procedure:  update_queue
+-- Purpose:    Changes settings of a queue from SQL, as a part of the caller's transaction.
+-- Parameters:
+--   queue_id bigint         the queue
+--   settings jsonb          what is to change, by the names that get_queue_settings tells; others stay
+-- Returns:
+--   void
+-- Errors:     TL007 QUEUE_NOT_EXISTING, TL012 REQUIRED_PARAMETER_MISSING
+-- Locks:      the queue's row, to the end of the caller's transaction: another change of its settings waits
+-- Tables:     queues (read, update)
+CREATE OR REPLACE FUNCTION telesto.update_queue(queue_id bigint, settings jsonb)
+RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+    known jsonb := (telesto.get_queue_settings(queue_id)).settings;
+    unknown text;
+    found boolean;
+BEGIN
+    IF jsonb_typeof(settings) IS DISTINCT FROM 'object' THEN
+        PERFORM telesto.raise_error(12, 'settings must be a JSON object, such as {"max_messages": 1000}');
+    END IF;
+    SELECT name INTO unknown FROM jsonb_object_keys(settings) AS name WHERE NOT known ? name LIMIT 1;
+    IF unknown IS NOT NULL THEN
+        PERFORM telesto.raise_error(12, format('%L is no setting of a queue', unknown));
+    END IF;
+    BEGIN
+        found := telesto.set_queue_settings(queue_id, settings);
+    EXCEPTION
+        WHEN check_violation OR not_null_violation OR data_exception THEN
+            PERFORM telesto.raise_error(12, format('settings %s: %s', settings, SQLERRM));
+    END;
+    IF NOT found THEN
+        PERFORM telesto.raise_error(7, format('there is no queue %s', coalesce(queue_id::text, 'NULL')));
+    END IF;
+END
+$$;

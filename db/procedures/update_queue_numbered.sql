@@ -1,0 +1,49 @@
+-- Procedure:  update_queue_numbered
+-- Purpose:    Changes settings of a queue.
+-- Parameters:
+--   client_id bigint            who asks
+--   session bigint              the session
+--   number bigint               the request's number; 0 leaves no record
+--   confirm_sessions bigint[]   per confirmed request: its session
+--   confirm_numbers bigint[]    per confirmed request: its number
+--   queue_id bigint             the queue
+--   settings jsonb              what is to change, see set_queue_settings
+-- Returns:
+--   error smallint              NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING (5),
+--                               QUEUE_NOT_EXISTING (7), SESSION_FENCED (20) or NUMBER_REPEATED (36)
+-- Errors:     check_violation (23514), not_null_violation (23502) or data_exception (22xxx) for a value that
+--             the setting cannot have
+-- Locks:      client (shared, try), the queue's row
+-- Tables:     clients (read), queues (update), operations (insert, delete), deliveries (delete)
+CREATE OR REPLACE FUNCTION telesto.update_queue_numbered(
+    client_id bigint,
+    session bigint,
+    number bigint,
+    confirm_sessions bigint[],
+    confirm_numbers bigint[],
+    queue_id bigint,
+    settings jsonb,
+    OUT error smallint
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_sort = off
+SET jit = off
+AS $$
+#variable_conflict use_variable
+BEGIN
+    PERFORM telesto.require_read_committed();
+    error := telesto.fence_client(client_id, session, number);
+    IF error IS NOT NULL THEN
+        RETURN;
+    END IF;
+    error := CASE WHEN NOT telesto.set_queue_settings(queue_id, settings) THEN 7 END;
+    PERFORM telesto.finish_request(client_id, session, number, 101::smallint, 0, error,
+                                   confirm_sessions, confirm_numbers);
+END
+$$;

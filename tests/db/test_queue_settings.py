@@ -1,0 +1,83 @@
+"""Settings of queues: shown, changed, and what a change does to puts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+import pytest
+from procedure_calls import QUEUE_FULL, QUEUE_NOT_EXISTING, Calls, Element, Put
+from psycopg.types.json import Jsonb
+
+NO_QUEUE = 1 << 40
+
+
+def settings(calls: Calls, queue: int) -> dict[str, Any]:
+    row = calls.row("get_queue_settings", queue)
+    assert row["error"] is None
+    found: dict[str, Any] = row["settings"]
+    return found
+
+
+def update(calls: Calls, queue: int, **changed: Any) -> int | None:
+    error: int | None = calls.numbered("update_queue", calls.register(), queue, Jsonb(changed))["error"]
+    return error
+
+
+def test_every_column_that_is_a_setting_is_shown_and_can_be_changed(calls: Calls) -> None:
+    queue = calls.create_queue(calls.register())
+    columns = calls.scalar(
+        "SELECT array_agg(attname::text) FROM pg_attribute"
+        " WHERE attrelid = 'telesto.queues'::regclass AND attnum > 0 AND NOT attisdropped"
+    )
+    shown = settings(calls, queue)
+    assert set(shown) == set(columns) - {"queue_id", "name", "created_at"}
+    (source,) = calls.query("SELECT prosrc FROM pg_proc WHERE proname = 'set_queue_settings'")
+    for name in shown:
+        assert f"{name} = (jsonb_populate_record(queue, settings)).{name}" in source["prosrc"]
+
+
+def test_what_is_not_given_stays(calls: Calls) -> None:
+    queue = calls.create_queue(calls.register(), max_messages=5)
+    before = settings(calls, queue)
+    assert update(calls, queue) is None
+    assert settings(calls, queue) == before
+    assert update(calls, queue, max_messages=7) is None
+    assert settings(calls, queue) == {**before, "max_messages": 7}
+    assert update(calls, queue, max_messages=None) is None
+    assert settings(calls, queue)["max_messages"] is None
+
+
+def test_only_settings_can_be_changed(calls: Calls) -> None:
+    queue = calls.create_queue(calls.register(), name="orders")
+    assert update(calls, queue, queue_id=queue + 1, name="other", created_at="-infinity") is None
+    assert calls.row("get_queue_id", "orders") == {"error": None, "queue_id": queue}
+
+
+def test_a_queue_that_is_not_there_is_told_and_recorded(calls: Calls) -> None:
+    assert update(calls, NO_QUEUE, max_messages=1) == QUEUE_NOT_EXISTING
+    assert calls.row("get_queue_settings", NO_QUEUE) == {"error": QUEUE_NOT_EXISTING, "settings": None}
+    client = calls.register()
+    calls.numbered("update_queue", client, NO_QUEUE, Jsonb({}))
+    assert calls.operations(client) == [(1, 1, [0], [QUEUE_NOT_EXISTING])]
+
+
+def test_what_the_middleware_should_have_refused_is_refused(calls: Calls) -> None:
+    queue = calls.create_queue(calls.register())
+    with pytest.raises(psycopg.errors.CheckViolation):
+        update(calls, queue, max_messages=0)
+    with pytest.raises(psycopg.errors.DataError):
+        update(calls, queue, max_messages="many")
+
+
+def test_a_bound_below_the_depth_refuses_until_there_is_room(calls: Calls) -> None:
+    client = calls.register()
+    queue = calls.create_queue(client)
+    calls.put_bodies(client, queue, b"1", b"2", b"3")
+    assert update(calls, queue, max_messages=2) is None
+    assert calls.put([Put(client, [Element(queue)])])[0].errors == [QUEUE_FULL]
+    calls.take_one(client, queue)
+    assert calls.put([Put(client, [Element(queue)])])[0].errors == [QUEUE_FULL]
+    calls.take_one(client, queue)
+    calls.put_bodies(client, queue, b"4")
+    assert calls.statistics(queue)["depth"] == 2
