@@ -230,6 +230,7 @@ class Middleware(Process):
         """Starts the middleware and returns once it serves."""
         await super().start()
         if await self.line() != "serving\n":
+            await self.kill()
             raise RuntimeError(f"a middleware did not start; see {self._log}")
 
     @property

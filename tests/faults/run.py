@@ -21,14 +21,15 @@ from typing import Any
 from telesto.client import AsyncTelestoClient, ClientOptions
 from telesto.db.embedded_process import end_leftovers
 
-from .checker import Bounds, Verdict, check
+from .checker import Bounds, check
 from .client_process import Task
 from .cluster import Cluster
 from .drain import drain
 from .faults import KINDS, Blow
-from .history import Event, Fault, Killed, PutBegan, PutEnded, ReadBegan, ReadEnded, Recorder, read_histories
+from .history import Fault, Killed, Recorder, read_histories
 from .logs import client_complaints, middleware_complaints, warnings_of
 from .processes import Client, Database
+from .report import Report, recoveries_of, struck_kinds
 
 CLIENT_OPTIONS: dict[str, Any] = {
     "call_timeout": 25.0,
@@ -265,65 +266,7 @@ class Run:
         missed = sorted(set(self._kinds) - struck_kinds(events))
         failures += [f"{kind} never struck while a call was under way" for kind in missed]
         faults = [event for event in events if isinstance(event, Fault)]
-        return Report(verdict, failures, faults, warnings)
-
-
-@dataclass(slots=True)
-class Report:
-    """What came out of a run.
-
-    Attributes:
-        verdict: of the histories.
-        failures: everything else that must not be.
-        faults: what struck.
-        warnings: the middlewares' own, counted.
-    """
-
-    verdict: Verdict
-    failures: list[str]
-    faults: list[Fault]
-    warnings: Counter[str]
-
-    @property
-    def problems(self) -> list[str]:
-        """All that must not be; none if all is well."""
-        return self.verdict.violations + self.failures
-
-    def lines(self) -> list[str]:
-        """The report for people."""
-        figures = ", ".join(f"{name} {count}" for name, count in self.verdict.figures.items())
-        struck = Counter(fault.client for fault in self.faults if fault.effect)
-        return [
-            f"  {figures}",
-            f"  slowest call {self.verdict.slowest_s:.1f} s",
-            "  faults: " + ", ".join(f"{kind} {count}" for kind, count in sorted(struck.items())),
-            "  warnings: " + ", ".join(f"{event} {count}" for event, count in sorted(self.warnings.items())),
-            *(f"  PROBLEM {problem}" for problem in self.problems),
-        ]
-
-
-def struck_kinds(events: list[Event]) -> set[str]:
-    """The kinds of faults that had an effect while a call was under way."""
-    spans = _spans(events)
-    return {
-        fault.client
-        for fault in events
-        if isinstance(fault, Fault) and fault.effect and any(a < fault.at < b for a, b in spans)
-    }
-
-
-def _spans(events: list[Event]) -> list[tuple[float, float]]:
-    """When calls began and ended; those that never returned have no end."""
-    began: dict[tuple[str, int, int], float] = {}
-    spans = []
-    for event in sorted(events, key=lambda event: event.at):
-        if isinstance(event, PutBegan | ReadBegan):
-            began.setdefault((event.client, event.run, event.number), event.at)
-        elif isinstance(event, PutEnded | ReadEnded):
-            at = began.pop((event.client, event.run, event.number), None)
-            if at is not None:
-                spans.append((at, event.at))
-    return spans + [(at, float("inf")) for at in began.values()]
+        return Report(verdict, failures, faults, recoveries_of(events), warnings)
 
 
 async def perform(size: str, seed: int, kinds: list[str], directory: Path) -> Report:
