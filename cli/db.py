@@ -53,6 +53,8 @@ def upgrade(
         )
     else:
         output.print_line(f"nothing to do: the database is at revision {report.revision}")
+    if report.roles.advice:
+        output.print_error(report.roles.advice)
 
 
 def current(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 
 import psycopg
 from pydantic import SecretStr
@@ -46,6 +48,8 @@ def run_service(plan: ServePlan) -> int:
     schema does not fit.
     """
     configure(plan.settings.log_level, json=plan.settings.log_json)
+    # Until the service has its own way to stop: whatever is started by then, PostgreSQL too, is ended.
+    signal.signal(signal.SIGTERM, _exit_terminated)
     with _address_errors(plan.settings):
         # Before the database is started: a port in use should be told at once.
         listening.bind(plan.settings).close()
@@ -93,6 +97,10 @@ def _await_database(url: str, limit_s: float) -> None:
             told = True
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, 2.0)
+
+
+def _exit_terminated(_number: int, _frame: FrameType | None) -> None:
+    raise SystemExit(ExitCode.TERMINATED)
 
 
 def _nothing() -> None:

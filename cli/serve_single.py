@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 
 from telesto.cli import output
 from telesto.cli.exit_codes import ExitCode
@@ -27,20 +28,27 @@ def serve_single(settings: ServerSettings, announcement: Announcement, at_once: 
 
 async def _serve(settings: ServerSettings, announcement: Announcement, at_once: Callable[[], None]) -> None:
     server = MiddlewareServer(settings)
-    await server.start()
-    stop = _Stop(server, at_once)
+    start = asyncio.create_task(server.start())
+    stop = _Stop(start.cancel, at_once)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.signalled)
-    announcement.print(*server.address, server.admin_address)
-    await server.wait_closed()
+    with suppress(asyncio.CancelledError):
+        await start
+        stop.graceful = server.request_stop
+        announcement.print(*server.address, server.admin_address)
+        await server.wait_closed()
 
 
 class _Stop:
-    """Stops the server at the first signal, the process at the second."""
+    """Stops the service at the first signal, the process at the second.
 
-    def __init__(self, server: MiddlewareServer, at_once: Callable[[], None]) -> None:
-        self._server = server
+    Attributes:
+        graceful: ends what there is at present: the start, later the server.
+    """
+
+    def __init__(self, graceful: Callable[[], object], at_once: Callable[[], None]) -> None:
+        self.graceful = graceful
         self._at_once = at_once
         self._signalled = False
 
@@ -51,7 +59,7 @@ class _Stop:
             os._exit(ExitCode.INTERRUPTED)
         self._signalled = True
         output.print_note("stopping; Ctrl-C again ends at once")
-        self._server.request_stop()
+        self.graceful()
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

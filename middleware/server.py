@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import multiprocessing
 import signal
 from collections.abc import Callable
 from contextlib import suppress
@@ -316,17 +317,27 @@ def run(settings: ServerSettings) -> None:
 async def _serve(settings: ServerSettings) -> None:
     server = MiddlewareServer(settings)
     start = asyncio.create_task(server.start())
-    _on_stop_signals(start.cancel)
+    _on_stop(start.cancel)
     with suppress(asyncio.CancelledError):
         await start
-        _on_stop_signals(server.request_stop)
+        _on_stop(server.request_stop)
         await server.wait_closed()
 
 
-def _on_stop_signals(action: Callable[[], object]) -> None:
+def _on_stop(action: Callable[[], object]) -> None:
+    """Acts on SIGTERM and SIGINT, and when the parent that started this process is gone, however it ended."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, action)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        loop.add_reader(parent.sentinel, _parent_gone, parent.sentinel, action)
+
+
+def _parent_gone(sentinel: int, action: Callable[[], object]) -> None:
+    asyncio.get_running_loop().remove_reader(sentinel)
+    _log.warning("parent_gone")
+    action()
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

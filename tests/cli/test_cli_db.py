@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
+import pytest
 from command_line import CommandLine
+from telesto.cli import db
+from telesto.db import schema
+from telesto.db.roles import RolesReport
 
 
 def test_upgrades_an_empty_database(bare_telesto: CommandLine, empty_database_url: str) -> None:
@@ -18,6 +23,16 @@ def test_upgrades_an_empty_database(bare_telesto: CommandLine, empty_database_ur
     assert bare_telesto.output("db", "upgrade", *database).startswith(b"nothing to do")
     assert bare_telesto.objects("db", "current", *database)[0]["up_to_date"] is True
     assert bare_telesto.output("db", "check", *database) == b"no problems found\n"
+
+
+def test_roles_that_could_not_be_made_are_told(
+    database_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = schema.upgrade(database_url)
+    roles = RolesReport(created=(), missing=("telesto_middleware",), granted=0, revoked=0)
+    monkeypatch.setattr(schema, "upgrade", lambda _: replace(report, roles=roles))
+    db.upgrade(database_url=database_url)
+    assert "CREATE ROLE telesto_middleware;" in capsys.readouterr().err
 
 
 def test_url_may_come_from_the_environment(bare_telesto: CommandLine, database_url: str) -> None:

@@ -55,6 +55,23 @@ def test_tells_a_newcomer_what_to_do_next(bare_telesto: CommandLine, data_dir: P
     assert outputs[-1] == b"hello\n"
 
 
+def test_sigterm_while_the_database_is_waited_for(bare_telesto: CommandLine) -> None:
+    with bare_telesto.started("serve", "--database-url", "postgresql://127.0.0.1:1/none") as process:
+        assert process.stderr is not None
+        assert b"cannot reach the database" in process.stderr.readline()
+        process.terminate()
+        assert process.wait(TIMEOUT_S) == 143
+
+
+def test_sigterm_while_postgresql_starts_ends_it_too(bare_telesto: CommandLine, data_dir: Path) -> None:
+    with bare_telesto.started("serve", "--data-dir", str(data_dir), "--port", "0") as process:
+        while not (pid_files := list(data_dir.glob("**/postmaster.pid"))) and process.poll() is None:
+            time.sleep(0.01)
+        process.terminate()
+        assert process.wait(TIMEOUT_S) in (0, 143)
+    assert [path for path in pid_files if path.exists()] == []
+
+
 def test_second_ctrl_c_ends_at_once(bare_telesto: CommandLine, data_dir: Path) -> None:
     """With a client that stays, the orderly stop takes its grace; the second signal does not wait for it."""
     arguments = ("serve", "--data-dir", str(data_dir), "--port", "0", "--json")

@@ -105,6 +105,25 @@ async def test_several_processes_share_a_port_and_come_back(database_url: str) -
     await connection.close()
 
 
+async def test_processes_end_with_their_parent_however_it_ends(database_url: str) -> None:
+    connection = await asyncpg.connect(database_url)
+    async with running(database_url, "--processes", "2") as (process, port):
+        await (await until_serving(port)).close()
+        await until(lambda: connection.fetchval("SELECT count(*) = 2 FROM telesto.middlewares"))
+        children = await child_pids(process.pid)
+        assert len(children) == 2
+        process.kill()
+        await process.wait()
+
+        async def all_gone() -> bool:
+            return not set(children) & {int(name) for name in os.listdir("/proc") if name.isdigit()}
+
+        await until(all_gone)
+        # In order: they have signed off.
+        assert await connection.fetchval("SELECT count(*) FROM telesto.middlewares") == 0
+    await connection.close()
+
+
 async def child_pids(pid: int) -> list[int]:
     """The serving processes of a parent, without its resource tracker."""
     found = []
