@@ -28,6 +28,10 @@ __all__ = [
 
 # Two upgrades of one database take turns. Class 0 of the advisory keys; the procedures use 1 to 3.
 UPGRADE_LOCK = 0x54_4C_53_54
+# By its key, because a schema that is too old lacks the column.
+INSTALLATION = """
+SELECT checksum, edition, serves, (to_jsonb(installation) ->> 'max_body_bytes')::int FROM telesto.installation
+"""
 
 
 class SchemaError(Exception):
@@ -47,6 +51,7 @@ class SchemaStatus:
     """Where a database stands, and what this release would make of it.
 
     `revision` and `checksum` are None, `edition` and `serves` 0, before the first upgrade.
+    `max_body_bytes` is the longest body that may be put from SQL, None where there is no such bound.
     """
 
     revision: str | None
@@ -56,6 +61,7 @@ class SchemaStatus:
     edition: int
     expected_edition: int
     serves: int
+    max_body_bytes: int | None
 
     @property
     def up_to_date(self) -> bool:
@@ -149,14 +155,14 @@ def check(url: str) -> list[Problem]:
 
 
 def _read_status(connection: psycopg.Connection, manifest: Manifest) -> SchemaStatus:
-    revision = checksum = None
+    revision = checksum = max_body_bytes = None
     edition = serves = 0
     if _exists(connection, "telesto.schema_revision"):
         row = connection.execute("SELECT version_num FROM telesto.schema_revision").fetchone()
         revision = row[0] if row else None
     if _exists(connection, "telesto.installation"):
-        row = connection.execute("SELECT checksum, edition, serves FROM telesto.installation").fetchone()
-        checksum, edition, serves = row or (None, 0, 0)
+        row = connection.execute(INSTALLATION).fetchone()
+        checksum, edition, serves, max_body_bytes = row or (None, 0, 0, None)
     return SchemaStatus(
         revision=revision,
         head=head_revision(),
@@ -165,6 +171,7 @@ def _read_status(connection: psycopg.Connection, manifest: Manifest) -> SchemaSt
         edition=edition,
         expected_edition=manifest.edition,
         serves=serves,
+        max_body_bytes=max_body_bytes,
     )
 
 

@@ -8,7 +8,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from telesto.db import schema
 from telesto.middleware.logs import logger
-from telesto.middleware.settings import ServerSettings
+from telesto.middleware.settings import FRAME_OVERHEAD_BYTES, ServerSettings
 
 _log = logger("start")
 _FIRST_PAUSE_S = 0.1
@@ -26,15 +26,28 @@ async def wait_for_database(settings: ServerSettings) -> None:
     pause_s = _FIRST_PAUSE_S
     while True:
         try:
-            await asyncio.to_thread(schema.require_current, url)
+            status = await asyncio.to_thread(schema.require_current, url)
         except psycopg.OperationalError as error:
             if loop.time() + pause_s > deadline:
                 raise
             _log.warning("no_database", error=str(error).strip(), next_attempt_s=pause_s)
         else:
+            _compare_bounds(status.max_body_bytes, settings)
             return
         await asyncio.sleep(pause_s)
         pause_s = min(2 * pause_s, settings.database_backoff_s)
+
+
+def _compare_bounds(max_body_bytes: int | None, settings: ServerSettings) -> None:
+    """Warns when a message put from SQL may be longer than what this middleware can hand over."""
+    held = settings.max_frame - FRAME_OVERHEAD_BYTES
+    if max_body_bytes is not None and max_body_bytes > held:
+        _log.warning(
+            "sql_bodies_too_long",
+            max_body_bytes=max_body_bytes,
+            held=held,
+            advice="raise max_frame, or lower max_body_bytes of telesto.installation",
+        )
 
 
 def _with_time_limit(settings: ServerSettings) -> str:

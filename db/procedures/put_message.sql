@@ -13,9 +13,9 @@
 --   bigint                  the staged_id, by which it can be found in staged_messages until it is placed;
 --                           the message gets its own id there
 -- Errors:     TL005 CLIENT_NOT_EXISTING, TL007 QUEUE_NOT_EXISTING, TL012 REQUIRED_PARAMETER_MISSING, TL013
---             CLIENT_MODE_PERMISSION_VIOLATION
+--             CLIENT_MODE_PERMISSION_VIOLATION, TL026 MESSAGE_TOO_LARGE
 -- Locks:      none
--- Tables:     clients, queues (read), staged_messages (insert)
+-- Tables:     clients, installation, queues (read), staged_messages (insert)
 CREATE OR REPLACE FUNCTION telesto.put_message(
     sender_id bigint,
     queue_id bigint,

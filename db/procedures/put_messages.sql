@@ -11,9 +11,9 @@
 --   queue_id bigint         a queue that takes the message; one that does not exist is missing here
 --   staged_id bigint        its row in staged_messages
 -- Errors:     TL005 CLIENT_NOT_EXISTING, TL012 REQUIRED_PARAMETER_MISSING, TL013
---             CLIENT_MODE_PERMISSION_VIOLATION
+--             CLIENT_MODE_PERMISSION_VIOLATION, TL026 MESSAGE_TOO_LARGE
 -- Locks:      none
--- Tables:     clients, queues (read), staged_messages (insert)
+-- Tables:     clients, installation, queues (read), staged_messages (insert)
 CREATE OR REPLACE FUNCTION telesto.put_messages(
     sender_id bigint,
     queue_ids bigint[],

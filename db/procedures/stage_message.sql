@@ -12,9 +12,9 @@
 --   queue_id bigint         a queue that will take the message
 --   staged_id bigint        the row in staged_messages, rising in the order of the calls
 -- Errors:     TL005 CLIENT_NOT_EXISTING, TL012 REQUIRED_PARAMETER_MISSING, TL013
---             CLIENT_MODE_PERMISSION_VIOLATION
+--             CLIENT_MODE_PERMISSION_VIOLATION, TL026 MESSAGE_TOO_LARGE
 -- Locks:      none
--- Tables:     clients, queues (read), staged_messages (insert)
+-- Tables:     clients, installation, queues (read), staged_messages (insert)
 CREATE OR REPLACE FUNCTION telesto.stage_message(
     sender_id bigint,
     queue_ids bigint[],
@@ -27,10 +27,16 @@ RETURNS TABLE (queue_id bigint, staged_id bigint)
 LANGUAGE plpgsql
 AS $$
 #variable_conflict use_column
+DECLARE
+    -- No reader gets a message that no frame holds, and what stands behind it gets no turn.
+    longest constant int := (SELECT installation.max_body_bytes FROM telesto.installation AS installation);
 BEGIN
     PERFORM telesto.require_client(sender_id, true);
     IF body IS NULL THEN
         PERFORM telesto.raise_error(12, 'a message needs a body');
+    ELSIF octet_length(body) > longest THEN
+        PERFORM telesto.raise_error(26, format('a body of %s bytes is too long: %s are allowed',
+                                               octet_length(body), longest));
     ELSIF priority IS NULL OR priority NOT BETWEEN 1 AND 10 THEN
         PERFORM telesto.raise_error(12, format('priority %s is not between 1 and 10', priority));
     ELSIF receiver_id < 0 THEN

@@ -9,6 +9,7 @@ import psycopg
 import pytest
 from psycopg.rows import dict_row
 from telesto.db import schema
+from telesto.middleware.settings import ServerSettings
 
 FULL, READ_ONLY = 1, 2
 PLACE = "SELECT queue_ids, receiver_ids, counts FROM telesto.place_staged(%s)"
@@ -172,6 +173,28 @@ class TestStaging:
         placed = user.waiting(orders)
         assert [text for text in placed if text[0] == "a"] == [f"a{number}" for number in range(20)]
         assert [text for text in placed if text[0] == "b"] == [f"b{number}" for number in range(20)]
+
+    def test_a_body_is_bounded_by_the_setting(self, user: Session) -> None:
+        alice, orders = user.client("alice"), user.queue("orders")
+        user.value("UPDATE telesto.installation SET max_body_bytes = 10 RETURNING 1")
+        user.put(alice, orders, "ten bytes!")
+        for put in (
+            "put_message(%s, %s, 'eleven byte')",
+            "put_messages(%s, ARRAY[%s]::bigint[], 'eleven byte')",
+        ):
+            with pytest.raises(psycopg.Error, match="11 bytes is too long: 10 ") as caught:
+                user.value(f"SELECT telesto.{put}", alice, orders)
+            assert caught.value.sqlstate == "TL026"
+        assert user.staged() == ["ten bytes!"]
+
+    def test_a_body_may_be_as_long_as_a_middleware_of_default_settings_accepts(self, user: Session) -> None:
+        alice, orders = user.client("alice"), user.queue("orders")
+        longest = ServerSettings.model_fields["max_body_bytes"].default
+        put = "SELECT telesto.put_message(%s, %s, convert_to(repeat('x', %s), 'UTF8'))"
+        user.value(put, alice, orders, longest)
+        with pytest.raises(psycopg.Error, match=f"{longest} are allowed") as caught:
+            user.value(put, alice, orders, longest + 1)
+        assert caught.value.sqlstate == "TL026"
 
     def test_one_message_into_several_queues(self, user: Session) -> None:
         alice, one, two = user.client("alice"), user.queue("one"), user.queue("two")
@@ -433,6 +456,15 @@ class TestAdministration:
         [found] = user.rows("SELECT name, mode FROM telesto.identify(%s)", alice)
         assert found == {"name": "alice", "mode": READ_ONLY}
         assert user.value("SELECT session FROM telesto.clients WHERE client_id = %s", alice) == before
+
+    def test_a_client_is_found_by_its_name_and_opens_no_session(self, user: Session) -> None:
+        alice = user.client("alice")
+        before = user.rows("SELECT * FROM telesto.clients")
+        find = "SELECT error, client_id FROM telesto.get_client_id(%s)"
+        assert user.rows(find, "alice") == [{"error": None, "client_id": alice}]
+        for nobody in ("Alice", "", None):
+            assert user.rows(find, nobody) == [{"error": 5, "client_id": None}]
+        assert user.rows("SELECT * FROM telesto.clients") == before
 
     def test_active_queues_are_those_with_a_message_for_the_client(self, user: Session) -> None:
         alice, bob = user.client("alice"), user.client("bob")

@@ -11,9 +11,10 @@ import psycopg
 import pytest
 from conftest import QUICK, Connect, StartMiddleware
 from telesto.db.schema import SchemaTooOldError
+from telesto.middleware import logs
 from telesto.middleware.listening import advertised
 from telesto.middleware.server import MiddlewareServer
-from telesto.middleware.settings import ServerSettings
+from telesto.middleware.settings import FRAME_OVERHEAD_BYTES, ServerSettings
 from telesto.protocol import packets
 from test_mw_wake_ups import until_know_each_other, until_waiting
 from wire import PATIENCE_S, until
@@ -29,6 +30,21 @@ async def fetch(address: tuple[str, int] | None, request: bytes) -> tuple[int, b
     await writer.wait_closed()
     head, _, body = answer.partition(b"\r\n\r\n")
     return int(head.split(b" ")[1]) if head else 0, body
+
+
+@pytest.mark.parametrize(("bound", "warnings"), [(65_536, 0), (65_537, 1)])
+async def test_the_start_tells_of_sql_bodies_that_no_frame_holds(
+    database_url: str,
+    start_middleware: StartMiddleware,
+    capsys: pytest.CaptureFixture[str],
+    bound: int,
+    warnings: int,
+) -> None:
+    with psycopg.connect(database_url) as connection:
+        connection.execute("UPDATE telesto.installation SET max_body_bytes = %s", (bound,))
+    logs.configure("warning", json=True)
+    await start_middleware(max_frame=65_536 + FRAME_OVERHEAD_BYTES, max_body_bytes=0)
+    assert capsys.readouterr().err.count("sql_bodies_too_long") == warnings
 
 
 async def test_metrics_and_health_are_served(connect: Connect, start_middleware: StartMiddleware) -> None:

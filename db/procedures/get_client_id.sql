@@ -1,0 +1,29 @@
+-- Procedure:  get_client_id
+-- Purpose:    Finds a client by its name. Opens no session and fences nobody.
+-- Parameters:
+--   name text               the name
+-- Returns:
+--   error smallint          NULL or CLIENT_NOT_EXISTING (5)
+--   client_id bigint        the client
+-- Errors:     none raised
+-- Locks:      none
+-- Tables:     clients (read)
+CREATE OR REPLACE FUNCTION telesto.get_client_id(name text, OUT error smallint, OUT client_id bigint)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_sort = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+BEGIN
+    SELECT client.client_id INTO get_client_id.client_id
+    FROM telesto.clients AS client
+    WHERE client.name = get_client_id.name;
+    error := CASE WHEN NOT FOUND THEN 5 END;
+END
+$$;
