@@ -35,6 +35,15 @@ Context = Annotated[
     typer.Option("--context", metavar="N", help="A number that connects a request and its response."),
 ]
 
+DedupKey = Annotated[
+    str | None,
+    typer.Option(
+        "--dedup-key",
+        metavar="KEY",
+        help="Put it once: within the queue's window a repeated put finds the first message.",
+    ),
+]
+
 
 def register(root: typer.Typer) -> None:
     """Add the command to the command line."""
@@ -49,6 +58,7 @@ def put(
     priority: Priority = 5,
     receiver: Receiver = None,
     context: Context = None,
+    dedup_key: DedupKey = None,
     url: Url = DEFAULT_URL,
     client_name: ClientName = None,
     as_json: Json = False,
@@ -56,12 +66,15 @@ def put(
     """Put a message, or every line of a file, into a queue."""
     from telesto.cli import inputs
     from telesto.cli.connection import connected, find_queue
+    from telesto.cli.failures import usage_error
     from telesto.cli.put_lines import put_lines
     from telesto.client import NewMessage
 
     inputs.check_one_given(body, lines, file)
-    message = NewMessage(b"", priority, receiver, context)
+    message = NewMessage(b"", priority, receiver, context, dedup_key)
     if lines is not None:
+        if dedup_key is not None:
+            raise usage_error("--dedup-key names one message; --lines puts many")
         with inputs.opened(lines) as source, connected(url, client_name) as client:
             put_lines(client, find_queue(client, queue), source, message, as_json)
         return
@@ -73,14 +86,19 @@ def put(
 def _put_one(client: TelestoClient, queue: Queue, message: NewMessage, as_json: bool) -> None:
     from telesto.cli import output
 
-    message_id = client.put_message(
-        queue.queue_id,
+    result = client.put_messages(
+        [queue.queue_id],
         message.body,
         priority=message.priority,
         receiver_id=message.receiver_id,
         context=message.context,
-    )
+        dedup_key=message.dedup_key,
+    )[0]
     if as_json:
-        output.print_json({"queue_id": queue.queue_id, "message_id": message_id})
+        output.print_json(
+            {"queue_id": queue.queue_id, "message_id": result.message_id, "duplicate": result.duplicate}
+        )
+    elif result.duplicate:
+        output.print_line(f"{queue.name} has this already, as message {result.message_id}")
     else:
-        output.print_line(f"put message {message_id} into {queue.name}")
+        output.print_line(f"put message {result.message_id} into {queue.name}")

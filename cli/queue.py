@@ -33,6 +33,18 @@ def register(root: typer.Typer) -> None:
     root.add_typer(group, name="queue")
 
 
+DedupWindow = Annotated[
+    float | None,
+    typer.Option(
+        "--dedup-window",
+        metavar="SECONDS",
+        min=1,
+        max=7 * 24 * 3600,
+        help="How long a dedup key stands for the message put first under it. Default: 300.",
+    ),
+]
+
+
 def create(
     name: Name,
     max_messages: Annotated[
@@ -41,6 +53,7 @@ def create(
             "--max-messages", metavar="N", min=1, help="Refuse a message beyond so many. Default: no bound."
         ),
     ] = None,
+    dedup_window: DedupWindow = None,
     url: Url = DEFAULT_URL,
     client_name: ClientName = None,
     as_json: Json = False,
@@ -53,7 +66,9 @@ def create(
 
     with connected(url, client_name) as client:
         try:
-            queue = client.create_queue(name, max_messages=max_messages)
+            queue = client.create_queue(
+                name, max_messages=max_messages, dedup_window_ms=_milliseconds(dedup_window)
+            )
         except QueueNameNotUniqueError as error:
             raise CommandError(f"a queue named {name!r} exists already", ExitCode.REFUSED) from error
     if as_json:
@@ -123,6 +138,7 @@ def update(
             help="Refuse a message beyond so many; none takes the bound away.",
         ),
     ] = None,
+    dedup_window: DedupWindow = None,
     url: Url = DEFAULT_URL,
     client_name: ClientName = None,
     as_json: Json = False,
@@ -134,6 +150,8 @@ def update(
     changed: dict[str, Any] = {}
     if max_messages is not None:
         changed["max_messages"] = _number_or_none("--max-messages", max_messages)
+    if dedup_window is not None:
+        changed["dedup_window_ms"] = _milliseconds(dedup_window)
     if not changed:
         raise usage_error("no setting to change is given; see: telesto queue update --help")
     with connected(url, client_name) as client:
@@ -184,6 +202,10 @@ def purge(
         output.print_json({"queue_id": queue.queue_id, "name": name, "removed": removed})
     else:
         output.print_line(f"removed {_messages(removed)} from {name}")
+
+
+def _milliseconds(seconds: float | None) -> int | None:
+    return None if seconds is None else round(1000 * seconds)
 
 
 def _shown(value: object) -> str | int:

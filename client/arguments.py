@@ -14,6 +14,8 @@ NAME_LENGTH_MAX = 255
 WAIT_FOREVER_MS = 0xFFFFFFFF
 _WAIT_MS_MAX = WAIT_FOREVER_MS - 1
 _ID_MAX = 2**63 - 1
+#: How long a dedup_key may stand for a message, in milliseconds.
+_WINDOW_MIN_MS, _WINDOW_MAX_MS = 1_000, 7 * 24 * 3600 * 1_000
 _U32_MAX = 2**32 - 1
 
 
@@ -69,9 +71,18 @@ def check_bound(name: str, value: object) -> int:
     return 0 if value is None else check_count(name, value, most=_ID_MAX)
 
 
+def check_window(name: str, value: object) -> int:
+    """Returns how long a key stands for a message, in milliseconds: a second to a week."""
+    milliseconds = check_count(name, value, most=_WINDOW_MAX_MS)
+    if milliseconds < _WINDOW_MIN_MS:
+        raise InvalidParameterError(f"{name} must be {_WINDOW_MIN_MS} to {_WINDOW_MAX_MS}, not {value!r}")
+    return milliseconds
+
+
 #: How a value of each setting of a queue is checked and becomes the wire's.
 _QUEUE_SETTINGS: Mapping[str, Callable[[str, object], Any]] = {
     "max_messages": check_bound,
+    "dedup_window_ms": check_window,
 }
 
 
@@ -109,7 +120,11 @@ def wait_ms(seconds: float) -> int:
 
 
 def new_message(
-    body: object, priority: int, receiver_id: int | None, context: int | None
+    body: object,
+    priority: int,
+    receiver_id: int | None,
+    context: int | None,
+    dedup_key: str | None = None,
 ) -> packets.NewMessage:
     """Makes the message to put, after checking its parts."""
     if type(body) is not bytes:
@@ -120,13 +135,17 @@ def new_message(
         check_id("receiver_id", receiver_id)
     if context is not None and type(context) is not int:
         raise TypeError(f"context must be an int, not {type(context).__name__}")
-    return packets.NewMessage(priority, receiver_id or 0, body, context)
+    if dedup_key is not None:
+        check_name("dedup_key", dedup_key)
+    return packets.NewMessage(priority, receiver_id or 0, body, context, dedup_key=dedup_key)
 
 
 def queued_message(queue_id: int, message: NewMessage | bytes) -> packets.QueuedMessage:
     """Makes a message and its queue for a request of several."""
     if isinstance(message, NewMessage):
-        wire = new_message(message.body, message.priority, message.receiver_id, message.context)
+        wire = new_message(
+            message.body, message.priority, message.receiver_id, message.context, message.dedup_key
+        )
     else:
         wire = new_message(message, 5, None, None)
     return packets.QueuedMessage(queue_id, wire)

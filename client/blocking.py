@@ -160,28 +160,41 @@ class TelestoClient:
 
     # ------------------------------------------------------------------ queues
 
-    def create_queue(self, name: str, max_messages: int | None = None) -> Queue:
+    def create_queue(
+        self, name: str, max_messages: int | None = None, *, dedup_window_ms: int | None = None
+    ) -> Queue:
         """Creates a queue.
 
         Args:
             name: 1 to 255 characters, unique.
             max_messages: a put beyond so many messages is refused with QueueFullError; None for any number.
+            dedup_window_ms: how long a ``dedup_key`` stands for the message put first under it, in
+                milliseconds, a second to a week; None for 5 minutes.
 
         Raises QueueNameNotUniqueError.
         """
-        return self._run(calls.CreateQueueCall(name, max_messages=max_messages))
+        return self._run(
+            calls.CreateQueueCall(name, max_messages=max_messages, dedup_window_ms=dedup_window_ms)
+        )
 
-    def update_queue(self, queue_id: int, *, max_messages: int | Unchanged | None = UNCHANGED) -> None:
+    def update_queue(
+        self,
+        queue_id: int,
+        *,
+        max_messages: int | Unchanged | None = UNCHANGED,
+        dedup_window_ms: int | Unchanged = UNCHANGED,
+    ) -> None:
         """Changes settings of a queue; those that are not given stay.
 
         Args:
             queue_id: the queue.
             max_messages: as for ``create_queue``; None takes the bound away. It may be below what the queue
                 holds: then puts are refused until there is room.
+            dedup_window_ms: as for ``create_queue``.
 
         Raises QueueNotExistingError.
         """
-        self._run(calls.UpdateQueueCall(queue_id, max_messages=max_messages))
+        self._run(calls.UpdateQueueCall(queue_id, max_messages=max_messages, dedup_window_ms=dedup_window_ms))
 
     def queue_settings(self, queue_id: int) -> QueueSettings:
         """Tells the settings of a queue. Raises QueueNotExistingError."""
@@ -234,6 +247,7 @@ class TelestoClient:
         priority: int = 5,
         receiver_id: int | None = None,
         context: int | None = None,
+        dedup_key: str | None = None,
     ) -> int:
         """Puts a message into a queue; returns its id once it is durable.
 
@@ -243,10 +257,12 @@ class TelestoClient:
             priority: 1 (lowest) to 10 (highest).
             receiver_id: the only client that may read it; it need not exist yet.
             context: connects a request and its response.
+            dedup_key: 1 to 255 characters. Within the queue's window (``dedup_window_ms``) one message is
+                stored under one key: a repeated put returns the id of the first one.
 
         Raises QueueNotExistingError, QueueFullError and MessageTooLargeError.
         """
-        return self._run(calls.PutCall(queue_id, body, priority, receiver_id, context))
+        return self._run(calls.PutCall(queue_id, body, priority, receiver_id, context, dedup_key))
 
     def put_messages(
         self,
@@ -256,13 +272,14 @@ class TelestoClient:
         priority: int = 5,
         receiver_id: int | None = None,
         context: int | None = None,
+        dedup_key: str | None = None,
     ) -> list[PutResult]:
         """Puts one message into several queues, in one transaction; returns a result for each, in order.
 
         A queue that does not exist or is full is reported in its result, the others take the message. Only
         when none took it is the first error raised.
         """
-        call = calls.PutSeveralCall(queue_ids, body, priority, receiver_id, context)
+        call = calls.PutSeveralCall(queue_ids, body, priority, receiver_id, context, dedup_key)
         return shared.raise_if_all_failed(self._run(call))
 
     def put_many(self, queue_id: int, messages: Iterable[NewMessage | bytes]) -> list[PutResult]:

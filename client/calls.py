@@ -124,10 +124,7 @@ class PutMessageCall(Call[ResultT], request=packets.PutMessage):
     def recorded(self, results: list[ElementResult]) -> Packet:
         """Makes the response."""
         return packets.PutMessageResponse(
-            [
-                packets.PutResult(queue_id, result.related_id, False, result.error)
-                for queue_id, result in zip(self.queue_ids, results, strict=True)
-            ]
+            [recorded_put(queue_id, result) for queue_id, result in zip(self.queue_ids, results, strict=True)]
         )
 
 
@@ -135,10 +132,16 @@ class PutCall(PutMessageCall[int]):
     """Puts one message into one queue; returns its id."""
 
     def __init__(
-        self, queue_id: int, body: object, priority: int, receiver_id: int | None, context: int | None
+        self,
+        queue_id: int,
+        body: object,
+        priority: int,
+        receiver_id: int | None,
+        context: int | None,
+        dedup_key: str | None = None,
     ) -> None:
         self.queue_id = arguments.check_id("queue_id", queue_id)
-        self.message = arguments.new_message(body, priority, receiver_id, context)
+        self.message = arguments.new_message(body, priority, receiver_id, context, dedup_key)
         self.queue_ids = [queue_id]
 
     def result(self) -> int:
@@ -159,9 +162,10 @@ class PutSeveralCall(PutMessageCall[list[PutResult]]):
         priority: int,
         receiver_id: int | None,
         context: int | None,
+        dedup_key: str | None = None,
     ) -> None:
         self.queue_ids = arguments.check_queue_ids(queue_ids)
-        self.message = arguments.new_message(body, priority, receiver_id, context)
+        self.message = arguments.new_message(body, priority, receiver_id, context, dedup_key)
 
     def result(self) -> list[PutResult]:
         """Returns what became of the message in each queue."""
@@ -189,16 +193,21 @@ class PutManyCall(Call[list[PutResult]], request=packets.PutMessages):
         """Makes the response."""
         return packets.PutMessagesResponse(
             [
-                packets.PutResult(message.queue_id, result.related_id, False, result.error)
+                recorded_put(message.queue_id, result)
                 for message, result in zip(self.messages, results, strict=True)
             ]
         )
 
 
+def recorded_put(queue_id: int, result: ElementResult) -> packets.PutResult:
+    """Makes the result of a put from what was recorded, where a negative id stands for a duplicate."""
+    return packets.PutResult(queue_id, abs(result.related_id), result.related_id < 0, result.error)
+
+
 def put_results(call: Call[Any], results: list[packets.PutResult]) -> list[PutResult]:
     """Returns a put's results as the application sees them."""
     return [
-        PutResult(result.queue_id, result.message_id)
+        PutResult(result.queue_id, result.message_id, duplicate=result.duplicate)
         if result.error is None
         else PutResult(result.queue_id, None, call.refusal(result.error, result.queue_id))
         for result in results
@@ -384,7 +393,7 @@ class QueueSettingsCall(Call[QueueSettings], request=packets.GetQueueSettings):
     def result(self) -> QueueSettings:
         """Returns the settings."""
         settings: packets.GetQueueSettingsResponse = self.response
-        return QueueSettings(max_messages=settings.max_messages)
+        return QueueSettings(settings.max_messages, settings.dedup_window_ms or 0)
 
 
 class DeleteQueueCall(Call[None], request=packets.DeleteQueue):

@@ -93,12 +93,14 @@ class NewMessage:
         priority: 1 (lowest) to 10 (highest).
         receiver_id: the only client that may read it, None for anyone.
         context: connects a request and its response; None without one.
+        dedup_key: within the queue's window one message is stored under one key; None without one.
     """
 
     body: bytes
     priority: int = 5
     receiver_id: int | None = None
     context: int | None = None
+    dedup_key: str | None = None
 
 
 @dataclass(slots=True)
@@ -109,11 +111,13 @@ class PutResult:
         queue_id: the queue.
         message_id: the message's id; None when the queue did not take it.
         error: why it did not; not raised by itself.
+        duplicate: the queue already had a message under this ``dedup_key``, which ``message_id`` names.
     """
 
     queue_id: int
     message_id: int | None
     error: TelestoError | None = None
+    duplicate: bool = False
 
 
 @dataclass(slots=True)
@@ -143,6 +147,8 @@ class QueueSettings:
 
     Attributes:
         max_messages: a put beyond so many messages is refused with QueueFullError; None for any number.
+        dedup_window_ms: how long a ``dedup_key`` stands for the message put first under it.
     """
 
     max_messages: int | None
+    dedup_window_ms: int

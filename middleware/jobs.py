@@ -1,4 +1,6 @@
-"""Work that one middleware does for all: retention, removal of deleted queues' messages, staged messages."""
+"""Work that one middleware does for all: retention, removal of deleted queues' messages, message keys, staged
+messages.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from telesto.middleware.single import Call
 SWEEP = "SELECT elected, done, more FROM telesto.sweep($1, $2, $3, $4, $5)"
 PLACE_STAGED = "SELECT * FROM telesto.place_staged($1)"
 
-_JOBS = ("unconfirmed", "deleted_queues")
+_JOBS = ("unconfirmed", "deleted_queues", "message_keys")
 #: A job is kept for so many periods; then another middleware may take it over.
 _HOLD_PERIODS = 4
 

@@ -40,6 +40,7 @@ class QueueSetting:
 
 QUEUE_SETTINGS: Mapping[str, QueueSetting] = {
     "max_messages": QueueSetting(removable=True),
+    "dedup_window_ms": QueueSetting(least=1_000, most=7 * 24 * 3600 * 1_000),
 }
 
 

@@ -174,6 +174,8 @@ def _check_new_message(message: packets.NewMessage, settings: ServerSettings) ->
         raise _invalid("priority", message.priority, f"{_PRIORITY_MIN} to {_PRIORITY_MAX}")
     if message.receiver_id < 0:
         raise _invalid("receiver_id", message.receiver_id, "0 or above")
+    if message.dedup_key is not None:
+        check_name("dedup_key", message.dedup_key)
     if len(message.body) > settings.max_body_bytes:
         raise MessageTooLargeError(
             f"body: {len(message.body)} bytes, but at most {settings.max_body_bytes} are allowed"

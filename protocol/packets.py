@@ -149,11 +149,9 @@ _PACK_U64X2_U16_U32 = struct.Struct(">QQHI").pack
 _PACK_U64_U32 = struct.Struct(">QI").pack
 _PACK_U8 = struct.Struct(">B").pack
 _PACK_U8X2 = struct.Struct(">BB").pack
-_PACK_U8X2_U32 = struct.Struct(">BBI").pack
 _PACK_U8_I64 = struct.Struct(">Bq").pack
 _PACK_U8_I64_U32 = struct.Struct(">BqI").pack
 _PACK_U8_I64_U8 = struct.Struct(">BqB").pack
-_PACK_U8_I64_U8_U32 = struct.Struct(">BqBI").pack
 _PACK_U8_U32 = struct.Struct(">BI").pack
 _PACK_U8_U32_U8 = struct.Struct(">BIB").pack
 _PACK_U8_U64_U16 = struct.Struct(">BQH").pack
@@ -194,11 +192,12 @@ _UNPACK_I64S = Unpackers("q")
 _CLIENT_MODE_BY_VALUE: dict[int, ClientMode] = {member.value: member for member in ClientMode}
 _READ_MODE_BY_VALUE: dict[int, ReadMode] = {member.value: member for member in ReadMode}
 _ERROR_CLASS_BY_VALUE: dict[int, ErrorClass] = {member.value: member for member in ErrorClass}
+_NEW_MESSAGE_TAGS = frozenset({1})
 _REGISTER_CLIENT_TAGS = frozenset({1})
 _IDENTIFY_CLIENT_TAGS = frozenset({1, 2, 3})
-_CREATE_QUEUE_TAGS = frozenset({1})
-_UPDATE_QUEUE_TAGS = frozenset({1})
-_GET_QUEUE_SETTINGS_RESPONSE_TAGS = frozenset({1})
+_CREATE_QUEUE_TAGS = frozenset({1, 2})
+_UPDATE_QUEUE_TAGS = frozenset({1, 2})
+_GET_QUEUE_SETTINGS_RESPONSE_TAGS = frozenset({1, 2})
 
 
 @dataclass(slots=True)
@@ -223,12 +222,16 @@ class NewMessage:
         receiver_id: The only client that may read the message; 0 for anyone.
         body: The content; may be empty.
         context: Connects a request and its response.
+        dedup_key: 1 to 255 characters, no control characters: within a queue's window (dedup_window_ms)
+            one message is stored under one key. Tag 1; may be left out.
     """
 
     priority: int
     receiver_id: int
     body: bytes
     context: int | None
+    _: KW_ONLY
+    dedup_key: str | None = None
 
 
 @dataclass(slots=True)
@@ -296,7 +299,8 @@ class ElementResult:
     """The recorded result of one part of a numbered request.
 
     Attributes:
-        related_id: The id that the request produced (message or queue); 0 without one.
+        related_id: The id that the request produced (message or queue); 0 without one; negative for the
+            message that a queue already had under the key.
         error: The error code that it was answered with.
     """
 
@@ -408,9 +412,20 @@ def _read_queued_messages(payload: bytes, at: int, count: int) -> tuple[list[Que
             at += 8
         message_tags = payload[at + 1]
         at += 2
+        dedup_key: str | None = None
         if message_tags:
-            at = skip_tags(payload, at, message_tags)
-        queued_messages.append(QueuedMessage(queue_id, NewMessage(priority, receiver_id, body, context)))
+            found, at = read_tags(payload, at, message_tags, _NEW_MESSAGE_TAGS)
+            content = found.get(1)
+            if content is not None:
+                (dedup_key_dedup_key_size,) = _UNPACK_U16(content)
+                dedup_key_dedup_key = str(content[2 : 2 + dedup_key_dedup_key_size], "utf-8")
+                place = 2 + dedup_key_dedup_key_size
+                if len(content) != place:
+                    raise ValueError("size")
+                dedup_key = dedup_key_dedup_key
+        queued_messages.append(
+            QueuedMessage(queue_id, NewMessage(priority, receiver_id, body, context, dedup_key=dedup_key))
+        )
     return queued_messages, at
 
 
@@ -422,12 +437,31 @@ def _write_queued_messages(queued_messages: list[QueuedMessage]) -> tuple[list[b
         body = message.body
         body_size = len(body)
         context = message.context
-        context_part = b"\x00\x00" if context is None else _PACK_U8_I64_U8(1, context, 0)
-        size += body_size + len(context_part)
+        tagged: list[bytes] = []
+        dedup_key = message.dedup_key
+        if dedup_key is not None:
+            dedup_key_dedup_key = dedup_key.encode()
+            dedup_key_dedup_key_size = len(dedup_key_dedup_key)
+            tagged.append(
+                write_tagged(
+                    1,
+                    b"".join(
+                        (
+                            _PACK_U16(dedup_key_dedup_key_size),
+                            dedup_key_dedup_key,
+                        )
+                    ),
+                )
+            )
+        context_part = (
+            _PACK_U8X2(0, len(tagged)) if context is None else _PACK_U8_I64_U8(1, context, len(tagged))
+        )
+        size += body_size + len(context_part) + sum(map(len, tagged))
         parts += (
             _PACK_I64_U8_I64_U32(queued_message.queue_id, message.priority, message.receiver_id, body_size),
             body,
             context_part,
+            *tagged,
         )
     return parts, size
 
@@ -1777,6 +1811,8 @@ class CreateQueue(Packet):
         queue_name: Unique name, 1 to 255 characters, no control characters.
         max_messages: A put beyond so many messages is refused with QUEUE_FULL; without it the queue is
             unbounded. Tag 1; may be left out.
+        dedup_window_ms: How long, in milliseconds, a dedup_key stands for the message that was put first
+            under it: 1000 to 604800000; 300000 (5 minutes) without it. Tag 2; may be left out.
     """
 
     METHOD_ID: ClassVar[int] = 0x21
@@ -1786,6 +1822,7 @@ class CreateQueue(Packet):
     queue_name: str
     _: KW_ONLY
     max_messages: int | None = None
+    dedup_window_ms: int | None = None
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -1798,6 +1835,9 @@ class CreateQueue(Packet):
             max_messages = self.max_messages
             if max_messages is not None:
                 tagged.append(write_tagged(1, _PACK_I64(max_messages)))
+            dedup_window_ms = self.dedup_window_ms
+            if dedup_window_ms is not None:
+                tagged.append(write_tagged(2, _PACK_I64(dedup_window_ms)))
             return b"".join(
                 (
                     _PACK_U32_U16_U32_U64_U32(
@@ -1830,6 +1870,7 @@ class CreateQueue(Packet):
             tags = payload[at]
             at += 1
             max_messages: int | None = None
+            dedup_window_ms: int | None = None
             if tags:
                 found, at = read_tags(payload, at, tags, _CREATE_QUEUE_TAGS)
                 content = found.get(1)
@@ -1838,9 +1879,17 @@ class CreateQueue(Packet):
                     if len(content) != 8:
                         raise ValueError("size")
                     max_messages = max_messages_max_messages
+                content = found.get(2)
+                if content is not None:
+                    (dedup_window_ms_dedup_window_ms,) = _UNPACK_I64(content)
+                    if len(content) != 8:
+                        raise ValueError("size")
+                    dedup_window_ms = dedup_window_ms_dedup_window_ms
             if len(payload) != at:
                 raise ValueError("end")
-            return cls(number, confirmed, queue_name, max_messages=max_messages)
+            return cls(
+                number, confirmed, queue_name, max_messages=max_messages, dedup_window_ms=dedup_window_ms
+            )
         except DECODE_ERRORS:
             raise _DIAGNOSIS.of_payload("CreateQueue", payload) from None
 
@@ -2349,17 +2398,36 @@ class PutMessage(Packet):
             body = message.body
             body_size = len(body)
             context = message.context
+            tagged: list[bytes] = []
+            dedup_key = message.dedup_key
+            if dedup_key is not None:
+                dedup_key_dedup_key = dedup_key.encode()
+                dedup_key_dedup_key_size = len(dedup_key_dedup_key)
+                tagged.append(
+                    write_tagged(
+                        1,
+                        b"".join(
+                            (
+                                _PACK_U16(dedup_key_dedup_key_size),
+                                dedup_key_dedup_key,
+                            )
+                        ),
+                    )
+                )
+            context_part = (
+                _PACK_U8X2(0, len(tagged)) if context is None else _PACK_U8_I64_U8(1, context, len(tagged))
+            )
             queue_ids = self.queue_ids
             queue_ids_count = len(queue_ids)
-            context_part = (
-                _PACK_U8X2_U32(0, 0, queue_ids_count)
-                if context is None
-                else _PACK_U8_I64_U8_U32(1, context, 0, queue_ids_count)
-            )
             return b"".join(
                 (
                     _PACK_U32_U16_U32_U64_U32(
-                        32 + 8 * confirmed_count + body_size + len(context_part) + 8 * queue_ids_count,
+                        36
+                        + 8 * confirmed_count
+                        + body_size
+                        + len(context_part)
+                        + sum(map(len, tagged))
+                        + 8 * queue_ids_count,
                         0x31,
                         packet_id,
                         self.number,
@@ -2369,6 +2437,8 @@ class PutMessage(Packet):
                     _PACK_U8_I64_U32(message.priority, message.receiver_id, body_size),
                     body,
                     context_part,
+                    *tagged,
+                    _PACK_U32(queue_ids_count),
                     _PACK_I64S[queue_ids_count](*queue_ids),
                     b"\x00",
                 )
@@ -2395,15 +2465,29 @@ class PutMessage(Packet):
                 at += 8
             message_tags = payload[at + 1]
             at += 2
+            dedup_key: str | None = None
             if message_tags:
-                at = skip_tags(payload, at, message_tags)
+                found, at = read_tags(payload, at, message_tags, _NEW_MESSAGE_TAGS)
+                content = found.get(1)
+                if content is not None:
+                    (dedup_key_dedup_key_size,) = _UNPACK_U16(content)
+                    dedup_key_dedup_key = str(content[2 : 2 + dedup_key_dedup_key_size], "utf-8")
+                    place = 2 + dedup_key_dedup_key_size
+                    if len(content) != place:
+                        raise ValueError("size")
+                    dedup_key = dedup_key_dedup_key
             (queue_ids_count,) = _UNPACK_U32(payload, at)
             queue_ids = list(_UNPACK_I64S[queue_ids_count](payload, at + 4))
             at += 4 + 8 * queue_ids_count
             tags = payload[at]
             if tags or len(payload) != at + 1:
                 check_end(payload, at + 1, tags)
-            return cls(number, confirmed, NewMessage(priority, receiver_id, body, context), queue_ids)
+            return cls(
+                number,
+                confirmed,
+                NewMessage(priority, receiver_id, body, context, dedup_key=dedup_key),
+                queue_ids,
+            )
         except DECODE_ERRORS:
             raise _DIAGNOSIS.of_payload("PutMessage", payload) from None
 
@@ -2937,6 +3021,7 @@ class UpdateQueue(Packet):
         queue_id: The queue.
         max_messages: As in CreateQueue; 0 takes the bound away. It may be below what the queue holds:
             then puts are refused until there is room. Tag 1; may be left out.
+        dedup_window_ms: As in CreateQueue. Tag 2; may be left out.
     """
 
     METHOD_ID: ClassVar[int] = 0x65
@@ -2946,6 +3031,7 @@ class UpdateQueue(Packet):
     queue_id: int
     _: KW_ONLY
     max_messages: int | None = None
+    dedup_window_ms: int | None = None
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -2956,6 +3042,9 @@ class UpdateQueue(Packet):
             max_messages = self.max_messages
             if max_messages is not None:
                 tagged.append(write_tagged(1, _PACK_I64(max_messages)))
+            dedup_window_ms = self.dedup_window_ms
+            if dedup_window_ms is not None:
+                tagged.append(write_tagged(2, _PACK_I64(dedup_window_ms)))
             return b"".join(
                 (
                     _PACK_U32_U16_U32_U64_U32(
@@ -2983,6 +3072,7 @@ class UpdateQueue(Packet):
             queue_id, tags = _UNPACK_I64_U8(payload, at)
             at += 9
             max_messages: int | None = None
+            dedup_window_ms: int | None = None
             if tags:
                 found, at = read_tags(payload, at, tags, _UPDATE_QUEUE_TAGS)
                 content = found.get(1)
@@ -2991,9 +3081,17 @@ class UpdateQueue(Packet):
                     if len(content) != 8:
                         raise ValueError("size")
                     max_messages = max_messages_max_messages
+                content = found.get(2)
+                if content is not None:
+                    (dedup_window_ms_dedup_window_ms,) = _UNPACK_I64(content)
+                    if len(content) != 8:
+                        raise ValueError("size")
+                    dedup_window_ms = dedup_window_ms_dedup_window_ms
             if len(payload) != at:
                 raise ValueError("end")
-            return cls(number, confirmed, queue_id, max_messages=max_messages)
+            return cls(
+                number, confirmed, queue_id, max_messages=max_messages, dedup_window_ms=dedup_window_ms
+            )
         except DECODE_ERRORS:
             raise _DIAGNOSIS.of_payload("UpdateQueue", payload) from None
 
@@ -3036,12 +3134,15 @@ class GetQueueSettingsResponse(Packet):
     Attributes:
         max_messages: A put beyond so many messages is refused; missing when the queue is unbounded. Tag
             1; may be left out.
+        dedup_window_ms: How long a dedup_key stands for a message, in milliseconds. Tag 2; may be left
+            out.
     """
 
     METHOD_ID: ClassVar[int] = 0x68
 
     _: KW_ONLY
     max_messages: int | None = None
+    dedup_window_ms: int | None = None
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -3050,6 +3151,9 @@ class GetQueueSettingsResponse(Packet):
             max_messages = self.max_messages
             if max_messages is not None:
                 tagged.append(write_tagged(1, _PACK_I64(max_messages)))
+            dedup_window_ms = self.dedup_window_ms
+            if dedup_window_ms is not None:
+                tagged.append(write_tagged(2, _PACK_I64(dedup_window_ms)))
             return b"".join(
                 (
                     _PACK_U32_U16_U32_U8(7 + sum(map(len, tagged)), 0x68, packet_id, len(tagged)),
@@ -3066,6 +3170,7 @@ class GetQueueSettingsResponse(Packet):
             tags = payload[0]
             at = 1
             max_messages: int | None = None
+            dedup_window_ms: int | None = None
             if tags:
                 found, at = read_tags(payload, at, tags, _GET_QUEUE_SETTINGS_RESPONSE_TAGS)
                 content = found.get(1)
@@ -3074,9 +3179,15 @@ class GetQueueSettingsResponse(Packet):
                     if len(content) != 8:
                         raise ValueError("size")
                     max_messages = max_messages_max_messages
+                content = found.get(2)
+                if content is not None:
+                    (dedup_window_ms_dedup_window_ms,) = _UNPACK_I64(content)
+                    if len(content) != 8:
+                        raise ValueError("size")
+                    dedup_window_ms = dedup_window_ms_dedup_window_ms
             if len(payload) != at:
                 raise ValueError("end")
-            return cls(max_messages=max_messages)
+            return cls(max_messages=max_messages, dedup_window_ms=dedup_window_ms)
         except DECODE_ERRORS:
             raise _DIAGNOSIS.of_payload("GetQueueSettingsResponse", payload) from None
 
@@ -3097,7 +3208,9 @@ _LAYOUTS: dict[str, Layout] = {
             ("body", "bytes"),
             ("context", "optional<i64>"),
         ),
-        tagged={},
+        tagged={
+            1: ("dedup_key", "string"),
+        },
         extensible=True,
     ),
     "QueuedMessage": Layout(
@@ -3345,6 +3458,7 @@ _LAYOUTS: dict[str, Layout] = {
         ),
         tagged={
             1: ("max_messages", "i64"),
+            2: ("dedup_window_ms", "i64"),
         },
         extensible=True,
     ),
@@ -3533,6 +3647,7 @@ _LAYOUTS: dict[str, Layout] = {
         ),
         tagged={
             1: ("max_messages", "i64"),
+            2: ("dedup_window_ms", "i64"),
         },
         extensible=True,
     ),
@@ -3545,6 +3660,7 @@ _LAYOUTS: dict[str, Layout] = {
         fields=(),
         tagged={
             1: ("max_messages", "i64"),
+            2: ("dedup_window_ms", "i64"),
         },
         extensible=True,
     ),

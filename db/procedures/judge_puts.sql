@@ -12,12 +12,13 @@
 --   granted boolean[]          per queue: whether its put lock is held
 --   existing boolean[]         per queue: whether it exists
 --   rooms bigint[]             per queue: how many messages it may still take; NULL when unbounded
+--   dedup_keys text[]          per element: its key; NULL for an element, or for all, without
 -- Returns:
 --   errors smallint[]          per element, as put_batch answers
---   message_ids bigint[]       per element; 0 where refused
+--   message_ids bigint[]       per element; 0 where refused, negative for the message put first under its key
 -- Errors:     none raised
 -- Locks:      none; the caller holds the clients' and the queues'
--- Tables:     operations (read)
+-- Tables:     operations, queues, message_keys_0, message_keys_1, message_keys_2 (read)
 CREATE OR REPLACE FUNCTION telesto.judge_puts(
     client_ids bigint[],
     sessions bigint[],
@@ -29,6 +30,7 @@ CREATE OR REPLACE FUNCTION telesto.judge_puts(
     granted boolean[],
     existing boolean[],
     rooms bigint[],
+    dedup_keys text[],
     OUT errors smallint[],
     OUT message_ids bigint[]
 )
@@ -39,6 +41,9 @@ DECLARE
     verdicts smallint[] := coalesce(request_errors, array_fill(NULL::smallint, ARRAY[cardinality(numbers)]));
     repeated boolean[];
     held_up bigint[] := '{}';
+    known_ids bigint[];
+    firsts int[];
+    firsts_put bigint[];
     q int;
 BEGIN
     SELECT array_agg(request.nth > 1 OR recorded.yes IS NOT NULL ORDER BY request.i)
@@ -71,6 +76,12 @@ BEGIN
         END IF;
     END LOOP;
 
+    IF dedup_keys IS NOT NULL THEN
+        SELECT known.known_ids, known.firsts INTO known_ids, firsts
+        FROM telesto.known_messages(queue_ids, dedup_keys) AS known;
+        firsts_put := array_fill(NULL::bigint, ARRAY[cardinality(element_requests)]);
+    END IF;
+
     errors := array_fill(NULL::smallint, ARRAY[cardinality(element_requests)]);
     message_ids := array_fill(0::bigint, ARRAY[cardinality(element_requests)]);
     FOR e IN 1..cardinality(element_requests) LOOP
@@ -81,11 +92,18 @@ BEGIN
             errors[e] := 25;
         ELSIF NOT existing[q] THEN
             errors[e] := 7;
+        ELSIF known_ids[e] IS NOT NULL THEN
+            message_ids[e] := -known_ids[e];
+        ELSIF firsts_put[firsts[e]] IS NOT NULL THEN
+            message_ids[e] := -firsts_put[firsts[e]];
         ELSIF rooms[q] <= 0 THEN
             errors[e] := 25;
         ELSE
             rooms[q] := rooms[q] - 1;
             message_ids[e] := nextval('telesto.message_ids');
+            IF firsts[e] IS NOT NULL THEN
+                firsts_put[firsts[e]] := message_ids[e];
+            END IF;
         END IF;
     END LOOP;
     IF NOT EXISTS (SELECT FROM unnest(errors) AS element (error) WHERE element.error IS NOT NULL) THEN

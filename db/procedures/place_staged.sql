@@ -2,7 +2,8 @@
 -- Purpose:    Places messages that SQL users have put and committed into their queues. It takes what it sees,
 --             so a transaction that committed late is never skipped. Rows of one queue go in the order of
 --             their staged_id, which is that of the calls within each transaction. Rows of a full queue wait
---             without holding up others; rows of a queue that was deleted go with it. Meant for one caller
+--             without holding up others; rows of a queue that was deleted go with it, and so do rows whose key
+--             stands for another message within their queue's window. Meant for one caller
 --             at a time; a second one passes over the queues that the first works at.
 -- Parameters:
 --   max_rows int            at most so many rows in this call, divided among the queues, the longest waiting
@@ -13,8 +14,9 @@
 --   counts int[]            how many
 -- Errors:     none raised
 -- Locks:      queues' put locks (try)
--- Tables:     staged_messages (read, delete), queues, take_states (read), messages (insert), put_states
---             (insert, delete)
+-- Tables:     staged_messages (read, delete), queues, take_states, key_generation (read), messages (insert),
+--             put_states (insert, delete), message_keys_0, message_keys_1, message_keys_2 (read, insert,
+--             update)
 CREATE OR REPLACE FUNCTION telesto.place_staged(
     max_rows int,
     OUT queue_ids bigint[],
@@ -39,6 +41,10 @@ DECLARE
     share int;
     staged_rows tid[];
     staged_ids bigint[];
+    staged_queues bigint[];
+    keys text[];
+    known_ids bigint[];
+    firsts int[];
     message_ids bigint[];
     arrived timestamptz;
 BEGIN
@@ -96,10 +102,12 @@ BEGIN
 
     -- The lock's last holder has committed, so this statement no longer sees the rows that it placed.
     share := max_rows / cardinality(queues);
-    SELECT array_agg(staged.ctid ORDER BY staged.staged_id), array_agg(staged.staged_id ORDER BY staged.staged_id)
-    INTO staged_rows, staged_ids
+    SELECT array_agg(staged.ctid ORDER BY staged.staged_id), array_agg(staged.staged_id ORDER BY staged.staged_id),
+           array_agg(queue.queue_id ORDER BY staged.staged_id), array_agg(staged.dedup_key ORDER BY staged.staged_id)
+    INTO staged_rows, staged_ids, staged_queues, keys
     FROM unnest(queues, rooms) AS queue (queue_id, room)
-    CROSS JOIN LATERAL (SELECT staged.ctid, staged.staged_id FROM telesto.staged_messages AS staged
+    CROSS JOIN LATERAL (SELECT staged.ctid, staged.staged_id, staged.dedup_key
+                        FROM telesto.staged_messages AS staged
                         WHERE staged.queue_id = queue.queue_id
                         ORDER BY staged.staged_id
                         LIMIT greatest(0, least(queue.room, share))) AS staged;
@@ -109,6 +117,14 @@ BEGIN
 
     message_ids := ARRAY(SELECT nextval('telesto.message_ids') FROM generate_series(1, cardinality(staged_ids)));
     arrived := clock_timestamp();
+    IF array_remove(keys, NULL) <> '{}' THEN
+        SELECT known.known_ids, known.firsts INTO known_ids, firsts
+        FROM telesto.known_messages(staged_queues, keys) AS known;
+        message_ids := ARRAY(SELECT CASE WHEN known_ids[i] IS NULL AND coalesce(firsts[i], i) = i
+                                         THEN message_ids[i] ELSE 0 END
+                             FROM generate_series(1, cardinality(message_ids)) AS i);
+        PERFORM telesto.remember_keys(staged_queues, keys, message_ids, arrived);
+    END IF;
     WITH removed AS (
         DELETE FROM telesto.staged_messages AS staged
         WHERE staged.ctid = ANY (staged_rows)
@@ -121,6 +137,7 @@ BEGIN
                arrived, 0, false, removed.body
         FROM removed
         WHERE state_rows[width_bucket(removed.queue_id, queues)] IS NOT NULL
+          AND message_ids[width_bucket(removed.staged_id, staged_ids)] > 0
         RETURNING queue_id, receiver_id, priority, message_id
     ), grown AS (
         SELECT placed.queue_id, count(*) AS n, count(*) FILTER (WHERE placed.receiver_id <> 0) AS directed,

@@ -17,16 +17,20 @@
 --   confirm_clients bigint[]   per confirmed request: the client; only those with a request here count
 --   confirm_sessions bigint[]  per confirmed request: its session
 --   confirm_numbers bigint[]   per confirmed request: its number
+--   dedup_keys text[]          per element: the key under which a message is put once within its queue's window;
+--                              NULL for an element, or for all, without
 -- Returns:
 --   errors smallint[]          NULL when all elements are done, else per element: NULL when done, -1 (not
 --                              executed, try again), CLIENT_NOT_EXISTING (5), QUEUE_NOT_EXISTING (7),
 --                              SESSION_FENCED (20), QUEUE_FULL (25) or NUMBER_REPEATED (36)
---   message_ids bigint[]       per element: the id, rising in the elements' order; 0 where not taken
+--   message_ids bigint[]       per element: the id, rising in the elements' order; 0 where not taken, and the
+--                              negative id of the message that was put first under the element's key
 -- Errors:     check_violation (23514) for a priority or receiver out of range, which the caller should have
 --             refused: nothing is done
 -- Locks:      clients (shared, try), queues' put locks (of one queue: wait; of several: try)
 -- Tables:     clients, queues, take_states (read), operations (insert, delete), messages (insert),
---             put_states (insert, delete), deliveries (delete)
+--             put_states (insert, delete), deliveries (delete), message_keys_0, message_keys_1, message_keys_2
+--             (read, insert, update), key_generation (read)
 CREATE OR REPLACE FUNCTION telesto.put_batch(
     client_ids bigint[],
     sessions bigint[],
@@ -41,6 +45,7 @@ CREATE OR REPLACE FUNCTION telesto.put_batch(
     confirm_clients bigint[],
     confirm_sessions bigint[],
     confirm_numbers bigint[],
+    dedup_keys text[] DEFAULT NULL,
     OUT errors smallint[],
     OUT message_ids bigint[]
 )
@@ -118,20 +123,21 @@ BEGIN
                        ORDER BY taken.version DESC
                        LIMIT 1) AS taken ON true;
 
-    IF fitting AND request_errors IS NULL AND NOT false = ANY (granted) AND 0 < ALL (queue_ids) THEN
+    IF fitting AND request_errors IS NULL AND NOT false = ANY (granted) AND 0 < ALL (queue_ids)
+            AND dedup_keys IS NULL THEN
         message_ids := ARRAY(SELECT nextval('telesto.message_ids')
                              FROM generate_series(1, cardinality(element_requests)));
     ELSE
         SELECT judged.errors, judged.message_ids INTO errors, message_ids
         FROM telesto.judge_puts(client_ids, sessions, numbers, request_errors, element_requests, queue_ids,
-                                queues, granted, existing, rooms) AS judged;
+                                queues, granted, existing, rooms, dedup_keys) AS judged;
     END IF;
 
     SELECT record.errors, record.message_ids INTO errors, message_ids
     FROM telesto.record_puts(client_ids, sessions, numbers, method_ids, element_requests, errors, message_ids)
          AS record;
     touched := state_rows;
-    IF errors IS NOT NULL THEN
+    IF errors IS NOT NULL OR dedup_keys IS NOT NULL THEN
         SELECT array_agg(state_rows[taken.q]), array_agg(taken.n), array_agg(taken.directed),
                array_agg(taken.priorities)
         INTO touched, counts, directed_counts, put_priorities
@@ -140,7 +146,7 @@ BEGIN
                      bit_or(1 << element.priority) AS priorities
               FROM (SELECT unnest(queue_ids) AS queue_id, unnest(receiver_ids) AS receiver_id,
                            unnest(priorities) AS priority, unnest(message_ids) AS message_id) AS element
-              WHERE element.message_id <> 0
+              WHERE element.message_id > 0
               GROUP BY 1) AS taken;
     END IF;
 
@@ -153,7 +159,10 @@ BEGIN
                  unnest(priorities) AS priority, unnest(message_ids) AS message_id,
                  unnest(element_requests) AS request, unnest(contexts) AS context,
                  unnest(bodies) AS body) AS element
-    WHERE element.message_id <> 0;
+    WHERE element.message_id > 0;
+    IF dedup_keys IS NOT NULL THEN
+        PERFORM telesto.remember_keys(queue_ids, dedup_keys, message_ids, arrived);
+    END IF;
 
     newest_id := (SELECT max(element.message_id) FROM (SELECT unnest(message_ids) AS message_id) AS element);
     WITH replaced AS (

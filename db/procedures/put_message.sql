@@ -9,6 +9,8 @@
 --   priority int            1 lowest to 10 highest
 --   receiver_id bigint      the only client that may read it; 0 for anyone; need not exist yet
 --   context bigint          connects request and response; NULL without
+--   dedup_key text          1 to 255 characters: under one key a queue takes one message within its window, see
+--                           the setting dedup_window_ms; a repeated one is dropped when it would be placed
 -- Returns:
 --   bigint                  the staged_id, by which it can be found in staged_messages until it is placed;
 --                           the message gets its own id there
@@ -22,7 +24,8 @@ CREATE OR REPLACE FUNCTION telesto.put_message(
     body bytea,
     priority int DEFAULT 5,
     receiver_id bigint DEFAULT 0,
-    context bigint DEFAULT NULL
+    context bigint DEFAULT NULL,
+    dedup_key text DEFAULT NULL
 )
 RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER
@@ -33,7 +36,7 @@ DECLARE
     staged bigint;
 BEGIN
     SELECT stage.staged_id INTO staged
-    FROM telesto.stage_message(sender_id, ARRAY[queue_id], body, priority, receiver_id, context) AS stage;
+    FROM telesto.stage_message(sender_id, ARRAY[queue_id], body, priority, receiver_id, context, dedup_key) AS stage;
     IF staged IS NULL THEN
         PERFORM telesto.raise_error(7, format('there is no queue %s', coalesce(queue_id::text, 'NULL')));
     END IF;

@@ -7,6 +7,8 @@
 --   priority int            1 lowest to 10 highest
 --   receiver_id bigint      the only client that may read it; 0 for anyone; need not exist yet
 --   context bigint          connects request and response; NULL without
+--   dedup_key text          1 to 255 characters: under one key a queue takes one message within its window, see
+--                           the setting dedup_window_ms; a repeated one is dropped when it would be placed
 -- Returns:
 --   queue_id bigint         a queue that takes the message; one that does not exist is missing here
 --   staged_id bigint        its row in staged_messages
@@ -20,12 +22,13 @@ CREATE OR REPLACE FUNCTION telesto.put_messages(
     body bytea,
     priority int DEFAULT 5,
     receiver_id bigint DEFAULT 0,
-    context bigint DEFAULT NULL
+    context bigint DEFAULT NULL,
+    dedup_key text DEFAULT NULL
 )
 RETURNS TABLE (queue_id bigint, staged_id bigint)
 LANGUAGE sql SECURITY DEFINER
 SET search_path = pg_catalog, telesto, pg_temp
 AS $$
 SELECT stage.queue_id, stage.staged_id
-FROM telesto.stage_message(sender_id, queue_ids, body, priority, receiver_id, context) AS stage
+FROM telesto.stage_message(sender_id, queue_ids, body, priority, receiver_id, context, dedup_key) AS stage
 $$;

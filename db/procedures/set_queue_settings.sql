@@ -16,7 +16,8 @@ AS $$
 #variable_conflict use_column
 BEGIN
     UPDATE telesto.queues AS queue
-    SET max_messages = (jsonb_populate_record(queue, settings)).max_messages
+    SET max_messages = (jsonb_populate_record(queue, settings)).max_messages,
+        dedup_window_ms = (jsonb_populate_record(queue, settings)).dedup_window_ms
     WHERE queue.queue_id = set_queue_settings.queue_id;
     RETURN FOUND;
 END

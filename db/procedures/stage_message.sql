@@ -8,6 +8,7 @@
 --   priority int            1 lowest to 10 highest
 --   receiver_id bigint      the only client that may read it; 0 or NULL for anyone; need not exist yet
 --   context bigint          connects request and response; NULL without
+--   dedup_key text          the key under which it is put once within the queue's window; NULL without
 -- Returns:
 --   queue_id bigint         a queue that will take the message
 --   staged_id bigint        the row in staged_messages, rising in the order of the calls
@@ -21,7 +22,8 @@ CREATE OR REPLACE FUNCTION telesto.stage_message(
     body bytea,
     priority int,
     receiver_id bigint,
-    context bigint
+    context bigint,
+    dedup_key text
 )
 RETURNS TABLE (queue_id bigint, staged_id bigint)
 LANGUAGE plpgsql
@@ -41,11 +43,15 @@ BEGIN
         PERFORM telesto.raise_error(12, format('priority %s is not between 1 and 10', priority));
     ELSIF receiver_id < 0 THEN
         PERFORM telesto.raise_error(12, format('receiver %s is negative', receiver_id));
+    ELSIF char_length(dedup_key) NOT BETWEEN 1 AND 255 THEN
+        PERFORM telesto.raise_error(12, format('dedup_key has %s characters, but 1 to 255 are allowed',
+                                               char_length(dedup_key)));
     END IF;
     RETURN QUERY
-    INSERT INTO telesto.staged_messages AS staged (queue_id, receiver_id, sender_id, context, priority, body)
+    INSERT INTO telesto.staged_messages AS staged (queue_id, receiver_id, sender_id, context, priority, body,
+                                                     dedup_key)
     SELECT queue.queue_id, coalesce(stage_message.receiver_id, 0), stage_message.sender_id,
-           stage_message.context, stage_message.priority, stage_message.body
+           stage_message.context, stage_message.priority, stage_message.body, stage_message.dedup_key
     FROM telesto.queues AS queue
     WHERE queue.queue_id = ANY (queue_ids)
     RETURNING staged.queue_id, staged.staged_id;

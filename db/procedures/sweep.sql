@@ -2,8 +2,8 @@
 -- Purpose:    A bounded turn of a job that one middleware does for all.
 -- Parameters:
 --   middleware_id bigint    who offers to do it
---   job text                'unconfirmed' (hand-overs kept too long go to the dead letters) or 'deleted_queues'
---                           (their messages are removed)
+--   job text                'unconfirmed' (hand-overs kept too long go to the dead letters), 'deleted_queues'
+--                           (their messages are removed) or 'message_keys' (the next generation of keys)
 --   max_rows int            at most so many messages in this turn
 --   hold_s double precision   how long the job is kept for the caller, in seconds
 --   retention_s double precision   how long a hand-over may be unconfirmed, in seconds; 7 days by default
@@ -37,7 +37,7 @@ AS $$
 #variable_conflict use_variable
 BEGIN
     PERFORM telesto.require_read_committed();
-    IF job IS NULL OR job NOT IN ('unconfirmed', 'deleted_queues') THEN
+    IF job IS NULL OR job NOT IN ('unconfirmed', 'deleted_queues', 'message_keys') THEN
         RAISE EXCEPTION 'unknown job %', coalesce(job, 'NULL') USING ERRCODE = 'invalid_parameter_value';
     END IF;
     done := 0;
@@ -48,6 +48,8 @@ BEGIN
     ELSIF job = 'unconfirmed' THEN
         SELECT swept.done, swept.more INTO done, more
         FROM telesto.sweep_unconfirmed(max_rows, retention_s) AS swept;
+    ELSIF job = 'message_keys' THEN
+        PERFORM telesto.turn_keys();
     ELSE
         SELECT swept.done, swept.more INTO done, more
         FROM telesto.sweep_deleted_queues(max_rows) AS swept;

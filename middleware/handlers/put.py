@@ -18,7 +18,7 @@ _OF_ELEMENT = (ErrorCode.QUEUE_NOT_EXISTING, ErrorCode.QUEUE_FULL)
 class PutGroup:
     """Gathers puts."""
 
-    sql = "SELECT * FROM telesto.put_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"
+    sql = "SELECT * FROM telesto.put_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
 
     def arguments(self, requests: Sequence[Request]) -> tuple[Any, ...]:
         """Makes the arrays: per request, per element, per confirmed number.
@@ -68,6 +68,7 @@ class PutGroup:
                     priorities.append(message.priority)
                     contexts.append(message.context)
                     bodies.append(message.body)
+        keys = _keys(requests)
         if any(request.refused for request in requests):
             pairs = zip(of_request, queues, strict=True)
             queues = [-queue if queue in requests[index - 1].refused else queue for index, queue in pairs]
@@ -85,6 +86,7 @@ class PutGroup:
             confirm_clients,
             confirm_sessions,
             confirm_numbers,
+            keys,
         )
 
     def results(self, requests: Sequence[Request], rows: Sequence[Any]) -> Results:
@@ -94,7 +96,12 @@ class PutGroup:
         at = 0
         for request in requests:
             packet = request.packet
-            if type(packet) is PutMessage and len(packet.queue_ids) == 1 and errors is None:
+            if (
+                type(packet) is PutMessage
+                and len(packet.queue_ids) == 1
+                and errors is None
+                and message_ids[at] > 0
+            ):
                 # By far the most frequent case, so without the detours of the general one.
                 queue_id = packet.queue_ids[0]
                 _note_arrival(results, queue_id, packet.message.receiver_id)
@@ -108,6 +115,18 @@ class PutGroup:
             _settle(results, request, elements, element_errors, message_ids[at:end])
             at = end
         return results
+
+
+def _keys(requests: Sequence[Request]) -> list[str | None] | None:
+    """The key of each element; None when no message has one, which spares the procedure to look."""
+    keys: list[str | None] = []
+    for request in requests:
+        packet = request.packet
+        if type(packet) is PutMessage:
+            keys += [packet.message.dedup_key] * len(packet.queue_ids)
+        else:
+            keys += [element.message.dedup_key for element in packet.messages]
+    return keys if any(key is not None for key in keys) else None
 
 
 def queue_of(request: Request) -> int:
@@ -140,8 +159,8 @@ def _settle(
         return
     answers = []
     for (queue_id, receiver_id), error, message_id in zip(elements, errors, message_ids, strict=True):
-        answers.append(PutResult(queue_id, message_id, False, error))
-        if error is None:
+        answers.append(PutResult(queue_id, abs(message_id), message_id < 0, error))
+        if message_id > 0:
             _note_arrival(results, queue_id, receiver_id)
         elif error == ErrorCode.QUEUE_FULL:
             results.full.append((request, queue_id))

@@ -54,6 +54,8 @@ class StoredQueue:
     messages: list[Stored] = field(default_factory=list)
     put_total: int = 0
     taken_total: int = 0
+    dedup_window_ms: int = 300_000
+    keys: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -203,6 +205,9 @@ class FakeService:
         queue = self.queues.get(queue_id)
         if queue is None:
             return packets.PutResult(queue_id, 0, False, ErrorCode.QUEUE_NOT_EXISTING)
+        first = queue.keys.get(message.dedup_key or "")
+        if first is not None:
+            return packets.PutResult(queue_id, first, True, None)
         if queue.max_messages is not None and len(queue.messages) >= queue.max_messages:
             return packets.PutResult(queue_id, 0, False, ErrorCode.QUEUE_FULL)
         stored = Stored(
@@ -216,6 +221,8 @@ class FakeService:
         )
         queue.messages.append(stored)
         queue.put_total += 1
+        if message.dedup_key is not None:
+            queue.keys[message.dedup_key] = stored.message_id
         self.put_bodies.append((queue_id, message.body))
         return packets.PutResult(queue_id, stored.message_id, False, None)
 
@@ -541,6 +548,8 @@ class FakeConnection:
             self._record(packet, [packets.ElementResult(0, ErrorCode.QUEUE_NAME_NOT_UNIQUE)])
             raise RefusalError(ErrorCode.QUEUE_NAME_NOT_UNIQUE)
         queue_id = self.service.add_queue(packet.queue_name, packet.max_messages)
+        if packet.dedup_window_ms is not None:
+            self.service.queues[queue_id].dedup_window_ms = packet.dedup_window_ms
         self._record(packet, [packets.ElementResult(queue_id, None)])
         return packets.CreateQueueResponse(packets.Queue(queue_id, packet.queue_name))
 
@@ -551,11 +560,16 @@ class FakeConnection:
             raise RefusalError(ErrorCode.QUEUE_NOT_EXISTING, packet.queue_id)
         if packet.max_messages is not None:
             queue.max_messages = packet.max_messages or None
+        if packet.dedup_window_ms is not None:
+            queue.dedup_window_ms = packet.dedup_window_ms
         self._record(packet, [packets.ElementResult(0, None)])
         return packets.Success()
 
     def _on_get_queue_settings(self, _: int, packet: packets.GetQueueSettings) -> packets.Packet:
-        return packets.GetQueueSettingsResponse(max_messages=self._queue(packet.queue_id).max_messages)
+        queue = self._queue(packet.queue_id)
+        return packets.GetQueueSettingsResponse(
+            max_messages=queue.max_messages, dedup_window_ms=queue.dedup_window_ms
+        )
 
     def _on_delete_queue(self, _: int, packet: packets.DeleteQueue) -> packets.Packet:
         if self.service.queues.pop(packet.queue_id, None) is None:
@@ -620,7 +634,7 @@ class FakeConnection:
         results = [
             self.service.put(self.client.client_id, queue_id, packet.message) for queue_id in packet.queue_ids
         ]
-        self._record(packet, [packets.ElementResult(result.message_id, result.error) for result in results])
+        self._record(packet, [_recorded(result) for result in results])
         return packets.PutMessageResponse(results)
 
     def _on_put_messages(self, _: int, packet: packets.PutMessages) -> packets.Packet:
@@ -629,7 +643,7 @@ class FakeConnection:
         results = [
             self.service.put(client_id, element.queue_id, element.message) for element in packet.messages
         ]
-        self._record(packet, [packets.ElementResult(result.message_id, result.error) for result in results])
+        self._record(packet, [_recorded(result) for result in results])
         return packets.PutMessagesResponse(results)
 
     def _on_read_message(self, packet_id: int, packet: Any) -> None:
@@ -653,3 +667,7 @@ class FakeConnection:
         if queue is None:
             raise RefusalError(ErrorCode.QUEUE_NOT_EXISTING, queue_id)
         return queue
+
+
+def _recorded(result: packets.PutResult) -> packets.ElementResult:
+    return packets.ElementResult(-result.message_id if result.duplicate else result.message_id, result.error)

@@ -236,8 +236,54 @@ def test_settings_are_shown_and_changed(client: Any) -> None:
     assert [message.text for message in client.read_messages(queue_id)] == ["1", "2", "3"]
 
 
+def test_under_one_key_a_queue_stores_one_message(client: Any, queue_id: int) -> None:
+    first = client.put_message(queue_id, b"first", dedup_key="order 7")
+    assert client.put_message(queue_id, b"again", dedup_key="order 7") == first
+    (result,) = client.put_messages([queue_id], b"again", dedup_key="order 7")
+    assert (result.message_id, result.duplicate, result.error) == (first, True, None)
+    new, old, other = client.put_many(
+        queue_id,
+        [NewMessage(b"new", dedup_key="new"), NewMessage(b"old", dedup_key="new"), NewMessage(b"without")],
+    )
+    assert (new.duplicate, old.duplicate, other.duplicate) == (False, True, False)
+    assert new.message_id == old.message_id != other.message_id
+    bodies = [message.text for message in client.retrieve_messages(queue_id, max_messages=9, timeout=0)]
+    assert bodies == ["first", "new", "without"]
+    # Also when the first one is long gone.
+    assert client.put_message(queue_id, b"again", dedup_key="order 7") == first
+    assert client.retrieve_message(queue_id, timeout=0) is None
+
+
+def test_a_key_belongs_to_its_queue_and_takes_no_room(client: Any, queue_id: int) -> None:
+    small = client.create_queue("small", max_messages=1, dedup_window_ms=60_000).queue_id
+    assert client.queue_settings(small).dedup_window_ms == 60_000
+    both = client.put_messages([queue_id, small], b"x", dedup_key="k")
+    assert [result.duplicate for result in both] == [False, False]
+    again = client.put_messages([queue_id, small], b"x", dedup_key="k")
+    assert [(result.duplicate, result.error) for result in again] == [(True, None)] * 2
+    with pytest.raises(QueueFullError):
+        client.put_message(small, b"y", dedup_key="other")
+    client.update_queue(small, dedup_window_ms=1_000)
+    assert client.queue_settings(small).dedup_window_ms == 1_000
+
+
+@pytest.mark.parametrize("key", ["", "k" * 256, "a\0b"])
+def test_keys_that_are_none_are_refused(client: Any, queue_id: int, key: str) -> None:
+    with pytest.raises(InvalidParameterError, match="dedup_key"):
+        client.put_message(queue_id, b"", dedup_key=key)
+    with pytest.raises(TypeError):
+        client.put_message(queue_id, b"", dedup_key=b"bytes")
+
+
 def test_settings_that_cannot_be_are_refused(client: Any, queue_id: int) -> None:
-    for wrong in ({}, {"max_messages": 0}, {"max_messages": -1}, {"max_messages": 2**63}):
+    for wrong in (
+        {},
+        {"max_messages": 0},
+        {"max_messages": -1},
+        {"max_messages": 2**63},
+        {"dedup_window_ms": 0},
+        {"dedup_window_ms": 8 * 24 * 3600 * 1000},
+    ):
         with pytest.raises(InvalidParameterError):
             client.update_queue(queue_id, **wrong)
     with pytest.raises(TypeError):

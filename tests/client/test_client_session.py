@@ -19,6 +19,7 @@ from telesto.client.calls import (
     PurgeQueueCall,
     PutCall,
     PutManyCall,
+    PutSeveralCall,
     ReadCall,
     ReadResponseCall,
 )
@@ -555,6 +556,19 @@ def test_what_was_taken_does_not_come_back_after_another_process(
     assert wire.run(read(queue_id)) == []
     wire.advance(1)
     assert not service.deliveries
+
+
+def test_the_lost_answer_of_a_repeated_put_is_found(wire: Wire, service: FakeService, queue_id: int) -> None:
+    def several() -> PutSeveralCall:
+        return PutSeveralCall([queue_id], b"m", 5, None, None, "key")
+
+    (first,) = wire.run(several())
+    call = wire.start(several())
+    lose_answers(wire)
+    wire.settle()
+    (result,) = wire.finish(call)
+    assert (result.message_id, result.duplicate) == (first.message_id, True)
+    assert len(service.queues[queue_id].messages) == 1
 
 
 def test_a_registration_whose_answer_was_lost(clock: Clock, service: FakeService) -> None:

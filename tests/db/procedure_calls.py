@@ -69,6 +69,7 @@ class Element:
     priority: int = 5
     receiver: int = 0
     context: int | None = None
+    key: str | None = None
 
 
 @dataclass(frozen=True)
@@ -211,6 +212,7 @@ class Calls:
     def put(self, requests: Sequence[Put], confirmed: Iterable[Confirmed] = ()) -> list[PutAnswer]:
         clients, sessions, numbers = _identities(requests)
         elements = [(r, element) for r, request in enumerate(requests, 1) for element in request.elements]
+        keys = [element.key for _, element in elements]
         row = self.row(
             "put_batch",
             clients,
@@ -224,6 +226,7 @@ class Calls:
             [element.context for _, element in elements],
             [element.body for _, element in elements],
             *_confirmed_columns(confirmed),
+            keys if any(keys) else None,
         )
         errors = row["errors"] or [None] * len(elements)
         answers = [PutAnswer(number, [], []) for number in numbers]

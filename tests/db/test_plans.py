@@ -32,7 +32,10 @@ SELECT coalesce(sum(pg_stat_get_tuples_returned(indexrelid)), 0)
 FROM pg_index JOIN pg_class ON pg_class.oid = indrelid
 WHERE relnamespace = 'telesto'::regnamespace
 """
-BIG_TABLES = ("messages", "deliveries", "operations", "put_states", "take_states", "receiver_states")
+BIG_TABLES = (
+    *("messages", "deliveries", "operations", "put_states", "take_states", "receiver_states"),
+    *("message_keys_0", "message_keys_1", "message_keys_2"),
+)
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,11 @@ class Workbench:
 
     def client(self, i: int) -> Client:
         return self.clients[i % len(self.clients)]
+
+    def keyed(self, queues: list[int], turn: int) -> list[Put]:
+        """Half of them have been put before."""
+        keys = [f"{turn if i % 2 else 0}-{i}" for i in range(BATCH)]
+        return [Put(self.client(i), [Element(queues[i % len(queues)], key=keys[i])]) for i in range(BATCH)]
 
     def puts(self, queues: list[int], **options: Any) -> list[Put]:
         return [Put(self.client(i), [Element(queues[i % len(queues)], **options)]) for i in range(BATCH)]
@@ -111,13 +119,24 @@ def dead(bench: Workbench) -> None:
     bench.drain(DEAD)
 
 
+def many_keys(bench: Workbench) -> None:
+    """Keys of all generations: those that the batches put are known, or are older than the window."""
+    for table in range(3):
+        bench.calls.connection.execute(
+            f"INSERT INTO telesto.message_keys_{table} (queue_id, key, message_id, put_at)"
+            " SELECT unnest(%s::bigint[]), (i %% 3) || '-' || i, i, now() - interval '1 day'"
+            f" FROM generate_series(1, {BACKLOG // 16}) AS i ON CONFLICT DO NOTHING".encode(),
+            (bench.queues,),
+        )
+
+
 def dead_before_a_backlog(bench: Workbench) -> None:
     bench.fill(DEAD)
     bench.fill(BACKLOG, priority=5)
     bench.drain(DEAD)
 
 
-STATES = [empty, full, backlog_below, backlog_above, dead, dead_before_a_backlog]
+STATES = [empty, full, backlog_below, backlog_above, dead, dead_before_a_backlog, many_keys]
 VIEWS = ["as it is", "analysed", "old snapshot"]
 
 
@@ -198,6 +217,7 @@ def measure_all(bench: Workbench, calls: Calls, observer: Calls) -> dict[str, Co
         run(f"put {turn}", lambda: put(bench.puts(one)))
         run(f"take {turn}", lambda: take(bench.reads(one)))
         run(f"put into many {turn}", lambda: put(bench.puts(many)))
+        run(f"put with keys {turn}", lambda turn=turn: put(bench.keyed(many, turn)))
         run(f"take from many {turn}", lambda: take(bench.reads(many)))
     run("put own", lambda: put([Put(bench.clients[1], [Element(bench.queue, **own)]) for _ in range(BATCH)]))
     run("take own", lambda: take([Read(bench.clients[1], bench.queue)] * BATCH))

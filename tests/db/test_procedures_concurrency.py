@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
@@ -29,19 +29,6 @@ PATIENCE_S = 60.0
 WAITING = "SELECT count(*) FROM pg_stat_activity WHERE pid = %s AND wait_event_type = 'Lock'"
 
 Open = Callable[[], Calls]
-
-
-@pytest.fixture
-def open_calls(database_url: str) -> Iterator[Open]:
-    """Give a way to open further connections, all closed after the test."""
-    with ExitStack() as opened:
-        yield lambda: opened.enter_context(Calls(database_url))
-
-
-@pytest.fixture
-def pool() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(8) as pool:
-        yield pool
 
 
 @pytest.fixture(autouse=True)

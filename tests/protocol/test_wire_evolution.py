@@ -136,7 +136,7 @@ COMPATIBLE: dict[str, Change] = {
     "a tagged field": update("packet", "Ping", tagged=[{**NEW_FIELD, "tag": 1}]),
     "a tagged field of a struct": update("struct", "Message", tagged=[{**NEW_FIELD, "tag": 1}]),
     "a tag given up": lambda d: (
-        update("packet", "CreateQueue", tagged=[])(d),
+        entry(d, "packet", "CreateQueue")["tagged"].pop(0),
         d["retired"].update(TAG_GIVEN_UP),
     ),
     "a packet more": lambda d: d["packet"].append(
