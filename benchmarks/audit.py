@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 import asyncpg
+
 from telesto.benchmarks.bodies import IDENTITY_BYTES, identities_of
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 import asyncpg
+
 from telesto.benchmarks.bodies import BodyMaker, identity_of
 from telesto.benchmarks.records import Record
 from telesto.benchmarks.tally import Tally, Workload, save_tally

@@ -16,6 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import asyncpg
+
 from telesto.benchmarks.experiment import FULL_SIZE, QUICK_SIZE, Experiment, Options, Size
 from telesto.benchmarks.idle import connections_allowed
 from telesto.benchmarks.machine import describe_machine, file_system

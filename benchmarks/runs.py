@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 import asyncpg
+
 from telesto.benchmarks import ceiling
 from telesto.benchmarks.audit import Claims, audit_queues
 from telesto.benchmarks.ceiling import CeilingPlan

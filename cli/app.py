@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Annotated
 
 import typer
+
 from telesto.cli import exit_codes, output
 from telesto.cli.exit_codes import ExitCode
 from telesto.cli.failures import CommandError, OutputClosedError

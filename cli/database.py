@@ -37,6 +37,7 @@ def without_password(url: str) -> str:
 def explained_errors(url: str | None = None) -> Iterator[None]:
     """Turn what the database, the schema or the embedded server raise into a CommandError of one line."""
     import psycopg
+
     from telesto.db.embedded import DataDirectoryInUseError, EmbeddedServerError
     from telesto.db.schema import SchemaError
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+
 from telesto.cli import output
 from telesto.cli.exit_codes import ExitCode
 from telesto.cli.options import DEFAULT_DATA_DIRECTORY, DatabaseUrl, Json

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+
 from telesto.cli.exit_codes import ExitCode
 from telesto.cli.options import Json
 

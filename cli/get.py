@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+
 from telesto.cli.options import DEFAULT_URL, ClientName, Json, QueueName, Url
 
 Wait = Annotated[

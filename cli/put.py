@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
 from telesto.cli.options import DEFAULT_URL, ClientName, Json, QueueName, Url
 
 if TYPE_CHECKING:

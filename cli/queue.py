@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
 from telesto.cli import output
 from telesto.cli.options import DEFAULT_URL, ClientName, Json, Url, Yes
 

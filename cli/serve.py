@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+
 from telesto.cli.options import DEFAULT_DATA_DIRECTORY, DatabaseUrl
 
 Host = Annotated[str | None, typer.Option("--host", help="The address to listen on. Default: 127.0.0.1.")]

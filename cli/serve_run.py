@@ -14,6 +14,7 @@ from types import FrameType
 
 import psycopg
 from pydantic import SecretStr
+
 from telesto.cli import output
 from telesto.cli.database import explained_errors, one_line, without_password
 from telesto.cli.exit_codes import ExitCode

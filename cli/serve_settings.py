@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 from pydantic import SecretStr, ValidationError
+
 from telesto.cli import output
 from telesto.cli.database import check_url, without_password
 from telesto.cli.failures import usage_error

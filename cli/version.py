@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import typer
+
 from telesto.cli import output
 from telesto.cli.options import Json
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import psycopg
+
 from telesto.db.install import installed_functions
 from telesto.db.manifest import Manifest
 

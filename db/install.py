@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import psycopg
 from psycopg import sql
 from psycopg.rows import class_row
+
 from telesto.db.manifest import Manifest, Procedure
 from telesto.db.roles import RolesReport, apply_grants
 

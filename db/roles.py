@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import psycopg
 from psycopg import sql
+
 from telesto.db.manifest import procedures_directory
 
 SCHEMA = "telesto"

@@ -7,6 +7,7 @@ synchronous and open their own connection.
 from dataclasses import dataclass
 
 import psycopg
+
 from telesto.db.checks import Problem, find_problems
 from telesto.db.install import install_procedures
 from telesto.db.manifest import Manifest, load_manifest

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from prometheus_client import CollectorRegistry, generate_latest
+
 from telesto.middleware.figures import Figures, FiguresCollector
 
 _REQUEST_LIMIT_BYTES = 8_192

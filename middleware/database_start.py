@@ -6,6 +6,7 @@ import asyncio
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
 from telesto.db import schema
 from telesto.middleware.logs import logger
 from telesto.middleware.settings import FRAME_OVERHEAD_BYTES, ServerSettings

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 import asyncpg
+
 from telesto.middleware.dsn import CONNECT_ERRORS, Connection
 from telesto.middleware.failures import (
     READ_ONLY_SQLSTATE,

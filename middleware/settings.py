@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
+
 from telesto.protocol.packets import DEFAULT_PORT, MAX_FRAME_DEFAULT, MAX_FRAME_UNIDENTIFIED
 
 #: What a frame holds beside the body of a message, generously, in bytes.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import asyncpg
+
 from telesto.middleware.requests import Client, Request
 from telesto.middleware.results import Arrivals
 from telesto.middleware.settings import ServerSettings

@@ -3,6 +3,7 @@
 from array import array
 
 import pytest
+
 from telesto.benchmarks.audit import EXAMPLES, Claims, compare
 from telesto.benchmarks.bodies import BodyMaker, identities_of, identity_of
 

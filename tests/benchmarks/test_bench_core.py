@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from telesto.benchmarks.core import parse
 from telesto.benchmarks.experiment import FULL_SIZE, QUICK_SIZE
 from telesto.benchmarks.load import LoadPlan

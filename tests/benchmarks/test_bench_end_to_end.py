@@ -6,6 +6,7 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+
 from telesto.benchmarks.audit import Claims, audit_queues
 from telesto.benchmarks.core import run
 from telesto.benchmarks.experiment import QUICK_SIZE, Options

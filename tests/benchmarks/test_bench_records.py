@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from telesto.benchmarks.records import (
     Record,
     Window,

@@ -4,6 +4,7 @@ import asyncio
 import time
 
 import pytest
+
 from telesto.benchmarks.worker import Worker, WorkerFailedError
 
 ECHO = "tests_bench_echo"

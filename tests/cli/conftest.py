@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import psycopg
 import pytest
+
 from command_line import TIMEOUT_S, CommandLine
 from telesto.client import TelestoClient
 

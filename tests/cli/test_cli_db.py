@@ -5,6 +5,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+
 from command_line import CommandLine
 from telesto.cli import db
 from telesto.db import schema

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
+
 from command_line import TIMEOUT_S, CommandLine
 
 # Together more than a pipe holds (64 KiB), so that writing them blocks.

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from command_line import CommandLine
 
 BINARY = bytes(range(256)) * 3

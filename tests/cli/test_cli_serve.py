@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+
 from command_line import TIMEOUT_S, CommandLine
 
 

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+
 from command_line import TIMEOUT_S, CommandLine
 from telesto.cli.app import COMMANDS
 from telesto.cli.exit_codes import MEANINGS, ExitCode

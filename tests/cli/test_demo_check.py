@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from telesto.cli.demo_check import LineRecord, Verdict, check, read_records
 from telesto.cli.demo_lines import from_body, to_body
 from telesto.cli.demo_source import digest

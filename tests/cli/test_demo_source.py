@@ -4,6 +4,7 @@ import gzip
 from pathlib import Path
 
 import pytest
+
 from telesto.cli import demo_source
 from telesto.cli.demo_source import digest, lines_of, prepare_text
 from telesto.cli.exit_codes import ExitCode

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+
 from fake_server import FakeServer
 from real_service import start_middleware, stop_middleware
 from shells import LoopThread, Open, opening

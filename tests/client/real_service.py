@@ -8,6 +8,7 @@ from typing import Any
 
 async def start_middleware(database_url: str) -> Any:
     from pydantic import SecretStr
+
     from telesto.middleware.server import MiddlewareServer
     from telesto.middleware.settings import ServerSettings
 

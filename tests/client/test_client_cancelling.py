@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+
 from fake_service import FakeService
 from memory_transport import MemoryClient
 from telesto.client import ClientOptions, NotConnectedError

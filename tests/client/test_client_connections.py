@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+
 from fake_server import FakeServer
 from shells import Open
 from telesto.client import (

@@ -11,11 +11,12 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from fake_service import FakeService, Fault
-from harness import Clock, Wire
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from fake_service import FakeService, Fault
+from harness import Clock, Wire
 from telesto.client.calls import DONE, Call, GetQueuesCall, PutCall, PutManyCall, ReadCall, TakingCall
 from telesto.client.errors import ClientClosedError, DeadlineExceededError, TriesExhaustedError
 from telesto.client.models import Message

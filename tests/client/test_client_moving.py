@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+
 from real_service import start_middleware, stop_middleware
 from shells import LoopThread, Open
 

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import pytest
+
 from fake_service import FakeService, Fault
 from harness import Clock, Wire
 from telesto.client.calls import (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+
 from telesto.client.addresses import AddressBook, backoff
 from telesto.client.errors import AddressError
 from telesto.client.options import ClientOptions

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 
 import psycopg
 import pytest
+
 from procedure_calls import Calls
 
 Open = Callable[[], Calls]

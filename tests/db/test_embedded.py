@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 import psycopg
 import pytest
+
 from telesto.db import embedded
 from telesto.db.embedded import (
     BinariesMissingError,

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from telesto.db import embedded_settings
 from telesto.db.embedded_settings import memory_mib, queue_settings, settings_text, shared_buffers_mib
 

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
+
 from procedure_calls import QUEUE_FULL, SESSION_FENCED, Calls, Client, Element, Put
 
 Open = Callable[[], Calls]

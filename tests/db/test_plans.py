@@ -13,6 +13,7 @@ from typing import Any
 
 import psycopg
 import pytest
+
 from procedure_calls import BY_AGE, Calls, Client, Element, Put, Read
 
 BATCH = 64

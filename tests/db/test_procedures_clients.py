@@ -6,6 +6,8 @@ import os
 
 import psycopg
 import pytest
+from psycopg.types.json import Jsonb
+
 from procedure_calls import (
     BUSY,
     CLIENT_NAME_NOT_UNIQUE,
@@ -20,7 +22,6 @@ from procedure_calls import (
     Put,
     Read,
 )
-from psycopg.types.json import Jsonb
 
 SHARED_CLIENT_LOCK = "SELECT pg_advisory_xact_lock_shared(telesto.client_lock_key(%s))"
 EXCLUSIVE_CLIENT_LOCK = "SELECT pg_advisory_xact_lock(telesto.client_lock_key(%s))"

@@ -11,6 +11,7 @@ from typing import Any
 
 import psycopg
 import pytest
+
 from procedure_calls import (
     BUSY,
     BY_AGE,

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import psycopg
 import pytest
+
 from procedure_calls import (
     BY_AGE,
     BY_PRIORITY,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import psycopg
 import pytest
+
 from procedure_calls import (
     BUSY,
     NUMBER_REPEATED,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import psycopg
 import pytest
+from psycopg.types.json import Jsonb
+
 from procedure_calls import (
     QUEUE_NAME_NOT_UNIQUE,
     QUEUE_NOT_EXISTING,
@@ -11,7 +13,6 @@ from procedure_calls import (
     Element,
     Put,
 )
-from psycopg.types.json import Jsonb
 
 NO_QUEUE = 1 << 40
 LEFT = "SELECT count(*) FROM telesto.messages WHERE queue_id = %s"

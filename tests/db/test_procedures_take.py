@@ -6,6 +6,7 @@ import random
 
 import psycopg
 import pytest
+
 from procedure_calls import (
     BUSY,
     MESSAGE_TOO_LARGE,

@@ -6,8 +6,9 @@ from typing import Any
 
 import psycopg
 import pytest
-from procedure_calls import QUEUE_FULL, QUEUE_NOT_EXISTING, Calls, Element, Put
 from psycopg.types.json import Jsonb
+
+from procedure_calls import QUEUE_FULL, QUEUE_NOT_EXISTING, Calls, Element, Put
 
 NO_QUEUE = 1 << 40
 

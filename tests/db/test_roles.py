@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 from psycopg import sql
+
 from telesto.db import schema
 from telesto.db.manifest import Access, load_manifest
 from telesto.db.roles import Grant, Role, apply_grants, held_grants, load_roles, wanted_grants

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import psycopg
 import pytest
+
 from procedure_calls import Calls
 from telesto.db import migrate, schema
 from telesto.db.checks import INVARIANTS

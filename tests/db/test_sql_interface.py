@@ -8,6 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg.rows import dict_row
+
 from telesto.db import schema
 from telesto.middleware.settings import ServerSettings
 

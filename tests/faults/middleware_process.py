@@ -8,6 +8,7 @@ import signal
 import sys
 
 import uvloop
+
 from telesto.middleware.logs import configure
 from telesto.middleware.server import MiddlewareServer
 from telesto.middleware.settings import ServerSettings

@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import asyncpg
+
 from telesto.db import schema
 from telesto.db.embedded import EmbeddedServer
 

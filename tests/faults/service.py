@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
+
 from telesto.client import AsyncTelestoClient, ClientOptions
 from telesto.db import schema
 

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 
 import pytest
+
 from telesto.client import AsyncTelestoClient
 from telesto.protocol.errors import QueueFullError, QueueNotExistingError, SessionFencedError
 

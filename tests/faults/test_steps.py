@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+
 from telesto.client import AsyncTelestoClient
 from telesto.protocol.errors import ErrorClass, SessionFencedError, TelestoError
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import uvloop
+
 from telesto.middleware import logs
 from telesto.middleware.server import MiddlewareServer
 from telesto.middleware.settings import ServerSettings

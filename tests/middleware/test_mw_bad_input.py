@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+
 from conftest import Connect, StartMiddleware
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorClass, ErrorCode

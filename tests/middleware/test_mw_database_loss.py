@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import asyncpg
 import pytest
+
 from conftest import Connect, StartMiddleware
 from telesto.middleware.dsn import connect as connect_database
 from telesto.middleware.failures import STALE_SQLSTATE, LostError, RefusedError, UnavailableError

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+
 from telesto.middleware.failures import LostError, RefusedError, UnavailableError
 from telesto.middleware.requests import Kind
 from telesto.protocol import packets

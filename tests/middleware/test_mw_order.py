@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 import pytest
+
 from telesto.middleware.failures import RefusedError
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorCode

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+
 from telesto.middleware.deadlines import Deadlines
 from telesto.middleware.failures import (
     BUSY,

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import asyncpg
+
 from telesto.protocol import packets
 from wire import PATIENCE_S, Wire, until
 

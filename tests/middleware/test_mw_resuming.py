@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
+
 from conftest import Connect
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorClass, ErrorCode

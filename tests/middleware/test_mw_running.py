@@ -9,6 +9,7 @@ import socket
 import asyncpg
 import psycopg
 import pytest
+
 from conftest import QUICK, Connect, StartMiddleware
 from telesto.db.schema import SchemaTooOldError
 from telesto.middleware import logs

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+
 from telesto.middleware.failures import Failure, failure_of
 from telesto.middleware.requests import Client, Kind, Line, Read, Wait
 from telesto.middleware.waiting import WaitingRoom

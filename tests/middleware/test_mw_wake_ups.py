@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import asyncpg
+
 from conftest import Connect, StartMiddleware
 from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from telesto.protocol.errors import InvalidParameterError, MalformedPacketError, UnsupportedFieldError
+from tools.codegen.loading import build
+from tools.codegen.rendering import render
 from wire_objects import Objects
 from wire_reference import Reference, load_document
 from wire_strategies import packet_fields
-
-from tools.codegen.loading import build
-from tools.codegen.rendering import render
 
 ROOT = Path(__file__).parents[2]
 MODULE = "telesto_generated_for_a_test"

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from wire_reference import SPEC_PATH, load_document
 
 from tools.codegen.loading import SpecError, build, load
+from wire_reference import SPEC_PATH, load_document
 
 Document = dict[str, Any]
 Change = Callable[[Document], object]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from telesto.protocol import packets
 from telesto.protocol.errors import InvalidParameterError, MalformedPacketError, UnsupportedFieldError
 from wire_objects import OBJECTS

@@ -6,6 +6,7 @@ import pickle
 from typing import Any
 
 import pytest
+
 from telesto.protocol import errors
 from telesto.protocol.error_codes import ERRORS
 from telesto.protocol.errors import (

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from wire_reference import SPEC_PATH, load_document
 
 from tools.codegen.compatibility import incompatibilities
 from tools.codegen.loading import build
+from wire_reference import SPEC_PATH, load_document
 
 Document = dict[str, Any]
 Change = Callable[[Document], object]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from telesto.protocol import packets
 from telesto.protocol.packets import PACKETS, REQUESTS, ClientMode, ConnectionState
 from wire_reference import REFERENCE, load_document

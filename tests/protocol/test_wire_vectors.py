@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from telesto.protocol.errors import TelestoError, UnknownMethodError
 from telesto.protocol.framing import Frame, FrameDecoder
 from telesto.protocol.packets import MAX_FRAME_DEFAULT, MAX_FRAME_UNIDENTIFIED, PACKETS

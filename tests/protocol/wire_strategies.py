@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hypothesis import strategies as st
+
 from wire_reference import REFERENCE, SIGNED, UNSIGNED, Reference
 
 Fields = st.SearchStrategy[dict[str, Any]]

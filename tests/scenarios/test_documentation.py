@@ -19,6 +19,7 @@ from typing import Any
 
 import psycopg
 import pytest
+
 from telesto.cli.app import build
 from telesto.client import AsyncTelestoClient, TelestoClient
 from telesto.client import errors as client_errors

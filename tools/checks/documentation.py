@@ -63,8 +63,9 @@ def _make_targets(makefile: Path) -> Check:
 
 
 def _commands() -> Check:
-    from telesto.cli.app import build
     from typer.main import get_command
+
+    from telesto.cli.app import build
 
     tree = {
         name: set(_commands_of(command)) for name, command in _commands_of(get_command(build([]))).items()
