@@ -44,7 +44,7 @@ verify: .venv/dev.stamp ## Fail when a generated file is not what `make generate
 	$(PY) -m tools.codegen --verify
 
 unit: .venv/dev.stamp ## Run the test suite only
-	$(PY) -m pytest -n 2 --ignore tests/faults/test_faults.py
+	$(PY) -m pytest -n 2
 
 faults: .venv/dev.stamp ## Kill, stop and cut everything under load, from a random seed (SIZE=small)
 	$(PY) -m tests.faults.run --size $(SIZE)
