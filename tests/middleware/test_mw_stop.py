@@ -13,6 +13,9 @@ from telesto.protocol.errors import ErrorClass, ErrorCode
 from test_mw_wake_ups import until_know_each_other, until_waiting
 from wire import PATIENCE_S, put, until
 
+#: A call has reached the database and waits for a lock there.
+WAITING = "SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+
 
 async def test_a_stop_answers_what_waits_and_says_goodbye(
     connect: Connect, start_middleware: StartMiddleware
@@ -71,6 +74,7 @@ async def test_what_takes_too_long_is_cut_off(
     await transaction.start()
     await blocker.execute("SELECT pg_advisory_xact_lock(telesto.put_lock_key($1))", queue_id)
     answer = wire.put(queue_id)
+    await until(lambda: blocker.fetchval(WAITING))
     later = wire.put(queue_id)
     await until(lambda: server._budget.requests == 2)
     server.request_stop()
