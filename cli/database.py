@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from telesto.cli.exit_codes import ExitCode
 from telesto.cli.failures import CommandError, usage_error
-
-SCHEMES = ("postgresql", "postgres")
+from telesto.db.url import parameters_of, without_password
 
 
 def check_url(url: str) -> str:
-    """The URL, if it looks like one of PostgreSQL. Raises CommandError, which does not show a password."""
+    """The URL, if it is one of PostgreSQL. Raises CommandError, which does not show a password."""
     try:
-        scheme = urlsplit(url).scheme
+        parameters_of(url)
     except ValueError as error:
-        raise usage_error(f"the database URL cannot be read ({error}); {_EXPECTED}") from error
-    if scheme not in SCHEMES:
-        raise usage_error(f"the database URL does not begin with {SCHEMES[0]}://; {_EXPECTED}")
+        raise usage_error(str(error)) from error
     return url
-
-
-def without_password(url: str) -> str:
-    """A database URL as it may be shown."""
-    parts = urlsplit(url)
-    user, at, hosts = parts.netloc.rpartition("@")
-    shown = parts._replace(netloc=user.partition(":")[0] + at + hosts)
-    return shown._replace(query=_PASSWORD_PARAMETER.sub(r"\1***", parts.query)).geturl()
 
 
 @contextmanager
@@ -83,10 +70,6 @@ def database_for(url: str | None, data_dir: Path) -> Iterator[str]:
             return
         with EmbeddedServer(data_dir) as server:
             yield server.url
-
-
-_PASSWORD_PARAMETER = re.compile(r"((?:^|&)(?:ssl)?password=)[^&]*")
-_EXPECTED = "write postgresql://user:password@host:port/database"
 
 
 def one_line(error: Exception) -> str:

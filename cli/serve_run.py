@@ -16,7 +16,7 @@ import psycopg
 from pydantic import SecretStr
 
 from telesto.cli import output
-from telesto.cli.database import explained_errors, one_line, without_password
+from telesto.cli.database import explained_errors, one_line
 from telesto.cli.exit_codes import ExitCode
 from telesto.cli.failures import CommandError, usage_error
 from telesto.cli.serve_announce import Announcement
@@ -25,6 +25,7 @@ from telesto.cli.serve_processes import serve_processes
 from telesto.cli.serve_settings import has_database
 from telesto.cli.serve_single import serve_single
 from telesto.db import schema
+from telesto.db.url import with_time_limit, without_password
 from telesto.middleware import listening
 from telesto.middleware.logs import configure
 from telesto.middleware.settings import ServerSettings
@@ -67,7 +68,7 @@ def _database(plan: ServePlan) -> Iterator[tuple[str, Callable[[], None]]]:
     if has_database(plan.settings):
         url = plan.settings.database_url.get_secret_value()
         with explained_errors(url):
-            _await_database(url, plan.settings.database_start_s)
+            _await_database(url, plan.settings)
             if plan.upgrade:
                 schema.upgrade(url)
             schema.require_current(url)
@@ -77,14 +78,16 @@ def _database(plan: ServePlan) -> Iterator[tuple[str, Callable[[], None]]]:
         yield server.url, server.stop
 
 
-def _await_database(url: str, limit_s: float) -> None:
-    """Wait until the database can be reached. Raises psycopg.OperationalError after `limit_s` seconds."""
+def _await_database(url: str, settings: ServerSettings) -> None:
+    """Wait until the database can be reached; raises psycopg.OperationalError after `database_start_s`."""
+    limit_s = settings.database_start_s
+    limited_url = with_time_limit(url, settings.database_connect_s)
     deadline = time.monotonic() + limit_s
     pause_s = FIRST_PAUSE_S
     told = False
     while True:
         try:
-            psycopg.connect(url).close()
+            psycopg.connect(limited_url).close()
         except psycopg.OperationalError as error:
             reason = one_line(error)
             if time.monotonic() + pause_s > deadline:

@@ -9,8 +9,8 @@ from pathlib import Path
 from pydantic import SecretStr, ValidationError
 
 from telesto.cli import output
-from telesto.cli.database import check_url, without_password
 from telesto.cli.failures import usage_error
+from telesto.db.url import without_password
 from telesto.middleware.settings import ServerSettings
 
 
@@ -26,8 +26,6 @@ def load_settings(config: Path | None, **options: str | int | None) -> ServerSet
         raise usage_error(f"cannot read {str(config)!r}: {error.strerror}") from error
     except ValueError as error:
         raise usage_error(f"{error}; --show-config lists the settings") from error
-    if has_database(settings):
-        check_url(settings.database_url.get_secret_value())
     return settings
 
 
@@ -63,4 +61,7 @@ def _wrong_setting(name: str, problem: str, value: object) -> str:
     problem = problem.removeprefix("Value error, ")
     if not name:
         return f"the settings contradict each other: {problem}"
+    if name.endswith("_url"):
+        # With a password, perhaps; the problem shows it without.
+        return f"the setting {name} cannot be used: {problem[:1].lower()}{problem[1:]}"
     return f"the setting {name} cannot be {value!r}: {problem[:1].lower()}{problem[1:]}"

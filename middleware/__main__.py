@@ -21,7 +21,10 @@ def main() -> None:
     parser.add_argument("--processes", type=int)
     parser.add_argument("--log-level")
     arguments = vars(parser.parse_args())
-    settings = ServerSettings.load(arguments.pop("config"), **arguments)
+    try:
+        settings = ServerSettings.load(arguments.pop("config"), **arguments)
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
     configure(settings.log_level, json=settings.log_json)
     serve(settings)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from telesto.db import schema
+from telesto.db.url import with_time_limit
 from telesto.middleware.logs import logger
 from telesto.middleware.settings import FRAME_OVERHEAD_BYTES, ServerSettings
 
@@ -23,7 +23,7 @@ async def wait_for_database(settings: ServerSettings) -> None:
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + settings.database_start_s
-    url = _with_time_limit(settings)
+    url = with_time_limit(settings.database_url.get_secret_value(), settings.database_connect_s)
     pause_s = _FIRST_PAUSE_S
     while True:
         try:
@@ -49,11 +49,3 @@ def _compare_bounds(max_body_bytes: int | None, settings: ServerSettings) -> Non
             held=held,
             advice="raise max_frame, or lower max_body_bytes of telesto.installation",
         )
-
-
-def _with_time_limit(settings: ServerSettings) -> str:
-    """The database's URL with a time limit for connecting, if it has none of its own."""
-    url = settings.database_url.get_secret_value()
-    if "connect_timeout" in conninfo_to_dict(url):
-        return url
-    return make_conninfo(url, connect_timeout=max(1, round(settings.database_connect_s)))

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
+from telesto.middleware.database_url import Server, read_database_url
+
 #: Microseconds from the Unix epoch to PostgreSQL's, 2000-01-01.
 _POSTGRES_EPOCH_US = 946_684_800_000_000
 
@@ -18,15 +20,29 @@ else:
 
 
 async def connect(url: str, name: str, timeout_s: float, silent_ms: int) -> Connection:
-    """Opens a connection whose settings do not depend on the role's or the database's.
+    """Opens a connection to the first of the URL's servers that can be had, and is the kind that it asks for.
 
-    A backend that is blocked on sending to a middleware that hangs keeps its locks, and so does one whose
-    middleware's machine is gone: tcp_user_timeout ends both, on either side of the connection.
+    Each server has ``timeout_s``, or what the URL says. The connection's settings do not depend on the role's
+    or the database's. A backend that is blocked on sending to a middleware that hangs keeps its locks, and so
+    does one whose middleware's machine is gone: tcp_user_timeout ends both, on either side of the connection.
 
     Raises OSError, asyncio.TimeoutError, asyncpg.PostgresError or asyncpg.InterfaceError.
     """
+    target = read_database_url(url)
+    failures: dict[Server, Exception] = {}
+    for server in target.servers:
+        try:
+            return await _connect_to(server, target.dsn, name, target.connect_s or timeout_s, silent_ms)
+        except _NEXT_SERVER as error:
+            failures[server] = error
+    raise OSError("; ".join(f"{server}: {_reason(error)}" for server, error in failures.items()))
+
+
+async def _connect_to(server: Server, dsn: str, name: str, timeout_s: float, silent_ms: int) -> Connection:
     connection: Connection = await asyncpg.connect(
-        url,
+        dsn,
+        host=server.host,
+        port=server.port,
         timeout=timeout_s,
         command_timeout=None,
         statement_cache_size=0,
@@ -55,6 +71,11 @@ async def connect(url: str, name: str, timeout_s: float, silent_ms: int) -> Conn
     return connection
 
 
+def _reason(error: Exception) -> str:
+    """What went wrong; a time that ran out has no words of its own."""
+    return str(error) or "it did not answer in time"
+
+
 def _watch_peer(connection: Connection, silent_ms: int) -> None:
     """Has the kernel end the connection when the server's machine is gone; asyncpg cannot ask for it."""
     transport: asyncio.Transport = connection._transport  # type: ignore[attr-defined]
@@ -79,3 +100,5 @@ def _decode_time(value: tuple[int]) -> int:
 
 #: What connecting raises when the database cannot be had.
 CONNECT_ERRORS = (OSError, asyncio.TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
+#: After these the next server is tried; a password that is wrong is wrong everywhere.
+_NEXT_SERVER = (OSError, asyncpg.TargetServerAttributeNotMatched, asyncpg.CannotConnectNowError)

@@ -6,9 +6,10 @@ import tomllib
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
 
+from telesto.middleware.database_url import read_database_url
 from telesto.protocol.packets import DEFAULT_PORT, MAX_FRAME_DEFAULT, MAX_FRAME_UNIDENTIFIED
 
 #: What a frame holds beside the body of a message, generously, in bytes.
@@ -22,7 +23,13 @@ class ServerSettings(BaseSettings):
     ``_ms`` milliseconds, ``_bytes`` bytes; anything else counts.
     """
 
-    model_config = SettingsConfigDict(env_prefix="TELESTO_", extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix="TELESTO_",
+        extra="ignore",
+        frozen=True,
+        # What is refused may be a URL with a password.
+        hide_input_in_errors=True,
+    )
 
     # --- addresses -----------------------------------------------------------------------------
     host: str = Field("127.0.0.1", description="Address to listen on.")
@@ -48,7 +55,9 @@ class ServerSettings(BaseSettings):
         None, description="Where to LISTEN, when database_url leads through a transaction pooler."
     )
     database_start_s: float = Field(60.0, gt=0, description="How long to wait for the database at start.")
-    database_connect_s: float = Field(5.0, gt=0, description="How long one attempt to connect may take.")
+    database_connect_s: float = Field(
+        5.0, gt=0, description="How long one server may take to connect, unless the URL has connect_timeout."
+    )
     database_backoff_s: float = Field(1.0, gt=0, description="Longest pause between attempts to connect.")
     database_silent_ms: int = Field(
         5_000,
@@ -160,6 +169,13 @@ class ServerSettings(BaseSettings):
     )
     log_level: str = Field("info", pattern="^(debug|info|warning|error)$", description="Least level logged.")
     log_json: bool = Field(False, description="Log lines as JSON.")
+
+    @field_validator("database_url", "listen_database_url")
+    @classmethod
+    def _check_url(cls, url: SecretStr | None) -> SecretStr | None:
+        if url is not None:
+            read_database_url(url.get_secret_value())
+        return url
 
     @model_validator(mode="after")
     def _check_frame(self) -> Self:

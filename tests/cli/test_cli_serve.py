@@ -151,6 +151,7 @@ def test_schema_that_is_missing_names_the_command(bare_telesto: CommandLine, emp
     ("arguments", "said"),
     [
         (["--database-url", "mysql://root:secret@localhost/x"], "postgresql://"),
+        (["--database-url", "postgresql://me:secret@localhost/x?hostaddr=::1"], "parameter hostaddr"),
         (["--config", "missing.toml"], "missing.toml"),
         (["--config", "broken.toml"], "not TOML"),
         (["--config", "misspelt.toml"], "prot"),

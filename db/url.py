@@ -1,0 +1,44 @@
+"""The database's URL, read as libpq reads it."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlsplit
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+SCHEMES = ("postgresql", "postgres")
+_EXPECTED = "write postgresql://user:password@host:port/database"
+_PASSWORD_PARAMETER = re.compile(r"((?:^|&)(?:ssl)?password=)[^&]*")
+
+
+def parameters_of(url: str) -> dict[str, str]:
+    """The connection parameters that a URL names. Raises ValueError, which does not show a password."""
+    try:
+        scheme = urlsplit(url).scheme
+    except ValueError as error:
+        raise ValueError(f"the database URL cannot be read ({error}); {_EXPECTED}") from error
+    if scheme not in SCHEMES:
+        raise ValueError(f"the database URL does not begin with {SCHEMES[0]}://; {_EXPECTED}")
+    try:
+        return {name: str(value) for name, value in conninfo_to_dict(url).items()}
+    except psycopg.ProgrammingError as error:
+        # libpq quotes what it cannot read, the whole of it.
+        reason = str(error).replace(url, without_password(url)).strip()
+        raise ValueError(f"the database URL {without_password(url)} cannot be used: {reason}") from error
+
+
+def without_password(url: str) -> str:
+    """A database URL as it may be shown."""
+    parts = urlsplit(url)
+    user, at, hosts = parts.netloc.rpartition("@")
+    shown = parts._replace(netloc=user.partition(":")[0] + at + hosts)
+    return shown._replace(query=_PASSWORD_PARAMETER.sub(r"\1***", parts.query)).geturl()
+
+
+def with_time_limit(url: str, limit_s: float) -> str:
+    """The URL, for libpq, with a limit for connecting to each server, if it has none of its own."""
+    if "connect_timeout" in conninfo_to_dict(url):
+        return url
+    return make_conninfo(url, connect_timeout=max(1, round(limit_s)))
