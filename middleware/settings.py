@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any, Self
@@ -14,6 +15,8 @@ from telesto.protocol.packets import DEFAULT_PORT, MAX_FRAME_DEFAULT, MAX_FRAME_
 
 #: What a frame holds beside the body of a message, generously, in bytes.
 FRAME_OVERHEAD_BYTES = 1024
+
+_ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:/\[\]]+):[0-9]{1,5}")
 
 
 class ServerSettings(BaseSettings):
@@ -42,7 +45,9 @@ class ServerSettings(BaseSettings):
         description="Port of /metrics and /healthz; 0 takes a free one, unset serves none.",
     )
     advertised_address: str | None = Field(
-        None, description="host:port told to clients and to the other middlewares, if not host and port."
+        None,
+        description="host:port that clients are told, by the other middlewares too. Default: host and port; "
+        "for a host that means every address, the one by which this machine reaches others.",
     )
     processes: int = Field(1, ge=1, le=256, description="Processes that share the port.")
     reuse_port: bool = Field(False, description="Let several processes listen on the same port.")
@@ -169,6 +174,13 @@ class ServerSettings(BaseSettings):
     )
     log_level: str = Field("info", pattern="^(debug|info|warning|error)$", description="Least level logged.")
     log_json: bool = Field(False, description="Log lines as JSON.")
+
+    @field_validator("advertised_address")
+    @classmethod
+    def _check_address(cls, address: str | None) -> str | None:
+        if address is not None and not _ADDRESS.fullmatch(address):
+            raise ValueError("write host:port, or [host]:port for an IPv6 address")
+        return address
 
     @field_validator("database_url", "listen_database_url")
     @classmethod

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import socket
+from ipaddress import ip_address
 
 import asyncpg
 import psycopg
@@ -12,8 +13,7 @@ import pytest
 
 from conftest import QUICK, Connect, StartMiddleware
 from telesto.db.schema import SchemaTooOldError
-from telesto.middleware import logs
-from telesto.middleware.listening import advertised
+from telesto.middleware import listening, logs
 from telesto.middleware.server import MiddlewareServer
 from telesto.middleware.settings import FRAME_OVERHEAD_BYTES, ServerSettings
 from telesto.protocol import packets
@@ -214,14 +214,42 @@ async def test_peers_are_told_in_hello(connect: Connect, start_middleware: Start
     [
         ({}, ("127.0.0.1", 7001), "127.0.0.1:7001"),
         ({}, ("::1", 7001), "[::1]:7001"),
-        ({}, ("0.0.0.0", 7001), f"{socket.gethostname()}:7001"),
+        ({}, ("0.0.0.0", 7001), "10.1.2.3:7001"),
+        ({}, ("::", 7001), "10.1.2.3:7001"),
         ({"advertised_address": "mq.example:80"}, ("0.0.0.0", 7001), "mq.example:80"),
     ],
 )
 def test_others_are_told_an_address_they_can_use(
-    settings: dict[str, str], address: tuple[str, int], told: str
+    settings: dict[str, str], address: tuple[str, int], told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert advertised(ServerSettings.load(**settings), address) == told
+    monkeypatch.setattr(listening, "outbound_host", lambda **_: "10.1.2.3")
+    assert listening.advertised(ServerSettings.load(**settings), address) == told
+
+
+async def test_one_that_listens_everywhere_tells_an_address_of_its_own(
+    start_middleware: StartMiddleware, database_url: str
+) -> None:
+    server = await start_middleware(host="0.0.0.0")
+    connection = await asyncpg.connect(database_url)
+    told = await connection.fetchval("SELECT address FROM telesto.middlewares")
+    await connection.close()
+    host, _, port = told.rpartition(":")
+    assert int(port) == server.address[1]
+    if listening.outbound_host(with_ipv6=False) is not None:
+        assert not ip_address(host).is_loopback
+    _, writer = await asyncio.open_connection(host, int(port))
+    writer.close()
+    await writer.wait_closed()
+
+
+def test_without_a_way_out_the_name_is_told_with_a_warning(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logs.configure("warning", json=True)
+    monkeypatch.setattr(listening, "outbound_host", lambda **_: None)
+    told = listening.advertised(ServerSettings(), ("0.0.0.0", 7001))
+    assert told == f"{socket.gethostname()}:7001"
+    assert "set advertised_address" in "".join(capsys.readouterr())
 
 
 async def test_a_middleware_whose_worker_fails_ends(

@@ -48,6 +48,8 @@ def test_a_slip_of_the_pen_is_noticed(tmp_path: Path) -> None:
         {"write_low_bytes": 1 << 21},
         {"heartbeat_timeout_s": 1.0},
         {"log_level": "loud"},
+        {"advertised_address": "mq.example"},
+        {"advertised_address": "::1:7001"},
     ],
 )
 def test_impossible_settings_are_refused(values: dict[str, object]) -> None:
