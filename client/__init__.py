@@ -19,16 +19,21 @@ from telesto.client.models import (
     UNCHANGED,
     Message,
     NewMessage,
+    NewTopicMessage,
     PutResult,
     Queue,
     QueueSettings,
     QueueStatistics,
+    Subscription,
+    Topic,
+    TopicMessage,
+    TopicPutResult,
 )
 from telesto.client.options import ClientOptions
 from telesto.client.session import Delivery
 from telesto.protocol import errors as _service_errors
 from telesto.protocol.errors import *  # noqa: F403 - the exceptions, listed in __all__ there
-from telesto.protocol.packets import PROTOCOL_MAJOR, PROTOCOL_MINOR, ClientMode, ReadMode
+from telesto.protocol.packets import PROTOCOL_MAJOR, PROTOCOL_MINOR, ClientMode, ReadMode, SubscriptionState
 
 if TYPE_CHECKING:
     from telesto.client.aio import AsyncTelestoClient
@@ -49,6 +54,7 @@ __all__ = [
     "IncarnationChangedError",
     "Message",
     "NewMessage",
+    "NewTopicMessage",
     "NotConnectedError",
     "ProtocolViolationError",
     "PutResult",
@@ -56,8 +62,13 @@ __all__ = [
     "QueueSettings",
     "QueueStatistics",
     "ReadMode",
+    "Subscription",
+    "SubscriptionState",
     "TelestoClient",
     "TooManyCallsError",
+    "Topic",
+    "TopicMessage",
+    "TopicPutResult",
     "TriesExhaustedError",
 ]
 __all__ += _service_errors.__all__

@@ -20,14 +20,28 @@ from telesto.client.models import (
     UNCHANGED,
     Message,
     NewMessage,
+    NewTopicMessage,
     PutResult,
     Queue,
     QueueSettings,
     QueueStatistics,
+    Subscription,
+    Topic,
+    TopicMessage,
+    TopicPutResult,
     Unchanged,
 )
 from telesto.client.options import ClientOptions
 from telesto.client.session import Delivery, Session
+from telesto.client.topic_calls import (
+    GetCall,
+    PutOneToTopicCall,
+    PutToTopicCall,
+    SubscribeCall,
+    SubscriptionsCall,
+    TopicsCall,
+    UnsubscribeCall,
+)
 from telesto.client.url import Existing, parse_url
 from telesto.protocol.errors import ConnectionLostError, TelestoError
 from telesto.protocol.packets import ClientMode, ReadMode
@@ -361,22 +375,163 @@ class AsyncTelestoClient:
         """
         return await self._run(calls.ReadCall(queue_id, sender_id, mode, timeout, max_messages, max_bytes))
 
-    async def confirm(self, messages: Iterable[Message]) -> None:
-        """Says that these messages are processed, when ``auto_confirm`` is off.
+    async def confirm(self, messages: Iterable[Message | TopicMessage]) -> None:
+        """Says that these messages are processed, when ``auto_confirm`` is off; in topics, with all before.
 
         The confirmation travels with the next request or a little later; ``close`` sends it at the latest.
         """
-        self._session.confirm(shared.hand_overs(messages))
+        of_queues, of_topics = shared.by_source(messages)
+        self._session.confirm(shared.hand_overs(of_queues))
+        self._session.confirm_topics(of_topics)
         self._flush_soon()
 
-    async def release(self, messages: Iterable[Message]) -> int:
+    async def release(self, messages: Iterable[Message | TopicMessage]) -> int:
         """Gives messages back to their queues, to their old places, marked redelivered; returns how many.
 
-        Messages whose confirmation was sent already stay taken. With ``auto_confirm`` that is soon after they
-        were returned; switch it off to decide about each message.
+        Messages of topics come again to the next ``get``, with all behind them. Messages whose confirmation
+        was sent already stay taken. With ``auto_confirm`` that is soon after they were returned; switch it
+        off to decide about each message.
         """
         self._attach()
-        return await self._answer(self._session.give_back(shared.hand_overs(messages)))
+        of_queues, of_topics = shared.by_source(messages)
+        again = self._session.give_back_topics(of_topics)
+        return again + await self._answer(self._session.give_back(shared.hand_overs(of_queues)))
+
+    # ------------------------------------------------------------------ topics
+
+    async def subscribe(
+        self, topic: str, *, max_behind: int | None = None, max_age: float | None = None, drop: bool = False
+    ) -> int:
+        """Subscribes to a topic, for good: to every message put from now on; returns the subscription's id.
+
+        The subscription lives until ``unsubscribe``, whether the client is connected or not.
+
+        Args:
+            topic: its name, 1 to 1,024 characters; the topic is created on its first use.
+            max_behind: behind by more messages, the subscription is lagging.
+            max_age: when its next message is older, in seconds, the subscription is lagging.
+            drop: lagging, it is dropped: its messages go, and the next ``get`` raises
+                SubscriptionDroppedError. Without, it is only shown as lagging.
+
+        Raises AlreadySubscribedError, whose related_id is the subscription that there is.
+        """
+        return await self._run(SubscribeCall(topic, max_behind, max_age, drop))
+
+    async def unsubscribe(self, topic: str) -> None:
+        """Ends the subscription of a topic; not even what was put before comes any more.
+
+        Raises NotSubscribedError.
+        """
+        await self._run(UnsubscribeCall(topic))
+
+    async def put(self, topic: str, body: bytes, *, sequence: int | None = None) -> int:
+        """Puts a message to a topic, for all who subscribe to it; returns its number once it is durable.
+
+        Args:
+            topic: its name; the topic is created on its first use.
+            body: the content; may be empty.
+            sequence: this client's own number in the topic, 1, 2, 3, ...: one that was put before is
+                acknowledged again and stored once, and returns 0 when its number is no longer known.
+
+        Raises SequenceGapError, whose related_id is the sequence expected next, and MessageTooLargeError.
+        """
+        results = await self._run(PutOneToTopicCall(topic, body, sequence))
+        return results[0].number or 0
+
+    async def put_to_topic(
+        self, topic: str, messages: Iterable[NewTopicMessage | bytes]
+    ) -> list[TopicPutResult]:
+        """Puts many messages to a topic; returns a result for each, in order.
+
+        They are sent in batches, as by ``put_many``.
+        """
+        results: list[TopicPutResult] = []
+        under_way: deque[PutToTopicCall] = deque()
+        try:
+            for call in shared.topic_batches(topic, messages, self._options):
+                under_way.append(self._start(call))
+                if len(under_way) >= self._options.put_batches_in_flight:
+                    results += await self._topic_batch(under_way.popleft())
+            while under_way:
+                results += await self._topic_batch(under_way.popleft())
+        finally:
+            self._abandon(under_way)
+        return shared.raise_if_all_refused(results)
+
+    async def get(
+        self,
+        topic: str | None = None,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - the service does the waiting
+    ) -> TopicMessage | None:
+        """Gets the next message of a topic, or of all topics of this client; None when none came in time.
+
+        Of several topics the message that arrived first comes first; those of one topic come in the order of
+        their numbers. Each comes once. Gets of one topic at the same time have their turns one by one.
+
+        Args:
+            topic: a topic that the client subscribes to; None for all of them.
+            timeout: seconds to wait for a message; None without limit, 0 not at all.
+
+        Raises NotSubscribedError and SubscriptionDroppedError.
+        """
+        messages = await self._get(GetCall(topic, timeout))
+        return messages[0] if messages else None
+
+    async def get_messages(
+        self,
+        topic: str | None = None,
+        *,
+        max_messages: int,
+        max_bytes: int | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - the service does the waiting
+    ) -> list[TopicMessage]:
+        """Gets up to ``max_messages`` messages; none when none came in time.
+
+        It waits for the first message only. ``max_bytes`` bounds the bodies together; a first message beyond
+        it raises MessageTooLargeError, whose related_id is its number. For the rest see ``get``.
+        """
+        return await self._get(GetCall(topic, timeout, max_messages, max_bytes))
+
+    async def subscription(
+        self,
+        topic: str | None = None,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - the service does the waiting
+    ) -> AsyncIterator[TopicMessage]:
+        """Yields the messages of a topic, or of all topics of this client, one by one as they come.
+
+        It ends when the client is closed, and when none came for ``timeout`` seconds. Several are fetched at
+        a time (``fetch_ahead``); what was fetched and not yielded comes to the next ``get``.
+        """
+        while True:
+            try:
+                messages = await self._get(GetCall(topic, timeout, ahead=self._options.fetch_ahead))
+            except ClientClosedError:
+                return
+            if not messages:
+                return
+            yield messages[0]
+
+    async def topics(self) -> list[Topic]:
+        """Lists all topics, by rising id."""
+        found: list[Topic] = []
+        more = True
+        while more:
+            after = found[-1].topic_id if found else 0
+            rows, more = await self._run(TopicsCall(after, self._options.page_size))
+            found += rows
+        return found
+
+    async def subscriptions(self) -> list[Subscription]:
+        """Lists this client's subscriptions, by rising id, with how far each is."""
+        found: list[Subscription] = []
+        more = True
+        while more:
+            after = found[-1].subscription_id if found else 0
+            rows, more = await self._run(SubscriptionsCall(after, self._options.page_size))
+            found += rows
+        return found
 
     # ------------------------------------------------------------------ request and response
 
@@ -476,6 +631,19 @@ class AsyncTelestoClient:
         for call in given_up:
             self._session.abandon(call)
         self._flush_soon()
+
+    async def _get(self, call: GetCall) -> list[TopicMessage]:
+        """Makes a get; the next one of its topic begins when it is over."""
+        try:
+            return await self._run(call)
+        finally:
+            self._flush_soon()
+
+    async def _topic_batch(self, call: PutToTopicCall) -> list[TopicPutResult]:
+        try:
+            return await self._answer(call)
+        except TelestoError as error:
+            return shared.refused_batch(call, error)
 
     async def _batch(self, call: calls.PutManyCall) -> list[PutResult]:
         try:

@@ -11,6 +11,7 @@ from telesto.protocol import packets
 from telesto.protocol.errors import InvalidParameterError
 
 NAME_LENGTH_MAX = 255
+TOPIC_LENGTH_MAX = 1024
 WAIT_FOREVER_MS = 0xFFFFFFFF
 _WAIT_MS_MAX = WAIT_FOREVER_MS - 1
 _ID_MAX = 2**63 - 1
@@ -55,6 +56,35 @@ def check_name(name: str, value: object) -> str:
     if any(ord(character) < 32 or 127 <= ord(character) < 160 for character in value):
         raise InvalidParameterError(f"{name} must have no control characters: {value!r}")
     return value
+
+
+def check_topic(topic: object) -> str:
+    """Returns the name of a topic."""
+    if not isinstance(topic, str):
+        raise TypeError(f"topic must be a str, not {type(topic).__name__}")
+    if not 1 <= len(topic) <= TOPIC_LENGTH_MAX:
+        raise InvalidParameterError(
+            f"topic must have 1 to {TOPIC_LENGTH_MAX} characters, not {len(topic)}: {topic[:40]!r}"
+        )
+    if any(ord(character) < 32 or 127 <= ord(character) < 160 for character in topic):
+        raise InvalidParameterError(f"topic must have no control characters: {topic[:40]!r}")
+    return topic
+
+
+def check_duration_ms(name: str, seconds: object) -> int:
+    """Returns a duration above 0 as the wire has it: milliseconds, rounded up."""
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
+        raise TypeError(f"{name} must be seconds, not {type(seconds).__name__}")
+    if not 0 < seconds <= _ID_MAX / 1000:
+        raise InvalidParameterError(f"{name} must be above 0 seconds, not {seconds}")
+    return math.ceil(seconds * 1000)
+
+
+def check_drop(drop: bool, *limits: object) -> bool:
+    """Returns whether a subscription is dropped beyond its limit, which it must have for that."""
+    if drop and all(limit is None for limit in limits):
+        raise InvalidParameterError("drop needs a limit: give max_behind or max_age")
+    return drop
 
 
 def check_count(name: str, value: object, least: int = 1, most: int = _U32_MAX) -> int:
@@ -149,6 +179,13 @@ def queued_message(queue_id: int, message: NewMessage | bytes) -> packets.Queued
     else:
         wire = new_message(message, 5, None, None)
     return packets.QueuedMessage(queue_id, wire)
+
+
+def new_topic_message(body: object, sequence: int | None) -> packets.NewTopicMessage:
+    """Makes the message to put to a topic, after checking its parts."""
+    if sequence is not None:
+        check_count("sequence", sequence, most=_ID_MAX)
+    return packets.NewTopicMessage(check_body(body), sequence=sequence)
 
 
 def check_queue_ids(queue_ids: Sequence[int]) -> list[int]:

@@ -162,9 +162,7 @@ class Membership(ABC):
         return completed
 
     def _start_clock(self, call: Call[Any]) -> None:
-        deadline = self._clock() + self._options.call_timeout
-        if call.taking:
-            deadline += call.wait
+        deadline = self._clock() + self._options.call_timeout + call.wait
         call.deadline = deadline
         if deadline < self._check_at:
             self._check_at = deadline
@@ -255,9 +253,7 @@ class Membership(ABC):
         call.carried = confirmed
         call.session = self.session or 0
         call.tries += 1
-        try_until = now + self._options.try_timeout
-        if call.taking:
-            try_until += max(0.0, call.wait_until - now)
+        try_until = now + self._options.try_timeout + max(0.0, call.wait_until - now)
         call.try_until = try_until
         if try_until < self._check_at:
             self._check_at = try_until

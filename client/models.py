@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from telesto.protocol.errors import TelestoError
+from telesto.protocol.packets import SubscriptionState
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -118,6 +119,115 @@ class PutResult:
     message_id: int | None
     error: TelestoError | None = None
     duplicate: bool = False
+
+
+@dataclass(slots=True)
+class TopicMessage:
+    """A message of a topic.
+
+    Attributes:
+        topic: the topic's name.
+        number: its number in the topic, which rises by one with each message put.
+        sender_id: the client that put it.
+        time_of_arrival_us: microseconds since the Unix epoch, by the database's clock.
+        body: the content.
+        subscription_id: the subscription by which it came.
+    """
+
+    topic: str
+    number: int
+    sender_id: int
+    time_of_arrival_us: int
+    body: bytes
+    subscription_id: int = field(default=0, repr=False, compare=False)
+
+    @property
+    def time_of_arrival(self) -> datetime:
+        """When the topic took the message, in UTC, by the database's clock."""
+        return _EPOCH + timedelta(microseconds=self.time_of_arrival_us)
+
+    @property
+    def text(self) -> str:
+        """The body as UTF-8 text. Raises UnicodeDecodeError when it is not."""
+        return self.body.decode()
+
+
+@dataclass(slots=True)
+class NewTopicMessage:
+    """A message for ``put_to_topic``.
+
+    Attributes:
+        body: the content, may be empty.
+        sequence: the publisher's own number in the topic, 1, 2, 3, ...; None without.
+    """
+
+    body: bytes
+    sequence: int | None = None
+
+
+@dataclass(slots=True)
+class TopicPutResult:
+    """What became of one message put to a topic.
+
+    Attributes:
+        number: its number in the topic; None when it was not put, 0 for an earlier one that was put before
+            and whose number is no longer known.
+        duplicate: the publisher's sequence was put before; it was not put again.
+        error: why it was not put; not raised by itself.
+    """
+
+    number: int | None
+    duplicate: bool = False
+    error: TelestoError | None = None
+
+
+@dataclass(slots=True)
+class Topic:
+    """A topic as it is listed.
+
+    Attributes:
+        topic_id: identifies the topic.
+        name: its name.
+        last_number: the number of the last message put; 0 before the first.
+        subscribers: subscriptions that are owed what is put.
+        depth: messages that some subscription has not confirmed yet.
+    """
+
+    topic_id: int
+    name: str
+    last_number: int
+    subscribers: int
+    depth: int
+
+
+@dataclass(slots=True)
+class Subscription:
+    """A subscription of this client as it is listed.
+
+    Attributes:
+        subscription_id: identifies the subscription.
+        topic: the topic's name.
+        position: all messages up to this number are confirmed.
+        last_number: the number of the topic's last message.
+        state: how it stands to its limit.
+        max_behind: its limit in messages; None for none.
+        max_age: its limit in seconds; None for none.
+        drop: beyond the limit it is dropped.
+    """
+
+    subscription_id: int
+    topic: str
+    position: int
+    last_number: int
+    state: SubscriptionState
+    max_behind: int | None
+    max_age: float | None
+    drop: bool
+
+    @property
+    def lag(self) -> int:
+        """How many messages it is behind."""
+        return self.last_number - self.position
 
 
 @dataclass(slots=True)

@@ -35,6 +35,7 @@ class ClientOptions:
         put_batch_messages: how many messages ``put_many`` sends in one request at most.
         put_batch_bytes: how many bytes ``put_many`` sends in one request; a larger message goes alone.
         put_batches_in_flight: how many such requests ``put_many`` has under way.
+        fetch_ahead: how many messages of topics an iterator fetches at a time.
         page_size: how many rows listings ask for at a time.
         max_addresses: how many addresses are remembered, those given in the URL included.
         shuffle_addresses: start with a random address instead of the first one.
@@ -57,6 +58,7 @@ class ClientOptions:
     put_batch_messages: int = 256
     put_batch_bytes: int = 1024 * 1024
     put_batches_in_flight: int = 8
+    fetch_ahead: int = 100
     page_size: int = 500
     max_addresses: int = 64
     shuffle_addresses: bool = False

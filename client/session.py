@@ -32,9 +32,11 @@ from telesto.client.errors import NotConnectedError, ProtocolViolationError, Too
 from telesto.client.handshake import Established
 from telesto.client.link import Errand, Link
 from telesto.client.membership import ConnectCall, Membership, Phase
-from telesto.client.models import HandOverId, Message
+from telesto.client.models import HandOverId, Message, TopicMessage
 from telesto.client.options import ClientOptions
 from telesto.client.takeover import Takeover
+from telesto.client.topic_calls import GetCall, TopicCall
+from telesto.client.topics import Topics
 from telesto.client.url import Address
 from telesto.protocol import packets
 from telesto.protocol.errors import (
@@ -42,6 +44,8 @@ from telesto.protocol.errors import (
     DatabaseUnavailableError,
     ErrorClass,
     InternalError,
+    NotSubscribedError,
+    PositionUnknownError,
     SessionFencedError,
     ShuttingDownError,
     TelestoError,
@@ -64,6 +68,7 @@ class _Owed:
     client_id: int | None
     incarnation: str
     contents: ConfirmContents
+    positions: dict[int, int]
 
     def to(self, result: Established) -> bool:
         """Tells whether this is owed by the client that a connection was established for."""
@@ -117,12 +122,41 @@ class Session(Membership):
         self._order += 1
         call.order = self._order
         self._start_clock(call)
+        if isinstance(call, GetCall):
+            self._submit_get(call)
+            return
+        if isinstance(call, TopicCall):
+            self._topics.positions.forget_topic(call.topic)
         self._line.append(call)
+
+    def _submit_get(self, call: GetCall) -> None:
+        call.wait_until = self._clock() + call.wait
+        call.on_answer = self._get_answered
+        if self._topics.enter(call):
+            self._begin_get(call)
+        else:
+            self._check_at = min(self._check_at, call.wait_until)
+
+    def _begin_get(self, call: GetCall) -> None:
+        """It is a get's turn: what was fetched before comes first."""
+        call.messages = self._topics.positions.take_fetched(call.topic, call.max_messages)
+        if call.messages:
+            self._finish(call)
+        else:
+            self._line.append(call)
+            self._unsorted = True
+
+    def _end_get(self, call: GetCall) -> None:
+        for entered in self._topics.leave(call):
+            self._begin_get(entered)
 
     def take(self, call: Call[ResultT]) -> ResultT:
         """Returns what an answered call returns, or raises its error; now the answer counts as taken."""
         self._untaken -= 1
         error = call.error
+        if isinstance(call, GetCall):
+            self._topics.taken(call)
+            self._end_get(call)
         if error is not None:
             self._confirm_answer(call)
             raise error
@@ -140,6 +174,8 @@ class Session(Membership):
             self._cancel_connecting(call)
         elif isinstance(call, ReleaseCall):
             self._releases = [release for release in self._releases if release is not call]
+        elif isinstance(call, GetCall):
+            self._abandon_get(call)
         elif call.phase == SENT:
             self._orphan(call)
         elif call.phase == DONE and call.error is None and isinstance(call, TakingCall):
@@ -148,6 +184,22 @@ class Session(Membership):
         elif call.phase == DONE:
             self._confirm_answer(call)
         call.phase = DONE
+
+    def _abandon_get(self, call: GetCall) -> None:
+        """Nobody waits for a get any more; what it got, or may get, comes again to the next one."""
+        if call.phase == SENT:
+            self._orphan(call)
+        elif call.phase == DONE:
+            self._topics.positions.put_back(call.messages)
+        self._end_get(call)
+
+    def confirm_topics(self, messages: list[TopicMessage]) -> None:
+        """The application has these messages of topics, and all before them."""
+        self._topics.confirm(messages)
+
+    def give_back_topics(self, messages: Iterable[TopicMessage]) -> int:
+        """Those of these messages that are not confirmed come again; returns how many."""
+        return sum(self._topics.positions.give_back(message) for message in messages)
 
     def confirm(self, hand_overs: Iterable[HandOverId]) -> None:
         """The application has processed these messages, which it confirms itself."""
@@ -182,8 +234,7 @@ class Session(Membership):
         call.orphaned = True
         call.on_answer = self._orphan_answered
         self._orphaned_reads = self._orphaned_reads or call.taking
-        waits = isinstance(call, TakingCall) and call.wait > 0
-        if waits and self.link is not None and self.link.pending.get(call.packet_id) is call:
+        if call.wait > 0 and self.link is not None and self.link.pending.get(call.packet_id) is call:
             self.send_errand(Errand(packets.CancelRequest(call.packet_id)))
 
     # ------------------------------------------------------------------ closing
@@ -193,7 +244,7 @@ class Session(Membership):
         """Tells, while the client closes, whether the connection may be closed now."""
         if self.link is None or self._phase not in (Phase.READY, Phase.DRAINING):
             return True
-        return not (self.link.pending or self._untaken) and self._custody.settled
+        return not (self.link.pending or self._untaken) and self._custody.settled and self._topics.settled
 
     def begin_close(self) -> None:
         """Refuses further calls, ends what waits, and sends what the service has to know."""
@@ -203,8 +254,8 @@ class Session(Membership):
         self._close_until = self._clock() + self._options.close_timeout
         self._custody.closing = True
         under_way = [] if self.link is None else list(self.link.pending.values())
-        waiting = [call for call in under_way if call.taking]
-        for call in [*self._line, *self._doubtful, *self._pings, *waiting]:
+        waiting = [call for call in under_way if call.taking or isinstance(call, GetCall)]
+        for call in [*self._line, *self._doubtful, *self._pings, *self._topics.waiting, *waiting]:
             if call.phase != DONE:
                 self._fail_open(call, failures.closed_error(call))
         self._line.clear()
@@ -214,6 +265,7 @@ class Session(Membership):
         if self._phase in (Phase.READY, Phase.DRAINING):
             self._custody.release_all(self._clock())
             self._confirmations.hurry(self._clock())
+            self._topics.hurry()
             self.tick()
 
     def end_close(self) -> None:
@@ -280,6 +332,9 @@ class Session(Membership):
         owed, self._owed = self._owed, None
         if owed is not None and owed.to(result):
             self._confirmations.bring_back(owed.contents, math.inf)
+            self._topics.bring_back(owed.positions)
+        self._topics.positions.forget_names()
+        self._topics.hurry()
         self._settle(result.takeover)
 
     def _settle(self, takeover: Takeover) -> None:
@@ -304,8 +359,9 @@ class Session(Membership):
         must not come back to it.
         """
         if self._incarnation is not None:
-            self._owed = _Owed(self.client_id, self._incarnation, self._confirmations.all_owed())
-        calls = [*self._doubtful, *self._line, *self._releases]
+            owed = self._confirmations.all_owed(), self._topics.positions.owed
+            self._owed = _Owed(self.client_id, self._incarnation, *owed)
+        calls = [*self._doubtful, *self._line, *self._releases, *self._topics.waiting]
         self._doubtful.clear()
         self._line.clear()
         self._releases.clear()
@@ -317,6 +373,7 @@ class Session(Membership):
     def _new_custody(self) -> None:
         self._custody = Custody(self, self._options, self._clock)
         self._confirmations = self._custody.confirmations
+        self._topics = Topics(self, self._options, self._clock)
 
     def _forget_incarnation(self, before: str, now: str) -> None:
         """Sessions and numbers of another database mean nothing in this one."""
@@ -536,8 +593,21 @@ class Session(Membership):
             call.orphaned = False
             self._confirm_answer(call)
             return
+        if isinstance(call, GetCall) and self._get_rejected(call, error):
+            return
         call.error = error
         self._finish(call)
+
+    def _get_rejected(self, call: GetCall, error: TelestoError) -> bool:
+        """Corrects what this client thought to know; True when the get is tried again at once."""
+        positions = self._topics.positions
+        if isinstance(error, PositionUnknownError):
+            positions.forget([position.subscription_id for position in call.told])
+        elif isinstance(error, NotSubscribedError) and call.by_id and call.topic is not None:
+            positions.forget_topic(call.topic)
+            self._again(call)
+            return True
+        return False
 
     def _refused_for_now(self, call: Call[Any], error: TelestoError) -> None:
         """Nothing was done, and a later try may succeed; to keep the order, all in line waits for it."""
@@ -583,7 +653,7 @@ class Session(Membership):
             return
         self._phase = Phase.DRAINING
         self._drain_until = self._clock() + self._options.try_timeout
-        for call in self.waiting_reads():
+        for call in [call for call in self.link.pending.values() if call.phase == SENT and call.wait > 0]:
             self.send_errand(Errand(packets.CancelRequest(call.packet_id)))
         self._leave_when_drained(self.link)
 
@@ -637,8 +707,18 @@ class Session(Membership):
             call.messages = []
             self._finish(call)
 
-    def _wait_again(self, call: TakingCall[Any]) -> None:
-        """The read's waiting was ended before its time; it goes on."""
+    def _get_answered(self, call: GetCall) -> None:
+        self._topics.positions.prove(call.told)
+        messages = call.got()
+        if not messages and self._clock() < call.wait_until - _EARLY_MAX:
+            self._wait_again(call)
+            return
+        call.messages = messages[: call.max_messages]
+        self._topics.positions.keep(messages[call.max_messages :])
+        self._finish(call)
+
+    def _wait_again(self, call: Call[Any]) -> None:
+        """The waiting was ended before its time; it goes on."""
         call.tries = 0
         self._again(call)
         if self._phase is Phase.READY:
@@ -646,7 +726,9 @@ class Session(Membership):
 
     def _orphan_answered(self, call: Call[Any]) -> None:
         """The call was over before this answer to its request."""
-        if not isinstance(call, TakingCall):
+        if isinstance(call, GetCall):
+            self._topics.positions.prove(call.told)
+        elif not isinstance(call, TakingCall):
             call.orphaned = False
             self._confirm_answer(call)
         elif call.response.messages:
@@ -679,7 +761,7 @@ class Session(Membership):
             return due
         due = min(due, self.link.sent_at + self._keep_alive)
         if self._phase is Phase.READY or self._phase is Phase.DRAINING:
-            due = min(due, self._custody.due)
+            due = min(due, self._custody.due, self._topics.due)
             if self._hold_until:
                 due = min(due, self._hold_until)
         elif self._handshake is not None:
@@ -702,6 +784,7 @@ class Session(Membership):
             self._handshake.tick(now)
         if self._phase is Phase.READY or self._phase is Phase.DRAINING:
             self._custody.tick(now)
+            self._topics.tick(now)
         if (
             self.link is not None
             and self._phase is not Phase.GREETING
@@ -717,7 +800,11 @@ class Session(Membership):
             self._leave(ConnectionLostError(f"no answer within {self._options.try_timeout:g} s"))
         elif under_way:
             self._check_at = min(call.try_until for call in under_way)
-        calls = [*under_way, *self._doubtful, *self._line, *self._pings, *self._releases]
+        for get in self._topics.take_expired(now):
+            self._finish(get)
+        waiting = self._topics.waiting
+        self._check_at = min([self._check_at, *(get.wait_until for get in waiting)])
+        calls = [*under_way, *self._doubtful, *self._line, *self._pings, *self._releases, *waiting]
         for call in dict.fromkeys(calls):
             if call.phase == DONE:
                 continue

@@ -8,12 +8,22 @@ from collections.abc import Iterable, Iterator
 from telesto.client import arguments
 from telesto.client.calls import PutCall, PutManyCall
 from telesto.client.handshake import Identity
-from telesto.client.models import HandOverId, Message, NewMessage, PutResult
+from telesto.client.models import (
+    HandOverId,
+    Message,
+    NewMessage,
+    NewTopicMessage,
+    PutResult,
+    TopicMessage,
+    TopicPutResult,
+)
 from telesto.client.options import ClientOptions
 from telesto.client.session import Delivery
+from telesto.client.topic_calls import PutToTopicCall
 from telesto.client.url import Existing, ServiceUrl
 from telesto.protocol.errors import InvalidParameterError, TelestoError
 from telesto.protocol.packets import ClientMode, QueuedMessage
+from telesto.protocol.packets import NewTopicMessage as WireTopicMessage
 
 
 def check_delivery(delivery: Delivery) -> Delivery:
@@ -106,6 +116,50 @@ def failed_batch(call: PutManyCall, error: TelestoError) -> list[PutResult]:
 
 
 def raise_if_all_failed(results: list[PutResult]) -> list[PutResult]:
+    """Returns the results; raises the first error when there is no success among them."""
+    if results and all(result.error is not None for result in results) and results[0].error is not None:
+        raise results[0].error
+    return results
+
+
+def by_source(messages: Iterable[Message | TopicMessage]) -> tuple[list[Message], list[TopicMessage]]:
+    """Tells messages of queues from those of topics."""
+    of_queues: list[Message] = []
+    of_topics: list[TopicMessage] = []
+    for message in messages:
+        if isinstance(message, TopicMessage):
+            of_topics.append(message)
+        else:
+            of_queues.append(message)
+    return of_queues, of_topics
+
+
+def topic_batches(
+    topic: str, messages: Iterable[NewTopicMessage | bytes], options: ClientOptions
+) -> Iterator[PutToTopicCall]:
+    """Makes the requests of ``put_to_topic``, as few as the limits allow."""
+    arguments.check_topic(topic)
+    batch: list[WireTopicMessage] = []
+    size = 0
+    for message in messages:
+        given = message if isinstance(message, NewTopicMessage) else NewTopicMessage(message)
+        new = arguments.new_topic_message(given.body, given.sequence)
+        length = len(new.body)
+        if batch and (len(batch) >= options.put_batch_messages or size + length > options.put_batch_bytes):
+            yield PutToTopicCall(topic, batch)
+            batch, size = [], 0
+        batch.append(new)
+        size += length
+    if batch:
+        yield PutToTopicCall(topic, batch)
+
+
+def refused_batch(call: PutToTopicCall, error: TelestoError) -> list[TopicPutResult]:
+    """Returns the results of a batch that failed as a whole."""
+    return [TopicPutResult(None, False, error) for _ in call.messages]
+
+
+def raise_if_all_refused(results: list[TopicPutResult]) -> list[TopicPutResult]:
     """Returns the results; raises the first error when there is no success among them."""
     if results and all(result.error is not None for result in results) and results[0].error is not None:
         raise results[0].error

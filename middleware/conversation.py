@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from telesto.middleware.failures import Failure
-from telesto.middleware.handlers.take import empty_frame
+from telesto.middleware.handlers.empty import empty_frame
 from telesto.middleware.numbers import Numbers, note_references
 from telesto.middleware.refused_methods import why_refused
-from telesto.middleware.requests import NOBODY, Client, Kind, Line, Read, Request, Wait
+from telesto.middleware.requests import NOBODY, Client, Get, Kind, Line, Read, Request, Wait
 from telesto.middleware.results import error_frame
 from telesto.middleware.routes import Route, open_routes
 from telesto.middleware.services import Services
@@ -146,8 +146,10 @@ class Conversation:
     # --- requests for the line ---------------------------------------------------------------
 
     def _request(self, kind: Kind, packet: Any, packet_id: int, size: int) -> Request:
-        if kind is Kind.PUT:
+        if kind is Kind.PUT or kind is Kind.PUBLISH:
             return Request(self._line, packet, packet_id, kind, size)
+        if kind is Kind.FETCH:
+            return self._get(packet, packet_id, size)
         if kind is Kind.TAKE or kind is Kind.TAKE_SELECTED:
             return self._read(packet, packet_id, size)
         note_references(self._numbers, packet)
@@ -159,15 +161,28 @@ class Conversation:
         kind = Kind.TAKE if by_priority else Kind.TAKE_SELECTED
         read = Read(self._line, packet, packet_id, kind, size, None)
         read.weight = max(size, self._services.weights.of(packet.queue_id))
-        if packet.wait_ms == 0:
-            return read
-        deadline = None
-        if packet.wait_ms != _FOREVER_MS:
-            deadline = self._services.loop.time() + packet.wait_ms / 1000
         selective = not plain or packet.sender_id != 0
-        read.wait = Wait(packet.queue_id, deadline, by_context=not plain, selective=selective)
-        self._line.waiting[packet_id] = read
+        self._let_wait(read, (packet.queue_id,), by_context=not plain, selective=selective)
         return read
+
+    def _get(self, packet: Any, packet_id: int, size: int) -> Get:
+        get = Get(self._line, packet, packet_id, Kind.FETCH, size, None)
+        if isinstance(packet, packets.GetFromTopics):
+            get.weight = max(size, self._services.weights.of(-packet.subscription_id))
+            self._let_wait(get, (), by_context=False, selective=False)
+            if get.wait is not None:
+                get.wait.everything = not packet.subscription_id and not packet.topic
+        return get
+
+    def _let_wait(self, read: Read, channels: tuple[int, ...], *, by_context: bool, selective: bool) -> None:
+        wait_ms = read.packet.wait_ms
+        if wait_ms == 0:
+            return
+        deadline = None
+        if wait_ms != _FOREVER_MS:
+            deadline = self._services.loop.time() + wait_ms / 1000
+        read.wait = Wait(channels, deadline, by_context=by_context, selective=selective)
+        self._line.waiting[read.packet_id] = read
 
     # --- answered at once --------------------------------------------------------------------
 
@@ -191,13 +206,13 @@ class Conversation:
             return False
         if self._services.room.cancel(read):
             return True
-        if read not in self._line.requests or read.packet.confirmed:
+        if read not in self._line.requests or read.confirms:
             return False
         self._line.requests.remove(read)
         self._line.size -= read.size
         del self._line.waiting[packet_id]
         self._services.dispatcher.drop([read])
-        self._line.forget_number(read.packet.number)
+        self._line.forget_number(getattr(read.packet, "number", 0))
         self._line.send(empty_frame(read))
         return True
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 
 from telesto.middleware.budget import Budget
 from telesto.middleware.requests import Kind, Line, Read, Request
@@ -11,7 +11,9 @@ from telesto.middleware.settings import ServerSettings
 from telesto.middleware.suspects import Suspects
 from telesto.middleware.turns import ApartTurns, Batch, BatchLimits, Turns
 
-_GATHERED = (Kind.PUT, Kind.TAKE, Kind.TAKE_SELECTED)
+_GATHERED = (Kind.PUT, Kind.TAKE, Kind.TAKE_SELECTED, Kind.PUBLISH)
+#: Calls of these are bounded by what they return, all others by what they send.
+_RETURNING = (Kind.TAKE, Kind.TAKE_SELECTED, Kind.FETCH)
 
 
 class Dispatcher:
@@ -26,7 +28,7 @@ class Dispatcher:
         settings: ServerSettings,
         loop: asyncio.AbstractEventLoop,
         budget: Budget,
-        queue_of: Callable[[Request], int],
+        queue_of: Callable[[Request], Hashable],
     ) -> None:
         self._loop = loop
         self._backoff_s = settings.busy_backoff_ms / 1000
@@ -83,9 +85,7 @@ class Dispatcher:
 
 
 def _limits(kind: Kind, settings: ServerSettings) -> BatchLimits:
-    """A call of reads is bounded by what it returns, all others by what they send."""
     if kind is Kind.SINGLE:
         return BatchLimits(1, settings.max_batch_bytes, 1)
-    reads = kind is Kind.TAKE or kind is Kind.TAKE_SELECTED
-    weight = settings.max_answer_bytes if reads else settings.max_batch_bytes
+    weight = settings.max_answer_bytes if kind in _RETURNING else settings.max_batch_bytes
     return BatchLimits(settings.max_batch, weight, settings.quantum)

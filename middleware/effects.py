@@ -8,7 +8,7 @@ from typing import cast
 from telesto.middleware.budget import Budget
 from telesto.middleware.failures import Failure
 from telesto.middleware.refusals import mark_refused, note_failed, note_full, refused_for_now
-from telesto.middleware.requests import Read, Request, Wait
+from telesto.middleware.requests import Read, Request, Wait, topic_channel
 from telesto.middleware.results import Arrivals, Mark, Results, error_frame
 from telesto.middleware.waiting import WaitingRoom
 from telesto.middleware.weights import Weights
@@ -64,7 +64,7 @@ class Effects:
 
         In its first turn it may carry confirmations, which only a call applies.
         """
-        if not wait.over or (read.packet.confirmed and not wait.readmitted):
+        if not wait.over or (read.confirms and not wait.readmitted):
             return False
         self._room.leave(read)
         self._budget.leave(1, read.size)
@@ -101,14 +101,17 @@ class Effects:
         self._room.queue_deleted(queue_id)
         self._tell_others({(queue_id, 0): 0})
 
+    def subscription_changed(self, client_id: int, topic_id: int) -> None:
+        """A client's subscription of a topic began or ended: its own gets that wait are to know."""
+        self._room.subscription_changed(client_id, topic_channel(topic_id))
+
     def found_nothing(self, request: Request, scanned_at: int) -> None:
         """A read found nothing: it waits on, or is answered empty."""
         assert isinstance(request, Read)
         if request.wait is not None:
             self._room.scanned(request, [])
             if self._room.settle_empty(request, scanned_at):
-                # What it confirms was applied by this call; the next ones need not look for it.
-                request.packet.confirmed = []
+                request.applied()
                 return
         self._answer(request, self._empty_frame(request))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from telesto.middleware.periodic import Periodic
+from telesto.middleware.requests import topic_channel
 from telesto.middleware.services import Peers
 from telesto.middleware.settings import ServerSettings
 from telesto.middleware.single import Call
@@ -11,6 +12,7 @@ from telesto.middleware.waiting import WaitingRoom
 REGISTER = "SELECT telesto.register_interest($1, $2)"
 WITHDRAW = "SELECT telesto.withdraw_interest($1, $2)"
 READY = "SELECT * FROM telesto.ready_queues($1)"
+NUMBERS = "SELECT * FROM telesto.topic_numbers($1)"
 
 
 class Interests:
@@ -54,7 +56,7 @@ class Interests:
 
 
 class WakeSweep:
-    """Looks from time to time whether queues that are waited for hold messages, or are gone.
+    """Looks from time to time whether queues and topics that are waited for hold messages, or are gone.
 
     Wake-ups are hints that may get lost; this look makes up for it.
     """
@@ -68,7 +70,12 @@ class WakeSweep:
         self.work = Periodic("wake_sweep", self._look, period_s=settings.wake_sweep_s)
 
     async def _look(self) -> None:
-        queue_ids = self._room.queue_ids
+        channels = self._room.channels
+        await self._look_at_queues([channel for channel in channels if channel > 0])
+        await self._look_at_topics([-channel for channel in channels if channel < 0])
+        self._interests.work.poke()
+
+    async def _look_at_queues(self, queue_ids: list[int]) -> None:
         for at in range(0, len(queue_ids), self._queues_max):
             rows = await self._call(READY, queue_ids[at : at + self._queues_max])
             for queue_id, depth, exists in rows:
@@ -76,4 +83,9 @@ class WakeSweep:
                     self._room.queue_deleted(queue_id)
                 elif depth > 0:
                     self._room.look_again(queue_id, min(depth, self._reads_max))
-        self._interests.work.poke()
+
+    async def _look_at_topics(self, topic_ids: list[int]) -> None:
+        for at in range(0, len(topic_ids), self._queues_max):
+            rows = await self._call(NUMBERS, topic_ids[at : at + self._queues_max])
+            for topic_id, last_number in rows:
+                self._room.topic_stands_at(topic_channel(topic_id), last_number)

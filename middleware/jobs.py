@@ -1,6 +1,4 @@
-"""Work that one middleware does for all: retention, removal of deleted queues' messages, message keys, staged
-messages.
-"""
+"""Work that one middleware does for all: retention, removal of what nobody needs, keys, staged messages."""
 
 from __future__ import annotations
 
@@ -15,9 +13,14 @@ from telesto.middleware.settings import ServerSettings
 from telesto.middleware.single import Call
 
 SWEEP = "SELECT elected, done, more FROM telesto.sweep($1, $2, $3, $4, $5)"
-PLACE_STAGED = "SELECT * FROM telesto.place_staged($1)"
+PLACE_STAGED = "SELECT queue_ids, receiver_ids, counts FROM telesto.place_staged($1)"
+PLACE_STAGED_TOPICS = """
+SELECT ARRAY(SELECT -unnest(topic_ids)), array_fill(0::bigint, ARRAY[cardinality(topic_ids)]), counts
+FROM telesto.place_staged_topics($1)
+"""
 
-_JOBS = ("unconfirmed", "deleted_queues", "message_keys")
+_JOBS = ("unconfirmed", "deleted_queues", "message_keys", "topics", "subscriptions")
+_PLACES = (PLACE_STAGED, PLACE_STAGED_TOPICS)
 #: A job is kept for so many periods; then another middleware may take it over.
 _HOLD_PERIODS = 4
 
@@ -59,13 +62,12 @@ class Jobs:
     async def _place_staged(self) -> None:
         """Places what there is, then looks less and less often until there is something again."""
         settings = self._settings
-        rows = await self._call(PLACE_STAGED, settings.sweep_rows)
-        queue_ids, receiver_ids, counts = rows[0]
         arrivals: Arrivals = {}
-        for queue_id, receiver_id, count in zip(
-            queue_ids or (), receiver_ids or (), counts or (), strict=True
-        ):
-            arrivals[queue_id, receiver_id] = arrivals.get((queue_id, receiver_id), 0) + count
+        for place in _PLACES:
+            rows = await self._call(place, settings.sweep_rows)
+            channels, receiver_ids, counts = (column or () for column in rows[0])
+            for channel, receiver_id, count in zip(channels, receiver_ids, counts, strict=True):
+                arrivals[channel, receiver_id] = arrivals.get((channel, receiver_id), 0) + count
         if arrivals:
             self.on_placed(arrivals)
             self._staged.period_s = settings.staged_interval_s

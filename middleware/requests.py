@@ -20,6 +20,8 @@ class Kind(IntEnum):
     TAKE_SELECTED = 2
     CONFIRM = 3
     SINGLE = 4
+    PUBLISH = 5
+    FETCH = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,35 @@ class Read(Request):
         super().__init__(line, packet, packet_id, kind, size)
         self.wait = wait
 
+    @property
+    def confirms(self) -> bool:
+        """It carries confirmations, which only a call applies."""
+        return bool(self.packet.confirmed)
+
+    def applied(self) -> None:
+        """What it confirms was applied; the next calls need not look for it."""
+        self.packet.confirmed = []
+
+
+class Get(Read):
+    """A get of messages of topics, or only the positions that one would carry."""
+
+    __slots__ = ()
+
+    @property
+    def confirms(self) -> bool:
+        """It carries positions."""
+        return bool(self.packet.positions)
+
+    def applied(self) -> None:
+        """Positions are kept as far as they say more than what is confirmed."""
+        self.packet.positions = [position for position in self.packet.positions if position.after]
+
+
+def topic_channel(topic_id: int) -> int:
+    """What reads wait at and middlewares tell each other of: a queue's own id, or this for a topic."""
+    return -topic_id
+
 
 class WakeUp:
     """One message that somebody is woken for.
@@ -102,9 +133,10 @@ class Wait:
     """How a read waits.
 
     Attributes:
-        queue_id: the queue.
+        channels: what it waits for: a queue, or topics by their ``topic_channel``.
         deadline: when its time is up, by the loop's clock in seconds; None for never.
         by_context: it takes nothing but a response to its client.
+        everything: it is for all topics of its client.
         selective: that it found nothing says nothing about what others would find.
         ticket: its place among the parked reads, 0 before it was parked first.
         entry: its entry among the deadlines while it is parked.
@@ -120,19 +152,23 @@ class Wait:
         "busy_count",
         "busy_since",
         "by_context",
+        "channels",
         "deadline",
         "entry",
+        "everything",
         "over",
         "parked",
-        "queue_id",
         "readmitted",
         "selective",
         "ticket",
         "wake_up",
     )
 
-    def __init__(self, queue_id: int, deadline: float | None, *, by_context: bool, selective: bool) -> None:
-        self.queue_id = queue_id
+    def __init__(
+        self, channels: tuple[int, ...], deadline: float | None, *, by_context: bool, selective: bool
+    ) -> None:
+        self.channels = channels
+        self.everything = False
         self.deadline = deadline
         self.by_context = by_context
         self.selective = selective

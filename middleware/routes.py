@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from telesto.middleware import validation
+from telesto.middleware import topic_checks, validation
 from telesto.middleware.requests import Kind
 from telesto.middleware.validation import Check
 from telesto.protocol import packets
@@ -40,6 +40,9 @@ _KINDS = {
     packets.ReadMessage: Kind.TAKE,
     packets.ReadResponse: Kind.TAKE_SELECTED,
     packets.Confirm: Kind.CONFIRM,
+    packets.PutToTopic: Kind.PUBLISH,
+    packets.GetFromTopics: Kind.FETCH,
+    packets.ConfirmPositions: Kind.FETCH,
 }
 _CHECKS: dict[type[Any], Check] = {
     packets.RegisterClient: validation.check_register,
@@ -62,6 +65,13 @@ _CHECKS: dict[type[Any], Check] = {
     packets.GetQueueStatistics: validation.check_queue_id,
     packets.UpdateQueue: validation.check_update_queue,
     packets.GetQueueSettings: validation.check_queue_id,
+    packets.Subscribe: topic_checks.check_subscribe,
+    packets.Unsubscribe: topic_checks.check_topic,
+    packets.GetFromTopics: topic_checks.check_get,
+    packets.PutToTopic: topic_checks.check_put,
+    packets.ListTopics: topic_checks.check_topic_page,
+    packets.ListSubscriptions: topic_checks.check_subscription_page,
+    packets.ConfirmPositions: topic_checks.check_confirm_positions,
 }
 
 

@@ -21,8 +21,8 @@ from telesto.middleware.effects import Effects
 from telesto.middleware.failures import LostError, RefusedError, UnavailableError, failure_of
 from telesto.middleware.figures import Figures
 from telesto.middleware.flusher import Flusher
+from telesto.middleware.handlers.empty import empty_frame
 from telesto.middleware.handlers.table import queue_of
-from telesto.middleware.handlers.take import empty_frame
 from telesto.middleware.interests import Interests, WakeSweep
 from telesto.middleware.jobs import Jobs
 from telesto.middleware.links import Links, shared

@@ -124,6 +124,8 @@ class ServerSettings(BaseSettings):
     take_workers: int = Field(1, ge=1, le=64, description="Calls of reads by priority at a time.")
     selected_workers: int = Field(1, ge=1, le=64, description="Calls of other reads at a time.")
     confirm_workers: int = Field(1, ge=1, le=64, description="Calls of confirmations at a time.")
+    publish_workers: int = Field(1, ge=1, le=64, description="Calls of puts to topics at a time.")
+    fetch_workers: int = Field(1, ge=1, le=64, description="Calls of gets from topics at a time.")
     single_workers: int = Field(4, ge=1, le=64, description="Calls of all other requests at a time.")
     busy_backoff_ms: int = Field(1, ge=1, description="First pause before a busy request is tried again.")
     busy_backoff_max_ms: int = Field(50, ge=1, description="Longest such pause.")

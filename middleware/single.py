@@ -31,6 +31,7 @@ class Reply:
         packet: the answer.
         arrivals: messages that came back to queues.
         deleted_queue: the queue that is gone now, 0 for none.
+        changed_topic: the topic of which the client's subscription began or ended, 0 for none.
         identity: who the connection is from now on, None when that does not change.
         last: the connection is over after this answer.
     """
@@ -38,6 +39,7 @@ class Reply:
     packet: Packet
     arrivals: Arrivals = field(default_factory=dict)
     deleted_queue: int = 0
+    changed_topic: int = 0
     identity: Client | None = None
     last: bool = False
 

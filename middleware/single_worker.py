@@ -154,5 +154,7 @@ class SingleWorker:
             self._effects.arrived(reply.arrivals)
         if reply.deleted_queue:
             self._effects.queue_deleted(reply.deleted_queue)
+        if reply.changed_topic:
+            self._effects.subscription_changed(request.line.client.client_id, reply.changed_topic)
         if reply.last:
             request.line.finish()

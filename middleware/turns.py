@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from itertools import islice
 
@@ -132,14 +132,14 @@ class Turns:
 
 
 class ApartTurns(Turns):
-    """Turns of those that were answered that something is busy: each call is for one queue only.
+    """Turns of those that were answered that something is busy: each call is for one queue or topic only.
 
     A call for one queue waits for that queue's lock, where a call for several gives up the queues that are
     locked; so a queue that is always in use elsewhere is served all the same.
     """
 
     def __init__(
-        self, kind: Kind, limits: BatchLimits, suspects: Suspects, queue_of: Callable[[Request], int]
+        self, kind: Kind, limits: BatchLimits, suspects: Suspects, queue_of: Callable[[Request], Hashable]
     ) -> None:
         super().__init__(kind, limits, suspects)
         self._queue_of = queue_of
@@ -150,7 +150,7 @@ class ApartTurns(Turns):
         if self._readmitted:
             batch.requests.append(self._readmitted.popleft())
             return batch
-        queue_id = 0
+        queue_id: Hashable = 0
         left = self._limits.weight
         for _ in range(len(self._lines)):
             line = self._lines.popleft()
@@ -175,7 +175,7 @@ class ApartTurns(Turns):
     def _has_room(self, batch: Batch) -> bool:
         return len(batch.requests) < self._limits.requests
 
-    def _take_same(self, line: Line, batch: Batch, queue_id: int, count: int, weight: int) -> int:
+    def _take_same(self, line: Line, batch: Batch, queue_id: Hashable, count: int, weight: int) -> int:
         """Takes the requests at a line's head that are for a queue; one if the first is for several."""
         same = 1
         if queue_id:

@@ -6,19 +6,20 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from telesto.middleware.handlers.rows import ANSWER_OVERHEAD_BYTES
+from telesto.middleware.checking import check_elements as _check_elements
+from telesto.middleware.checking import check_not_negative as _check_not_negative
+from telesto.middleware.checking import check_positive as _check_positive
+from telesto.middleware.checking import invalid as _invalid
 from telesto.middleware.queue_settings import check_settings
 from telesto.middleware.settings import ServerSettings
 from telesto.protocol import packets
-from telesto.protocol.errors import InvalidParameterError, MessageTooLargeError
+from telesto.protocol.errors import MessageTooLargeError
 
 #: The largest id, session or number that the database holds.
 _ID_MAX = (1 << 63) - 1
 _NAME_MAX = 255
 _TOKEN_BYTES = 16
 _PRIORITY_MIN, _PRIORITY_MAX = 1, 10
-#: Bytes of one result of a put on the wire, at most.
-_PUT_RESULT_BYTES = 20
 
 #: Checks a packet for a client that accepts frames of so many bytes; raises InvalidParameterError.
 Check = Callable[[Any, ServerSettings, int], None]
@@ -182,13 +183,6 @@ def _check_new_message(message: packets.NewMessage, settings: ServerSettings) ->
         )
 
 
-def _check_elements(field: str, count: int, settings: ServerSettings, frame_bytes: int) -> None:
-    fitting = (frame_bytes - ANSWER_OVERHEAD_BYTES) // _PUT_RESULT_BYTES
-    count_max = min(settings.max_put_elements, fitting)
-    if count > count_max:
-        raise _invalid(field, f"{count} elements", f"at most {count_max}")
-
-
 def _check_numbers(field: str, numbers: Sequence[int], settings: ServerSettings) -> None:
     _check_count(field, numbers, settings)
     if numbers and max(numbers) > _ID_MAX:
@@ -211,17 +205,3 @@ def _check_count(field: str, items: Sequence[object], settings: ServerSettings) 
 def _check_id(field: str, value: int) -> None:
     if value > _ID_MAX:
         raise _invalid(field, value, f"at most {_ID_MAX}")
-
-
-def _check_positive(field: str, value: int) -> None:
-    if value <= 0:
-        raise _invalid(field, value, "above 0")
-
-
-def _check_not_negative(field: str, value: int) -> None:
-    if value < 0:
-        raise _invalid(field, value, "0 or above")
-
-
-def _invalid(field: str, value: object, rule: str) -> InvalidParameterError:
-    return InvalidParameterError(f"{field}: {value} is not allowed; it must be {rule}")

@@ -1,4 +1,4 @@
-"""Reads that found nothing and wait for a message."""
+"""Reads and gets that found nothing and wait for a message."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ from functools import partial
 
 from telesto.middleware.deadlines import Deadlines
 from telesto.middleware.failures import Failure, failure_of
-from telesto.middleware.requests import Read, WakeUp
+from telesto.middleware.requests import Kind, Read, Wait, WakeUp
 from telesto.middleware.results import Arrivals
 from telesto.middleware.waiting_queue import WaitingQueue
+from telesto.middleware.waiting_topic import WaitingTopic
 from telesto.protocol.errors import ErrorCode
 
 
 class WaitingRoom:
-    """Parks reads per queue, first come first served, and lets as many go on as messages come.
+    """Parks reads per queue, first come first served, and lets as many go on as messages come; parks gets per
+    topic, all of which go on when a message comes.
+
+    Queues and topics are told apart by their channels, which are negative for topics.
 
     A read scans, parks, and scans again once the database knows of this middleware's interest in the queue;
     from then on nothing can come unnoticed: what comes during a scan is remembered until the read parks. A
@@ -26,21 +30,23 @@ class WaitingRoom:
         on_readmit: takes a read that is to scan again.
         on_answer: takes a read whose waiting is over, and the failure it is answered with; None for an empty
             answer.
-        on_interest: takes a queue for which reads wait and whose puts elsewhere nobody tells of yet.
+        on_interest: takes a channel for which reads wait and whose puts elsewhere nobody tells of yet.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, reads_max: int) -> None:
         self._loop = loop
         self._reads_max = reads_max
-        self._queues: dict[int, WaitingQueue] = {}
+        self._places: dict[int, WaitingQueue | WaitingTopic] = {}
         self._deadlines = Deadlines(loop)
         self._parked = 0
         self._ticket = 0
         self._closed: Failure | None = None
+        self._everything: dict[int, dict[Read, None]] = {}
+        self._changed_at = 0
         self.clock = 0
         self.on_readmit: Callable[[Read], None] = lambda read: None
         self.on_answer: Callable[[Read, Failure | None], None] = lambda read, failure: None
-        self.on_interest: Callable[[int], None] = lambda queue_id: None
+        self.on_interest: Callable[[int], None] = lambda channel: None
 
     @property
     def parked(self) -> int:
@@ -48,9 +54,9 @@ class WaitingRoom:
         return self._parked
 
     @property
-    def queue_ids(self) -> list[int]:
-        """The queues for which reads are parked."""
-        return [queue_id for queue_id, queue in self._queues.items() if queue]
+    def channels(self) -> list[int]:
+        """The channels for which reads are parked."""
+        return [channel for channel, place in self._places.items() if place]
 
     # --- coming ------------------------------------------------------------------------------
 
@@ -71,28 +77,45 @@ class WaitingRoom:
         if wait.ticket == 0:
             self._ticket += 1
             wait.ticket = self._ticket
-        queue = self._queues.get(wait.queue_id)
-        if queue is not None:
-            client_id = read.line.client.client_id
-            receiver_id = queue.missed.claim(client_id, scanned_at, directed_only=wait.by_context)
-            if receiver_id is not None:
-                self._readmit(read, WakeUp(receiver_id, wait.ticket))
-                return True
+        if self._scans_again(read, wait, scanned_at):
+            return True
         if self._parked >= self._reads_max:
             self.on_answer(read, failure_of(ErrorCode.OVERLOADED, "too many reads wait"))
             return True
         self._park(read)
         return True
 
+    def _scans_again(self, read: Read, wait: Wait, scanned_at: int) -> bool:
+        """Lets a read scan once more if something came while it did."""
+        if read.kind is Kind.FETCH and self._changed_at > scanned_at:
+            self._readmit(read, None)
+            return True
+        for channel in wait.channels:
+            place = self._places.get(channel)
+            if isinstance(place, WaitingTopic):
+                if place.arrived_at > scanned_at:
+                    self._readmit(read, None)
+                    return True
+            elif place is not None:
+                client_id = read.line.client.client_id
+                receiver_id = place.missed.claim(client_id, scanned_at, directed_only=wait.by_context)
+                if receiver_id is not None:
+                    self._readmit(read, WakeUp(receiver_id, wait.ticket))
+                    return True
+        return False
+
     def _park(self, read: Read) -> None:
         wait = read.wait
         assert wait is not None
-        queue = self._queues.get(wait.queue_id)
-        if queue is None:
-            queue = self._queues[wait.queue_id] = WaitingQueue()
-            self.on_interest(wait.queue_id)
+        for channel in wait.channels:
+            place = self._places.get(channel)
+            if place is None:
+                place = self._places[channel] = WaitingQueue() if channel > 0 else WaitingTopic()
+                self.on_interest(channel)
+            place.add(read)
+        if wait.everything:
+            self._everything.setdefault(read.line.client.client_id, {})[read] = None
         wait.parked = True
-        queue.add(read)
         self._parked += 1
         if wait.deadline is not None:
             wait.entry = self._deadlines.add(wait.deadline, partial(self._expire, read))
@@ -100,14 +123,35 @@ class WaitingRoom:
     # --- going on ----------------------------------------------------------------------------
 
     def arrived(self, arrivals: Arrivals) -> None:
-        """Messages came to queues: as many reads go on as may take one."""
+        """Messages came: as many reads of a queue go on as may take one, and all gets of a topic."""
         self.clock += 1
-        for (queue_id, receiver_id), count in arrivals.items():
-            queue = self._queues.get(queue_id)
-            if queue is not None:
-                woken = self._wake(queue, receiver_id, count)
+        for (channel, receiver_id), count in arrivals.items():
+            place = self._places.get(channel)
+            if isinstance(place, WaitingTopic):
+                place.arrived_at = self.clock
+                self._look_again(place.all())
+            elif place is not None:
+                woken = self._wake(place, receiver_id, count)
                 if woken < count:
-                    queue.missed.add(receiver_id, count - woken, self.clock)
+                    place.missed.add(receiver_id, count - woken, self.clock)
+
+    def subscription_changed(self, client_id: int, channel: int) -> None:
+        """A client's subscription of a topic began or ended: its gets see to whether they are concerned.
+
+        Those that scan just now do so again, whoever's they are: this is rare.
+        """
+        self.clock += 1
+        self._changed_at = self.clock
+        place = self._places.get(channel)
+        concerned = place.of_client(client_id) if isinstance(place, WaitingTopic) else []
+        self._look_again(dict.fromkeys([*concerned, *self._everything.get(client_id, ())]))
+
+    def topic_stands_at(self, channel: int, last_number: int) -> None:
+        """Lets the gets of a topic scan once more if it has moved on since this was last said."""
+        place = self._places.get(channel)
+        if isinstance(place, WaitingTopic) and place.last_number != last_number:
+            place.last_number = last_number
+            self._look_again(place.all())
 
     def scanned(self, read: Read, took: list[int]) -> None:
         """A woken read has scanned and took messages for these receivers: the wake-up is used or passed on.
@@ -121,7 +165,7 @@ class WaitingRoom:
         if wake_up is None or wake_up.receiver_id in took:
             return
         if took or wait.selective:
-            self._pass_on(wait.queue_id, wake_up, wait.ticket)
+            self._pass_on(wait.channels[0], wake_up, wait.ticket)
 
     def leave(self, read: Read) -> None:
         """A woken read ends without having scanned (fenced, failed, its connection gone)."""
@@ -129,17 +173,21 @@ class WaitingRoom:
         assert wait is not None
         wake_up, wait.wake_up = wait.wake_up, None
         if wake_up is not None:
-            self._pass_on(wait.queue_id, wake_up, wait.ticket)
+            self._pass_on(wait.channels[0], wake_up, wait.ticket)
 
-    def look_again(self, queue_id: int, count: int | None = None) -> None:
-        """Lets reads of a queue scan once more: all, or so many of them in turn."""
-        queue = self._queues.get(queue_id)
-        if queue is None:
-            return
-        reads = queue.all() if count is None else queue.some_after(queue.swept, count)
+    def look_again(self, channel: int, count: int | None = None) -> None:
+        """Lets reads of a queue scan once more, all or so many of them in turn; or all gets of a topic."""
+        place = self._places.get(channel)
+        if isinstance(place, WaitingTopic):
+            self._look_again(place.all())
+        elif place is not None:
+            reads = place.all() if count is None else place.some_after(place.swept, count)
+            if reads and reads[-1].wait is not None:
+                place.swept = reads[-1].wait.ticket
+            self._look_again(reads)
+
+    def _look_again(self, reads: Iterable[Read]) -> None:
         for read in reads:
-            assert read.wait is not None
-            queue.swept = read.wait.ticket
             self._unpark(read)
             self._readmit(read, None)
 
@@ -157,8 +205,8 @@ class WaitingRoom:
 
     def _pass_on(self, queue_id: int, wake_up: WakeUp, after: int) -> None:
         """Gives a wake-up to the next read, around the line once; then it is remembered as missed."""
-        queue = self._queues.get(queue_id)
-        if queue is None:
+        queue = self._places.get(queue_id)
+        if not isinstance(queue, WaitingQueue):
             return
         read = queue.next_for(wake_up.receiver_id, after)
         if read is None and not wake_up.wrapped:
@@ -199,25 +247,23 @@ class WaitingRoom:
 
     def queue_deleted(self, queue_id: int) -> None:
         """A queue is gone: its reads are answered so."""
-        queue = self._queues.pop(queue_id, None)
+        queue = self._places.pop(queue_id, None)
         if queue is None:
             return
         failure = failure_of(ErrorCode.QUEUE_NOT_EXISTING, f"queue {queue_id} was deleted", queue_id)
-        self._answer_all(queue, failure)
+        for read in queue.all():
+            self._release(read)
+            self.on_answer(read, failure)
 
     def close(self, failure: Failure) -> None:
         """Answers everybody; who comes from now on is answered at once."""
         self._closed = failure
-        queues = list(self._queues.values())
-        self._queues.clear()
-        for queue in queues:
-            self._answer_all(queue, failure)
+        for place in list(self._places.values()):
+            for read in place.all():
+                self._unpark(read)
+                self.on_answer(read, failure)
+        self._places.clear()
         self._deadlines.close()
-
-    def _answer_all(self, queue: WaitingQueue, failure: Failure) -> None:
-        for read in queue.all():
-            self._release(read, queue)
-            self.on_answer(read, failure)
 
     def _expire(self, read: Read) -> None:
         assert read.wait is not None
@@ -227,39 +273,43 @@ class WaitingRoom:
 
     def _unpark(self, read: Read) -> None:
         assert read.wait is not None
-        queue = self._queues[read.wait.queue_id]
-        self._release(read, queue)
-        if not queue:
-            queue.idle_since = self._loop.time()
+        for channel in read.wait.channels:
+            place = self._places[channel]
+            place.remove(read)
+            if not place:
+                place.idle_since = self._loop.time()
+        self._release(read)
 
-    def _release(self, read: Read, queue: WaitingQueue) -> None:
+    def _release(self, read: Read) -> None:
         assert read.wait is not None
-        queue.remove(read)
         self._deadlines.cancel(read.wait.entry)
+        if read.wait.everything:
+            client_id = read.line.client.client_id
+            del self._everything[client_id][read]
+            if not self._everything[client_id]:
+                del self._everything[client_id]
         read.wait.parked = False
         self._parked -= 1
 
     # --- interest ----------------------------------------------------------------------------
 
-    def interest_known(self, queue_id: int) -> None:
-        """Others tell of puts to this queue from now on; what came before is found by scanning again."""
-        queue = self._queues.get(queue_id)
-        if queue is not None and not queue.interested:
-            queue.interested = True
-            self.look_again(queue_id)
+    def interest_known(self, channel: int) -> None:
+        """Others tell of puts to this channel from now on; what came before is found by scanning again."""
+        place = self._places.get(channel)
+        if place is not None and not place.interested:
+            place.interested = True
+            self.look_again(channel)
 
     def forget_interests(self) -> list[int]:
-        """The database has lost this middleware's interests; returns the queues to register again."""
-        for queue in self._queues.values():
-            queue.interested = False
-        return list(self._queues)
+        """The database has lost this middleware's interests; returns the channels to register again."""
+        for place in self._places.values():
+            place.interested = False
+        return list(self._places)
 
     def pop_idle(self, idle_s: float, count: int) -> list[int]:
-        """Forgets queues for which nobody has waited for so long; returns up to so many of them."""
+        """Forgets channels for which nobody has waited for so long; returns up to so many of them."""
         before = self._loop.time() - idle_s
-        idle = [
-            queue_id for queue_id, queue in self._queues.items() if not queue and queue.idle_since < before
-        ]
-        for queue_id in idle[:count]:
-            del self._queues[queue_id]
+        idle = [channel for channel, place in self._places.items() if not place and place.idle_since < before]
+        for channel in idle[:count]:
+            del self._places[channel]
         return idle[:count]

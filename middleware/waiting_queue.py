@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable
 
 from telesto.middleware.requests import Read
 
@@ -102,7 +101,7 @@ class WaitingQueue:
         at = bisect_right(tickets, after)
         return self._reads[tickets[at]] if at < len(tickets) else None
 
-    def all(self) -> Iterable[Read]:
+    def all(self) -> list[Read]:
         """All parked reads, first come first."""
         return [self._reads[ticket] for ticket in sorted(self._reads)]
 

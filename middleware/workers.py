@@ -12,6 +12,8 @@ from telesto.middleware.effects import Effects
 from telesto.middleware.figures import Figures
 from telesto.middleware.gatherer import Gatherer
 from telesto.middleware.handlers.confirm import ConfirmGroup
+from telesto.middleware.handlers.fetch import FetchGroup
+from telesto.middleware.handlers.publish import PublishGroup
 from telesto.middleware.handlers.put import PutGroup
 from telesto.middleware.handlers.table import SINGLE_HANDLERS
 from telesto.middleware.handlers.take import TakeGroup, TakeSelectedGroup
@@ -89,6 +91,8 @@ class Workers:
             (Kind.TAKE, TakeGroup(*takes), settings.take_workers),
             (Kind.TAKE_SELECTED, TakeSelectedGroup(*takes), settings.selected_workers),
             (Kind.CONFIRM, ConfirmGroup(), settings.confirm_workers),
+            (Kind.PUBLISH, PublishGroup(), settings.publish_workers),
+            (Kind.FETCH, FetchGroup(*takes), settings.fetch_workers),
         ]
         runs = []
         for kind, group, count in groups:

@@ -26,6 +26,19 @@ class ReadMode(IntEnum):
     TIME = 2
 
 
+class SubscriptionState(IntEnum):
+    """How a subscription stands to its limit."""
+
+    #: Within its limit, or without one.
+    ACTIVE = 1
+
+    #: Further behind than its limit; it keeps all that it is owed.
+    LAGGING = 2
+
+    #: It was further behind than its limit and keeps nothing any more.
+    DROPPED = 3
+
+
 class ErrorClass(IntEnum):
     """What holds after an error."""
 
@@ -136,7 +149,7 @@ class ErrorCode(IntEnum):
     #: The client has no such subscription.
     NOT_SUBSCRIBED = 29
 
-    #: There is no such topic.
+    #: Reserved: a topic is created on its first use.
     TOPIC_NOT_EXISTING = 30
 
     #: The client could not prove who it is.
@@ -156,6 +169,13 @@ class ErrorCode(IntEnum):
 
     #: A request with this number was executed already in this session.
     NUMBER_REPEATED = 36
+
+    #: The number that the client says to have lies beyond the topic's end or before its subscription; the
+    #: related id is the topic's last number.
+    POSITION_UNKNOWN = 40
+
+    #: The subscription was further behind than its limit and has been dropped; subscribe again to begin anew.
+    SUBSCRIPTION_DROPPED = 41
 
 
 class ConnectionState(Enum):

@@ -30,12 +30,14 @@ __all__ = [
     "NumberRepeatedError",
     "OverloadedError",
     "PermissionDeniedError",
+    "PositionUnknownError",
     "QueueFullError",
     "QueueNameNotUniqueError",
     "QueueNotExistingError",
     "SequenceGapError",
     "SessionFencedError",
     "ShuttingDownError",
+    "SubscriptionDroppedError",
     "TakeoverBusyError",
     "TooManyConnectionsError",
     "TooManyUnconfirmedError",
@@ -230,7 +232,7 @@ class NotSubscribedError(RejectedError):
 
 
 class TopicNotExistingError(RejectedError):
-    """There is no such topic."""
+    """Reserved: a topic is created on its first use."""
 
     code = ErrorCode.TOPIC_NOT_EXISTING
 
@@ -269,6 +271,20 @@ class NumberRepeatedError(RejectedError):
     """A request with this number was executed already in this session."""
 
     code = ErrorCode.NUMBER_REPEATED
+
+
+class PositionUnknownError(RejectedError):
+    """The number that the client says to have lies beyond the topic's end or before its subscription; the
+    related id is the topic's last number."""
+
+    code = ErrorCode.POSITION_UNKNOWN
+
+
+class SubscriptionDroppedError(RejectedError):
+    """The subscription was further behind than its limit and has been dropped; subscribe again to begin
+    anew."""
+
+    code = ErrorCode.SUBSCRIPTION_DROPPED
 
 
 #: What the specification says about each code, by its number.
@@ -522,7 +538,7 @@ ERRORS: dict[int, ErrorInfo] = {
         error_class=ErrorClass.REJECTED,
         sqlstate="TL030",
         exception=TopicNotExistingError,
-        doc=("There is no such topic."),
+        doc=("Reserved: a topic is created on its first use."),
     ),
     31: ErrorInfo(
         code=ErrorCode.AUTHENTICATION_FAILED,
@@ -571,5 +587,27 @@ ERRORS: dict[int, ErrorInfo] = {
         sqlstate="TL036",
         exception=NumberRepeatedError,
         doc=("A request with this number was executed already in this session."),
+    ),
+    40: ErrorInfo(
+        code=ErrorCode.POSITION_UNKNOWN,
+        name="POSITION_UNKNOWN",
+        error_class=ErrorClass.REJECTED,
+        sqlstate="TL040",
+        exception=PositionUnknownError,
+        doc=(
+            "The number that the client says to have lies beyond the topic's end or before its "
+            "subscription; the related id is the topic's last number."
+        ),
+    ),
+    41: ErrorInfo(
+        code=ErrorCode.SUBSCRIPTION_DROPPED,
+        name="SUBSCRIPTION_DROPPED",
+        error_class=ErrorClass.REJECTED,
+        sqlstate="TL041",
+        exception=SubscriptionDroppedError,
+        doc=(
+            "The subscription was further behind than its limit and has been dropped; subscribe again "
+            "to begin anew."
+        ),
     ),
 }

@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import ClassVar, Self
 
 from telesto.protocol.diagnosis import Diagnosis, Layout
-from telesto.protocol.enums import ClientMode, ConnectionState, ErrorClass, ReadMode
+from telesto.protocol.enums import ClientMode, ConnectionState, ErrorClass, ReadMode, SubscriptionState
 from telesto.protocol.packet import Packet, RequestInfo
 from telesto.protocol.primitives import (
     BOOLS,
@@ -42,6 +42,7 @@ __all__ = [
     "CancelRequestResponse",
     "ClientMode",
     "Confirm",
+    "ConfirmPositions",
     "ConnectionState",
     "CreateQueue",
     "CreateQueueResponse",
@@ -52,6 +53,8 @@ __all__ = [
     "ErrorClass",
     "GetActiveQueues",
     "GetActiveQueuesResponse",
+    "GetFromTopics",
+    "GetFromTopicsResponse",
     "GetMessages",
     "GetMessagesResponse",
     "GetQueueId",
@@ -71,10 +74,15 @@ __all__ = [
     "HelloResponse",
     "IdentifyClient",
     "IdentifyClientResponse",
+    "ListSubscriptions",
+    "ListSubscriptionsResponse",
+    "ListTopics",
+    "ListTopicsResponse",
     "ListUnconfirmed",
     "ListUnconfirmedResponse",
     "Message",
     "NewMessage",
+    "NewTopicMessage",
     "OperationRef",
     "OperationResult",
     "Packet",
@@ -87,6 +95,8 @@ __all__ = [
     "PutMessages",
     "PutMessagesResponse",
     "PutResult",
+    "PutToTopic",
+    "PutToTopicResponse",
     "Queue",
     "QueuedMessage",
     "ReadMessage",
@@ -98,7 +108,17 @@ __all__ = [
     "RegisterClientResponse",
     "Release",
     "RequestInfo",
+    "Subscribe",
+    "SubscribeResponse",
+    "SubscriptionFigures",
+    "SubscriptionName",
+    "SubscriptionState",
     "Success",
+    "TopicFigures",
+    "TopicMessage",
+    "TopicPosition",
+    "TopicPutResult",
+    "Unsubscribe",
     "UpdateQueue",
 ]
 
@@ -117,14 +137,20 @@ _PACK_I64X2_U32_U8 = struct.Struct(">qqIB").pack
 _PACK_I64X2_U8X2 = struct.Struct(">qqBB").pack
 _PACK_I64X2_U8X2_U16 = struct.Struct(">qqBBH").pack
 _PACK_I64X2_U8_U32X3_U8 = struct.Struct(">qqBIIIB").pack
+_PACK_I64X3 = struct.Struct(">qqq").pack
+_PACK_I64X3_U8 = struct.Struct(">qqqB").pack
+_PACK_I64X4_U32 = struct.Struct(">qqqqI").pack
 _PACK_I64X4_U8_I64_U16_U8_U32 = struct.Struct(">qqqqBqHBI").pack
 _PACK_I64_U16 = struct.Struct(">qH").pack
 _PACK_I64_U8 = struct.Struct(">qB").pack
+_PACK_I64_U8X2 = struct.Struct(">qBB").pack
+_PACK_I64_U8X2_U16 = struct.Struct(">qBBH").pack
 _PACK_I64_U8_I64_U32 = struct.Struct(">qBqI").pack
 _PACK_I64_U8_U16 = struct.Struct(">qBH").pack
 _PACK_U16 = struct.Struct(">H").pack
 _PACK_U32 = struct.Struct(">I").pack
 _PACK_U32X2 = struct.Struct(">II").pack
+_PACK_U32X3_U8 = struct.Struct(">IIIB").pack
 _PACK_U32X4 = struct.Struct(">IIII").pack
 _PACK_U32_U16_U32X2 = struct.Struct(">IHII").pack
 _PACK_U32_U16_U32X2_U16X3 = struct.Struct(">IHIIHHH").pack
@@ -161,18 +187,23 @@ _UNPACK_I64 = struct.Struct(">q").unpack_from
 _UNPACK_I64X2_U32_U8 = struct.Struct(">qqIB").unpack_from
 _UNPACK_I64X2_U8X2 = struct.Struct(">qqBB").unpack_from
 _UNPACK_I64X2_U8_U32X3_U8 = struct.Struct(">qqBIIIB").unpack_from
+_UNPACK_I64X3 = struct.Struct(">qqq").unpack_from
+_UNPACK_I64X3_U8 = struct.Struct(">qqqB").unpack_from
+_UNPACK_I64X4_U32 = struct.Struct(">qqqqI").unpack_from
 _UNPACK_I64X4_U8_I64_U16_U8_U32 = struct.Struct(">qqqqBqHBI").unpack_from
 _UNPACK_I64X5_U8 = struct.Struct(">qqqqqB").unpack_from
 _UNPACK_I64_U16 = struct.Struct(">qH").unpack_from
 _UNPACK_I64_U32_U8 = struct.Struct(">qIB").unpack_from
 _UNPACK_I64_U64_U16 = struct.Struct(">qQH").unpack_from
 _UNPACK_I64_U8 = struct.Struct(">qB").unpack_from
+_UNPACK_I64_U8X2 = struct.Struct(">qBB").unpack_from
 _UNPACK_I64_U8_I64_U32 = struct.Struct(">qBqI").unpack_from
 _UNPACK_U16 = struct.Struct(">H").unpack_from
 _UNPACK_U16X2_I64_U16 = struct.Struct(">HHqH").unpack_from
 _UNPACK_U16_U8_U16 = struct.Struct(">HBH").unpack_from
 _UNPACK_U32 = struct.Struct(">I").unpack_from
 _UNPACK_U32X2 = struct.Struct(">II").unpack_from
+_UNPACK_U32X3_U8 = struct.Struct(">IIIB").unpack_from
 _UNPACK_U32X4 = struct.Struct(">IIII").unpack_from
 _UNPACK_U32_U16X3 = struct.Struct(">IHHH").unpack_from
 _UNPACK_U32_U8 = struct.Struct(">IB").unpack_from
@@ -191,11 +222,17 @@ _UNPACK_I64S = Unpackers("q")
 
 _CLIENT_MODE_BY_VALUE: dict[int, ClientMode] = {member.value: member for member in ClientMode}
 _READ_MODE_BY_VALUE: dict[int, ReadMode] = {member.value: member for member in ReadMode}
+_SUBSCRIPTION_STATE_BY_VALUE: dict[int, SubscriptionState] = {
+    member.value: member for member in SubscriptionState
+}
 _ERROR_CLASS_BY_VALUE: dict[int, ErrorClass] = {member.value: member for member in ErrorClass}
 _NEW_MESSAGE_TAGS = frozenset({1})
+_NEW_TOPIC_MESSAGE_TAGS = frozenset({1})
+_SUBSCRIPTION_FIGURES_TAGS = frozenset({1, 2, 3})
 _REGISTER_CLIENT_TAGS = frozenset({1})
 _IDENTIFY_CLIENT_TAGS = frozenset({1, 2, 3})
 _CREATE_QUEUE_TAGS = frozenset({1, 2})
+_SUBSCRIBE_TAGS = frozenset({1, 2, 3})
 _UPDATE_QUEUE_TAGS = frozenset({1, 2})
 _GET_QUEUE_SETTINGS_RESPONSE_TAGS = frozenset({1, 2})
 
@@ -366,6 +403,133 @@ class HandOverRef:
     session: int
     number: int
     message_id: int
+
+
+@dataclass(slots=True)
+class NewTopicMessage:
+    """A message as a client puts it to a topic.
+
+    Attributes:
+        body: The content; may be empty.
+        sequence: The publisher's own number in this topic: 1, 2, 3, ... A number that was put before is
+            acknowledged again and stored once; one beyond the next is refused with SEQUENCE_GAP. Tag 1; may
+            be left out.
+    """
+
+    body: bytes
+    _: KW_ONLY
+    sequence: int | None = None
+
+
+@dataclass(slots=True)
+class TopicPutResult:
+    """What became of one message.
+
+    Attributes:
+        number: The message's number in its topic; with SEQUENCE_GAP the sequence that is expected next. 0
+            for an earlier message whose number is no longer known, and when it was not put.
+        duplicate: The publisher's sequence was put before.
+        error: Why it was not put: an error code.
+    """
+
+    number: int
+    duplicate: bool
+    error: int | None
+
+
+@dataclass(slots=True)
+class TopicPosition:
+    """How far a client is in a subscription.
+
+    Attributes:
+        subscription_id: The subscription.
+        confirmed: The client has all messages up to this number; 0 for what the database knows. It never
+            falls.
+        after: Messages are wanted from behind this number on, without confirming it; 0 or a lower number
+            than confirmed: from behind what is confirmed.
+    """
+
+    subscription_id: int
+    confirmed: int
+    after: int
+
+
+@dataclass(slots=True)
+class TopicMessage:
+    """A message of a topic.
+
+    Attributes:
+        subscription_id: The subscription by which it came.
+        number: Its number in its topic, which rises by one with each message put.
+        sender_id: The client that put it.
+        time_of_arrival: Microseconds since the Unix epoch, UTC, by the database's clock.
+        body: The content.
+    """
+
+    subscription_id: int
+    number: int
+    sender_id: int
+    time_of_arrival: int
+    body: bytes
+
+
+@dataclass(slots=True)
+class SubscriptionName:
+    """Which topic a subscription is for.
+
+    Attributes:
+        subscription_id: The subscription.
+        topic: The topic's name.
+    """
+
+    subscription_id: int
+    topic: str
+
+
+@dataclass(slots=True)
+class TopicFigures:
+    """A topic as it is listed.
+
+    Attributes:
+        topic_id: Identifies the topic.
+        topic: Its name.
+        last_number: The number of the last message put; 0 before the first.
+        subscribers: Subscriptions that are owed what is put.
+        depth: Messages that some subscription has not confirmed yet.
+    """
+
+    topic_id: int
+    topic: str
+    last_number: int
+    subscribers: int
+    depth: int
+
+
+@dataclass(slots=True)
+class SubscriptionFigures:
+    """A subscription as it is listed.
+
+    Attributes:
+        subscription_id: Identifies the subscription.
+        topic: The topic's name.
+        position: All up to this number is confirmed.
+        last_number: The number of the last message put; the difference is what the subscription is
+            behind.
+        state: How it stands to its limit.
+        max_behind: Its limit in messages. Tag 1; may be left out.
+        max_age_ms: Its limit in time, in milliseconds. Tag 2; may be left out.
+        drop: Beyond the limit it is dropped. Tag 3; may be left out.
+    """
+
+    subscription_id: int
+    topic: str
+    position: int
+    last_number: int
+    state: SubscriptionState
+    _: KW_ONLY
+    max_behind: int | None = None
+    max_age_ms: int | None = None
+    drop: bool | None = None
 
 
 def _read_queues(payload: bytes, at: int, count: int) -> tuple[list[Queue], int]:
@@ -750,6 +914,267 @@ def _write_hand_over_refs(hand_over_refs: list[HandOverRef]) -> tuple[list[bytes
     size = 24 * len(hand_over_refs)
     for hand_over_ref in hand_over_refs:
         parts.append(_PACK_U64X2_I64(hand_over_ref.session, hand_over_ref.number, hand_over_ref.message_id))
+    return parts, size
+
+
+def _read_new_topic_messages(payload: bytes, at: int, count: int) -> tuple[list[NewTopicMessage], int]:
+    if 5 * count > len(payload) - at:
+        raise ValueError("count")
+    new_topic_messages = []
+    for _ in range(count):
+        (body_size,) = _UNPACK_U32(payload, at)
+        body = payload[at + 4 : at + 4 + body_size]
+        at += 4 + body_size
+        tags = payload[at]
+        at += 1
+        sequence: int | None = None
+        if tags:
+            found, at = read_tags(payload, at, tags, _NEW_TOPIC_MESSAGE_TAGS)
+            content = found.get(1)
+            if content is not None:
+                (sequence_sequence,) = _UNPACK_I64(content)
+                if len(content) != 8:
+                    raise ValueError("size")
+                sequence = sequence_sequence
+        new_topic_messages.append(NewTopicMessage(body, sequence=sequence))
+    return new_topic_messages, at
+
+
+def _write_new_topic_messages(new_topic_messages: list[NewTopicMessage]) -> tuple[list[bytes], int]:
+    parts: list[bytes] = []
+    size = 5 * len(new_topic_messages)
+    for new_topic_message in new_topic_messages:
+        body = new_topic_message.body
+        body_size = len(body)
+        tagged: list[bytes] = []
+        sequence = new_topic_message.sequence
+        if sequence is not None:
+            tagged.append(write_tagged(1, _PACK_I64(sequence)))
+        size += body_size + sum(map(len, tagged))
+        parts += (_PACK_U32(body_size), body, _PACK_U8(len(tagged)), *tagged)
+    return parts, size
+
+
+def _read_topic_put_results(payload: bytes, at: int, count: int) -> tuple[list[TopicPutResult], int]:
+    if 10 * count > len(payload) - at:
+        raise ValueError("count")
+    topic_put_results = []
+    for _ in range(count):
+        number, duplicate, error_flag = _UNPACK_I64_U8X2(payload, at)
+        error: int | None = None
+        if error_flag:
+            if error_flag != 1:
+                raise ValueError("flag")
+            (error,) = _UNPACK_U16(payload, at + 10)
+            at += 2
+        at += 10
+        topic_put_results.append(TopicPutResult(number, BOOLS[duplicate], error))
+    return topic_put_results, at
+
+
+def _write_topic_put_results(topic_put_results: list[TopicPutResult]) -> tuple[list[bytes], int]:
+    parts: list[bytes] = []
+    size = 0 * len(topic_put_results)
+    for topic_put_result in topic_put_results:
+        error = topic_put_result.error
+        error_part = (
+            _PACK_I64_U8X2(topic_put_result.number, 1 if topic_put_result.duplicate else 0, 0)
+            if error is None
+            else _PACK_I64_U8X2_U16(topic_put_result.number, 1 if topic_put_result.duplicate else 0, 1, error)
+        )
+        size += len(error_part)
+        parts.append(error_part)
+    return parts, size
+
+
+def _read_topic_positions(payload: bytes, at: int, count: int) -> tuple[list[TopicPosition], int]:
+    if 24 * count > len(payload) - at:
+        raise ValueError("count")
+    topic_positions = []
+    for _ in range(count):
+        subscription_id, confirmed, after = _UNPACK_I64X3(payload, at)
+        at += 24
+        topic_positions.append(TopicPosition(subscription_id, confirmed, after))
+    return topic_positions, at
+
+
+def _write_topic_positions(topic_positions: list[TopicPosition]) -> tuple[list[bytes], int]:
+    parts: list[bytes] = []
+    size = 24 * len(topic_positions)
+    for topic_position in topic_positions:
+        parts.append(
+            _PACK_I64X3(topic_position.subscription_id, topic_position.confirmed, topic_position.after)
+        )
+    return parts, size
+
+
+def _read_topic_messages(payload: bytes, at: int, count: int) -> tuple[list[TopicMessage], int]:
+    if 37 * count > len(payload) - at:
+        raise ValueError("count")
+    topic_messages = []
+    for _ in range(count):
+        subscription_id, number, sender_id, time_of_arrival, body_size = _UNPACK_I64X4_U32(payload, at)
+        body = payload[at + 36 : at + 36 + body_size]
+        at += 36 + body_size
+        tags = payload[at]
+        at += 1
+        if tags:
+            at = skip_tags(payload, at, tags)
+        topic_messages.append(TopicMessage(subscription_id, number, sender_id, time_of_arrival, body))
+    return topic_messages, at
+
+
+def _write_topic_messages(topic_messages: list[TopicMessage]) -> tuple[list[bytes], int]:
+    parts: list[bytes] = []
+    size = 37 * len(topic_messages)
+    for topic_message in topic_messages:
+        body = topic_message.body
+        body_size = len(body)
+        size += body_size
+        parts += (
+            _PACK_I64X4_U32(
+                topic_message.subscription_id,
+                topic_message.number,
+                topic_message.sender_id,
+                topic_message.time_of_arrival,
+                body_size,
+            ),
+            body,
+            b"\x00",
+        )
+    return parts, size
+
+
+def _read_subscription_names(payload: bytes, at: int, count: int) -> tuple[list[SubscriptionName], int]:
+    if 10 * count > len(payload) - at:
+        raise ValueError("count")
+    subscription_names = []
+    for _ in range(count):
+        subscription_id, topic_size = _UNPACK_I64_U16(payload, at)
+        topic = str(payload[at + 10 : at + 10 + topic_size], "utf-8")
+        at += 10 + topic_size
+        subscription_names.append(SubscriptionName(subscription_id, topic))
+    return subscription_names, at
+
+
+def _write_subscription_names(subscription_names: list[SubscriptionName]) -> tuple[list[bytes], int]:
+    parts: list[bytes] = []
+    size = 10 * len(subscription_names)
+    for subscription_name in subscription_names:
+        topic = subscription_name.topic.encode()
+        topic_size = len(topic)
+        size += topic_size
+        parts += (_PACK_I64_U16(subscription_name.subscription_id, topic_size), topic)
+    return parts, size
+
+
+def _read_topic_figuress(payload: bytes, at: int, count: int) -> tuple[list[TopicFigures], int]:
+    if 35 * count > len(payload) - at:
+        raise ValueError("count")
+    topic_figuress = []
+    for _ in range(count):
+        topic_id, topic_size = _UNPACK_I64_U16(payload, at)
+        topic = str(payload[at + 10 : at + 10 + topic_size], "utf-8")
+        at += 10 + topic_size
+        last_number, subscribers, depth, tags = _UNPACK_I64X3_U8(payload, at)
+        at += 25
+        if tags:
+            at = skip_tags(payload, at, tags)
+        topic_figuress.append(TopicFigures(topic_id, topic, last_number, subscribers, depth))
+    return topic_figuress, at
+
+
+def _write_topic_figuress(topic_figuress: list[TopicFigures]) -> tuple[list[bytes], int]:
+    parts: list[bytes] = []
+    size = 35 * len(topic_figuress)
+    for topic_figures in topic_figuress:
+        topic = topic_figures.topic.encode()
+        topic_size = len(topic)
+        size += topic_size
+        parts += (
+            _PACK_I64_U16(topic_figures.topic_id, topic_size),
+            topic,
+            _PACK_I64X3_U8(topic_figures.last_number, topic_figures.subscribers, topic_figures.depth, 0),
+        )
+    return parts, size
+
+
+def _read_subscription_figuress(payload: bytes, at: int, count: int) -> tuple[list[SubscriptionFigures], int]:
+    if 28 * count > len(payload) - at:
+        raise ValueError("count")
+    subscription_figuress = []
+    for _ in range(count):
+        subscription_id, topic_size = _UNPACK_I64_U16(payload, at)
+        topic = str(payload[at + 10 : at + 10 + topic_size], "utf-8")
+        at += 10 + topic_size
+        position, last_number, state, tags = _UNPACK_I64X2_U8X2(payload, at)
+        at += 18
+        max_behind: int | None = None
+        max_age_ms: int | None = None
+        drop: bool | None = None
+        if tags:
+            found, at = read_tags(payload, at, tags, _SUBSCRIPTION_FIGURES_TAGS)
+            content = found.get(1)
+            if content is not None:
+                (max_behind_max_behind,) = _UNPACK_I64(content)
+                if len(content) != 8:
+                    raise ValueError("size")
+                max_behind = max_behind_max_behind
+            content = found.get(2)
+            if content is not None:
+                (max_age_ms_max_age_ms,) = _UNPACK_I64(content)
+                if len(content) != 8:
+                    raise ValueError("size")
+                max_age_ms = max_age_ms_max_age_ms
+            content = found.get(3)
+            if content is not None:
+                drop_drop = content[0]
+                if len(content) != 1:
+                    raise ValueError("size")
+                drop = BOOLS[drop_drop]
+        subscription_figuress.append(
+            SubscriptionFigures(
+                subscription_id,
+                topic,
+                position,
+                last_number,
+                _SUBSCRIPTION_STATE_BY_VALUE[state],
+                max_behind=max_behind,
+                max_age_ms=max_age_ms,
+                drop=drop,
+            )
+        )
+    return subscription_figuress, at
+
+
+def _write_subscription_figuress(subscription_figuress: list[SubscriptionFigures]) -> tuple[list[bytes], int]:
+    parts: list[bytes] = []
+    size = 28 * len(subscription_figuress)
+    for subscription_figures in subscription_figuress:
+        topic = subscription_figures.topic.encode()
+        topic_size = len(topic)
+        tagged: list[bytes] = []
+        max_behind = subscription_figures.max_behind
+        if max_behind is not None:
+            tagged.append(write_tagged(1, _PACK_I64(max_behind)))
+        max_age_ms = subscription_figures.max_age_ms
+        if max_age_ms is not None:
+            tagged.append(write_tagged(2, _PACK_I64(max_age_ms)))
+        drop = subscription_figures.drop
+        if drop is not None:
+            tagged.append(write_tagged(3, _PACK_U8(1 if drop else 0)))
+        size += topic_size + sum(map(len, tagged))
+        parts += (
+            _PACK_I64_U16(subscription_figures.subscription_id, topic_size),
+            topic,
+            _PACK_I64X2_U8X2(
+                subscription_figures.position,
+                subscription_figures.last_number,
+                _SUBSCRIPTION_STATE_BY_VALUE[subscription_figures.state],
+                len(tagged),
+            ),
+            *tagged,
+        )
     return parts, size
 
 
@@ -2851,6 +3276,626 @@ class PutMessagesResponse(Packet):
 
 
 @dataclass(slots=True)
+class Subscribe(Packet):
+    """Subscribes the client to a topic, for good: it is owed every message whose put is processed after
+    this, until Unsubscribe. The topic is created on its first use. A subscription that was dropped for its
+    lag is replaced by a new one.
+
+    Attributes:
+        number: The request's number in this session, one more than the last one's.
+        confirmed: Numbers of this session whose answers the application has taken.
+        topic: The topic's name, 1 to 1,024 characters, no control characters.
+        max_behind: A limit in messages: behind by more, the subscription is lagging. Tag 1; may be left
+            out.
+        max_age_ms: A limit in time, in milliseconds: when its next message is older, the subscription is
+            lagging. Tag 2; may be left out.
+        drop: Lagging, the subscription is dropped: its messages go, and the next get tells. Tag 3; may be
+            left out.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x41
+
+    number: int
+    confirmed: list[int]
+    topic: str
+    _: KW_ONLY
+    max_behind: int | None = None
+    max_age_ms: int | None = None
+    drop: bool | None = None
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            confirmed = self.confirmed
+            confirmed_count = len(confirmed)
+            topic = self.topic.encode()
+            topic_size = len(topic)
+            tagged: list[bytes] = []
+            max_behind = self.max_behind
+            if max_behind is not None:
+                tagged.append(write_tagged(1, _PACK_I64(max_behind)))
+            max_age_ms = self.max_age_ms
+            if max_age_ms is not None:
+                tagged.append(write_tagged(2, _PACK_I64(max_age_ms)))
+            drop = self.drop
+            if drop is not None:
+                tagged.append(write_tagged(3, _PACK_U8(1 if drop else 0)))
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32_U64_U32(
+                        21 + 8 * confirmed_count + topic_size + sum(map(len, tagged)),
+                        0x41,
+                        packet_id,
+                        self.number,
+                        confirmed_count,
+                    ),
+                    _PACK_U64S[confirmed_count](*confirmed),
+                    _PACK_U16(topic_size),
+                    topic,
+                    _PACK_U8(len(tagged)),
+                    *tagged,
+                )
+            )
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("Subscribe", self, packet_id, failure) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            number, confirmed_count = _UNPACK_U64_U32(payload)
+            confirmed = list(_UNPACK_U64S[confirmed_count](payload, 12))
+            at = 12 + 8 * confirmed_count
+            (topic_size,) = _UNPACK_U16(payload, at)
+            topic = str(payload[at + 2 : at + 2 + topic_size], "utf-8")
+            at += 2 + topic_size
+            tags = payload[at]
+            at += 1
+            max_behind: int | None = None
+            max_age_ms: int | None = None
+            drop: bool | None = None
+            if tags:
+                found, at = read_tags(payload, at, tags, _SUBSCRIBE_TAGS)
+                content = found.get(1)
+                if content is not None:
+                    (max_behind_max_behind,) = _UNPACK_I64(content)
+                    if len(content) != 8:
+                        raise ValueError("size")
+                    max_behind = max_behind_max_behind
+                content = found.get(2)
+                if content is not None:
+                    (max_age_ms_max_age_ms,) = _UNPACK_I64(content)
+                    if len(content) != 8:
+                        raise ValueError("size")
+                    max_age_ms = max_age_ms_max_age_ms
+                content = found.get(3)
+                if content is not None:
+                    drop_drop = content[0]
+                    if len(content) != 1:
+                        raise ValueError("size")
+                    drop = BOOLS[drop_drop]
+            if len(payload) != at:
+                raise ValueError("end")
+            return cls(number, confirmed, topic, max_behind=max_behind, max_age_ms=max_age_ms, drop=drop)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("Subscribe", payload) from None
+
+
+@dataclass(slots=True)
+class SubscribeResponse(Packet):
+    """The new subscription. ALREADY_SUBSCRIBED names the one that there is as its related id.
+
+    Attributes:
+        subscription_id: Identifies the subscription; never used again.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x42
+
+    subscription_id: int
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            return _PACK_U32_U16_U32_I64_U8(15, 0x42, packet_id, self.subscription_id, 0)
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("SubscribeResponse", self, packet_id, failure) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            subscription_id, tags = _UNPACK_I64_U8(payload)
+            if tags or len(payload) != 9:
+                check_end(payload, 9, tags)
+            return cls(subscription_id)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("SubscribeResponse", payload) from None
+
+
+@dataclass(slots=True)
+class Unsubscribe(Packet):
+    """Ends the client's subscription of a topic. It gets nothing more, not even what was put before.
+
+    Attributes:
+        number: The request's number in this session, one more than the last one's.
+        confirmed: Numbers of this session whose answers the application has taken.
+        topic: The topic's name.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x43
+
+    number: int
+    confirmed: list[int]
+    topic: str
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            confirmed = self.confirmed
+            confirmed_count = len(confirmed)
+            topic = self.topic.encode()
+            topic_size = len(topic)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32_U64_U32(
+                        21 + 8 * confirmed_count + topic_size, 0x43, packet_id, self.number, confirmed_count
+                    ),
+                    _PACK_U64S[confirmed_count](*confirmed),
+                    _PACK_U16(topic_size),
+                    topic,
+                    b"\x00",
+                )
+            )
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("Unsubscribe", self, packet_id, failure) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            number, confirmed_count = _UNPACK_U64_U32(payload)
+            confirmed = list(_UNPACK_U64S[confirmed_count](payload, 12))
+            at = 12 + 8 * confirmed_count
+            (topic_size,) = _UNPACK_U16(payload, at)
+            topic = str(payload[at + 2 : at + 2 + topic_size], "utf-8")
+            at += 2 + topic_size
+            tags = payload[at]
+            if tags or len(payload) != at + 1:
+                check_end(payload, at + 1, tags)
+            return cls(number, confirmed, topic)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("Unsubscribe", payload) from None
+
+
+@dataclass(slots=True)
+class GetFromTopics(Packet):
+    """Gets the next messages of one subscription of the client, or of all of them, the earliest arrival
+    first; those of one topic always in the order of their numbers. What the positions confirm never comes
+    again, through any middleware; what they do not confirm comes again when it is asked for again.
+
+    Attributes:
+        subscription_id: The subscription; 0 to name its topic instead.
+        topic: The topic, when subscription_id is 0; empty for all topics that the client subscribes to.
+        positions: How far the client is, of the subscriptions where it has something to say, each once.
+            Those that the client does not have any more are passed over.
+        wait_ms: How long to wait for the first message, in milliseconds; 0 not at all; 4294967295 without
+            limit.
+        max_messages: At most so many, at least 1.
+        max_bytes: At most so many bytes of bodies; 0 for what the frame holds. A first message beyond it
+            is answered with MESSAGE_TOO_LARGE and its number.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x45
+
+    subscription_id: int
+    topic: str
+    positions: list[TopicPosition]
+    wait_ms: int
+    max_messages: int
+    max_bytes: int
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            topic = self.topic.encode()
+            topic_size = len(topic)
+            positions = self.positions
+            positions_count = len(positions)
+            positions_parts, positions_size = _write_topic_positions(positions)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32_I64_U16(
+                        33 + topic_size + positions_size, 0x45, packet_id, self.subscription_id, topic_size
+                    ),
+                    topic,
+                    _PACK_U32(positions_count),
+                    *positions_parts,
+                    _PACK_U32X3_U8(self.wait_ms, self.max_messages, self.max_bytes, 0),
+                )
+            )
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("GetFromTopics", self, packet_id, failure) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            subscription_id, topic_size = _UNPACK_I64_U16(payload)
+            topic = str(payload[10 : 10 + topic_size], "utf-8")
+            at = 10 + topic_size
+            (positions_count,) = _UNPACK_U32(payload, at)
+            positions, at = _read_topic_positions(payload, at + 4, positions_count)
+            wait_ms, max_messages, max_bytes, tags = _UNPACK_U32X3_U8(payload, at)
+            if tags or len(payload) != at + 13:
+                check_end(payload, at + 13, tags)
+            return cls(subscription_id, topic, positions, wait_ms, max_messages, max_bytes)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("GetFromTopics", payload) from None
+
+
+@dataclass(slots=True)
+class GetFromTopicsResponse(Packet):
+    """Messages of topics.
+
+    Attributes:
+        messages: The messages; empty when none came within the time.
+        names: The topics of the subscriptions of these messages, where the request did not name the
+            subscription.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x46
+
+    messages: list[TopicMessage]
+    names: list[SubscriptionName]
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            messages = self.messages
+            messages_count = len(messages)
+            messages_parts, messages_size = _write_topic_messages(messages)
+            names = self.names
+            names_count = len(names)
+            names_parts, names_size = _write_subscription_names(names)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32X2(15 + messages_size + names_size, 0x46, packet_id, messages_count),
+                    *messages_parts,
+                    _PACK_U32(names_count),
+                    *names_parts,
+                    b"\x00",
+                )
+            )
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("GetFromTopicsResponse", self, packet_id, failure) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            (messages_count,) = _UNPACK_U32(payload)
+            messages, at = _read_topic_messages(payload, 4, messages_count)
+            (names_count,) = _UNPACK_U32(payload, at)
+            names, at = _read_subscription_names(payload, at + 4, names_count)
+            tags = payload[at]
+            if tags or len(payload) != at + 1:
+                check_end(payload, at + 1, tags)
+            return cls(messages, names)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("GetFromTopicsResponse", payload) from None
+
+
+@dataclass(slots=True)
+class PutToTopic(Packet):
+    """Puts messages to a topic, in one transaction: each to everybody who subscribes to it then. The topic
+    is created on its first use.
+
+    Attributes:
+        number: The request's number in this session, one more than the last one's.
+        confirmed: Numbers of this session whose answers the application has taken.
+        topic: The topic's name, 1 to 1,024 characters, no control characters.
+        messages: The messages, in their order; at least one.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x47
+
+    number: int
+    confirmed: list[int]
+    topic: str
+    messages: list[NewTopicMessage]
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            confirmed = self.confirmed
+            confirmed_count = len(confirmed)
+            topic = self.topic.encode()
+            topic_size = len(topic)
+            messages = self.messages
+            messages_count = len(messages)
+            messages_parts, messages_size = _write_new_topic_messages(messages)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32_U64_U32(
+                        25 + 8 * confirmed_count + topic_size + messages_size,
+                        0x47,
+                        packet_id,
+                        self.number,
+                        confirmed_count,
+                    ),
+                    _PACK_U64S[confirmed_count](*confirmed),
+                    _PACK_U16(topic_size),
+                    topic,
+                    _PACK_U32(messages_count),
+                    *messages_parts,
+                    b"\x00",
+                )
+            )
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("PutToTopic", self, packet_id, failure) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            number, confirmed_count = _UNPACK_U64_U32(payload)
+            confirmed = list(_UNPACK_U64S[confirmed_count](payload, 12))
+            at = 12 + 8 * confirmed_count
+            (topic_size,) = _UNPACK_U16(payload, at)
+            topic = str(payload[at + 2 : at + 2 + topic_size], "utf-8")
+            at += 2 + topic_size
+            (messages_count,) = _UNPACK_U32(payload, at)
+            messages, at = _read_new_topic_messages(payload, at + 4, messages_count)
+            tags = payload[at]
+            if tags or len(payload) != at + 1:
+                check_end(payload, at + 1, tags)
+            return cls(number, confirmed, topic, messages)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("PutToTopic", payload) from None
+
+
+@dataclass(slots=True)
+class PutToTopicResponse(Packet):
+    """What became of each message.
+
+    Attributes:
+        results: One for each message, in the request's order.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x48
+
+    results: list[TopicPutResult]
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            results = self.results
+            results_count = len(results)
+            results_parts, results_size = _write_topic_put_results(results)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32X2(11 + results_size, 0x48, packet_id, results_count),
+                    *results_parts,
+                    b"\x00",
+                )
+            )
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("PutToTopicResponse", self, packet_id, failure) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            (results_count,) = _UNPACK_U32(payload)
+            results, at = _read_topic_put_results(payload, 4, results_count)
+            tags = payload[at]
+            if tags or len(payload) != at + 1:
+                check_end(payload, at + 1, tags)
+            return cls(results)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("PutToTopicResponse", payload) from None
+
+
+@dataclass(slots=True)
+class ListTopics(Packet):
+    """Lists the topics by rising id, page by page.
+
+    Attributes:
+        after_topic_id: The last topic received; 0 for the first page.
+        limit: At most so many; the middleware may send fewer.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x49
+
+    after_topic_id: int
+    limit: int
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            return _PACK_U32_U16_U32_I64_U32_U8(19, 0x49, packet_id, self.after_topic_id, self.limit, 0)
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("ListTopics", self, packet_id, failure) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            after_topic_id, limit, tags = _UNPACK_I64_U32_U8(payload)
+            if tags or len(payload) != 13:
+                check_end(payload, 13, tags)
+            return cls(after_topic_id, limit)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("ListTopics", payload) from None
+
+
+@dataclass(slots=True)
+class ListTopicsResponse(Packet):
+    """A page of topics.
+
+    Attributes:
+        topics: The topics; may be empty.
+        more: There may be more.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x4A
+
+    topics: list[TopicFigures]
+    more: bool
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            topics = self.topics
+            topics_count = len(topics)
+            topics_parts, topics_size = _write_topic_figuress(topics)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32X2(12 + topics_size, 0x4A, packet_id, topics_count),
+                    *topics_parts,
+                    _PACK_U8X2(1 if self.more else 0, 0),
+                )
+            )
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("ListTopicsResponse", self, packet_id, failure) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            (topics_count,) = _UNPACK_U32(payload)
+            topics, at = _read_topic_figuress(payload, 4, topics_count)
+            more, tags = _UNPACK_U8X2(payload, at)
+            if tags or len(payload) != at + 2:
+                check_end(payload, at + 2, tags)
+            return cls(topics, BOOLS[more])
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("ListTopicsResponse", payload) from None
+
+
+@dataclass(slots=True)
+class ListSubscriptions(Packet):
+    """Lists the client's own subscriptions by rising id, page by page.
+
+    Attributes:
+        after_subscription_id: The last subscription received; 0 for the first page.
+        limit: At most so many; the middleware may send fewer.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x4B
+
+    after_subscription_id: int
+    limit: int
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            return _PACK_U32_U16_U32_I64_U32_U8(
+                19, 0x4B, packet_id, self.after_subscription_id, self.limit, 0
+            )
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("ListSubscriptions", self, packet_id, failure) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            after_subscription_id, limit, tags = _UNPACK_I64_U32_U8(payload)
+            if tags or len(payload) != 13:
+                check_end(payload, 13, tags)
+            return cls(after_subscription_id, limit)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("ListSubscriptions", payload) from None
+
+
+@dataclass(slots=True)
+class ListSubscriptionsResponse(Packet):
+    """A page of subscriptions.
+
+    Attributes:
+        subscriptions: The subscriptions; may be empty.
+        more: There may be more.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x4C
+
+    subscriptions: list[SubscriptionFigures]
+    more: bool
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            subscriptions = self.subscriptions
+            subscriptions_count = len(subscriptions)
+            subscriptions_parts, subscriptions_size = _write_subscription_figuress(subscriptions)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32X2(12 + subscriptions_size, 0x4C, packet_id, subscriptions_count),
+                    *subscriptions_parts,
+                    _PACK_U8X2(1 if self.more else 0, 0),
+                )
+            )
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("ListSubscriptionsResponse", self, packet_id, failure) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            (subscriptions_count,) = _UNPACK_U32(payload)
+            subscriptions, at = _read_subscription_figuress(payload, 4, subscriptions_count)
+            more, tags = _UNPACK_U8X2(payload, at)
+            if tags or len(payload) != at + 2:
+                check_end(payload, at + 2, tags)
+            return cls(subscriptions, BOOLS[more])
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("ListSubscriptionsResponse", payload) from None
+
+
+@dataclass(slots=True)
+class ConfirmPositions(Packet):
+    """Says how far the client is in its subscriptions, when no GetFromTopics says it. Saying it twice is
+    harmless.
+
+    Attributes:
+        positions: As in GetFromTopics; what they say of after has no meaning here.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x4D
+
+    positions: list[TopicPosition]
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            positions = self.positions
+            positions_count = len(positions)
+            positions_parts, positions_size = _write_topic_positions(positions)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32X2(11 + positions_size, 0x4D, packet_id, positions_count),
+                    *positions_parts,
+                    b"\x00",
+                )
+            )
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("ConfirmPositions", self, packet_id, failure) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            (positions_count,) = _UNPACK_U32(payload)
+            positions, at = _read_topic_positions(payload, 4, positions_count)
+            tags = payload[at]
+            if tags or len(payload) != at + 1:
+                check_end(payload, at + 1, tags)
+            return cls(positions)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("ConfirmPositions", payload) from None
+
+
+@dataclass(slots=True)
 class PurgeQueue(Packet):
     """Removes the messages that wait in a queue, whoever they are for; what has been handed over is not
     touched.
@@ -3291,6 +4336,76 @@ _LAYOUTS: dict[str, Layout] = {
         tagged={},
         extensible=False,
     ),
+    "NewTopicMessage": Layout(
+        fields=(("body", "bytes"),),
+        tagged={
+            1: ("sequence", "i64"),
+        },
+        extensible=True,
+    ),
+    "TopicPutResult": Layout(
+        fields=(
+            ("number", "i64"),
+            ("duplicate", "bool"),
+            ("error", "optional<u16>"),
+        ),
+        tagged={},
+        extensible=False,
+    ),
+    "TopicPosition": Layout(
+        fields=(
+            ("subscription_id", "i64"),
+            ("confirmed", "i64"),
+            ("after", "i64"),
+        ),
+        tagged={},
+        extensible=False,
+    ),
+    "TopicMessage": Layout(
+        fields=(
+            ("subscription_id", "i64"),
+            ("number", "i64"),
+            ("sender_id", "i64"),
+            ("time_of_arrival", "i64"),
+            ("body", "bytes"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "SubscriptionName": Layout(
+        fields=(
+            ("subscription_id", "i64"),
+            ("topic", "string"),
+        ),
+        tagged={},
+        extensible=False,
+    ),
+    "TopicFigures": Layout(
+        fields=(
+            ("topic_id", "i64"),
+            ("topic", "string"),
+            ("last_number", "i64"),
+            ("subscribers", "i64"),
+            ("depth", "i64"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "SubscriptionFigures": Layout(
+        fields=(
+            ("subscription_id", "i64"),
+            ("topic", "string"),
+            ("position", "i64"),
+            ("last_number", "i64"),
+            ("state", "SubscriptionState"),
+        ),
+        tagged={
+            1: ("max_behind", "i64"),
+            2: ("max_age_ms", "i64"),
+            3: ("drop", "bool"),
+        },
+        extensible=True,
+    ),
     "Ping": Layout(
         fields=(),
         tagged={},
@@ -3609,6 +4724,105 @@ _LAYOUTS: dict[str, Layout] = {
         tagged={},
         extensible=True,
     ),
+    "Subscribe": Layout(
+        fields=(
+            ("number", "u64"),
+            ("confirmed", "list<u64>"),
+            ("topic", "string"),
+        ),
+        tagged={
+            1: ("max_behind", "i64"),
+            2: ("max_age_ms", "i64"),
+            3: ("drop", "bool"),
+        },
+        extensible=True,
+    ),
+    "SubscribeResponse": Layout(
+        fields=(("subscription_id", "i64"),),
+        tagged={},
+        extensible=True,
+    ),
+    "Unsubscribe": Layout(
+        fields=(
+            ("number", "u64"),
+            ("confirmed", "list<u64>"),
+            ("topic", "string"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "GetFromTopics": Layout(
+        fields=(
+            ("subscription_id", "i64"),
+            ("topic", "string"),
+            ("positions", "list<TopicPosition>"),
+            ("wait_ms", "u32"),
+            ("max_messages", "u32"),
+            ("max_bytes", "u32"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "GetFromTopicsResponse": Layout(
+        fields=(
+            ("messages", "list<TopicMessage>"),
+            ("names", "list<SubscriptionName>"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "PutToTopic": Layout(
+        fields=(
+            ("number", "u64"),
+            ("confirmed", "list<u64>"),
+            ("topic", "string"),
+            ("messages", "list<NewTopicMessage>"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "PutToTopicResponse": Layout(
+        fields=(("results", "list<TopicPutResult>"),),
+        tagged={},
+        extensible=True,
+    ),
+    "ListTopics": Layout(
+        fields=(
+            ("after_topic_id", "i64"),
+            ("limit", "u32"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "ListTopicsResponse": Layout(
+        fields=(
+            ("topics", "list<TopicFigures>"),
+            ("more", "bool"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "ListSubscriptions": Layout(
+        fields=(
+            ("after_subscription_id", "i64"),
+            ("limit", "u32"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "ListSubscriptionsResponse": Layout(
+        fields=(
+            ("subscriptions", "list<SubscriptionFigures>"),
+            ("more", "bool"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "ConfirmPositions": Layout(
+        fields=(("positions", "list<TopicPosition>"),),
+        tagged={},
+        extensible=True,
+    ),
     "PurgeQueue": Layout(
         fields=(
             ("number", "u64"),
@@ -3669,6 +4883,7 @@ _LAYOUTS: dict[str, Layout] = {
 _ENUMS: dict[str, type[IntEnum]] = {
     "ClientMode": ClientMode,
     "ReadMode": ReadMode,
+    "SubscriptionState": SubscriptionState,
     "ErrorClass": ErrorClass,
 }
 
@@ -3715,6 +4930,18 @@ PACKETS: dict[int, type[Packet]] = {
     0x36: ReadResponseResponse,
     0x37: PutMessages,
     0x38: PutMessagesResponse,
+    0x41: Subscribe,
+    0x42: SubscribeResponse,
+    0x43: Unsubscribe,
+    0x45: GetFromTopics,
+    0x46: GetFromTopicsResponse,
+    0x47: PutToTopic,
+    0x48: PutToTopicResponse,
+    0x49: ListTopics,
+    0x4A: ListTopicsResponse,
+    0x4B: ListSubscriptions,
+    0x4C: ListSubscriptionsResponse,
+    0x4D: ConfirmPositions,
     0x61: PurgeQueue,
     0x62: PurgeQueueResponse,
     0x63: GetQueueStatistics,
@@ -3971,6 +5198,91 @@ REQUESTS: dict[int, RequestInfo] = {
         leads_to=None,
         numbered=True,
         mode=ClientMode.FULL,
+    ),
+    0x41: RequestInfo(
+        packet=Subscribe,
+        response=SubscribeResponse,
+        allowed=frozenset(
+            {
+                ConnectionState.IDENTIFIED,
+            }
+        ),
+        leads_to=None,
+        numbered=True,
+        mode=ClientMode.READ_ONLY,
+    ),
+    0x43: RequestInfo(
+        packet=Unsubscribe,
+        response=Success,
+        allowed=frozenset(
+            {
+                ConnectionState.IDENTIFIED,
+            }
+        ),
+        leads_to=None,
+        numbered=True,
+        mode=ClientMode.READ_ONLY,
+    ),
+    0x45: RequestInfo(
+        packet=GetFromTopics,
+        response=GetFromTopicsResponse,
+        allowed=frozenset(
+            {
+                ConnectionState.IDENTIFIED,
+            }
+        ),
+        leads_to=None,
+        numbered=False,
+        mode=ClientMode.READ_ONLY,
+    ),
+    0x47: RequestInfo(
+        packet=PutToTopic,
+        response=PutToTopicResponse,
+        allowed=frozenset(
+            {
+                ConnectionState.IDENTIFIED,
+            }
+        ),
+        leads_to=None,
+        numbered=True,
+        mode=ClientMode.FULL,
+    ),
+    0x49: RequestInfo(
+        packet=ListTopics,
+        response=ListTopicsResponse,
+        allowed=frozenset(
+            {
+                ConnectionState.IDENTIFIED,
+            }
+        ),
+        leads_to=None,
+        numbered=False,
+        mode=ClientMode.READ_ONLY,
+    ),
+    0x4B: RequestInfo(
+        packet=ListSubscriptions,
+        response=ListSubscriptionsResponse,
+        allowed=frozenset(
+            {
+                ConnectionState.IDENTIFIED,
+            }
+        ),
+        leads_to=None,
+        numbered=False,
+        mode=ClientMode.READ_ONLY,
+    ),
+    0x4D: RequestInfo(
+        packet=ConfirmPositions,
+        response=Success,
+        allowed=frozenset(
+            {
+                ConnectionState.IDENTIFIED,
+                ConnectionState.DRAINING,
+            }
+        ),
+        leads_to=None,
+        numbered=False,
+        mode=ClientMode.READ_ONLY,
     ),
     0x61: RequestInfo(
         packet=PurgeQueue,

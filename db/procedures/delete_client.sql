@@ -7,10 +7,10 @@
 --   void
 -- Errors:     TL005 CLIENT_NOT_EXISTING, TL035 TAKEOVER_BUSY (a request of the client is under way: try
 --             again), invalid_transaction_state (25000) outside READ COMMITTED
--- Locks:      client (exclusive, try), queues' take locks (wait), to the end of the caller's transaction. Meant
---             for autocommit or short transactions
+-- Locks:      client (exclusive, try), queues' take locks, topics, subscriptions (wait), to the end of the
+--             caller's transaction. Meant for autocommit or short transactions
 -- Tables:     clients (delete), operations, deliveries (delete), messages (insert), take_states,
---             receiver_states (insert, delete)
+--             receiver_states, topic_states (insert, delete), subscriptions, positions, publisher_states (delete)
 CREATE OR REPLACE FUNCTION telesto.delete_client(client_id bigint)
 RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER

@@ -14,9 +14,9 @@
 --   queue_ids bigint[]          per message that came back: its queue
 --   receiver_ids bigint[]       per message that came back: for whom; 0 for anyone
 -- Errors:     none raised
--- Locks:      client (exclusive, try), queues' take locks (wait)
+-- Locks:      client (exclusive, try), queues' take locks, topics, subscriptions (wait)
 -- Tables:     clients (delete), operations, deliveries (delete), messages (insert), take_states,
---             receiver_states (insert, delete)
+--             receiver_states, topic_states (insert, delete), subscriptions, positions, publisher_states (delete)
 CREATE OR REPLACE FUNCTION telesto.delete_client_numbered(
     client_id bigint,
     session bigint,

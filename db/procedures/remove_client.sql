@@ -1,14 +1,15 @@
 -- Procedure:  remove_client
--- Purpose:    Removes a client: gives back what is handed over to it and deletes its records and its row.
+-- Purpose:    Removes a client: gives back what is handed over to it, ends its subscriptions and deletes its
+--             records and its row.
 -- Parameters:
 --   client_id bigint        the client
 -- Returns:
 --   queue_ids bigint[]      per message that came back: its queue
 --   receiver_ids bigint[]   per message that came back: for whom; 0 for anyone
 -- Errors:     none raised
--- Locks:      queues' take locks (wait); the caller holds the client's (exclusive)
+-- Locks:      queues' take locks, topics, subscriptions (wait); the caller holds the client's (exclusive)
 -- Tables:     clients (delete), operations, deliveries (delete), messages (insert), take_states,
---             receiver_states (insert, delete)
+--             receiver_states, topic_states (insert, delete), subscriptions, positions, publisher_states (delete)
 CREATE OR REPLACE FUNCTION telesto.remove_client(
     client_id bigint,
     OUT queue_ids bigint[],
@@ -28,6 +29,7 @@ BEGIN
     WHERE delivery.client_id = remove_client.client_id;
     SELECT back.queue_ids, back.receiver_ids INTO queue_ids, receiver_ids
     FROM telesto.give_back(remove_client.client_id, sessions, numbers, message_ids) AS back;
+    PERFORM telesto.remove_subscriptions(remove_client.client_id);
     DELETE FROM telesto.operations AS operation WHERE operation.client_id = remove_client.client_id;
     DELETE FROM telesto.clients AS client WHERE client.client_id = remove_client.client_id;
 END

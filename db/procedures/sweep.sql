@@ -3,7 +3,9 @@
 -- Parameters:
 --   middleware_id bigint    who offers to do it
 --   job text                'unconfirmed' (hand-overs kept too long go to the dead letters), 'deleted_queues'
---                           (their messages are removed) or 'message_keys' (the next generation of keys)
+--                           (their messages are removed), 'message_keys' (the next generation of keys),
+--                           'topics' (messages that all have confirmed are removed) or 'subscriptions' (they
+--                           are compared with their limits)
 --   max_rows int            at most so many messages in this turn
 --   hold_s double precision   how long the job is kept for the caller, in seconds
 --   retention_s double precision   how long a hand-over may be unconfirmed, in seconds; 7 days by default
@@ -37,7 +39,8 @@ AS $$
 #variable_conflict use_variable
 BEGIN
     PERFORM telesto.require_read_committed();
-    IF job IS NULL OR job NOT IN ('unconfirmed', 'deleted_queues', 'message_keys') THEN
+    IF job IS NULL
+            OR job NOT IN ('unconfirmed', 'deleted_queues', 'message_keys', 'topics', 'subscriptions') THEN
         RAISE EXCEPTION 'unknown job %', coalesce(job, 'NULL') USING ERRCODE = 'invalid_parameter_value';
     END IF;
     done := 0;
@@ -50,9 +53,13 @@ BEGIN
         FROM telesto.sweep_unconfirmed(max_rows, retention_s) AS swept;
     ELSIF job = 'message_keys' THEN
         PERFORM telesto.turn_keys();
-    ELSE
+    ELSIF job = 'deleted_queues' THEN
         SELECT swept.done, swept.more INTO done, more
         FROM telesto.sweep_deleted_queues(max_rows) AS swept;
+    ELSIF job = 'topics' THEN
+        SELECT swept.done, swept.more INTO done, more FROM telesto.sweep_topics(max_rows) AS swept;
+    ELSE
+        SELECT swept.done, swept.more INTO done, more FROM telesto.sweep_subscriptions(max_rows) AS swept;
     END IF;
 END
 $$;

@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from telesto.middleware.failures import FailedError, check_error, failure_of
-from telesto.middleware.handlers.rows import ANSWER_OVERHEAD_BYTES, MESSAGE_OVERHEAD_BYTES, message_of
+from telesto.middleware.handlers.rows import (
+    ANSWER_OVERHEAD_BYTES,
+    MESSAGE_OVERHEAD_BYTES,
+    message_of,
+    page_rows,
+)
 from telesto.middleware.queue_settings import settings_answer, settings_json
 from telesto.middleware.requests import Request
 from telesto.middleware.settings import ServerSettings
@@ -85,19 +90,12 @@ def _name_reply(request: Request, rows: list[Row], _settings: ServerSettings) ->
     return Reply(GetQueueNameResponse(rows[0]["queue_name"]))
 
 
-def _page_rows(request: Request, settings: ServerSettings, row_bytes: int) -> int:
-    """How many rows of a size fit a page."""
-    fitting = (request.line.frame_bytes - ANSWER_OVERHEAD_BYTES) // row_bytes
-    limit: int = request.packet.limit
-    return max(1, min(limit, settings.max_page_rows, fitting))
-
-
 def _list_arguments(request: Request, settings: ServerSettings) -> tuple[Any, ...]:
-    return request.packet.after_queue_id, _page_rows(request, settings, _QUEUE_BYTES)
+    return request.packet.after_queue_id, page_rows(request, settings, _QUEUE_BYTES)
 
 
 def _list_reply(request: Request, rows: list[Row], settings: ServerSettings) -> Reply:
-    more = len(rows) == _page_rows(request, settings, _QUEUE_BYTES)
+    more = len(rows) == page_rows(request, settings, _QUEUE_BYTES)
     return Reply(GetQueuesResponse(_queues(rows), more))
 
 
@@ -106,7 +104,7 @@ def _active_arguments(request: Request, settings: ServerSettings) -> tuple[Any, 
 
 
 def _active_reply(request: Request, rows: list[Row], settings: ServerSettings) -> Reply:
-    more = len(rows) == _page_rows(request, settings, _QUEUE_BYTES)
+    more = len(rows) == page_rows(request, settings, _QUEUE_BYTES)
     return Reply(GetActiveQueuesResponse(_queues(rows), more))
 
 
@@ -117,7 +115,7 @@ def _queues(rows: list[Row]) -> list[Queue]:
 def _browse_bounds(request: Request, settings: ServerSettings) -> tuple[int, int]:
     """Rows and bytes of bodies of a page."""
     frame = request.line.frame_bytes - ANSWER_OVERHEAD_BYTES
-    rows = _page_rows(request, settings, 2 * MESSAGE_OVERHEAD_BYTES)
+    rows = page_rows(request, settings, 2 * MESSAGE_OVERHEAD_BYTES)
     return rows, frame - rows * MESSAGE_OVERHEAD_BYTES
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from telesto.middleware.requests import Request
+from telesto.middleware.settings import ServerSettings
 from telesto.protocol.packets import Message
 
 #: Bytes of a message on the wire beside its body, at most.
@@ -26,3 +29,25 @@ def message_of(row: Any) -> Message:
         body=row["body"],
         context=row["context"],
     )
+
+
+def page_rows(request: Request, settings: ServerSettings, row_bytes: int) -> int:
+    """How many rows of a size fit a page."""
+    fitting = (request.line.frame_bytes - ANSWER_OVERHEAD_BYTES) // row_bytes
+    limit: int = request.packet.limit
+    return max(1, min(limit, settings.max_page_rows, fitting))
+
+
+def confirmed_of(requests: Sequence[Request]) -> tuple[list[int], list[int], list[int]]:
+    """Client, session and number of everything that the requests confirm."""
+    clients: list[int] = []
+    sessions: list[int] = []
+    numbers: list[int] = []
+    for request in requests:
+        confirmed = request.packet.confirmed
+        if confirmed:
+            client = request.line.client
+            clients += [client.client_id] * len(confirmed)
+            sessions += [client.session] * len(confirmed)
+            numbers += confirmed
+    return clients, sessions, numbers

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from telesto.middleware.handlers import administration, clients, queues
+from collections.abc import Hashable
+
+from telesto.middleware.handlers import administration, clients, queues, topics
 from telesto.middleware.handlers.put import queue_of as queue_of_put
 from telesto.middleware.requests import Kind, Request
 from telesto.middleware.single import Handler
@@ -23,13 +25,20 @@ SINGLE_HANDLERS: dict[int, Handler] = {
     packets.GetQueues.METHOD_ID: queues.LIST_QUEUES,
     packets.GetActiveQueues.METHOD_ID: queues.LIST_ACTIVE_QUEUES,
     packets.GetMessages.METHOD_ID: queues.BROWSE_MESSAGES,
+    packets.Subscribe.METHOD_ID: topics.SUBSCRIBE,
+    packets.Unsubscribe.METHOD_ID: topics.UNSUBSCRIBE,
+    packets.ListTopics.METHOD_ID: topics.LIST_TOPICS,
+    packets.ListSubscriptions.METHOD_ID: topics.LIST_SUBSCRIPTIONS,
     packets.PurgeQueue.METHOD_ID: administration.purge_queue,
     packets.GetQueueStatistics.METHOD_ID: administration.QUEUE_STATISTICS,
 }
 
 
-def queue_of(request: Request) -> int:
-    """The one queue of a gathered request, 0 when it is for several or none."""
+def queue_of(request: Request) -> Hashable:
+    """The one queue or topic of a gathered request, 0 when it is for several or none."""
+    if request.kind is Kind.PUBLISH:
+        topic: str = request.packet.topic
+        return topic
     if request.kind is Kind.PUT:
         return queue_of_put(request)
     queue_id: int = getattr(request.packet, "queue_id", 0)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from telesto.middleware.failures import BUSY, failure_of
-from telesto.middleware.handlers.rows import ANSWER_OVERHEAD_BYTES, MESSAGE_OVERHEAD_BYTES
+from telesto.middleware.handlers.rows import ANSWER_OVERHEAD_BYTES, MESSAGE_OVERHEAD_BYTES, confirmed_of
+from telesto.middleware.handlers.shares import Shares
 from telesto.middleware.requests import Read, Request
 from telesto.middleware.results import Mark, Outcome, Results
 from telesto.protocol.errors import ErrorCode
@@ -19,8 +20,6 @@ _COLUMNS = (
 _MESSAGE_AT = 3
 _RECEIVER_AT = 6
 _BODY_AT = 12
-#: A read that got too little is granted so many times as much.
-_MORE = 4
 
 
 class TakeGroup:
@@ -31,7 +30,7 @@ class TakeGroup:
     def __init__(self, max_messages: int, max_answer_bytes: int, light_bytes: int) -> None:
         """Bodies up to ``light_bytes`` are not worth to be noted as heavy."""
         self._max_messages = max_messages
-        self._max_answer_bytes = max_answer_bytes
+        self._shares = Shares(max_answer_bytes)
         self._light_bytes = light_bytes
 
     def arguments(self, requests: Sequence[Request]) -> tuple[Any, ...]:
@@ -40,8 +39,7 @@ class TakeGroup:
         A read's share of the call's bytes may be less than it asks for; if that is too little for its first
         message, it is tried again with more weight, at last in a call of its own.
         """
-        share = self._max_answer_bytes // len(requests)
-        bounds = [self._bounds(request, share) for request in requests]
+        bounds = [self._bounds(request, len(requests)) for request in requests]
         packets = [request.packet for request in requests]
         clients = [request.line.client for request in requests]
         return (
@@ -51,7 +49,7 @@ class TakeGroup:
             [packet.queue_id for packet in packets],
             [messages for messages, _ in bounds],
             [size for _, size in bounds],
-            *_confirmed(requests),
+            *confirmed_of(requests),
         )
 
     def results(self, requests: Sequence[Request], rows: Sequence[Any]) -> Results:
@@ -60,7 +58,6 @@ class TakeGroup:
         for row in rows:
             taken.setdefault(row[0], []).append(row)
         results = Results()
-        share = self._max_answer_bytes // len(requests)
         for index, request in enumerate(requests, 1):
             of_request = taken.get(index)
             if of_request is None:
@@ -73,19 +70,13 @@ class TakeGroup:
                 if size > self._light_bytes:
                     results.heavy[request.packet.queue_id] = size
             else:
-                self._settle_error(results, request, of_request[0], share)
+                self._settle_error(results, request, of_request[0], len(requests))
         return results
 
-    def _bounds(self, request: Request, share: int) -> tuple[int, int]:
+    def _bounds(self, request: Request, request_count: int) -> tuple[int, int]:
         """How many messages and bytes of bodies a read may take in a call."""
         messages, size = self._own_bounds(request)
-        return messages, min(size, self._granted(request, share))
-
-    def _granted(self, request: Request, share: int) -> int:
-        """What a call grants to a read: its share or its weight; the heaviest go alone and get all."""
-        if request.weight >= self._max_answer_bytes:
-            return request.line.frame_bytes
-        return max(share, request.weight)
+        return messages, min(size, self._shares.granted(request, request_count))
 
     def _own_bounds(self, request: Request) -> tuple[int, int]:
         frame = request.line.frame_bytes - ANSWER_OVERHEAD_BYTES
@@ -97,17 +88,16 @@ class TakeGroup:
         held = frame - messages * MESSAGE_OVERHEAD_BYTES
         return messages, min(packet.max_bytes or held, held)
 
-    def _settle_error(self, results: Results, request: Request, row: Any, share: int) -> None:
+    def _settle_error(self, results: Results, request: Request, row: Any, request_count: int) -> None:
         error = row[1]
         outcome: Outcome | None = None
         if error == BUSY:
             outcome = Mark.BUSY
-        elif error == ErrorCode.MESSAGE_TOO_LARGE:
-            granted = self._granted(request, share)
-            if granted < self._own_bounds(request)[1]:
-                outcome = Mark.SHORT
-                request.weight = min(_MORE * granted, self._max_answer_bytes)
-                results.heavy[request.packet.queue_id] = request.weight
+        elif error == ErrorCode.MESSAGE_TOO_LARGE and self._shares.tries_again(
+            request, request_count, self._own_bounds(request)[1]
+        ):
+            outcome = Mark.SHORT
+            results.heavy[request.packet.queue_id] = request.weight
         if outcome is not None:
             results.outcomes.append(outcome)
             return
@@ -144,12 +134,6 @@ _DETAILS = {
 }
 
 
-def empty_frame(read: Read) -> bytes:
-    """Encodes the answer of a read that took nothing."""
-    response = ReadMessageResponse if isinstance(read.packet, ReadMessage) else ReadResponseResponse
-    return response([]).encode(read.packet_id)
-
-
 def _answer(request: Request, rows: list[Any]) -> bytes:
     messages = [_message(row) for row in rows]
     if type(request.packet) is ReadMessage:
@@ -173,18 +157,3 @@ def _message(row: Any) -> Message:
         body,
         context,
     )
-
-
-def _confirmed(requests: Sequence[Request]) -> tuple[list[int], list[int], list[int]]:
-    """Client, session and number of everything that the requests confirm."""
-    clients: list[int] = []
-    sessions: list[int] = []
-    numbers: list[int] = []
-    for request in requests:
-        confirmed = request.packet.confirmed
-        if confirmed:
-            client = request.line.client
-            clients += [client.client_id] * len(confirmed)
-            sessions += [client.session] * len(confirmed)
-            numbers += confirmed
-    return clients, sessions, numbers

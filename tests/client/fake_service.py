@@ -9,10 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from fake_topics import FakeTopics, TopicRefusalError
 from telesto.protocol import packets
 from telesto.protocol.errors import ERRORS, ErrorClass, ErrorCode
 from telesto.protocol.framing import FrameDecoder
-from telesto.protocol.packets import ClientMode, ReadMode
+from telesto.protocol.packets import ClientMode, ConnectionState, ReadMode
 
 FOREVER = 0xFFFFFFFF
 
@@ -113,6 +114,7 @@ class FakeService:
         self.queues: dict[int, StoredQueue] = {}
         self.operations: dict[tuple[int, int, int], packets.OperationResult] = {}
         self.deliveries: dict[tuple[int, int, int], list[Stored]] = {}
+        self.topics = FakeTopics()
         self.connections: list[FakeConnection] = []
         self.parked: deque[Parked] = deque()
         self.faults: list[Fault] = []
@@ -331,7 +333,7 @@ class FakeConnection:
             self.service.received.append(packet)
             try:
                 self._request(packet_id, packet)
-            except RefusalError as refusal:
+            except (RefusalError, TopicRefusalError) as refusal:
                 self._error(packet_id, refusal.code, related_id=refusal.related_id)
 
     def go_away(self, addresses: list[str]) -> None:
@@ -340,6 +342,9 @@ class FakeConnection:
         self.output.append(packets.GoAway("stopping", addresses).encode(0))
 
     def answer_read(self, packet_id: int, packet: Any, taken: list[Stored]) -> None:
+        if isinstance(packet, packets.GetFromTopics):
+            self.output.append(packets.GetFromTopicsResponse([], []).encode(packet_id))
+            return
         if not taken:
             self.unconfirmed.pop(packet.number, None)
         else:
@@ -357,6 +362,8 @@ class FakeConnection:
         if self.client.session != self.session:
             self._error(parked.packet_id, ErrorCode.SESSION_FENCED)
             return True
+        if isinstance(parked.packet, packets.GetFromTopics):
+            return self._retry_get(parked)
         try:
             taken = self.service.claim(self.client.client_id, parked.packet)
         except RefusalError as refusal:
@@ -390,10 +397,7 @@ class FakeConnection:
                 del self.output[answers:]
             self._error(packet_id, fault.code, fault.error_class, None, fault.retry_after_ms)
             return
-        if self.draining and not isinstance(
-            packet,
-            (packets.Confirm, packets.Release, packets.CancelRequest, packets.Ping, packets.ListUnconfirmed),
-        ):
+        if self.draining and ConnectionState.DRAINING not in packets.REQUESTS[packet.METHOD_ID].allowed:
             raise RefusalError(ErrorCode.SHUTTING_DOWN)
         self._execute(packet_id, packet)
 
@@ -429,9 +433,7 @@ class FakeConnection:
         for confirmed in packet.confirmed:
             self.unconfirmed.pop(confirmed, None)
             self.service.confirm(client.client_id, self.session, confirmed)
-        if client.mode is ClientMode.READ_ONLY and not isinstance(
-            packet, (packets.ReadMessage, packets.ReadResponse)
-        ):
+        if packets.REQUESTS[packet.METHOD_ID].mode is ClientMode.FULL and client.mode is ClientMode.READ_ONLY:
             raise RefusalError(ErrorCode.CLIENT_MODE_PERMISSION_VIOLATION)
 
     def _record(self, packet: Any, results: list[packets.ElementResult]) -> None:
@@ -667,6 +669,67 @@ class FakeConnection:
         if queue is None:
             raise RefusalError(ErrorCode.QUEUE_NOT_EXISTING, queue_id)
         return queue
+
+    # ---------------------------------------------------------------- topics
+
+    def _on_subscribe(self, _: int, packet: packets.Subscribe) -> packets.Packet:
+        assert self.client is not None
+        try:
+            subscription_id = self.service.topics.subscribe(self.client.client_id, packet)
+        except TopicRefusalError as refusal:
+            self._record(packet, [packets.ElementResult(refusal.related_id or 0, refusal.code)])
+            raise
+        self._record(packet, [packets.ElementResult(subscription_id, None)])
+        return packets.SubscribeResponse(subscription_id)
+
+    def _on_unsubscribe(self, _: int, packet: packets.Unsubscribe) -> packets.Packet:
+        assert self.client is not None
+        try:
+            self.service.topics.unsubscribe(self.client.client_id, packet.topic)
+        except TopicRefusalError as refusal:
+            self._record(packet, [packets.ElementResult(0, refusal.code)])
+            raise
+        self._record(packet, [packets.ElementResult(0, None)])
+        return packets.Success()
+
+    def _on_put_to_topic(self, _: int, packet: packets.PutToTopic) -> packets.Packet:
+        assert self.client is not None
+        topics, client_id = self.service.topics, self.client.client_id
+        results = [topics.put(client_id, packet.topic, message) for message in packet.messages]
+        self._record(packet, [packets.ElementResult(result.number, result.error) for result in results])
+        return packets.PutToTopicResponse(results)
+
+    def _on_get_from_topics(self, packet_id: int, packet: packets.GetFromTopics) -> packets.Packet | None:
+        assert self.client is not None
+        answer = self.service.topics.get(self.client.client_id, packet)
+        if answer.messages or not packet.wait_ms:
+            return answer
+        until = float("inf") if packet.wait_ms == FOREVER else self.service.clock() + packet.wait_ms / 1000
+        self.service.parked.append(Parked(self, packet_id, packet, until))
+        return None
+
+    def _retry_get(self, parked: Parked) -> bool:
+        assert self.client is not None
+        try:
+            answer = self.service.topics.get(self.client.client_id, parked.packet)
+        except TopicRefusalError as refusal:
+            self._error(parked.packet_id, refusal.code, related_id=refusal.related_id)
+            return True
+        if answer.messages:
+            self.output.append(answer.encode(parked.packet_id))
+        return bool(answer.messages)
+
+    def _on_confirm_positions(self, _: int, packet: packets.ConfirmPositions) -> packets.Packet:
+        assert self.client is not None
+        self.service.topics.confirm(self.client.client_id, packet.positions)
+        return packets.Success()
+
+    def _on_list_topics(self, _: int, packet: packets.ListTopics) -> packets.Packet:
+        return self.service.topics.list_topics(packet)
+
+    def _on_list_subscriptions(self, _: int, packet: packets.ListSubscriptions) -> packets.Packet:
+        assert self.client is not None
+        return self.service.topics.list_subscriptions(self.client.client_id, packet)
 
 
 def _recorded(result: packets.PutResult) -> packets.ElementResult:

@@ -39,7 +39,7 @@ class Room:
         line = Line(lambda frame: None, lambda: None, lambda client: None)
         line.client = Client(client_id, 1, FULL)
         deadline = None if wait_s is None else asyncio.get_running_loop().time() + wait_s
-        wait = Wait(QUEUE, deadline, by_context=by_context, selective=by_context or sender_id != 0)
+        wait = Wait((QUEUE,), deadline, by_context=by_context, selective=by_context or sender_id != 0)
         return Read(line, read(1, QUEUE, sender_id=sender_id), 1, Kind.TAKE, 1, wait)
 
     def park(self, *readers: Read) -> None:

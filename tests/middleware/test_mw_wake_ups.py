@@ -19,7 +19,7 @@ async def until_waiting(server: MiddlewareServer, count: int) -> None:
     """Returns when so many reads are parked, and others would tell of puts."""
 
     def waiting() -> bool:
-        queues = server._room._queues.values()
+        queues = server._room._places.values()
         return server._room.parked == count and all(queue.interested for queue in queues)
 
     await until(waiting)

@@ -12,9 +12,10 @@ from telesto.middleware.dispatcher import Dispatcher
 from telesto.middleware.effects import Effects
 from telesto.middleware.figures import Figures
 from telesto.middleware.gatherer import Gatherer
+from telesto.middleware.handlers.empty import empty_frame
 from telesto.middleware.handlers.put import PutGroup
 from telesto.middleware.handlers.table import queue_of
-from telesto.middleware.handlers.take import TakeGroup, empty_frame
+from telesto.middleware.handlers.take import TakeGroup
 from telesto.middleware.requests import Client, Kind, Line, Read, Request, Wait
 from telesto.middleware.settings import ServerSettings
 from telesto.middleware.waiting import WaitingRoom
@@ -72,7 +73,7 @@ class Sender:
         packet = read(packet_id, queue_id, wait_ms=0 if wait_s is None else round(wait_s * 1000), **fields)
         if wait_s is not None:
             deadline = asyncio.get_running_loop().time() + wait_s
-            wait = Wait(queue_id, deadline, by_context=False, selective=packet.sender_id != 0)
+            wait = Wait((queue_id,), deadline, by_context=False, selective=packet.sender_id != 0)
         request = Read(self.line, packet, packet_id, Kind.TAKE, 50, wait)
         request.weight = max(50, self._bench.weights.of(queue_id))
         if wait is not None:

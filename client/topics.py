@@ -1,0 +1,156 @@
+"""The books of a client over its subscriptions: whose turn it is to get, and what the service is told."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Protocol
+
+from telesto.client.link import Errand
+from telesto.client.models import TopicMessage
+from telesto.client.options import ClientOptions
+from telesto.client.positions import Positions
+from telesto.client.topic_calls import GetCall
+from telesto.protocol import packets
+from telesto.protocol.errors import ErrorClass, TelestoError
+
+
+class TopicsHost(Protocol):
+    """What the books need of the session that they belong to."""
+
+    def send_when_ready(self, errand: Errand) -> None:
+        """Sends a request of the library; when that is impossible at present it counts as lost at once."""
+
+
+class Topics:
+    """Keeps one get at a time under way for each subscription, so that nobody gets what another one has.
+
+    A get has its turn until its caller has taken the answer or has given it up; the next one then begins
+    behind what was taken. What the application has taken is told with the next get, or after a short while by
+    itself. Nothing has to be given back: what the service is not told of comes again.
+
+    Attributes:
+        positions: how far the client is.
+        waiting: gets whose turn has not come.
+        due: when positions have to be told, by the session's clock.
+    """
+
+    def __init__(self, host: TopicsHost, options: ClientOptions, clock: Callable[[], float]) -> None:
+        self._host = host
+        self._confirm_after = options.confirm_after
+        self._retry_after = options.backoff_max
+        self._auto_confirm = options.auto_confirm
+        self._clock = clock
+        self._open: dict[GetCall, None] = {}
+        self._telling = False
+        self.positions = Positions()
+        self.waiting: dict[GetCall, None] = {}
+        self.due = math.inf
+
+    # ------------------------------------------------------------------ turns
+
+    def enter(self, call: GetCall) -> bool:
+        """Takes a get; returns False when it has to wait for its turn."""
+        call.positions = self.positions
+        if self._has_turn(call, list(self.waiting)):
+            self._open[call] = None
+            return True
+        self.waiting[call] = None
+        return False
+
+    def leave(self, call: GetCall) -> list[GetCall]:
+        """A get is over; returns those whose turn has come, in order."""
+        self.waiting.pop(call, None)
+        self._open.pop(call, None)
+        entered: list[GetCall] = []
+        before: list[GetCall] = []
+        for other in list(self.waiting):
+            if self._has_turn(other, before):
+                del self.waiting[other]
+                self._open[other] = None
+                entered.append(other)
+            else:
+                before.append(other)
+        return entered
+
+    def take_expired(self, now: float) -> list[GetCall]:
+        """Takes out the gets whose time was up before their turn came."""
+        expired = [call for call in self.waiting if call.wait_until <= now]
+        for call in expired:
+            del self.waiting[call]
+        return expired
+
+    def _has_turn(self, call: GetCall, before: list[GetCall]) -> bool:
+        return not any(
+            other.topic is None or call.topic is None or other.topic == call.topic
+            for other in [*self._open, *before]
+        )
+
+    # ------------------------------------------------------------------ messages
+
+    def taken(self, call: GetCall) -> None:
+        """The caller has the messages of its get."""
+        for message in call.messages:
+            self.positions.see(message)
+        if self._auto_confirm:
+            self.confirm(call.messages)
+
+    def confirm(self, messages: list[TopicMessage]) -> None:
+        """The application has these messages, and all before them."""
+        news = False
+        for message in messages:
+            news = self.positions.take(message.subscription_id, message.number) or news
+        if news:
+            self.due = min(self.due, self._clock() + self._confirm_after)
+
+    # ------------------------------------------------------------------ what the service is told
+
+    @property
+    def settled(self) -> bool:
+        """Tells whether the service has been told everything."""
+        return not self._telling and not self.positions.owed
+
+    def hurry(self) -> None:
+        """Tells what is owed at once."""
+        if self.positions.owed:
+            self.due = self._clock()
+
+    def bring_back(self, owed: dict[int, int]) -> None:
+        """The client is again what it was when it owed this."""
+        for subscription_id, number in owed.items():
+            self.positions.take(subscription_id, number)
+        self.hurry()
+
+    def tick(self, now: float) -> None:
+        """Tells what is due, one packet at a time."""
+        if now < self.due:
+            return
+        self.due = math.inf
+        told = self.positions.telling([])
+        if not told or self._telling:
+            return
+        self._telling = True
+        self._host.send_when_ready(
+            Errand(
+                packets.ConfirmPositions(told),
+                lambda _: self._told(told),
+                lambda error: self._refused(told, error),
+                self._lost,
+            )
+        )
+
+    def _told(self, told: list[packets.TopicPosition]) -> None:
+        self._telling = False
+        self.positions.prove(told)
+        self.hurry()
+
+    def _refused(self, told: list[packets.TopicPosition], error: TelestoError) -> None:
+        self._telling = False
+        if error.error_class is ErrorClass.REJECTED:
+            self.positions.forget([position.subscription_id for position in told])
+        elif self.positions.owed:
+            self.due = self._clock() + self._retry_after
+
+    def _lost(self) -> None:
+        """The next connection tells it."""
+        self._telling = False

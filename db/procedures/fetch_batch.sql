@@ -1,0 +1,131 @@
+-- Procedure:  fetch_batch
+-- Purpose:    Gets messages of topics, for many requests of many clients in one transaction, and moves the
+--             positions of subscriptions up to what the requests confirm. Nothing is taken: what is not
+--             confirmed is found again. A client's own messages of several topics come in the order of their
+--             arrival, those of one topic always in the order of their numbers.
+-- Parameters:
+--   client_ids bigint[]        per request: who asks
+--   sessions bigint[]          per request: the session
+--   subscriptions bigint[]     per request: the subscription; 0 to name the topic, -1 for all of the client's
+--   topics text[]              per request: the topic's name with 0, else NULL
+--   max_messages int[]         per request: how many messages at most; 0 only confirms
+--   max_bytes int[]            per request: how many bytes of bodies at most
+--   position_requests int[]    per position: its request, counted from 1
+--   position_subscriptions bigint[]   the subscription; one that the client does not have is passed over
+--   confirmed bigint[]         all messages up to this number are confirmed; 0 for what is known
+--   afters bigint[]            messages are wanted from behind this number on; 0 for what is confirmed
+-- Returns:
+--   request int                the request, counted from 1; one that only confirms has no row when done
+--   error smallint             NULL; or -1 (not executed, try again), CLIENT_NOT_EXISTING (5), SESSION_FENCED
+--                              (20), MESSAGE_TOO_LARGE (26), NOT_SUBSCRIBED (29), POSITION_UNKNOWN (40) or
+--                              SUBSCRIPTION_DROPPED (41)
+--   related_id bigint          the number of the message that is too large; with error 40 the topic's last
+--                              number; with error 41 the subscription
+--   topic_ids bigint[]         in the only row of a request that found nothing: the topics that it is for
+--   subscription_id bigint     the subscription by which a message comes
+--   topic text                 its topic, unless the request named the subscription
+--   number bigint              its number
+--   sender_id bigint           who put it
+--   time_of_arrival timestamptz   when it was put
+--   body bytea                 the content
+-- Errors:     none raised
+-- Locks:      clients (shared, try), subscriptions whose positions move (try)
+-- Tables:     clients, topics, topic_states, subscriptions, topic_messages (read), positions (insert, delete)
+CREATE OR REPLACE FUNCTION telesto.fetch_batch(
+    client_ids bigint[],
+    sessions bigint[],
+    subscriptions bigint[],
+    topics text[],
+    max_messages int[],
+    max_bytes int[],
+    position_requests int[],
+    position_subscriptions bigint[],
+    confirmed bigint[],
+    afters bigint[]
+)
+RETURNS TABLE (
+    request int,
+    error smallint,
+    related_id bigint,
+    topic_ids bigint[],
+    subscription_id bigint,
+    topic text,
+    number bigint,
+    sender_id bigint,
+    time_of_arrival timestamptz,
+    body bytea
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_sort = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    request_count constant int := cardinality(client_ids);
+    verdicts smallint[];
+    related bigint[];
+    goal_requests int[];
+    goal_subscriptions bigint[];
+    goal_topics bigint[];
+    goal_starts bigint[];
+    goal_wanted boolean[];
+    goal_confirmed bigint[];
+    goal_afters bigint[];
+    goal_positions bigint[];
+    goal_lasts bigint[];
+    moved boolean;
+BEGIN
+    PERFORM telesto.require_read_committed();
+    SELECT fence.errors INTO verdicts
+    FROM telesto.fence_requests(client_ids, sessions) AS fence;
+    verdicts := coalesce(verdicts, array_fill(NULL::smallint, ARRAY[request_count]));
+    related := array_fill(NULL::bigint, ARRAY[request_count]);
+
+    SELECT goals.requests, goals.subscriptions, goals.topics, goals.starts, goals.wanted, goals.confirmed,
+           goals.afters, goals.positions, goals.lasts, goals.verdicts, goals.related
+    INTO goal_requests, goal_subscriptions, goal_topics, goal_starts, goal_wanted, goal_confirmed,
+         goal_afters, goal_positions, goal_lasts, verdicts, related
+    FROM telesto.fetch_goals(client_ids, subscriptions, topics, max_messages, verdicts, related,
+                             position_requests, position_subscriptions, confirmed, afters) AS goals;
+
+    moved := false;
+    IF EXISTS (SELECT FROM (SELECT unnest(goal_confirmed) AS confirmed, unnest(goal_positions) AS position) AS goal
+               WHERE goal.confirmed > goal.position) THEN
+        SELECT move.positions, move.verdicts, move.moved INTO goal_positions, verdicts, moved
+        FROM telesto.move_positions(verdicts, goal_requests, goal_subscriptions, goal_confirmed,
+                                    goal_positions) AS move;
+    END IF;
+
+    RETURN QUERY
+    SELECT failed.i, failed.verdict, failed.related_id, NULL::bigint[], NULL::bigint, NULL::text, NULL::bigint,
+           NULL::bigint, NULL::timestamptz, NULL::bytea
+    FROM (SELECT unnest(verdicts) AS verdict, unnest(related) AS related_id,
+                 generate_series(1, request_count) AS i) AS failed
+    WHERE failed.verdict IS NOT NULL;
+
+    RETURN QUERY
+    SELECT goal.request, NULL::smallint, NULL::bigint, array_agg(goal.topic_id), NULL::bigint, NULL::text,
+           NULL::bigint, NULL::bigint, NULL::timestamptz, NULL::bytea
+    FROM (SELECT unnest(goal_requests) AS request, unnest(goal_topics) AS topic_id,
+                 unnest(goal_lasts) AS last, unnest(goal_positions) AS position,
+                 unnest(goal_afters) AS after, unnest(goal_wanted) AS wanted) AS goal
+    WHERE goal.wanted AND verdicts[goal.request] IS NULL
+    GROUP BY goal.request
+    HAVING bool_and(greatest(goal.position, goal.after) >= goal.last);
+
+    RETURN QUERY
+    SELECT found.* FROM telesto.find_topic_messages(
+        subscriptions, max_messages, max_bytes, verdicts, goal_requests, goal_subscriptions, goal_topics,
+        goal_wanted, goal_afters, goal_positions, goal_lasts) AS found;
+    -- What an answer shows must be as safe as what a commit that waits for a standby left.
+    IF FOUND AND NOT moved THEN
+        PERFORM pg_logical_emit_message(true, 'telesto', '');
+    END IF;
+END
+$$;

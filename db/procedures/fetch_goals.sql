@@ -1,0 +1,153 @@
+-- Procedure:  fetch_goals
+-- Purpose:    Finds the subscriptions that gets are about: those of which messages are wanted, and those whose
+--             positions are told; and whether what is told can be true.
+-- Parameters:
+--   client_ids bigint[]        per request: who asks
+--   wanted_subscriptions bigint[]   per request: the subscription; 0 to name the topic, -1 for all
+--   topic_names text[]         per request: the topic's name with 0, else NULL
+--   max_messages int[]         per request: how many messages at most; 0 only confirms
+--   verdicts smallint[]        per request: the fence's verdict
+--   related bigint[]           per request: NULL
+--   position_requests int[]    per position: its request
+--   position_subscriptions bigint[]   its subscription
+--   position_confirmed bigint[]   what it confirms
+--   position_afters bigint[]   from behind which number on messages are wanted
+-- Returns:
+--   verdicts smallint[]        per request: NOT_SUBSCRIBED (29), POSITION_UNKNOWN (40) and
+--                              SUBSCRIPTION_DROPPED (41) added
+--   related bigint[]           per request: the related id of these errors
+--   requests int[]             per goal: the request
+--   subscriptions bigint[]     per goal: the subscription
+--   topics bigint[]            per goal: its topic
+--   starts bigint[]            per goal: the number behind which it began
+--   wanted boolean[]           per goal: whether messages are wanted, not only a position told
+--   confirmed bigint[]         per goal: what the request confirms; 0 for nothing
+--   afters bigint[]            per goal: from behind which number on messages are wanted; 0 when not told
+--   positions bigint[]         per goal: the position as it is
+--   lasts bigint[]             per goal: the topic's last number
+-- Errors:     none raised
+-- Locks:      none
+-- Tables:     topics, topic_states, subscriptions, positions (read)
+CREATE OR REPLACE FUNCTION telesto.fetch_goals(
+    client_ids bigint[],
+    wanted_subscriptions bigint[],
+    topic_names text[],
+    max_messages int[],
+    INOUT verdicts smallint[],
+    INOUT related bigint[],
+    position_requests int[],
+    position_subscriptions bigint[],
+    position_confirmed bigint[],
+    position_afters bigint[],
+    OUT requests int[],
+    OUT subscriptions bigint[],
+    OUT topics bigint[],
+    OUT starts bigint[],
+    OUT wanted boolean[],
+    OUT confirmed bigint[],
+    OUT afters bigint[],
+    OUT positions bigint[],
+    OUT lasts bigint[]
+)
+LANGUAGE plpgsql
+AS $$
+#variable_conflict use_column
+DECLARE
+    dropped boolean[];
+    distinct_topics bigint[];
+    distinct_lasts bigint[];
+    named bigint[];
+    failed record;
+BEGIN
+    named := ARRAY(SELECT CASE WHEN request.name IS NOT NULL THEN telesto.find_topic(request.name) END
+                   FROM unnest(topic_names) WITH ORDINALITY AS request (name, i) ORDER BY request.i);
+
+    SELECT array_agg(goal.request), array_agg(goal.subscription_id), array_agg(goal.topic_id),
+           array_agg(goal.start_number), array_agg(goal.dropped), array_agg(goal.wanted),
+           array_agg(goal.confirmed), array_agg(goal.after)
+    INTO requests, subscriptions, topics, starts, dropped, wanted, confirmed, afters
+    FROM (SELECT claim.request, claim.subscription_id, min(claim.topic_id) AS topic_id,
+                 min(claim.start_number) AS start_number, bool_or(claim.dropped) AS dropped,
+                 bool_or(claim.wanted) AS wanted, max(claim.confirmed) AS confirmed, max(claim.after) AS after
+          FROM (SELECT request.i AS request, found.subscription_id, found.topic_id, found.start_number,
+                       found.dropped_at IS NOT NULL AS dropped, true AS wanted, 0::bigint AS confirmed,
+                       0::bigint AS after
+                FROM (SELECT unnest(client_ids) AS client_id, unnest(wanted_subscriptions) AS subscription_id,
+                             unnest(named) AS topic_id, unnest(max_messages) AS n, unnest(verdicts) AS verdict,
+                             generate_series(1, cardinality(client_ids)) AS i) AS request
+                CROSS JOIN LATERAL (
+                    (SELECT subscription.* FROM telesto.subscriptions AS subscription
+                     WHERE request.subscription_id > 0
+                       AND subscription.client_id = request.client_id
+                       AND subscription.subscription_id = request.subscription_id
+                     LIMIT 1)
+                    UNION ALL
+                    (SELECT subscription.* FROM telesto.subscriptions AS subscription
+                     WHERE request.subscription_id = 0
+                       AND subscription.client_id = request.client_id
+                       AND subscription.topic_id = request.topic_id
+                     LIMIT 1)
+                    UNION ALL
+                    (SELECT subscription.* FROM telesto.subscriptions AS subscription
+                     WHERE request.subscription_id < 0 AND subscription.client_id = request.client_id
+                     ORDER BY subscription.client_id, subscription.subscription_id)) AS found
+                WHERE request.verdict IS NULL AND request.n > 0
+                UNION ALL
+                SELECT told.request, found.subscription_id, found.topic_id, found.start_number, false, false,
+                       told.confirmed, told.after
+                FROM (SELECT unnest(position_requests) AS request,
+                             unnest(position_subscriptions) AS subscription_id,
+                             unnest(position_confirmed) AS confirmed, unnest(position_afters) AS after) AS told
+                CROSS JOIN LATERAL (SELECT subscription.* FROM telesto.subscriptions AS subscription
+                                    WHERE subscription.client_id = client_ids[told.request]
+                                      AND subscription.subscription_id = told.subscription_id
+                                      AND subscription.dropped_at IS NULL
+                                    LIMIT 1) AS found
+                WHERE verdicts[told.request] IS NULL) AS claim
+          GROUP BY claim.request, claim.subscription_id) AS goal;
+
+    SELECT array_agg(known.topic_id), array_agg(known.last_number)
+    INTO distinct_topics, distinct_lasts
+    FROM (SELECT topic.topic_id, state.last_number
+          FROM (SELECT DISTINCT unnest(topics) AS topic_id ORDER BY 1) AS topic
+          CROSS JOIN LATERAL (SELECT state.last_number FROM telesto.topic_states AS state
+                              WHERE state.topic_id = topic.topic_id
+                              ORDER BY state.version DESC
+                              LIMIT 1) AS state) AS known;
+
+    SELECT array_agg(goal.position), array_agg(goal.last)
+    INTO positions, lasts
+    FROM (SELECT coalesce(known.position, 0) AS position,
+                 distinct_lasts[width_bucket(goal.topic_id, distinct_topics)] AS last
+          FROM (SELECT unnest(subscriptions) AS subscription_id, unnest(topics) AS topic_id) AS goal
+          LEFT JOIN LATERAL (SELECT known.position FROM telesto.positions AS known
+                             WHERE known.subscription_id = goal.subscription_id
+                             ORDER BY known.version DESC
+                             LIMIT 1) AS known ON true) AS goal;
+
+    FOR failed IN
+        SELECT request.i, CASE WHEN min(goal.code) IS NOT NULL THEN min(goal.code)
+                               WHEN count(goal.request) = 0 AND request.n > 0 THEN 29 END AS code,
+               min(goal.related_id) FILTER (WHERE goal.code IS NOT NULL) AS related_id
+        FROM (SELECT unnest(verdicts) AS verdict, unnest(max_messages) AS n,
+                     generate_series(1, cardinality(client_ids)) AS i) AS request
+        LEFT JOIN (SELECT goal.request, goal.wanted,
+                          CASE WHEN goal.told > goal.last OR (goal.confirmed > 0 AND goal.confirmed < goal.start)
+                                    OR (goal.after > 0 AND goal.after < goal.start) THEN 40
+                               WHEN goal.dropped THEN 41 END AS code,
+                          CASE WHEN goal.dropped THEN goal.subscription_id ELSE goal.last END AS related_id
+                   FROM (SELECT unnest(requests) AS request, unnest(wanted) AS wanted,
+                                unnest(confirmed) AS confirmed, unnest(afters) AS after,
+                                greatest(unnest(confirmed), unnest(afters)) AS told,
+                                unnest(starts) AS start, unnest(lasts) AS last, unnest(dropped) AS dropped,
+                                unnest(subscriptions) AS subscription_id) AS goal) AS goal
+               ON goal.request = request.i AND (goal.wanted OR goal.code IS NOT NULL)
+        WHERE request.verdict IS NULL
+        GROUP BY request.i, request.n
+        HAVING min(goal.code) IS NOT NULL OR (count(goal.request) = 0 AND request.n > 0)
+    LOOP
+        verdicts[failed.i] := failed.code;
+        related[failed.i] := failed.related_id;
+    END LOOP;
+END
+$$;

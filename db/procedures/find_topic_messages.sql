@@ -1,0 +1,92 @@
+-- Procedure:  find_topic_messages
+-- Purpose:    Finds the messages that gets are answered with.
+-- Parameters:
+--   wanted_subscriptions bigint[]   per request: the subscription that it names; 0 or below when it does not
+--   max_messages int[]         per request: how many messages at most
+--   max_bytes int[]            per request: how many bytes of bodies at most
+--   verdicts smallint[]        per request: NULL when it is answered with messages
+--   goal_requests int[]        per goal: its request
+--   goal_subscriptions bigint[]   per goal: the subscription
+--   goal_topics bigint[]       per goal: its topic
+--   goal_wanted boolean[]      per goal: whether messages are wanted
+--   goal_afters bigint[]       per goal: from behind which number on
+--   goal_positions bigint[]    per goal: what is confirmed
+--   goal_lasts bigint[]        per goal: the topic's last number
+-- Returns:
+--   request int                as fetch_batch
+--   error smallint             NULL or MESSAGE_TOO_LARGE (26)
+--   related_id bigint          as fetch_batch, and so the rest
+--   topic_ids bigint[]         NULL
+--   subscription_id bigint     the subscription
+--   topic text                 the topic's name, unless the request named the subscription
+--   number bigint              the number
+--   sender_id bigint           who put it
+--   time_of_arrival timestamptz   when it was put
+--   body bytea                 the content
+-- Errors:     none raised
+-- Locks:      none
+-- Tables:     topic_messages, topics (read)
+CREATE OR REPLACE FUNCTION telesto.find_topic_messages(
+    wanted_subscriptions bigint[],
+    max_messages int[],
+    max_bytes int[],
+    verdicts smallint[],
+    goal_requests int[],
+    goal_subscriptions bigint[],
+    goal_topics bigint[],
+    goal_wanted boolean[],
+    goal_afters bigint[],
+    goal_positions bigint[],
+    goal_lasts bigint[]
+)
+RETURNS TABLE (
+    request int,
+    error smallint,
+    related_id bigint,
+    topic_ids bigint[],
+    subscription_id bigint,
+    topic text,
+    number bigint,
+    sender_id bigint,
+    time_of_arrival timestamptz,
+    body bytea
+)
+LANGUAGE plpgsql
+AS $$
+#variable_conflict use_column
+BEGIN
+    -- All up to the last number read before is visible. Times of arrival follow the numbers but for a clock
+    -- that was set back; the highest so far keeps each topic in its order.
+    RETURN QUERY
+    SELECT message.request, CASE WHEN message.size > max_bytes[message.request] THEN 26::smallint END,
+           CASE WHEN message.size > max_bytes[message.request] THEN message.number END, NULL::bigint[],
+           message.subscription_id,
+           CASE WHEN wanted_subscriptions[message.request] <= 0 THEN
+               (SELECT topic.name FROM telesto.topics AS topic WHERE topic.topic_id = message.topic_id) END,
+           message.number, message.sender_id, message.time_of_arrival,
+           CASE WHEN message.size <= max_bytes[message.request] THEN message.body END
+    FROM (SELECT found.*, row_number() OVER arrivals AS rank, sum(found.bytes) OVER arrivals AS size
+          FROM (SELECT goal.request, goal.subscription_id, goal.topic_id, message.*
+                FROM (SELECT unnest(goal_requests) AS request, unnest(goal_subscriptions) AS subscription_id,
+                             unnest(goal_topics) AS topic_id, unnest(goal_wanted) AS wanted,
+                             greatest(unnest(goal_afters), unnest(goal_positions)) AS after,
+                             unnest(goal_lasts) AS last) AS goal
+                CROSS JOIN LATERAL (
+                    SELECT next.number, next.sender_id, next.time_of_arrival, next.body,
+                           octet_length(next.body) AS bytes,
+                           max(next.time_of_arrival) OVER (ROWS UNBOUNDED PRECEDING) AS arrival
+                    FROM (SELECT message.number, message.sender_id, message.time_of_arrival, message.body
+                          FROM telesto.topic_messages AS message
+                          WHERE message.topic_id = goal.topic_id
+                            AND message.number > goal.after
+                            AND message.number <= goal.last
+                          ORDER BY message.number
+                          LIMIT max_messages[goal.request]) AS next) AS message
+                WHERE goal.wanted AND goal.after < goal.last AND verdicts[goal.request] IS NULL) AS found
+          WINDOW arrivals AS (PARTITION BY found.request ORDER BY found.arrival, found.topic_id, found.number
+                              ROWS UNBOUNDED PRECEDING)) AS message
+    WHERE message.rank <= max_messages[message.request]
+      AND (message.size <= max_bytes[message.request] OR message.rank = 1)
+    ORDER BY message.request, message.rank;
+END
+$$;

@@ -1,0 +1,43 @@
+-- Procedure:  list_topics
+-- Purpose:    A page of the topics, by rising id.
+-- Parameters:
+--   after_id bigint         the last topic of the page before; 0 for the first page
+--   max_rows int            at most so many
+-- Returns:
+--   topic_id bigint         a topic
+--   name text               its name
+--   last_number bigint      the number of the last message put
+--   subscribers bigint      subscriptions that are owed what is put
+--   depth bigint            messages that some subscription has not confirmed
+-- Errors:     none raised
+-- Locks:      none
+-- Tables:     topics, topic_states, subscriptions, positions (read)
+CREATE OR REPLACE FUNCTION telesto.list_topics(after_id bigint, max_rows int)
+RETURNS TABLE (topic_id bigint, name text, last_number bigint, subscribers bigint, depth bigint)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_sort = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT topic.topic_id, topic.name, state.last_number, state.subscribers,
+           state.last_number - coalesce(least(telesto.lowest_position(topic.topic_id), state.last_number),
+                                        state.last_number)
+    FROM (SELECT topic.topic_id, topic.name FROM telesto.topics AS topic
+          WHERE topic.topic_id > after_id
+          ORDER BY topic.topic_id
+          LIMIT max_rows) AS topic
+    CROSS JOIN LATERAL (SELECT state.last_number, state.subscribers FROM telesto.topic_states AS state
+                        WHERE state.topic_id = topic.topic_id
+                        ORDER BY state.version DESC
+                        LIMIT 1) AS state
+    ORDER BY topic.topic_id;
+END
+$$;

@@ -1,0 +1,106 @@
+-- Procedure:  place_staged_topics
+-- Purpose:    Places messages that SQL users have put to topics and committed. It takes what it sees, so a
+--             transaction that committed late is never skipped. Those of one topic go in the order of their
+--             staged_id, which is that of the calls within each transaction. Meant for one caller at a time; a
+--             second one passes over the topics that the first works at.
+-- Parameters:
+--   max_rows int            at most so many messages
+-- Returns:
+--   topic_ids bigint[]      the topics that got messages, for wake-ups
+--   counts int[]            how many
+-- Errors:     none raised
+-- Locks:      topics (try)
+-- Tables:     staged_topic_messages (read, delete), topics (read, insert), topic_states (insert, delete),
+--             topic_messages (insert)
+CREATE OR REPLACE FUNCTION telesto.place_staged_topics(
+    max_rows int,
+    OUT topic_ids bigint[],
+    OUT counts int[]
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_sort = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    names text[];
+    topics bigint[];
+    locked_names text[];
+    locked_topics bigint[];
+    lasts bigint[];
+    subscribers bigint[];
+    state_rows tid[];
+    arrived timestamptz;
+BEGIN
+    PERFORM telesto.require_read_committed();
+    topic_ids := '{}';
+    counts := '{}';
+    SELECT array_agg(DISTINCT staged.topic) INTO names
+    FROM (SELECT staged.topic FROM telesto.staged_topic_messages AS staged
+          ORDER BY staged.staged_id
+          LIMIT max_rows) AS staged;
+    IF names IS NULL THEN
+        RETURN;
+    END IF;
+    topics := telesto.get_topics(names);
+    SELECT array_agg(wanted.topic_id), array_agg(wanted.name)
+    INTO locked_topics, locked_names
+    FROM (SELECT wanted.topic_id, wanted.name
+          FROM unnest(topics, names) AS wanted (topic_id, name)
+          ORDER BY wanted.topic_id) AS wanted
+    WHERE pg_try_advisory_xact_lock(telesto.topic_lock_key(wanted.topic_id));
+    IF locked_topics IS NULL THEN
+        RETURN;
+    END IF;
+    SELECT array_agg(state.ctid), array_agg(state.last_number), array_agg(state.subscribers)
+    INTO state_rows, lasts, subscribers
+    FROM unnest(locked_topics) AS topic (topic_id)
+    CROSS JOIN LATERAL (SELECT state.ctid, state.last_number, state.subscribers
+                        FROM telesto.topic_states AS state
+                        WHERE state.topic_id = topic.topic_id
+                        ORDER BY state.version DESC
+                        LIMIT 1) AS state;
+
+    -- The locks' last holders have committed, so this statement no longer sees the rows that they placed.
+    arrived := clock_timestamp();
+    WITH removed AS (
+        DELETE FROM telesto.staged_topic_messages AS staged
+        WHERE staged.ctid = ANY (ARRAY(SELECT next.ctid
+                                       FROM (SELECT next.ctid, next.topic FROM telesto.staged_topic_messages AS next
+                                             ORDER BY next.staged_id
+                                             LIMIT max_rows) AS next
+                                       WHERE next.topic = ANY (locked_names)))
+        RETURNING staged.*
+    ), placed AS (
+        SELECT removed.*, array_position(locked_names, removed.topic) AS place,
+               row_number() OVER (PARTITION BY removed.topic ORDER BY removed.staged_id) AS rank
+        FROM removed
+    ), messages AS (
+        INSERT INTO telesto.topic_messages (topic_id, number, sender_id, time_of_arrival, body)
+        SELECT locked_topics[placed.place], lasts[placed.place] + placed.rank, placed.sender_id, arrived,
+               placed.body
+        FROM placed
+        WHERE subscribers[placed.place] > 0
+    ), grown AS (
+        SELECT placed.place, count(*) AS n FROM placed GROUP BY placed.place
+    ), replaced AS (
+        DELETE FROM telesto.topic_states AS state
+        USING grown
+        WHERE state.ctid = state_rows[grown.place]
+        RETURNING state.*, grown.n
+    ), states AS (
+        INSERT INTO telesto.topic_states (topic_id, version, last_number, subscribers)
+        SELECT state.topic_id, state.version + 1, state.last_number + state.n, state.subscribers
+        FROM replaced AS state
+    )
+    SELECT coalesce(array_agg(locked_topics[grown.place]), '{}'), coalesce(array_agg(grown.n::int), '{}')
+    INTO topic_ids, counts
+    FROM grown;
+END
+$$;

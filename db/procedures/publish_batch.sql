@@ -1,0 +1,145 @@
+-- Procedure:  publish_batch
+-- Purpose:    Puts messages to topics, for many requests of many clients in one transaction. A request is for
+--             one topic and has one or more messages. It is executed as a whole or not at all; if it is, each
+--             message succeeds or is refused on its own. A message gets the next number of its topic, and is
+--             stored once if anybody subscribes to the topic, else not at all. Topics are created on first use.
+-- Parameters:
+--   client_ids bigint[]        per request: who puts
+--   sessions bigint[]          per request: the session
+--   numbers bigint[]           per request: its number; 0 leaves no record (delivery "fast")
+--   topic_names text[]         the topics that the requests name, each once
+--   request_topics int[]       per request: the index of its topic, counted from 1
+--   element_requests int[]     per message: its request, counted from 1
+--   sequences bigint[]         per message: the publisher's own number; NULL without
+--   bodies bytea[]             per message: the content
+--   confirm_clients bigint[]   per confirmed request: the client; only those with a request here count
+--   confirm_sessions bigint[]  per confirmed request: its session
+--   confirm_numbers bigint[]   per confirmed request: its number
+-- Returns:
+--   errors smallint[]          NULL when all messages are done, else per message: NULL when done, -1 (not
+--                              executed, try again), CLIENT_NOT_EXISTING (5), SESSION_FENCED (20),
+--                              SEQUENCE_GAP (22) or NUMBER_REPEATED (36)
+--   message_numbers bigint[]   per message: its number in the topic; with SEQUENCE_GAP the sequence expected;
+--                              0 where not put, or put before and no longer known
+--   duplicates boolean[]       NULL when none is, else per message: whether its sequence was put before
+--   topic_ids bigint[]         per name: the topic
+-- Errors:     check_violation (23514) for a topic's name out of range: nothing is done
+-- Locks:      clients (shared, try), topics (of one: wait; of several: try)
+-- Tables:     clients (read), topics (read, insert), topic_states, publisher_states (insert, delete),
+--             topic_messages (insert), operations (insert, delete), deliveries (delete)
+CREATE OR REPLACE FUNCTION telesto.publish_batch(
+    client_ids bigint[],
+    sessions bigint[],
+    numbers bigint[],
+    topic_names text[],
+    request_topics int[],
+    element_requests int[],
+    sequences bigint[],
+    bodies bytea[],
+    confirm_clients bigint[],
+    confirm_sessions bigint[],
+    confirm_numbers bigint[],
+    OUT errors smallint[],
+    OUT message_numbers bigint[],
+    OUT duplicates boolean[],
+    OUT topic_ids bigint[]
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_sort = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    passed bigint[];
+    request_errors smallint[];
+    topics bigint[];
+    request_places int[];
+    granted boolean[];
+    lasts bigint[];
+    subscribers bigint[];
+    state_rows tid[];
+    plain boolean;
+    arrived timestamptz;
+BEGIN
+    PERFORM telesto.require_read_committed();
+    SELECT fence.passed, fence.errors INTO passed, request_errors
+    FROM telesto.fence_requests(client_ids, sessions) AS fence;
+    topic_ids := telesto.get_topics(topic_names);
+
+    SELECT array_agg(topic.topic_id)
+    INTO topics
+    FROM (SELECT DISTINCT topic_ids[request.topic] AS topic_id
+          FROM (SELECT unnest(request_topics) AS topic, generate_series(1, cardinality(numbers)) AS i) AS request
+          WHERE request_errors IS NULL OR request_errors[request.i] IS NULL
+          ORDER BY 1) AS topic;
+    request_places := ARRAY(SELECT width_bucket(topic_ids[request.topic], topics)
+                            FROM unnest(request_topics) WITH ORDINALITY AS request (topic, i)
+                            ORDER BY request.i);
+
+    -- A slow topic must not hold up the others: only a batch of one topic waits for it.
+    IF cardinality(topics) = 1 THEN
+        PERFORM pg_advisory_xact_lock(telesto.topic_lock_key(topics[1]));
+        granted := ARRAY[true];
+    ELSE
+        SELECT array_agg(pg_try_advisory_xact_lock(telesto.topic_lock_key(topic.topic_id)))
+        INTO granted
+        FROM unnest(topics) AS topic (topic_id);
+    END IF;
+
+    SELECT array_agg(state.ctid), array_agg(state.last_number), array_agg(state.subscribers)
+    INTO state_rows, lasts, subscribers
+    FROM unnest(topics) AS topic (topic_id)
+    CROSS JOIN LATERAL (SELECT state.ctid, state.last_number, state.subscribers
+                        FROM telesto.topic_states AS state
+                        WHERE state.topic_id = topic.topic_id
+                        ORDER BY state.version DESC
+                        LIMIT 1) AS state;
+
+    plain := request_errors IS NULL AND NOT false = ANY (granted)
+             AND sequences = array_fill(NULL::bigint, ARRAY[cardinality(sequences)]);
+    IF plain THEN
+        message_numbers := telesto.draw_numbers(request_places, element_requests, lasts);
+        plain := telesto.record_publishes(client_ids, sessions, numbers, element_requests, NULL, message_numbers);
+    END IF;
+    IF NOT plain THEN
+        SELECT judged.errors, judged.message_numbers, judged.duplicates
+        INTO errors, message_numbers, duplicates
+        FROM telesto.judge_publishes(client_ids, sessions, numbers, request_errors, topics, request_places,
+                                     granted, lasts, element_requests, sequences) AS judged;
+        PERFORM telesto.record_publishes(client_ids, sessions, numbers, element_requests, errors,
+                                         message_numbers);
+    END IF;
+
+    arrived := clock_timestamp();
+    INSERT INTO telesto.topic_messages (topic_id, number, sender_id, time_of_arrival, body)
+    SELECT topics[request_places[element.request]], element.number, client_ids[element.request], arrived,
+           element.body
+    FROM (SELECT unnest(element_requests) AS request, unnest(message_numbers) AS number,
+                 unnest(bodies) AS body, unnest(errors) AS error, unnest(duplicates) AS duplicate) AS element
+    WHERE element.error IS NULL AND element.duplicate IS NOT TRUE
+      AND subscribers[request_places[element.request]] > 0;
+
+    WITH replaced AS (
+        DELETE FROM telesto.topic_states AS state
+        USING (SELECT state_rows[put.place] AS state_row, put.n
+               FROM (SELECT request_places[element.request] AS place, count(*) AS n
+                     FROM (SELECT unnest(element_requests) AS request, unnest(errors) AS error,
+                                  unnest(duplicates) AS duplicate) AS element
+                     WHERE element.error IS NULL AND element.duplicate IS NOT TRUE
+                     GROUP BY 1) AS put) AS put
+        WHERE state.ctid = put.state_row
+        RETURNING state.*, put.n
+    )
+    INSERT INTO telesto.topic_states (topic_id, version, last_number, subscribers)
+    SELECT state.topic_id, state.version + 1, state.last_number + state.n, state.subscribers
+    FROM replaced AS state;
+
+    PERFORM telesto.delete_confirmed(passed, confirm_clients, confirm_sessions, confirm_numbers, false);
+END
+$$;

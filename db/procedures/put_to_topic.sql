@@ -1,0 +1,42 @@
+-- Procedure:  put_to_topic
+-- Purpose:    Puts a message to a topic from SQL, as a part of the caller's transaction. It is only written down;
+--             a middleware places it soon after the commit, and then it goes to everybody who subscribes.
+--             No lock is taken, so the transaction may stay open long.
+-- Parameters:
+--   sender_id bigint        the client who puts
+--   topic text              the topic's name, 1 to 1,024 characters; created on first use
+--   body bytea              the content
+-- Returns:
+--   bigint                  the staged_id, by which it can be found in staged_topic_messages until it is placed
+-- Errors:     TL005 CLIENT_NOT_EXISTING, TL012 REQUIRED_PARAMETER_MISSING, TL013
+--             CLIENT_MODE_PERMISSION_VIOLATION, TL026 MESSAGE_TOO_LARGE
+-- Locks:      none
+-- Tables:     clients, installation (read), staged_topic_messages (insert)
+CREATE OR REPLACE FUNCTION telesto.put_to_topic(sender_id bigint, topic text, body bytea)
+RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+    -- No subscriber gets a message that no frame holds, nor what stands behind it.
+    longest constant int := (SELECT installation.max_body_bytes FROM telesto.installation AS installation);
+    staged bigint;
+BEGIN
+    PERFORM telesto.require_client(sender_id, true);
+    IF body IS NULL THEN
+        PERFORM telesto.raise_error(12, 'a message needs a body');
+    ELSIF octet_length(body) > longest THEN
+        PERFORM telesto.raise_error(26, format('a body of %s bytes is too long: %s are allowed',
+                                               octet_length(body), longest));
+    ELSIF topic IS NULL OR char_length(topic) NOT BETWEEN 1 AND 1024 THEN
+        PERFORM telesto.raise_error(12, 'a topic''s name has 1 to 1024 characters');
+    ELSIF topic ~ '[\u0001-\u001F\u007F-\u009F]' THEN
+        PERFORM telesto.raise_error(12, 'a topic''s name has no control characters');
+    END IF;
+    INSERT INTO telesto.staged_topic_messages AS row (sender_id, topic, body)
+    VALUES (sender_id, topic, body)
+    RETURNING row.staged_id INTO staged;
+    RETURN staged;
+END
+$$;

@@ -1,0 +1,50 @@
+-- Procedure:  unsubscribe_numbered
+-- Purpose:    Ends a client's subscription of a topic. It is owed nothing more, not even what was put before.
+-- Parameters:
+--   client_id bigint            who asks
+--   session bigint              the session
+--   number bigint               the request's number; 0 leaves no record
+--   confirm_sessions bigint[]   per confirmed request: its session
+--   confirm_numbers bigint[]    per confirmed request: its number
+--   topic text                  the topic's name
+-- Returns:
+--   error smallint              NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING (5),
+--                               SESSION_FENCED (20), NOT_SUBSCRIBED (29) or NUMBER_REPEATED (36)
+--   topic_id bigint             the topic; NULL when there is none
+-- Errors:     none raised
+-- Locks:      client (shared, try), the topic, the subscription (wait)
+-- Tables:     clients, topics (read), topic_states (insert, delete), subscriptions, positions (delete),
+--             operations (insert, delete), deliveries (delete)
+CREATE OR REPLACE FUNCTION telesto.unsubscribe_numbered(
+    client_id bigint,
+    session bigint,
+    number bigint,
+    confirm_sessions bigint[],
+    confirm_numbers bigint[],
+    topic text,
+    OUT error smallint,
+    OUT topic_id bigint
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_sort = off
+SET jit = off
+AS $$
+#variable_conflict use_variable
+BEGIN
+    PERFORM telesto.require_read_committed();
+    error := telesto.fence_client(client_id, session, number);
+    IF error IS NOT NULL THEN
+        RETURN;
+    END IF;
+    topic_id := telesto.find_topic(topic);
+    error := CASE WHEN topic_id IS NULL OR NOT telesto.remove_subscription(client_id, topic_id) THEN 29 END;
+    PERFORM telesto.finish_request(client_id, session, number, 67::smallint, 0, error,
+                                   confirm_sessions, confirm_numbers);
+END
+$$;

@@ -1,0 +1,93 @@
+"""Subscribing, unsubscribing and listing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from telesto.middleware.failures import check_error
+from telesto.middleware.handlers.rows import page_rows
+from telesto.middleware.requests import Request
+from telesto.middleware.settings import ServerSettings
+from telesto.middleware.single import OneCall, Reply, Row, numbered
+from telesto.protocol.packets import (
+    ListSubscriptionsResponse,
+    ListTopicsResponse,
+    SubscribeResponse,
+    SubscriptionFigures,
+    SubscriptionState,
+    Success,
+    TopicFigures,
+)
+
+#: Bytes of a topic or a subscription on the wire at most: 1,024 characters of four bytes, and the figures.
+_ROW_BYTES = 4 * 1_024 + 96
+
+
+def _subscribe_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, ...]:
+    packet = request.packet
+    limits = packet.max_behind, packet.max_age_ms, bool(packet.drop)
+    return *numbered(request), packet.topic, *limits
+
+
+def _subscribe_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
+    row, topic = rows[0], request.packet.topic
+    check_error(row["error"], f"topic {topic!r} was not subscribed to", row["subscription_id"])
+    return Reply(SubscribeResponse(row["subscription_id"]), changed_topic=row["topic_id"])
+
+
+def _unsubscribe_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, ...]:
+    return *numbered(request), request.packet.topic
+
+
+def _unsubscribe_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
+    check_error(rows[0]["error"], f"topic {request.packet.topic!r} was not unsubscribed from")
+    return Reply(Success(), changed_topic=rows[0]["topic_id"])
+
+
+def _topics_arguments(request: Request, settings: ServerSettings) -> tuple[Any, ...]:
+    return request.packet.after_topic_id, page_rows(request, settings, _ROW_BYTES)
+
+
+def _topics_reply(request: Request, rows: list[Row], settings: ServerSettings) -> Reply:
+    more = len(rows) == page_rows(request, settings, _ROW_BYTES)
+    columns = "topic_id", "name", "last_number", "subscribers", "depth"
+    return Reply(ListTopicsResponse([TopicFigures(*(row[name] for name in columns)) for row in rows], more))
+
+
+def _subscriptions_arguments(request: Request, settings: ServerSettings) -> tuple[Any, ...]:
+    rows = page_rows(request, settings, _ROW_BYTES)
+    return request.line.client.client_id, request.packet.after_subscription_id, rows
+
+
+def _subscriptions_reply(request: Request, rows: list[Row], settings: ServerSettings) -> Reply:
+    more = len(rows) == page_rows(request, settings, _ROW_BYTES)
+    return Reply(ListSubscriptionsResponse([_figures(row) for row in rows], more))
+
+
+def _figures(row: Row) -> SubscriptionFigures:
+    return SubscriptionFigures(
+        subscription_id=row["subscription_id"],
+        topic=row["topic"],
+        position=row["position"],
+        last_number=row["last_number"],
+        state=SubscriptionState(row["state"]),
+        max_behind=row["max_behind"],
+        max_age_ms=row["max_age_ms"],
+        drop=row["drop_lagging"] or None,
+    )
+
+
+SUBSCRIBE = OneCall(
+    "SELECT * FROM telesto.subscribe_numbered($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+    _subscribe_arguments,
+    _subscribe_reply,
+)
+UNSUBSCRIBE = OneCall(
+    "SELECT * FROM telesto.unsubscribe_numbered($1, $2, $3, $4, $5, $6)",
+    _unsubscribe_arguments,
+    _unsubscribe_reply,
+)
+LIST_TOPICS = OneCall("SELECT * FROM telesto.list_topics($1, $2)", _topics_arguments, _topics_reply)
+LIST_SUBSCRIPTIONS = OneCall(
+    "SELECT * FROM telesto.list_subscriptions($1, $2, $3)", _subscriptions_arguments, _subscriptions_reply
+)
