@@ -5,7 +5,9 @@ from dataclasses import dataclass
 import psycopg
 
 from telesto.db.install import installed_functions
+from telesto.db.invariant import Invariant
 from telesto.db.manifest import Manifest
+from telesto.db.topic_checks import TOPIC_INVARIANTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,14 +16,6 @@ class Problem:
 
     subject: str
     detail: str
-
-
-@dataclass(frozen=True, slots=True)
-class Invariant:
-    """A statement that must return no row; each row it returns is one problem's text."""
-
-    subject: str
-    sql: str
 
 
 INVARIANTS = (
@@ -125,6 +119,7 @@ INVARIANTS = (
         GROUP BY o.client_id
         """,
     ),
+    *TOPIC_INVARIANTS,
 )
 
 

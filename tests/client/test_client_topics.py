@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+
 from telesto.client import (
     AlreadySubscribedError,
     ClientMode,

@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from procedure_calls import Calls
+from topic_calls import TopicCalls
 
 Open = Callable[[], Calls]
 
@@ -38,3 +39,10 @@ def open_calls(database_url: str) -> Iterator[Open]:
 def pool() -> Iterator[ThreadPoolExecutor]:
     with ThreadPoolExecutor(8) as pool:
         yield pool
+
+
+@pytest.fixture
+def topic_calls(database_url: str) -> Iterator[TopicCalls]:
+    """A connection that also calls the procedures of topics."""
+    with TopicCalls(database_url) as calls:
+        yield calls

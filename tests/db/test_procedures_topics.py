@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import count
 
 import psycopg
 import pytest
+
 from procedure_calls import BUSY, CLIENT_NOT_EXISTING, NUMBER_REPEATED, SESSION_FENCED, Client
 from topic_calls import (
     ALL,
@@ -25,9 +25,8 @@ SUBSCRIPTION_LOCK = "SELECT pg_advisory_xact_lock(telesto.subscription_lock_key(
 
 
 @pytest.fixture
-def topics(database_url: str) -> Iterator[TopicCalls]:
-    with TopicCalls(database_url) as calls:
-        yield calls
+def topics(topic_calls: TopicCalls) -> TopicCalls:
+    return topic_calls
 
 
 def drain(topics: TopicCalls, client: Client, subscription: int) -> list[bytes]:

@@ -20,6 +20,7 @@ from telesto.db import migrate, schema
 from telesto.db.checks import INVARIANTS
 from telesto.db.install import install_procedures
 from telesto.db.manifest import Access, Manifest, Procedure, load_manifest, procedures_directory
+from topic_calls import TopicCalls
 
 MANIFEST = load_manifest()
 TABLES = {
@@ -284,17 +285,34 @@ DAMAGE = {
     "own bound": "UPDATE telesto.receiver_states SET lower = array_fill(1 << 30, ARRAY[10])",
     "last id": "UPDATE telesto.put_states SET last_id = 1",
     "twice": f"INSERT INTO telesto.messages ({MESSAGE}) SELECT {MESSAGE} FROM telesto.deliveries",
-    "client": "DELETE FROM telesto.clients",
+    "client": "DELETE FROM telesto.clients WHERE client_id IN (SELECT client_id FROM telesto.deliveries)",
+    "topic_states one": AGAIN.format(table="topic_states", columns="topic_id, 99, last_number, subscribers"),
+    "subscribers": "UPDATE telesto.topic_states SET subscribers = subscribers + 1",
+    "position missing": "DELETE FROM telesto.positions",
+    "position without subscription": "INSERT INTO telesto.positions VALUES (999, 1, 0)",
+    "position before the start": "UPDATE telesto.positions SET position = 0",
+    "topic message missing": "DELETE FROM telesto.topic_messages WHERE number = 3",
+    "topic message above": "UPDATE telesto.topic_messages SET number = 9 WHERE number = 2",
+    "subscriber": (
+        "DELETE FROM telesto.clients WHERE client_id IN (SELECT client_id FROM telesto.subscriptions)"
+    ),
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_a_check_finds_rows_that_contradict_each_other(calls: Calls, database_url: str, damage: str) -> None:
+def test_a_check_finds_rows_that_contradict_each_other(
+    topic_calls: TopicCalls, database_url: str, damage: str
+) -> None:
+    calls = topic_calls
     client = calls.register()
     queue = calls.create_queue(client)
     calls.put_bodies(client, queue, *[b"x"] * 30, receiver=client.client_id)
     calls.put_bodies(client, queue, *[b"x"] * 30)
     calls.take_one(client, queue, max_messages=20)
+    publisher, subscriber = calls.register(), calls.register()
+    calls.put_to(publisher, "t", b"nobody's")
+    calls.subscribe(subscriber, "t")
+    calls.put_to(publisher, "t", b"2", b"3", b"4")
     assert schema.check(database_url) == []
     calls.connection.execute(DAMAGE[damage].encode())
     assert schema.check(database_url) != []

@@ -7,6 +7,7 @@ from typing import Any
 
 import asyncpg
 import pytest
+
 from conftest import Connect, StartMiddleware
 from telesto.middleware.requests import Kind
 from telesto.middleware.server import MiddlewareServer
