@@ -1,4 +1,4 @@
-"""`telesto db upgrade|current|check`."""
+"""`telesto db upgrade|current|check|restored`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from telesto.cli import output
 from telesto.cli.exit_codes import ExitCode
-from telesto.cli.options import DEFAULT_DATA_DIRECTORY, DatabaseUrl, Json
+from telesto.cli.options import DEFAULT_DATA_DIRECTORY, DatabaseUrl, Json, Yes
 
 DataDirectory = Annotated[
     Path,
@@ -21,10 +21,11 @@ DataDirectory = Annotated[
 
 def register(root: typer.Typer) -> None:
     """Add the commands to the command line."""
-    group = typer.Typer(no_args_is_help=True, help="Upgrade and check the database.")
+    group = typer.Typer(no_args_is_help=True, help="Upgrade, check and renew the database.")
     group.command("upgrade")(upgrade)
     group.command("current")(current)
     group.command("check")(check)
+    group.command("restored")(restored)
     root.add_typer(group, name="db")
 
 
@@ -107,6 +108,37 @@ def check(
     if not problems and not as_json:
         output.print_line("no problems found")
     return ExitCode.REFUSED if problems else ExitCode.DONE
+
+
+def restored(
+    database_url: DatabaseUrl = None,
+    data_dir: DataDirectory = DEFAULT_DATA_DIRECTORY,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Say that the database was put back to an earlier state: it gets a new identity.
+
+    For a restored backup, and for a standby that took over without all of the primary's commits; with all
+    middlewares stopped. Clients that were in doubt about a request then get IncarnationChangedError, instead
+    of taking what the database has never seen for what was never done.
+    """
+    from telesto.cli.asking import ask
+    from telesto.cli.database import database_for, explained_errors
+    from telesto.cli.failures import CommandError
+    from telesto.db.restored import MiddlewaresAliveError, NotInstalledError, renew_incarnation
+
+    with database_for(database_url, data_dir) as url, explained_errors(url):
+        ask(yes, "Give the database a new identity? Clients lose what they know about requests in doubt.")
+        try:
+            renewal = renew_incarnation(url)
+        except MiddlewaresAliveError as error:
+            raise CommandError(str(error), ExitCode.IN_USE) from error
+        except NotInstalledError as error:
+            raise CommandError(f"{error}: run telesto db upgrade", ExitCode.SCHEMA) from error
+    if as_json:
+        output.print_json({"incarnation_before": renewal.before, "incarnation": renewal.incarnation})
+    else:
+        output.print_line(f"the database is {renewal.incarnation} now; it was {renewal.before}")
 
 
 def _state(*, up_to_date: bool, newer: bool, usable: bool) -> str:

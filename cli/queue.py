@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -173,11 +172,12 @@ def delete(
     as_json: Json = False,
 ) -> None:
     """Delete a queue and its messages."""
+    from telesto.cli.asking import ask
     from telesto.cli.connection import connected, find_queue
 
     with connected(url, client_name) as client:
         queue = find_queue(client, name)
-        _ask(yes, f"Delete the queue {name} and the {_messages(_depth(client, queue))} in it?")
+        ask(yes, f"Delete the queue {name} and the {_messages(_depth(client, queue))} in it?")
         client.delete_queue(queue.queue_id)
     if as_json:
         output.print_json({"queue_id": queue.queue_id, "name": name})
@@ -193,11 +193,12 @@ def purge(
     as_json: Json = False,
 ) -> None:
     """Remove all messages that wait in a queue; the queue stays."""
+    from telesto.cli.asking import ask
     from telesto.cli.connection import connected, find_queue
 
     with connected(url, client_name) as client:
         queue = find_queue(client, name)
-        _ask(yes, f"Remove {_messages(_depth(client, queue))} from the queue {name}?")
+        ask(yes, f"Remove {_messages(_depth(client, queue))} from the queue {name}?")
         removed = client.purge_queue(queue.queue_id)
     if as_json:
         output.print_json({"queue_id": queue.queue_id, "name": name, "removed": removed})
@@ -233,17 +234,6 @@ def _depth(client: TelestoClient, queue: Queue) -> int:
         return client.queue_statistics(queue.queue_id).depth
     except QueueNotExistingError:
         return 0
-
-
-def _ask(yes: bool, question: str) -> None:
-    from telesto.cli.failures import usage_error
-
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise usage_error("this asks first and there is no terminal to ask on; add --yes")
-    if not typer.confirm(question, err=True):
-        raise typer.Exit(0)
 
 
 def _messages(count: int) -> str:

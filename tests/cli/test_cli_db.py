@@ -49,6 +49,25 @@ def test_problem_that_is_planted_is_found(bare_telesto: CommandLine, database_ur
     assert b"queue_statistics" in result.stdout
 
 
+def test_a_restored_database_gets_a_new_identity(
+    bare_telesto: CommandLine, database_url: str, empty_database_url: str
+) -> None:
+    restored = ("db", "restored", "--database-url", database_url)
+    assert "--yes" in bare_telesto.error(2, *restored)
+    told = bare_telesto.objects(*restored, "--yes")[0]
+    assert told["incarnation"] != told["incarnation_before"]
+    assert str(told["incarnation"]).encode() in bare_telesto.output(*restored, "--yes")
+    with bare_telesto.started("serve", "--database-url", database_url, "--port", "0", "--json") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        assert "stop them first" in bare_telesto.error(5, *restored, "--yes")
+        process.terminate()
+        process.wait()
+    bare_telesto.output(*restored, "--yes")
+    none = ("db", "restored", "--database-url", empty_database_url, "--yes")
+    assert "telesto db upgrade" in bare_telesto.error(6, *none)
+
+
 def test_works_on_a_data_directory_at_rest_and_in_use(bare_telesto: CommandLine, data_dir: Path) -> None:
     said = bare_telesto.error(2, "db", "current", "--data-dir", str(data_dir))
     assert "there is no data directory" in said

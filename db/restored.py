@@ -1,0 +1,77 @@
+"""Gives a database that was put back to an earlier state an identity of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import psycopg
+
+#: A middleware that gave a sign of life so short ago may live; the default of its own `heartbeat_timeout_s`.
+ALIVE_S = 10.0
+
+# Middlewares name their connections; one whose sign of life cannot come through is found by them.
+CONNECTIONS = """
+SELECT count(*) FROM pg_stat_activity
+WHERE datname = current_database() AND application_name LIKE 'telesto %' AND pid <> pg_backend_pid()
+"""
+# The clock may have been put back too: a sign of life from the future says nothing.
+ALIVE = """
+SELECT address FROM telesto.middlewares
+WHERE heartbeat_at BETWEEN clock_timestamp() - make_interval(secs => %s) AND clock_timestamp() ORDER BY 1
+"""
+RENEW = """
+UPDATE telesto.installation SET incarnation = gen_random_uuid()
+RETURNING (SELECT incarnation::text FROM telesto.installation), incarnation::text
+"""
+FORGET = "SELECT telesto.forget_middlewares(ARRAY(SELECT middleware_id FROM telesto.middlewares))"
+
+
+class MiddlewaresAliveError(Exception):
+    """The database is in use."""
+
+
+class NotInstalledError(Exception):
+    """The database holds no Telesto."""
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """The identity before and after."""
+
+    before: str
+    incarnation: str
+
+
+def renew_incarnation(url: str) -> Renewal:
+    """Give the database a new identity, and forget the middlewares of the time before.
+
+    Clients that knew the database by its old identity no longer take what it says, or does not say, about
+    their requests for the truth. Needs the rights of the schema's owner.
+
+    Raises MiddlewaresAliveError, NotInstalledError, or psycopg.Error when the database refuses.
+    """
+    with psycopg.connect(url) as connection, connection.transaction():
+        row = connection.execute("SELECT to_regclass('telesto.installation') IS NULL").fetchone()
+        if row is None or row[0]:
+            raise NotInstalledError("there is no Telesto in this database")
+        # None registers from here to the commit.
+        connection.execute("LOCK TABLE telesto.middlewares IN SHARE ROW EXCLUSIVE MODE")
+        _require_rest(connection)
+        renewed = connection.execute(RENEW).fetchone()
+        connection.execute(FORGET)
+    if renewed is None:
+        raise NotInstalledError("the table telesto.installation is empty")
+    return Renewal(*renewed)
+
+
+def _require_rest(connection: psycopg.Connection) -> None:
+    alive = ", ".join(address for (address,) in connection.execute(ALIVE, (ALIVE_S,)))
+    if alive:
+        raise MiddlewaresAliveError(
+            f"middlewares are at work, or were less than {ALIVE_S:g} s ago: {alive}; stop them first"
+        )
+    row = connection.execute(CONNECTIONS.encode()).fetchone()
+    if row is not None and row[0]:
+        raise MiddlewaresAliveError(
+            f"middlewares are connected to the database ({row[0]} times); stop them first"
+        )
