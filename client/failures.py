@@ -20,6 +20,7 @@ from telesto.protocol.errors import (
     ErrorClass,
     SessionFencedError,
     TelestoError,
+    TooManyUnconfirmedError,
     exception_for,
 )
 from telesto.protocol.packets import ClientMode
@@ -46,9 +47,9 @@ def in_doubt(call: Call[Any]) -> bool:
 
 
 def deadline_error(
-    call: Call[Any], options: ClientOptions, link_failure: TelestoError | None, address: str | None
+    call: Call[Any], options: ClientOptions, hindrance: TelestoError | None, address: str | None
 ) -> DeadlineExceededError:
-    """Makes the error for a call whose time ran out."""
+    """Makes the error for a call whose time ran out; ``hindrance`` tells what kept calls from being sent."""
     if in_doubt(call):
         error_class = ErrorClass.IN_DOUBT
         outcome = (
@@ -60,13 +61,24 @@ def deadline_error(
     else:
         error_class = ErrorClass.RETRYABLE
         details = f"not done within {options.call_timeout:g} s"
-        if link_failure is not None and not call.tries:
-            details += f", for want of a connection: {link_failure.details}"
+        if isinstance(hindrance, TooManyUnconfirmedError):
+            details += f", for want of room: {hindrance.details}"
+        elif hindrance is not None and not call.tries:
+            details += f", for want of a connection: {hindrance.details}"
     error = DeadlineExceededError(
         details, error_class=error_class, method=call.method, queue_id=call.queue_id, address=address
     )
-    error.__cause__ = call.failure or link_failure
+    error.__cause__ = call.failure or hindrance
     return error
+
+
+def no_room(limit: int, waiting: int) -> TooManyUnconfirmedError:
+    """Makes the error that says why nothing is sent: ``limit`` requests are open; ``waiting`` reads wait."""
+    reads = f" ({waiting} of them reads that wait)" if waiting else ""
+    return TooManyUnconfirmedError(
+        f"{limit} requests of this client are under way{reads} or unconfirmed, as many as the middleware "
+        "allows; confirm messages, or let fewer reads wait at a time"
+    )
 
 
 def tries_exhausted(call: Call[Any]) -> TelestoError:

@@ -818,9 +818,17 @@ class Session(Membership):
         self._releases = [call for call in self._releases if call.phase != DONE]
 
     def _time_out(self, call: Call[Any]) -> None:
-        self._fail_open(
-            call, failures.deadline_error(call, self._options, self._connector.failure, self.address)
-        )
+        hindrance = self._no_room() or self._connector.failure
+        self._fail_open(call, failures.deadline_error(call, self._options, hindrance, self.address))
+
+    def _no_room(self) -> TelestoError | None:
+        """What keeps calls in line although there is a connection, if the client has too much open."""
+        link, limit = self.link, self._limit
+        if link is None or self._phase is not Phase.READY:
+            return None
+        if len(link.pending) < limit and self._confirmations.room(limit):
+            return None
+        return failures.no_room(limit, sum(1 for _ in self.waiting_reads()))
 
 
 def _order(call: Call[Any]) -> int:

@@ -46,6 +46,7 @@ from telesto.protocol.errors import (
     QueueNameNotUniqueError,
     QueueNotExistingError,
     SessionFencedError,
+    TooManyUnconfirmedError,
 )
 from telesto.protocol.packets import NewMessage, QueuedMessage, ReadMode
 
@@ -217,6 +218,34 @@ def test_no_more_is_unconfirmed_than_allowed(clock: Clock, service: FakeService,
         wire.finish(call)
         wire.settle()
     assert [body for _, body in service.put_bodies] == [str(number).encode() for number in range(10)]
+
+
+@pytest.mark.parametrize("reads_wait", [True, False])
+def test_what_has_no_room_says_so(
+    clock: Clock, service: FakeService, queue_id: int, reads_wait: bool
+) -> None:
+    """Whether the room is taken by reads that wait or by messages that are not confirmed."""
+    service.max_unconfirmed = 4
+    wire = Wire(clock, service, ClientOptions(auto_confirm=False, call_timeout=3, keep_alive=60))
+    wire.connect()
+    if reads_wait:
+        held = [wire.start(read(queue_id, 100)) for _ in range(4)]
+        told = "4 of them reads that wait"
+    else:
+        for _ in range(4):
+            wire.run(put(queue_id))
+        held = [wire.run(read(queue_id)) for _ in range(4)]
+        told = "confirm messages"
+    calls = [wire.start(put(queue_id)), wire.start(GetQueuesCall(0, 1))]
+    wire.settle()
+    wire.advance(3)
+    assert len(held) == 4
+    for call in calls:
+        with pytest.raises(DeadlineExceededError, match="for want of room: 4 requests") as raised:
+            wire.finish(call)
+        assert told in raised.value.details
+        assert raised.value.error_class is ErrorClass.RETRYABLE
+        assert isinstance(raised.value.__cause__, TooManyUnconfirmedError)
 
 
 def test_the_line_is_bounded(clock: Clock, service: FakeService, queue_id: int) -> None:
