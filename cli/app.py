@@ -27,6 +27,7 @@ COMMANDS = {
     "put": "put",
     "get": "get",
     "browse": "browse",
+    "topic": "topic",
     "ping": "ping",
     "demo": "demo",
     "version": "version",

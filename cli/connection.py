@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 
 from telesto.cli import left_clients
 from telesto.cli.exit_codes import ExitCode
-from telesto.cli.failures import CommandError
+from telesto.cli.failures import CommandError, usage_error
 from telesto.client import (
     ClientOptions,
     Queue,
@@ -66,6 +66,12 @@ def find_queue(client: TelestoClient, name: str) -> Queue:
         raise CommandError(
             f"there is no queue {name!r}; create it with: telesto queue create {name}", ExitCode.REFUSED
         ) from error
+
+
+def require_name(url: str, name: str | None) -> None:
+    """Raise CommandError unless a client is named: a fresh one would lose its subscriptions at the end."""
+    if name is None and not names_client(url):
+        raise usage_error("a subscription belongs to a client; name it: --client NAME")
 
 
 def names_client(url: str) -> bool:

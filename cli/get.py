@@ -44,5 +44,7 @@ def get(
     was not written comes again, marked redelivered. The exit code is 4 when there was nothing.
     """
     from telesto.cli.get_messages import GetPlan, get_messages
+    from telesto.cli.taking import TakePlan
 
-    return get_messages(GetPlan(url, client_name, queue, wait, count, follow, by_time, sender, as_json))
+    plan = TakePlan(wait, count, follow)
+    return get_messages(GetPlan(url, client_name, queue, plan, by_time, sender, as_json))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 import json
 
-from telesto.client import Message
+from telesto.client import Message, TopicMessage
 
 
-def as_raw_line(message: Message) -> bytes:
+def as_raw_line(message: Message | TopicMessage) -> bytes:
     """The body as it is, and a newline."""
     return message.body + b"\n"
 
@@ -30,7 +30,7 @@ def as_dict(message: Message) -> dict[str, object]:
         "time_of_arrival": message.time_of_arrival.isoformat(timespec="microseconds"),
         "attempt": message.attempt,
         "redelivered": message.redelivered,
-        **_body(message.body),
+        **body_fields(message.body),
     }
 
 
@@ -41,7 +41,8 @@ def preview(body: bytes, length_max: int) -> str:
     return shown if len(shown) <= length_max else shown[: length_max - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 
-def _body(body: bytes) -> dict[str, str]:
+def body_fields(body: bytes) -> dict[str, str]:
+    """A body as a field of JSON: `body`, or `body_base64` when it is not UTF-8 text."""
     try:
         return {"body": body.decode()}
     except UnicodeDecodeError:

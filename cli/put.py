@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,7 @@ import typer
 from telesto.cli.options import DEFAULT_URL, ClientName, Json, QueueName, Url
 
 if TYPE_CHECKING:
-    from telesto.client import NewMessage, Queue, TelestoClient
+    from telesto.client import NewMessage, PutResult, Queue, TelestoClient
 
 Body = Annotated[
     str | None,
@@ -68,7 +69,7 @@ def put(
     from telesto.cli import inputs
     from telesto.cli.connection import connected, find_queue
     from telesto.cli.failures import usage_error
-    from telesto.cli.put_lines import put_lines
+    from telesto.cli.put_lines import Destination, put_lines
     from telesto.client import NewMessage
 
     inputs.check_one_given(body, lines, file)
@@ -77,7 +78,12 @@ def put(
         if dedup_key is not None:
             raise usage_error("--dedup-key names one message; --lines puts many")
         with inputs.opened(lines) as source, connected(url, client_name) as client:
-            put_lines(client, find_queue(client, queue), source, message, as_json)
+            found = find_queue(client, queue)
+
+            def put_bodies(bodies: list[bytes]) -> list[PutResult]:
+                return client.put_many(found.queue_id, [replace(message, body=body) for body in bodies])
+
+            put_lines(Destination(found.name, {"queue_id": found.queue_id}, put_bodies), source, as_json)
         return
     message.body = inputs.read_body(body, file)
     with connected(url, client_name) as client:

@@ -1,0 +1,39 @@
+"""Getting messages of topics."""
+
+from __future__ import annotations
+
+import json
+
+from telesto.cli.connection import connected
+from telesto.cli.exit_codes import ExitCode
+from telesto.cli.message_lines import as_raw_line, body_fields
+from telesto.cli.taking import TakePlan, Taking
+from telesto.client import ClientOptions, TopicMessage
+
+
+def get_from_topics(
+    url: str, client_name: str | None, topic: str | None, plan: TakePlan, as_json: bool
+) -> ExitCode:
+    """Get and write messages of a topic, or of all for None; NOTHING when there were none.
+
+    Raises OutputClosedError when the reader of the output goes away.
+    """
+    with connected(url, client_name, ClientOptions(auto_confirm=False)) as client:
+
+        def read(count: int, timeout: float | None) -> list[TopicMessage]:
+            return client.get_messages(topic, max_messages=count, timeout=timeout)
+
+        to_line = _as_json_line if as_json else as_raw_line
+        written = Taking(client, read, to_line, plan).run()
+    return ExitCode.DONE if written else ExitCode.NOTHING
+
+
+def _as_json_line(message: TopicMessage) -> bytes:
+    fields = {
+        "topic": message.topic,
+        "number": message.number,
+        "sender_id": message.sender_id,
+        "time_of_arrival": message.time_of_arrival.isoformat(timespec="microseconds"),
+        **body_fields(message.body),
+    }
+    return json.dumps(fields, ensure_ascii=False).encode() + b"\n"

@@ -1,0 +1,222 @@
+"""`telesto topic subscribe|unsubscribe|put|get|list`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from telesto.cli import output
+from telesto.cli.get import Count, Follow, Wait
+from telesto.cli.options import DEFAULT_URL, ClientName, Json, Url
+from telesto.cli.put import Body, File, Lines
+
+if TYPE_CHECKING:
+    from telesto.client import Subscription, Topic
+
+Name = Annotated[str, typer.Argument(metavar="TOPIC", help="The name of the topic, 1 to 1,024 characters.")]
+OptionalName = Annotated[str | None, typer.Argument(metavar="TOPIC", help="The name of the topic.")]
+Subscriber = Annotated[
+    str | None,
+    typer.Option("--client", metavar="NAME", help="The client that subscribes, created if there is none."),
+]
+
+
+def register(root: typer.Typer) -> None:
+    """Add the commands to the command line."""
+    group = typer.Typer(
+        no_args_is_help=True, help="Publish and subscribe: a message goes to all who subscribe to its topic."
+    )
+    group.command("subscribe")(subscribe)
+    group.command("unsubscribe")(unsubscribe)
+    group.command("put")(put)
+    group.command("get")(get)
+    group.command("list")(list_topics)
+    root.add_typer(group, name="topic")
+
+
+def subscribe(
+    topic: Name,
+    max_behind: Annotated[
+        int | None, typer.Option("--max-behind", metavar="N", min=1, help="Behind by more, it is lagging.")
+    ] = None,
+    max_age: Annotated[
+        float | None,
+        typer.Option(
+            "--max-age", metavar="SECONDS", min=0.001, help="When its next message is older, it is lagging."
+        ),
+    ] = None,
+    drop: Annotated[bool, typer.Option("--drop", help="Drop the subscription when it is lagging.")] = False,
+    url: Url = DEFAULT_URL,
+    client_name: Subscriber = None,
+    as_json: Json = False,
+) -> None:
+    """Subscribe a client to a topic, for good: to every message put from now on."""
+    from telesto.cli.connection import connected, require_name
+    from telesto.cli.exit_codes import ExitCode
+    from telesto.cli.failures import CommandError, usage_error
+    from telesto.client import AlreadySubscribedError
+
+    if drop and max_behind is None and max_age is None:
+        raise usage_error("--drop needs a limit: give --max-behind or --max-age")
+    require_name(url, client_name)
+    with connected(url, client_name) as client:
+        try:
+            subscription_id = client.subscribe(topic, max_behind=max_behind, max_age=max_age, drop=drop)
+        except AlreadySubscribedError as error:
+            raise CommandError(f"{client.name} subscribes to {topic!r} already", ExitCode.REFUSED) from error
+    if as_json:
+        output.print_json({"subscription_id": subscription_id, "topic": topic})
+    else:
+        output.print_line(f"subscribed to {topic}")
+
+
+def unsubscribe(
+    topic: Name, url: Url = DEFAULT_URL, client_name: Subscriber = None, as_json: Json = False
+) -> None:
+    """End a client's subscription of a topic; what it has not got yet, it does not get any more."""
+    from telesto.cli.connection import connected, require_name
+
+    require_name(url, client_name)
+    with connected(url, client_name) as client:
+        client.unsubscribe(topic)
+    if as_json:
+        output.print_json({"topic": topic})
+    else:
+        output.print_line(f"unsubscribed from {topic}")
+
+
+def put(
+    topic: Name,
+    body: Body = None,
+    lines: Lines = None,
+    file: File = None,
+    sequence: Annotated[
+        int | None,
+        typer.Option(
+            "--sequence",
+            metavar="N",
+            min=1,
+            help="The client's own number in the topic: put once, no gap.",
+        ),
+    ] = None,
+    url: Url = DEFAULT_URL,
+    client_name: ClientName = None,
+    as_json: Json = False,
+) -> None:
+    """Put a message, or every line of a file, to a topic."""
+    from telesto.cli import inputs
+    from telesto.cli.connection import connected
+    from telesto.cli.failures import usage_error
+    from telesto.cli.put_lines import Destination, put_lines
+
+    inputs.check_one_given(body, lines, file)
+    if lines is not None:
+        if sequence is not None:
+            raise usage_error("--sequence numbers one message; --lines puts many")
+        with inputs.opened(lines) as source, connected(url, client_name) as client:
+            destination = Destination(
+                topic, {"topic": topic}, lambda bodies: client.put_to_topic(topic, bodies)
+            )
+            put_lines(destination, source, as_json)
+        return
+    content = inputs.read_body(body, file)
+    with connected(url, client_name) as client:
+        number = client.put(topic, content, sequence=sequence)
+    if as_json:
+        output.print_json({"topic": topic, "number": number})
+    elif number:
+        output.print_line(f"put message {number} to {topic}")
+    else:
+        output.print_line(f"{topic} has this already")
+
+
+def get(
+    topic: OptionalName = None,
+    all_topics: Annotated[
+        bool, typer.Option("--all-topics", "-a", help="Of all topics that the client subscribes to.")
+    ] = False,
+    wait: Wait = 0.0,
+    count: Count = None,
+    follow: Follow = False,
+    url: Url = DEFAULT_URL,
+    client_name: Subscriber = None,
+    as_json: Json = False,
+) -> int:
+    """Get messages that a client subscribes to and print their bodies as they are, a newline after each.
+
+    A message is confirmed after it was written, not before: if this command is interrupted or killed, what
+    was not written comes again. If it is killed between the two, a message comes twice; --json shows its
+    number. The exit code is 4 when there was nothing.
+    """
+    from telesto.cli.connection import require_name
+    from telesto.cli.failures import usage_error
+    from telesto.cli.get_from_topics import get_from_topics
+    from telesto.cli.taking import TakePlan
+
+    if all_topics == (topic is not None):
+        raise usage_error("give either a TOPIC or --all-topics")
+    require_name(url, client_name)
+    return get_from_topics(url, client_name, topic, TakePlan(wait, count, follow), as_json)
+
+
+def list_topics(
+    mine: Annotated[
+        bool, typer.Option("--mine", help="Only the client's subscriptions, and how far behind each is.")
+    ] = False,
+    url: Url = DEFAULT_URL,
+    client_name: ClientName = None,
+    as_json: Json = False,
+) -> None:
+    """List the topics: messages ever put, subscribers, messages that somebody has not got, name."""
+    from telesto.cli.connection import connected, require_name
+
+    if mine:
+        require_name(url, client_name)
+    with connected(url, client_name) as client:
+        if mine:
+            _print_subscriptions(client.subscriptions(), as_json)
+        else:
+            _print_topics(client.topics(), as_json)
+
+
+def _print_topics(topics: list[Topic], as_json: bool) -> None:
+    if as_json:
+        for topic in topics:
+            output.print_json(
+                {
+                    "topic_id": topic.topic_id,
+                    "topic": topic.name,
+                    "last_number": topic.last_number,
+                    "subscribers": topic.subscribers,
+                    "depth": topic.depth,
+                }
+            )
+    elif topics or not output.is_terminal():
+        rows = [(topic.last_number, topic.subscribers, topic.depth, topic.name) for topic in topics]
+        output.print_table(("put", "subscribers", "waiting", "topic"), rows)
+    else:
+        output.print_line(
+            "There are no topics yet; subscribe to one with: telesto topic subscribe TOPIC --client NAME"
+        )
+
+
+def _print_subscriptions(subscriptions: list[Subscription], as_json: bool) -> None:
+    if as_json:
+        for one in subscriptions:
+            output.print_json(
+                {
+                    "subscription_id": one.subscription_id,
+                    "topic": one.topic,
+                    "position": one.position,
+                    "last_number": one.last_number,
+                    "lag": one.lag,
+                    "state": one.state.name,
+                    "max_behind": one.max_behind,
+                    "max_age": one.max_age,
+                    "drop": one.drop,
+                }
+            )
+        return
+    rows = [(one.position, one.lag, one.state.name.lower(), one.topic) for one in subscriptions]
+    output.print_table(("position", "behind", "state", "topic"), rows)
