@@ -21,6 +21,7 @@ class Size:
     steady_s: float
     backlog: int
     idle_connections: int
+    topic_backlog: int
 
     @property
     def timing(self) -> Timing:
@@ -36,9 +37,17 @@ FULL_SIZE: Final = Size(
     steady_s=60,
     backlog=1_000_000,
     idle_connections=5_000,
+    topic_backlog=20_000,
 )
 QUICK_SIZE: Final = Size(
-    seconds=1, warm_up_s=0.5, repetitions=1, candidates=1, steady_s=6, backlog=20_000, idle_connections=200
+    seconds=1,
+    warm_up_s=0.5,
+    repetitions=1,
+    candidates=1,
+    steady_s=6,
+    backlog=20_000,
+    idle_connections=200,
+    topic_backlog=2_000,
 )
 
 

@@ -17,6 +17,8 @@ from telesto.benchmarks.steady_part import steady_part
 from telesto.benchmarks.tally import Workload
 from telesto.benchmarks.throughput import ThroughputPlan, measure_throughput, ungathered_candidates
 from telesto.benchmarks.throughput_part import throughput_part
+from telesto.benchmarks.topics import TopicBench, measure_topics
+from telesto.benchmarks.topics_part import topics_part
 
 Section = Callable[[Experiment], Awaitable[Part]]
 
@@ -81,10 +83,22 @@ async def _idle(experiment: Experiment) -> Part:
         return idle_part(await measure_idle(middlewares, connections))
 
 
+async def _topics(experiment: Experiment) -> Part:
+    size, database = experiment.size, experiment.bench.database
+    bench = TopicBench(database, experiment.bench.connection, experiment.options.body_bytes)
+    async with running_middlewares(database.url, experiment.directory, 2) as middlewares:
+        return topics_part(
+            await measure_topics(
+                bench, middlewares, size.timing, size.topic_backlog, size.repetitions, progress
+            )
+        )
+
+
 SECTIONS: Final[dict[str, Section]] = {
     "put": _put,
     "put-read": _put_read,
     "delivery": _delivery,
     "steady": _steady,
     "idle": _idle,
+    "topics": _topics,
 }

@@ -10,10 +10,14 @@
 --   topics text[]              per request: the topic's name with 0, else NULL
 --   max_messages int[]         per request: how many messages at most; 0 only confirms
 --   max_bytes int[]            per request: how many bytes of bodies at most
---   position_requests int[]    per position: its request, counted from 1
+--   confirmed bigint[]         per request: all messages of the subscription that it names are confirmed up to
+--                              this number; 0 for what is known
+--   afters bigint[]            per request: messages of that subscription are wanted from behind this number on;
+--                              0 for what is confirmed
+--   position_requests int[]    per position of another subscription: the request, counted from 1
 --   position_subscriptions bigint[]   the subscription; one that the client does not have is passed over
---   confirmed bigint[]         all messages up to this number are confirmed; 0 for what is known
---   afters bigint[]            messages are wanted from behind this number on; 0 for what is confirmed
+--   position_confirmed bigint[]   as confirmed
+--   position_afters bigint[]   as afters
 -- Returns:
 --   request int                the request, counted from 1; one that only confirms has no row when done
 --   error smallint             NULL; or -1 (not executed, try again), CLIENT_NOT_EXISTING (5), SESSION_FENCED
@@ -38,10 +42,12 @@ CREATE OR REPLACE FUNCTION telesto.fetch_batch(
     topics text[],
     max_messages int[],
     max_bytes int[],
+    confirmed bigint[],
+    afters bigint[],
     position_requests int[],
     position_subscriptions bigint[],
-    confirmed bigint[],
-    afters bigint[]
+    position_confirmed bigint[],
+    position_afters bigint[]
 )
 RETURNS TABLE (
     request int,
@@ -73,28 +79,42 @@ DECLARE
     goal_requests int[];
     goal_subscriptions bigint[];
     goal_topics bigint[];
-    goal_starts bigint[];
     goal_wanted boolean[];
     goal_confirmed bigint[];
     goal_afters bigint[];
     goal_positions bigint[];
     goal_lasts bigint[];
-    moved boolean;
+    plain boolean := false;
+    moved boolean := false;
 BEGIN
     PERFORM telesto.require_read_committed();
     SELECT fence.errors INTO verdicts
     FROM telesto.fence_requests(client_ids, sessions) AS fence;
+
+    -- The usual case: each request names one subscription and tells of no other.
+    IF verdicts IS NULL AND cardinality(position_requests) = 0 AND 0 < ALL (subscriptions) THEN
+        SELECT goals.plain, goals.topics, goals.positions, goals.lasts
+        INTO plain, goal_topics, goal_positions, goal_lasts
+        FROM telesto.plain_goals(client_ids, subscriptions, confirmed, afters) AS goals;
+    END IF;
     verdicts := coalesce(verdicts, array_fill(NULL::smallint, ARRAY[request_count]));
     related := array_fill(NULL::bigint, ARRAY[request_count]);
+    IF plain THEN
+        goal_requests := ARRAY(SELECT generate_series(1, request_count));
+        goal_subscriptions := subscriptions;
+        goal_wanted := array_fill(true, ARRAY[request_count]);
+        goal_confirmed := confirmed;
+        goal_afters := afters;
+    ELSE
+        SELECT goals.requests, goals.subscriptions, goals.topics, goals.wanted, goals.confirmed, goals.afters,
+               goals.positions, goals.lasts, goals.verdicts, goals.related
+        INTO goal_requests, goal_subscriptions, goal_topics, goal_wanted, goal_confirmed, goal_afters,
+             goal_positions, goal_lasts, verdicts, related
+        FROM telesto.fetch_goals(client_ids, subscriptions, topics, max_messages, verdicts, related, confirmed,
+                                 afters, position_requests, position_subscriptions, position_confirmed,
+                                 position_afters) AS goals;
+    END IF;
 
-    SELECT goals.requests, goals.subscriptions, goals.topics, goals.starts, goals.wanted, goals.confirmed,
-           goals.afters, goals.positions, goals.lasts, goals.verdicts, goals.related
-    INTO goal_requests, goal_subscriptions, goal_topics, goal_starts, goal_wanted, goal_confirmed,
-         goal_afters, goal_positions, goal_lasts, verdicts, related
-    FROM telesto.fetch_goals(client_ids, subscriptions, topics, max_messages, verdicts, related,
-                             position_requests, position_subscriptions, confirmed, afters) AS goals;
-
-    moved := false;
     IF EXISTS (SELECT FROM (SELECT unnest(goal_confirmed) AS confirmed, unnest(goal_positions) AS position) AS goal
                WHERE goal.confirmed > goal.position) THEN
         SELECT move.positions, move.verdicts, move.moved INTO goal_positions, verdicts, moved
@@ -119,10 +139,34 @@ BEGIN
     GROUP BY goal.request
     HAVING bool_and(greatest(goal.position, goal.after) >= goal.last);
 
-    RETURN QUERY
-    SELECT found.* FROM telesto.find_topic_messages(
-        subscriptions, max_messages, max_bytes, verdicts, goal_requests, goal_subscriptions, goal_topics,
-        goal_wanted, goal_afters, goal_positions, goal_lasts) AS found;
+    IF plain THEN
+        RETURN QUERY
+        SELECT goal.request, CASE WHEN message.size > goal.max_bytes THEN 26::smallint END,
+               CASE WHEN message.size > goal.max_bytes THEN message.number END, NULL::bigint[],
+               goal.subscription_id, NULL::text, message.number, message.sender_id, message.time_of_arrival,
+               CASE WHEN message.size <= goal.max_bytes THEN message.body END
+        FROM (SELECT unnest(goal_subscriptions) AS subscription_id, unnest(goal_topics) AS topic_id,
+                     greatest(unnest(goal_afters), unnest(goal_positions)) AS after, unnest(goal_lasts) AS last,
+                     unnest(max_messages) AS n, unnest(max_bytes) AS max_bytes, unnest(verdicts) AS verdict,
+                     generate_series(1, request_count) AS request) AS goal
+        CROSS JOIN LATERAL (
+            SELECT next.*, sum(octet_length(next.body)) OVER (ROWS UNBOUNDED PRECEDING) AS size,
+                   row_number() OVER (ROWS UNBOUNDED PRECEDING) AS rank
+            FROM (SELECT message.number, message.sender_id, message.time_of_arrival, message.body
+                  FROM telesto.topic_messages AS message
+                  WHERE message.topic_id = goal.topic_id
+                    AND message.number > goal.after
+                    AND message.number <= goal.last
+                  ORDER BY message.number
+                  LIMIT goal.n) AS next) AS message
+        WHERE goal.after < goal.last AND goal.verdict IS NULL
+          AND (message.size <= goal.max_bytes OR message.rank = 1);
+    ELSE
+        RETURN QUERY
+        SELECT found.* FROM telesto.find_topic_messages(
+            subscriptions, max_messages, max_bytes, verdicts, goal_requests, goal_subscriptions, goal_topics,
+            goal_wanted, goal_afters, goal_positions, goal_lasts) AS found;
+    END IF;
     -- What an answer shows must be as safe as what a commit that waits for a standby left.
     IF FOUND AND NOT moved THEN
         PERFORM pg_logical_emit_message(true, 'telesto', '');

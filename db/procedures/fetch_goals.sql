@@ -8,7 +8,9 @@
 --   max_messages int[]         per request: how many messages at most; 0 only confirms
 --   verdicts smallint[]        per request: the fence's verdict
 --   related bigint[]           per request: NULL
---   position_requests int[]    per position: its request
+--   told_confirmed bigint[]    per request: what it confirms of the subscription that it names
+--   told_afters bigint[]       per request: from behind which number on messages of that are wanted
+--   position_requests int[]    per position of another subscription: its request
 --   position_subscriptions bigint[]   its subscription
 --   position_confirmed bigint[]   what it confirms
 --   position_afters bigint[]   from behind which number on messages are wanted
@@ -19,7 +21,6 @@
 --   requests int[]             per goal: the request
 --   subscriptions bigint[]     per goal: the subscription
 --   topics bigint[]            per goal: its topic
---   starts bigint[]            per goal: the number behind which it began
 --   wanted boolean[]           per goal: whether messages are wanted, not only a position told
 --   confirmed bigint[]         per goal: what the request confirms; 0 for nothing
 --   afters bigint[]            per goal: from behind which number on messages are wanted; 0 when not told
@@ -35,6 +36,8 @@ CREATE OR REPLACE FUNCTION telesto.fetch_goals(
     max_messages int[],
     INOUT verdicts smallint[],
     INOUT related bigint[],
+    told_confirmed bigint[],
+    told_afters bigint[],
     position_requests int[],
     position_subscriptions bigint[],
     position_confirmed bigint[],
@@ -42,7 +45,6 @@ CREATE OR REPLACE FUNCTION telesto.fetch_goals(
     OUT requests int[],
     OUT subscriptions bigint[],
     OUT topics bigint[],
-    OUT starts bigint[],
     OUT wanted boolean[],
     OUT confirmed bigint[],
     OUT afters bigint[],
@@ -53,6 +55,7 @@ LANGUAGE plpgsql
 AS $$
 #variable_conflict use_column
 DECLARE
+    starts bigint[];
     dropped boolean[];
     distinct_topics bigint[];
     distinct_lasts bigint[];
@@ -97,7 +100,13 @@ BEGIN
                        told.confirmed, told.after
                 FROM (SELECT unnest(position_requests) AS request,
                              unnest(position_subscriptions) AS subscription_id,
-                             unnest(position_confirmed) AS confirmed, unnest(position_afters) AS after) AS told
+                             unnest(position_confirmed) AS confirmed, unnest(position_afters) AS after
+                      UNION ALL
+                      SELECT named.i, named.subscription_id, named.confirmed, named.after
+                      FROM (SELECT unnest(wanted_subscriptions) AS subscription_id,
+                                   unnest(told_confirmed) AS confirmed, unnest(told_afters) AS after,
+                                   generate_series(1, cardinality(client_ids)) AS i) AS named
+                      WHERE named.confirmed > 0 OR named.after > 0) AS told
                 CROSS JOIN LATERAL (SELECT subscription.* FROM telesto.subscriptions AS subscription
                                     WHERE subscription.client_id = client_ids[told.request]
                                       AND subscription.subscription_id = told.subscription_id
@@ -126,25 +135,25 @@ BEGIN
                              LIMIT 1) AS known ON true) AS goal;
 
     FOR failed IN
-        SELECT request.i, CASE WHEN min(goal.code) IS NOT NULL THEN min(goal.code)
-                               WHEN count(goal.request) = 0 AND request.n > 0 THEN 29 END AS code,
-               min(goal.related_id) FILTER (WHERE goal.code IS NOT NULL) AS related_id
-        FROM (SELECT unnest(verdicts) AS verdict, unnest(max_messages) AS n,
-                     generate_series(1, cardinality(client_ids)) AS i) AS request
-        LEFT JOIN (SELECT goal.request, goal.wanted,
-                          CASE WHEN goal.told > goal.last OR (goal.confirmed > 0 AND goal.confirmed < goal.start)
-                                    OR (goal.after > 0 AND goal.after < goal.start) THEN 40
-                               WHEN goal.dropped THEN 41 END AS code,
-                          CASE WHEN goal.dropped THEN goal.subscription_id ELSE goal.last END AS related_id
-                   FROM (SELECT unnest(requests) AS request, unnest(wanted) AS wanted,
-                                unnest(confirmed) AS confirmed, unnest(afters) AS after,
-                                greatest(unnest(confirmed), unnest(afters)) AS told,
-                                unnest(starts) AS start, unnest(lasts) AS last, unnest(dropped) AS dropped,
-                                unnest(subscriptions) AS subscription_id) AS goal) AS goal
-               ON goal.request = request.i AND (goal.wanted OR goal.code IS NOT NULL)
-        WHERE request.verdict IS NULL
-        GROUP BY request.i, request.n
-        HAVING min(goal.code) IS NOT NULL OR (count(goal.request) = 0 AND request.n > 0)
+        SELECT request.i, CASE WHEN min(request.code) IS NOT NULL THEN min(request.code) ELSE 29 END AS code,
+               min(request.related_id) FILTER (WHERE request.code IS NOT NULL) AS related_id
+        FROM (SELECT asked.i, CASE WHEN asked.n > 0 THEN 0 ELSE 1 END AS goals, NULL::int AS code,
+                     NULL::bigint AS related_id
+              FROM (SELECT unnest(max_messages) AS n, generate_series(1, cardinality(client_ids)) AS i) AS asked
+              UNION ALL
+              SELECT goal.request, CASE WHEN goal.wanted THEN 1 ELSE 0 END,
+                     CASE WHEN goal.told > goal.last OR (goal.confirmed > 0 AND goal.confirmed < goal.start)
+                               OR (goal.after > 0 AND goal.after < goal.start) THEN 40
+                          WHEN goal.dropped THEN 41 END,
+                     CASE WHEN goal.dropped THEN goal.subscription_id ELSE goal.last END
+              FROM (SELECT unnest(requests) AS request, unnest(wanted) AS wanted,
+                           unnest(confirmed) AS confirmed, unnest(afters) AS after,
+                           greatest(unnest(confirmed), unnest(afters)) AS told, unnest(starts) AS start,
+                           unnest(lasts) AS last, unnest(dropped) AS dropped,
+                           unnest(subscriptions) AS subscription_id) AS goal) AS request
+        WHERE verdicts[request.i] IS NULL
+        GROUP BY request.i
+        HAVING min(request.code) IS NOT NULL OR sum(request.goals) = 0
     LOOP
         verdicts[failed.i] := failed.code;
         related[failed.i] := failed.related_id;

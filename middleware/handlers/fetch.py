@@ -35,7 +35,7 @@ _ALL = -1
 class FetchGroup:
     """Gathers gets of messages of topics."""
 
-    sql = f"SELECT {_COLUMNS} FROM telesto.fetch_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
+    sql = f"SELECT {_COLUMNS} FROM telesto.fetch_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
 
     def __init__(self, max_messages: int, max_answer_bytes: int, light_bytes: int) -> None:
         """Bodies up to ``light_bytes`` are not worth to be noted as heavy."""
@@ -44,18 +44,22 @@ class FetchGroup:
         self._light_bytes = light_bytes
 
     def arguments(self, requests: Sequence[Request]) -> tuple[Any, ...]:
-        """Makes the arrays: per request, per position.
+        """Makes the arrays: per request, per position of a subscription that its request does not name.
 
         Shares of the call's bytes are as for reads of queues.
         """
         goals = [_goal(request.packet) for request in requests]
         bounds = [self._bounds(request, len(requests)) for request in requests]
         clients = [request.line.client for request in requests]
-        positions = [
-            (r, position.subscription_id, position.confirmed, position.after)
-            for r, request in enumerate(requests, 1)
-            for position in request.packet.positions
-        ]
+        confirmed, afters = [0] * len(requests), [0] * len(requests)
+        others: list[tuple[int, int, int, int]] = []
+        for index, request in enumerate(requests):
+            named = goals[index][0]
+            for position in request.packet.positions:
+                if position.subscription_id == named:
+                    confirmed[index], afters[index] = position.confirmed, position.after
+                else:
+                    others.append((index + 1, position.subscription_id, position.confirmed, position.after))
         return (
             [client.client_id for client in clients],
             [client.session for client in clients],
@@ -63,7 +67,9 @@ class FetchGroup:
             [topic for _, topic in goals],
             [messages for messages, _ in bounds],
             [size for _, size in bounds],
-            *(map(list, zip(*positions, strict=True)) if positions else ([], [], [], [])),
+            confirmed,
+            afters,
+            *(map(list, zip(*others, strict=True)) if others else ([], [], [], [])),
         )
 
     def results(self, requests: Sequence[Request], rows: Sequence[Any]) -> Results:

@@ -131,8 +131,16 @@ class TopicCalls(Calls):
         return [answer.numbers[0] for answer in answers]
 
     def fetch(self, requests: Sequence[Get]) -> list[Got]:
+        # As a middleware does: what is told of the subscription that a request names stands with the request.
+        named = [
+            next((told for told in request.positions if told[0] == request.of), (0, 0, 0))
+            for request in requests
+        ]
         positions = [
-            (r, *position) for r, request in enumerate(requests, 1) for position in request.positions
+            (r, *told)
+            for r, request in enumerate(requests, 1)
+            for told in request.positions
+            if told[0] != request.of
         ]
         rows = self.rows(
             "fetch_batch",
@@ -142,6 +150,8 @@ class TopicCalls(Calls):
             [request.of if isinstance(request.of, str) else None for request in requests],
             [request.max_messages for request in requests],
             [request.max_bytes for request in requests],
+            [confirmed for _, confirmed, _ in named],
+            [after for _, _, after in named],
             *([position[column] for position in positions] for column in range(4)),
         )
         answers = [Got() for _ in requests]

@@ -1,0 +1,214 @@
+"""Topics: what a put costs with few and many subscribers, how fast subscribers fetch, fan-out, delays."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from statistics import median
+from typing import Any, Final
+
+import asyncpg
+
+from telesto.benchmarks.measurement import Timing
+from telesto.benchmarks.records import Window, percentile
+from telesto.benchmarks.runs import drive
+from telesto.benchmarks.service import Database, Middlewares
+from telesto.benchmarks.topic_load import BUCKET_S, TopicPlan
+from telesto.benchmarks.usage import cpu_seconds
+from telesto.benchmarks.worker import Result, Worker
+
+PUBLISHERS: Final = 8
+IN_FLIGHT: Final = 64
+FEW, MANY = 1, 20
+FETCHERS: Final = 256
+AHEAD: Final = 100
+PACE_S: Final = 0.02
+FILL_BATCH: Final = 500
+
+_REGISTER: Final = "SELECT client_id, session FROM telesto.register_client($1, 1::smallint, $2)"
+_SUBSCRIBE: Final = (
+    "SELECT error FROM telesto.subscribe_numbered($1, $2, 0, '{}', '{}', $3, NULL, NULL, false)"
+)
+_PUBLISH: Final = (
+    "SELECT errors FROM telesto.publish_batch(ARRAY[$1::bigint], ARRAY[$2::bigint], '{0}', ARRAY[$3], '{1}',"
+    " array_fill(1, ARRAY[cardinality($4::bytea[])]),"
+    " array_fill(NULL::bigint, ARRAY[cardinality($4::bytea[])]), $4, '{}', '{}', '{}')"
+)
+_EMPTY: Final = (
+    "TRUNCATE telesto.topic_messages, telesto.subscriptions, telesto.positions, telesto.operations;"
+    " UPDATE telesto.topic_states SET subscribers = 0"
+)
+_numbers = count(1)
+
+
+@dataclass(slots=True)
+class TopicRun:
+    """One run.
+
+    Attributes:
+        puts, deliveries: per second.
+        delays: from a put to its delivery, in seconds; only of paced runs.
+        cpu_us: microseconds of CPU per put, or per delivery where there were any, of each tier.
+        wrong: gaps and repetitions that a subscriber saw.
+    """
+
+    puts: float
+    deliveries: float
+    delays: list[float]
+    cpu_us: dict[str, float]
+    wrong: list[str]
+
+    @property
+    def median_ms(self) -> float:
+        """The median delay in milliseconds."""
+        return 1000 * median(self.delays) if self.delays else 0.0
+
+    @property
+    def p99_ms(self) -> float:
+        """The delay that one in a hundred exceeds, in milliseconds."""
+        return 1000 * percentile(sorted(self.delays), 0.99) if self.delays else 0.0
+
+
+@dataclass(slots=True)
+class TopicRuns:
+    """All runs; the lists are parallel, one element for each repetition."""
+
+    put_few: list[TopicRun] = field(default_factory=list)
+    put_many: list[TopicRun] = field(default_factory=list)
+    fetch: list[TopicRun] = field(default_factory=list)
+    fan_out: list[TopicRun] = field(default_factory=list)
+    same: list[TopicRun] = field(default_factory=list)
+    across: list[TopicRun] = field(default_factory=list)
+
+    @property
+    def all(self) -> list[TopicRun]:
+        """Every run."""
+        return [*self.put_few, *self.put_many, *self.fetch, *self.fan_out, *self.same, *self.across]
+
+
+class TopicBench:
+    """Runs the loads one after the other, each on a topic and subscribers of its own."""
+
+    def __init__(self, database: Database, connection: asyncpg.Connection, body_bytes: int) -> None:
+        self._database = database
+        self._connection = connection
+        self._body_bytes = body_bytes
+
+    async def put(self, middlewares: Middlewares, subscribers: int, timing: Timing) -> TopicRun:
+        """Puts to a topic with so many subscribers, of which none is there."""
+        topic, _ = await self._topic(subscribers)
+        plans = [self._publishers(middlewares, topic, timing)]
+        return await self._run(plans, middlewares, timing)
+
+    async def fetch(self, middlewares: Middlewares, timing: Timing, backlog: int) -> TopicRun:
+        """Many subscribers fetch what is there, one message a get."""
+        topic, names = await self._topic(FETCHERS)
+        await self._fill(topic, backlog)
+        plan = TopicPlan(middlewares.urls, topic, timing.total_s, subscribers=names)
+        return await self._run([plan], middlewares, timing)
+
+    async def fan_out(self, middlewares: Middlewares, timing: Timing) -> TopicRun:
+        """Publishers put and many subscribers follow."""
+        topic, names = await self._topic(MANY)
+        following = TopicPlan(middlewares.urls, topic, timing.total_s, subscribers=names, ahead=AHEAD)
+        putting = TopicPlan(
+            middlewares.urls,
+            topic,
+            timing.total_s,
+            publishers=1,
+            in_flight=IN_FLIGHT,
+            body_bytes=self._body_bytes,
+        )
+        return await self._run([following, putting], middlewares, timing)
+
+    async def delay(self, putting: str, getting: str, middlewares: Middlewares, timing: Timing) -> TopicRun:
+        """One message at a time for one waiting subscriber."""
+        topic, names = await self._topic(1)
+        plans = [
+            TopicPlan([putting], topic, timing.total_s, publishers=1, pace_s=PACE_S),
+            TopicPlan([getting], topic, timing.total_s, subscribers=names, pace_s=PACE_S),
+        ]
+        return await self._run(plans, middlewares, timing)
+
+    def _publishers(self, middlewares: Middlewares, topic: str, timing: Timing) -> TopicPlan:
+        return TopicPlan(
+            middlewares.urls,
+            topic,
+            timing.total_s,
+            publishers=PUBLISHERS,
+            in_flight=IN_FLIGHT,
+            body_bytes=self._body_bytes,
+        )
+
+    async def _topic(self, subscribers: int) -> tuple[str, tuple[str, ...]]:
+        await self._connection.execute(_EMPTY)
+        await self._connection.execute("CHECKPOINT")
+        topic = f"bench-{next(_numbers)}-{os.getpid()}"
+        names = tuple(f"{topic}-subscriber-{index}" for index in range(subscribers))
+        for name in names:
+            client = await self._connection.fetchrow(_REGISTER, name, os.urandom(16))
+            assert client is not None
+            await self._connection.execute(_SUBSCRIBE, client["client_id"], client["session"], topic)
+        return topic, names
+
+    async def _fill(self, topic: str, messages: int) -> None:
+        client = await self._connection.fetchrow(_REGISTER, f"{topic}-filler", os.urandom(16))
+        assert client is not None
+        bodies = [bytes(self._body_bytes)] * FILL_BATCH
+        for _ in range(0, messages, FILL_BATCH):
+            await self._connection.execute(_PUBLISH, client["client_id"], client["session"], topic, bodies)
+
+    async def _run(self, plans: Sequence[TopicPlan], middlewares: Middlewares, timing: Timing) -> TopicRun:
+        workers = [await Worker.spawn("telesto.benchmarks.topic_load", plan.as_plan()) for plan in plans]
+        tiers: dict[str, Callable[[], float]] = {
+            "client": lambda: cpu_seconds(worker.pid for worker in workers),
+            "middleware": middlewares.cpu_seconds,
+            "postgres": self._database.cpu_seconds,
+        }
+        window, usage, results = await drive(workers, timing, tiers)
+        return _summarise(results, timing, window, {tier: sum(used) for tier, used in usage.items()})
+
+
+async def measure_topics(
+    bench: TopicBench,
+    middlewares: Middlewares,
+    timing: Timing,
+    backlog: int,
+    repetitions: int,
+    progress: Callable[[str], None],
+) -> TopicRuns:
+    """Run everything so often; `middlewares` are two, of which most loads use the first."""
+    first = Middlewares(middlewares.processes[:1], middlewares.ports[:1])
+    here, there = middlewares.urls
+    runs = TopicRuns()
+    for repetition in range(1, repetitions + 1):
+        progress(f"topics: repetition {repetition} of {repetitions}")
+        runs.put_few.append(await bench.put(first, FEW, timing))
+        runs.put_many.append(await bench.put(first, MANY, timing))
+        runs.fetch.append(await bench.fetch(first, timing, backlog))
+        runs.fan_out.append(await bench.fan_out(first, timing))
+        runs.same.append(await bench.delay(here, here, middlewares, timing))
+        runs.across.append(await bench.delay(here, there, middlewares, timing))
+    return runs
+
+
+def _summarise(
+    results: Sequence[Result], timing: Timing, window: Window, usage: dict[str, float]
+) -> TopicRun:
+    rates = {what: sum(_rate(result[what], timing) for result in results) for what in ("puts", "deliveries")}
+    done = (rates["deliveries"] or rates["puts"]) * timing.measured_s
+    delays = [
+        delay for result in results for at, delay in result["delays"] if window.begin <= at < window.end
+    ]
+    wrong = [text for result in results for text in result["wrong"]]
+    cpu = {tier: 1e6 * used / done if done else 0.0 for tier, used in usage.items()}
+    return TopicRun(rates["puts"], rates["deliveries"], delays, cpu, wrong)
+
+
+def _rate(buckets: Any, timing: Timing) -> float:
+    """Per second, in the measured part."""
+    first = round(timing.warm_up_s / BUCKET_S)
+    measured = round(timing.measured_s / BUCKET_S)
+    return float(sum(buckets[first : first + measured]) / timing.measured_s)

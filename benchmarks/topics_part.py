@@ -1,0 +1,99 @@
+"""The part of the report about topics."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from statistics import median
+from typing import Final
+
+from telesto.benchmarks.figures import TIERS, Target, at_least, ratio, table
+from telesto.benchmarks.report import Part
+from telesto.benchmarks.topics import FETCHERS, IN_FLIGHT, MANY, PUBLISHERS, TopicRun, TopicRuns
+
+SHARE_MIN: Final = 0.8
+FAN_OUT_MIN: Final = 20_000
+DELAY_MS_MAX: Final = 5.0
+
+_HEADER: Final = (
+    *("load", "puts per second", "deliveries per second", "median ms", "p99 ms"),
+    *("client us", "middleware us", "postgres us"),
+)
+
+
+def topics_part(runs: TopicRuns) -> Part:
+    """Return the part."""
+    shape = f"{PUBLISHERS} x {IN_FLIGHT} puts"
+    rows = [
+        _row(f"{shape}, 1 subscriber", runs.put_few),
+        _row(f"{shape}, {MANY} subscribers", runs.put_many),
+        _row(f"{FETCHERS} subscribers fetch one at a time", runs.fetch),
+        _row(f"{MANY} subscribers follow 1 x {IN_FLIGHT} puts", runs.fan_out),
+        _row("one at a time, to one middleware", runs.same),
+        _row("one at a time, across two middlewares", runs.across),
+    ]
+    plain = {
+        name: [asdict(run) | {"delays": len(run.delays)} for run in found] for name, found in _named(runs)
+    }
+    return Part("topics", f"Topics\n\n{table(_HEADER, rows)}", _targets(runs), plain=plain)
+
+
+def _named(runs: TopicRuns) -> list[tuple[str, list[TopicRun]]]:
+    return [
+        ("put_few", runs.put_few),
+        ("put_many", runs.put_many),
+        ("fetch", runs.fetch),
+        ("fan_out", runs.fan_out),
+        ("same", runs.same),
+        ("across", runs.across),
+    ]
+
+
+def _targets(runs: TopicRuns) -> list[Target]:
+    share = ratio([run.puts for run in runs.put_many], [run.puts for run in runs.put_few])
+    fan_out = _median(runs.fan_out, lambda run: run.deliveries)
+    wrong = [text for run in runs.all for text in run.wrong]
+    return [
+        at_least(f"put to a topic with {MANY} subscribers against 1", SHARE_MIN, share),
+        Target(
+            f"fan-out to {MANY} waiting subscribers, deliveries per second",
+            f"at least {FAN_OUT_MIN:,}",
+            f"{fan_out:,.0f}",
+            fan_out >= FAN_OUT_MIN,
+        ),
+        *(
+            Target(
+                f"median from put to delivery when idle, {where}",
+                f"under {DELAY_MS_MAX:g} ms",
+                f"{delay:.2f} ms",
+                0 < delay < DELAY_MS_MAX,
+            )
+            for where, delay in (
+                ("one middleware", _median(runs.same, lambda run: run.median_ms)),
+                ("two middlewares", _median(runs.across, lambda run: run.median_ms)),
+            )
+        ),
+        Target(
+            "every subscriber: numbers without a gap or repetition",
+            "none wrong",
+            f"{len(wrong)} wrong {wrong[:3] if wrong else ''}".strip(),
+            not wrong,
+        ),
+    ]
+
+
+def _row(name: str, runs: Sequence[TopicRun]) -> list[str]:
+    delays = [_median(runs, lambda run: run.median_ms), _median(runs, lambda run: run.p99_ms)]
+    return [
+        name,
+        _whole(_median(runs, lambda run: run.puts)),
+        _whole(_median(runs, lambda run: run.deliveries)),
+        *(f"{delay:.2f}" if delay else "" for delay in delays),
+        *(f"{median(run.cpu_us[tier] for run in runs):.1f}" for tier in TIERS),
+    ]
+
+
+def _median(runs: Sequence[TopicRun], figure: Callable[[TopicRun], float]) -> float:
+    return median(figure(run) for run in runs)
+
+
+def _whole(figure: float) -> str:
+    return f"{figure:,.0f}" if figure else ""

@@ -1,0 +1,71 @@
+-- Procedure:  plain_goals
+-- Purpose:    What fetch_goals finds out, for gets each of which names one subscription and tells of no other.
+-- Parameters:
+--   client_ids bigint[]        per request: who asks
+--   subscriptions bigint[]     per request: the subscription
+--   confirmed bigint[]         per request: what it confirms
+--   afters bigint[]            per request: from behind which number on messages are wanted
+-- Returns:
+--   plain boolean              whether all subscriptions are there and all that is told can be true; if not,
+--                              the rest means nothing
+--   topics bigint[]            per request: the topic
+--   positions bigint[]         per request: the position as it is
+--   lasts bigint[]             per request: the topic's last number
+-- Errors:     none raised
+-- Locks:      none
+-- Tables:     topic_states, subscriptions, positions (read)
+CREATE OR REPLACE FUNCTION telesto.plain_goals(
+    client_ids bigint[],
+    subscriptions bigint[],
+    confirmed bigint[],
+    afters bigint[],
+    OUT plain boolean,
+    OUT topics bigint[],
+    OUT positions bigint[],
+    OUT lasts bigint[]
+)
+LANGUAGE plpgsql
+AS $$
+#variable_conflict use_column
+DECLARE
+    distinct_topics bigint[];
+    distinct_lasts bigint[];
+BEGIN
+    SELECT bool_and(found.dropped_at IS NULL AND known.position IS NOT NULL
+                    AND (goal.confirmed = 0 OR goal.confirmed >= found.start_number)
+                    AND (goal.after = 0 OR goal.after >= found.start_number)),
+           array_agg(found.topic_id), array_agg(known.position)
+    INTO plain, topics, positions
+    FROM (SELECT unnest(client_ids) AS client_id, unnest(subscriptions) AS subscription_id,
+                 unnest(confirmed) AS confirmed, unnest(afters) AS after) AS goal
+    LEFT JOIN LATERAL (SELECT found.topic_id, found.start_number, found.dropped_at
+                       FROM telesto.subscriptions AS found
+                       WHERE found.client_id = goal.client_id AND found.subscription_id = goal.subscription_id
+                       LIMIT 1) AS found ON true
+    LEFT JOIN LATERAL (SELECT known.position FROM telesto.positions AS known
+                       WHERE found.topic_id IS NOT NULL AND known.subscription_id = goal.subscription_id
+                       ORDER BY known.version DESC
+                       LIMIT 1) AS known ON true;
+    IF NOT plain THEN
+        RETURN;
+    END IF;
+
+    SELECT array_agg(known.topic_id), array_agg(known.last_number)
+    INTO distinct_topics, distinct_lasts
+    FROM (SELECT topic.topic_id, state.last_number
+          FROM (SELECT DISTINCT unnest(topics) AS topic_id ORDER BY 1) AS topic
+          CROSS JOIN LATERAL (SELECT state.last_number FROM telesto.topic_states AS state
+                              WHERE state.topic_id = topic.topic_id
+                              ORDER BY state.version DESC
+                              LIMIT 1) AS state) AS known;
+    IF cardinality(distinct_topics) = 1 THEN
+        lasts := array_fill(distinct_lasts[1], ARRAY[cardinality(topics)]);
+    ELSE
+        lasts := ARRAY(SELECT distinct_lasts[width_bucket(goal.topic_id, distinct_topics)]
+                       FROM (SELECT unnest(topics) AS topic_id) AS goal);
+    END IF;
+    plain := NOT EXISTS (SELECT FROM (SELECT unnest(confirmed) AS confirmed, unnest(afters) AS after,
+                                             unnest(lasts) AS last) AS goal
+                         WHERE goal.confirmed > goal.last OR goal.after > goal.last);
+END
+$$;
