@@ -42,6 +42,11 @@ class Positions:
         """What the service does not know yet: by subscription, up to which number the application is."""
         return {subscription_id: self._positions[subscription_id].taken for subscription_id in self._unproven}
 
+    @property
+    def unproven(self) -> int:
+        """Of how many subscriptions the service does not know all."""
+        return len(self._unproven)
+
     def subscription_of(self, topic: str) -> int:
         """The subscription of a topic, 0 when it is not known."""
         return self._ids.get(topic, 0)

@@ -430,7 +430,8 @@ class Session(Membership):
                 return
             elif not call.numbered or (self._fast and call.may_be_fast):
                 line.popleft()
-                self._send(link, call, 0, [], now)
+                if self._send(link, call, 0, [], now) and isinstance(call, GetCall):
+                    self._topics.sent(call)
             elif confirmations.room(limit):
                 line.popleft()
                 self._send_numbered(link, call, now)
@@ -601,6 +602,7 @@ class Session(Membership):
     def _get_rejected(self, call: GetCall, error: TelestoError) -> bool:
         """Corrects what this client thought to know; True when the get is tried again at once."""
         positions = self._topics.positions
+        self._topics.failed()
         if isinstance(error, PositionUnknownError):
             positions.forget([position.subscription_id for position in call.told])
         elif isinstance(error, NotSubscribedError) and call.by_id and call.topic is not None:

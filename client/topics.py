@@ -108,11 +108,21 @@ class Topics:
     @property
     def settled(self) -> bool:
         """Tells whether the service has been told everything."""
-        return not self._telling and not self.positions.owed
+        return not self._telling and not self.positions.unproven
+
+    def sent(self, call: GetCall) -> None:
+        """A get is on its way, with what is owed: its answer proves that it has come."""
+        if len(call.told) >= self.positions.unproven:
+            self.due = math.inf
+
+    def failed(self) -> None:
+        """A get was refused, so that nothing proves what it told."""
+        if self.positions.unproven:
+            self.due = min(self.due, self._clock() + self._confirm_after)
 
     def hurry(self) -> None:
         """Tells what is owed at once."""
-        if self.positions.owed:
+        if self.positions.unproven:
             self.due = self._clock()
 
     def bring_back(self, owed: dict[int, int]) -> None:
@@ -148,7 +158,7 @@ class Topics:
         self._telling = False
         if error.error_class is ErrorClass.REJECTED:
             self.positions.forget([position.subscription_id for position in told])
-        elif self.positions.owed:
+        elif self.positions.unproven:
             self.due = self._clock() + self._retry_after
 
     def _lost(self) -> None:
