@@ -135,7 +135,7 @@ class Session(Membership):
         if self._topics.enter(call):
             self._begin_get(call)
         else:
-            self._check_at = min(self._check_at, call.wait_until)
+            self._check_at = min(self._check_at, self._topics.next_expiry)
 
     def _begin_get(self, call: GetCall) -> None:
         """It is a get's turn: what was fetched before comes first."""
@@ -149,6 +149,7 @@ class Session(Membership):
     def _end_get(self, call: GetCall) -> None:
         for entered in self._topics.leave(call):
             self._begin_get(entered)
+        self._check_at = min(self._check_at, self._topics.next_expiry)
 
     def take(self, call: Call[ResultT]) -> ResultT:
         """Returns what an answered call returns, or raises its error; now the answer counts as taken."""
@@ -804,8 +805,8 @@ class Session(Membership):
             self._check_at = min(call.try_until for call in under_way)
         for get in self._topics.take_expired(now):
             self._finish(get)
+        self._check_at = min(self._check_at, self._topics.next_expiry)
         waiting = self._topics.waiting
-        self._check_at = min([self._check_at, *(get.wait_until for get in waiting)])
         calls = [*under_way, *self._doubtful, *self._line, *self._pings, *self._releases, *waiting]
         for call in dict.fromkeys(calls):
             if call.phase == DONE:

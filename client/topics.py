@@ -73,8 +73,20 @@ class Topics:
                 before.append(other)
         return entered
 
+    @property
+    def next_expiry(self) -> float:
+        """When the next get's time is up before its turn has come, by the session's clock.
+
+        Behind gets that do not wait a turn comes soon, so that even one without time has its look then.
+        """
+        if any(call.wait > 0 for call in self._open):
+            return min((call.wait_until for call in self.waiting), default=math.inf)
+        return math.inf
+
     def take_expired(self, now: float) -> list[GetCall]:
         """Takes out the gets whose time was up before their turn came."""
+        if self.next_expiry > now:
+            return []
         expired = [call for call in self.waiting if call.wait_until <= now]
         for call in expired:
             del self.waiting[call]
