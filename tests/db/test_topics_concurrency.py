@@ -85,8 +85,10 @@ def test_those_who_come_and_go_get_all_of_their_time_without_a_gap(
         return seen
 
     visiting = [pool.submit(come_and_go, topic_calls.register(), 8) for _ in range(3)]
-    visits = [round_ for work in visiting for round_ in work.result(PATIENCE_S)]
-    done.set()
+    try:
+        visits = [round_ for work in visiting for round_ in work.result(PATIENCE_S)]
+    finally:
+        done.set()
     for work in publishing:
         work.result(PATIENCE_S)
     everything: dict[int, bytes] = {}
