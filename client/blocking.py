@@ -29,10 +29,10 @@ from telesto.client.models import (
 )
 from telesto.client.options import ClientOptions
 from telesto.client.session import Delivery, Session
+from telesto.client.shared import OutcomeT
 from telesto.client.topic_calls import (
     GetCall,
     PutOneToTopicCall,
-    PutToTopicCall,
     SubscribeCall,
     SubscriptionsCall,
     TopicsCall,
@@ -44,6 +44,7 @@ from telesto.protocol.packets import ClientMode, ReadMode
 
 ResultT = TypeVar("ResultT")
 CallT = TypeVar("CallT", bound=Call[Any])
+RowT = TypeVar("RowT")
 
 
 class TelestoClient:
@@ -228,11 +229,11 @@ class TelestoClient:
 
     def get_queues(self) -> list[Queue]:
         """Lists all queues, by rising id."""
-        return self._pages(calls.GetQueuesCall)
+        return self._pages(calls.GetQueuesCall, lambda queue: queue.queue_id)
 
     def get_active_queues(self) -> list[Queue]:
         """Lists the queues that hold a message which this client may read, by rising id."""
-        return self._pages(calls.GetActiveQueuesCall)
+        return self._pages(calls.GetActiveQueuesCall, lambda queue: queue.queue_id)
 
     def purge_queue(self, queue_id: int) -> int:
         """Removes the messages that wait in a queue, whoever they are for; returns how many."""
@@ -304,18 +305,7 @@ class TelestoClient:
         result; only when none was put is the first error raised. An argument that is none ends it with an
         error, after what came before was sent.
         """
-        results: list[PutResult] = []
-        under_way: deque[calls.PutManyCall] = deque()
-        try:
-            for call in shared.put_batches(queue_id, messages, self._options):
-                under_way.append(self._start(call))
-                if len(under_way) >= self._options.put_batches_in_flight:
-                    results += self._batch(under_way.popleft())
-            while under_way:
-                results += self._batch(under_way.popleft())
-        finally:
-            self._abandon(under_way)
-        return shared.raise_if_all_failed(results)
+        return self._in_batches(shared.put_batches(queue_id, messages, self._options), shared.failed_batch)
 
     # ------------------------------------------------------------------ reading
 
@@ -427,18 +417,7 @@ class TelestoClient:
 
         They are sent in batches, as by ``put_many``.
         """
-        results: list[TopicPutResult] = []
-        under_way: deque[PutToTopicCall] = deque()
-        try:
-            for call in shared.topic_batches(topic, messages, self._options):
-                under_way.append(self._start(call))
-                if len(under_way) >= self._options.put_batches_in_flight:
-                    results += self._topic_batch(under_way.popleft())
-            while under_way:
-                results += self._topic_batch(under_way.popleft())
-        finally:
-            self._abandon(under_way)
-        return shared.raise_if_all_refused(results)
+        return self._in_batches(shared.topic_batches(topic, messages, self._options), shared.refused_batch)
 
     def get(
         self,
@@ -497,23 +476,11 @@ class TelestoClient:
 
     def topics(self) -> list[Topic]:
         """Lists all topics, by rising id."""
-        found: list[Topic] = []
-        more = True
-        while more:
-            after = found[-1].topic_id if found else 0
-            rows, more = self._run(TopicsCall(after, self._options.page_size))
-            found += rows
-        return found
+        return self._pages(TopicsCall, lambda topic: topic.topic_id)
 
     def subscriptions(self) -> list[Subscription]:
         """Lists this client's subscriptions, by rising id, with how far each is."""
-        found: list[Subscription] = []
-        more = True
-        while more:
-            after = found[-1].subscription_id if found else 0
-            rows, more = self._run(SubscriptionsCall(after, self._options.page_size))
-            found += rows
-        return found
+        return self._pages(SubscriptionsCall, lambda subscription: subscription.subscription_id)
 
     # ------------------------------------------------------------------ request and response
 
@@ -621,32 +588,49 @@ class TelestoClient:
         finally:
             self._serve_next()
 
-    def _topic_batch(self, call: PutToTopicCall) -> list[TopicPutResult]:
-        try:
-            return self._wait_for(call)
-        except TelestoError as error:
-            return shared.refused_batch(call, error)
-
     def _serve_next(self) -> None:
         """Sends what the end of a call has set free."""
         with self._driver.lock:
             self._driver.push()
             self._driver.hand_on()
 
-    def _batch(self, call: calls.PutManyCall) -> list[PutResult]:
-        try:
-            return self._wait_for(call)
-        except TelestoError as error:
-            return shared.failed_batch(call, error)
+    def _in_batches(
+        self, batches: Iterable[CallT], failed: Callable[[CallT, TelestoError], list[OutcomeT]]
+    ) -> list[OutcomeT]:
+        """Makes the calls, so many at a time; ``failed`` gives the results of one that failed as a whole."""
+        results: list[OutcomeT] = []
+        under_way: deque[CallT] = deque()
 
-    def _pages(self, page: type[calls.QueuesCall]) -> list[Queue]:
-        queues: list[Queue] = []
+        def finish_first() -> list[OutcomeT]:
+            call = under_way.popleft()
+            try:
+                outcomes: list[OutcomeT] = self._wait_for(call)
+            except TelestoError as error:
+                return failed(call, error)
+            return outcomes
+
+        try:
+            for call in batches:
+                under_way.append(self._start(call))
+                if len(under_way) >= self._options.put_batches_in_flight:
+                    results += finish_first()
+            while under_way:
+                results += finish_first()
+        finally:
+            self._abandon(under_way)
+        return shared.raise_if_all_failed(results)
+
+    def _pages(
+        self, page: Callable[[int, int], Call[tuple[list[RowT], bool]]], id_of: Callable[[RowT], int]
+    ) -> list[RowT]:
+        """Collects the pages of a list that is ordered by an id."""
+        found: list[RowT] = []
         after, more = 0, True
         while more:
             rows, more = self._run(page(after, self._options.page_size))
-            queues += rows
-            after = queues[-1].queue_id if queues else 0
-        return queues
+            found += rows
+            after = id_of(found[-1]) if found else 0
+        return found
 
     def forked(self, error: ForkedError) -> None:
         """This process is a child of the one that made the client."""

@@ -56,10 +56,6 @@ class Positions:
         for subscription_id, topic in names.items():
             self._ids[topic] = subscription_id
 
-    def topic_of(self, subscription_id: int) -> str | None:
-        """The topic of a subscription, None when it is not known."""
-        return next((topic for topic, known in self._ids.items() if known == subscription_id), None)
-
     def forget_names(self) -> None:
         """Another process may have subscribed anew meanwhile: the service is to say the ids again."""
         self._ids.clear()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from telesto.client import arguments
 from telesto.client.calls import PutCall, PutManyCall
@@ -22,8 +23,10 @@ from telesto.client.session import Delivery
 from telesto.client.topic_calls import PutToTopicCall
 from telesto.client.url import Existing, ServiceUrl
 from telesto.protocol.errors import InvalidParameterError, TelestoError
-from telesto.protocol.packets import ClientMode, QueuedMessage
-from telesto.protocol.packets import NewTopicMessage as WireTopicMessage
+from telesto.protocol.packets import ClientMode
+
+ElementT = TypeVar("ElementT")
+OutcomeT = TypeVar("OutcomeT", PutResult, TopicPutResult)
 
 
 def check_delivery(delivery: Delivery) -> Delivery:
@@ -96,18 +99,38 @@ def put_batches(
 ) -> Iterator[PutManyCall]:
     """Makes the requests of ``put_many``, as few as the limits allow."""
     arguments.check_id("queue_id", queue_id)
-    batch: list[QueuedMessage] = []
+    queued = (arguments.queued_message(queue_id, message) for message in messages)
+    for batch in _batches(queued, lambda element: len(element.message.body), options):
+        yield PutManyCall(queue_id, batch)
+
+
+def topic_batches(
+    topic: str, messages: Iterable[NewTopicMessage | bytes], options: ClientOptions
+) -> Iterator[PutToTopicCall]:
+    """Makes the requests of ``put_to_topic``, as few as the limits allow."""
+    arguments.check_topic(topic)
+    given = (
+        message if isinstance(message, NewTopicMessage) else NewTopicMessage(message) for message in messages
+    )
+    new = (arguments.new_topic_message(message.body, message.sequence) for message in given)
+    for batch in _batches(new, lambda message: len(message.body), options):
+        yield PutToTopicCall(topic, batch)
+
+
+def _batches(
+    elements: Iterable[ElementT], size_of: Callable[[ElementT], int], options: ClientOptions
+) -> Iterator[list[ElementT]]:
+    batch: list[ElementT] = []
     size = 0
-    for message in messages:
-        queued = arguments.queued_message(queue_id, message)
-        length = len(queued.message.body)
+    for element in elements:
+        length = size_of(element)
         if batch and (len(batch) >= options.put_batch_messages or size + length > options.put_batch_bytes):
-            yield PutManyCall(queue_id, batch)
+            yield batch
             batch, size = [], 0
-        batch.append(queued)
+        batch.append(element)
         size += length
     if batch:
-        yield PutManyCall(queue_id, batch)
+        yield batch
 
 
 def failed_batch(call: PutManyCall, error: TelestoError) -> list[PutResult]:
@@ -115,7 +138,7 @@ def failed_batch(call: PutManyCall, error: TelestoError) -> list[PutResult]:
     return [PutResult(message.queue_id, None, error) for message in call.messages]
 
 
-def raise_if_all_failed(results: list[PutResult]) -> list[PutResult]:
+def raise_if_all_failed(results: list[OutcomeT]) -> list[OutcomeT]:
     """Returns the results; raises the first error when there is no success among them."""
     if results and all(result.error is not None for result in results) and results[0].error is not None:
         raise results[0].error
@@ -134,33 +157,6 @@ def by_source(messages: Iterable[Message | TopicMessage]) -> tuple[list[Message]
     return of_queues, of_topics
 
 
-def topic_batches(
-    topic: str, messages: Iterable[NewTopicMessage | bytes], options: ClientOptions
-) -> Iterator[PutToTopicCall]:
-    """Makes the requests of ``put_to_topic``, as few as the limits allow."""
-    arguments.check_topic(topic)
-    batch: list[WireTopicMessage] = []
-    size = 0
-    for message in messages:
-        given = message if isinstance(message, NewTopicMessage) else NewTopicMessage(message)
-        new = arguments.new_topic_message(given.body, given.sequence)
-        length = len(new.body)
-        if batch and (len(batch) >= options.put_batch_messages or size + length > options.put_batch_bytes):
-            yield PutToTopicCall(topic, batch)
-            batch, size = [], 0
-        batch.append(new)
-        size += length
-    if batch:
-        yield PutToTopicCall(topic, batch)
-
-
 def refused_batch(call: PutToTopicCall, error: TelestoError) -> list[TopicPutResult]:
     """Returns the results of a batch that failed as a whole."""
     return [TopicPutResult(None, False, error) for _ in call.messages]
-
-
-def raise_if_all_refused(results: list[TopicPutResult]) -> list[TopicPutResult]:
-    """Returns the results; raises the first error when there is no success among them."""
-    if results and all(result.error is not None for result in results) and results[0].error is not None:
-        raise results[0].error
-    return results
