@@ -56,6 +56,11 @@ class Results:
         self.handed: list[tuple[Request, list[int]]] = []
         self.heavy: dict[int, int] = {}
 
+    def note_arrival(self, channel: int, receiver_id: int, count: int = 1) -> None:
+        """Notes messages that came to a queue or, by its channel, a topic."""
+        key = (channel, receiver_id)
+        self.arrivals[key] = self.arrivals.get(key, 0) + count
+
     def fail(self, request: Request, failure: Failure) -> None:
         """Adds a failure as the request's outcome."""
         self.outcomes.append(error_frame(request.packet_id, failure))
@@ -78,7 +83,7 @@ class Results:
         self.handed += other.handed
         self.heavy.update(other.heavy)
         for key, count in other.arrivals.items():
-            self.arrivals[key] = self.arrivals.get(key, 0) + count
+            self.note_arrival(*key, count)
 
 
 class Group(Protocol):

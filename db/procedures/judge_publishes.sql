@@ -39,7 +39,7 @@ AS $$
 #variable_conflict use_column
 DECLARE
     verdicts smallint[] := coalesce(request_errors, array_fill(NULL::smallint, ARRAY[cardinality(numbers)]));
-    repeated boolean[];
+    repeated constant boolean[] := telesto.repeated_numbers(client_ids, sessions, numbers);
     held_up bigint[] := '{}';
     message_count constant int := cardinality(element_requests);
     pairs int[];
@@ -49,19 +49,6 @@ DECLARE
     p int;
     r int;
 BEGIN
-    SELECT array_agg(request.nth > 1 OR recorded.yes IS NOT NULL ORDER BY request.i)
-    INTO repeated
-    FROM (SELECT request.*, CASE WHEN request.number = 0 THEN 1 ELSE row_number()
-                 OVER (PARTITION BY request.client_id, request.session, request.number ORDER BY request.i)
-                 END AS nth
-          FROM unnest(client_ids, sessions, numbers)
-               WITH ORDINALITY AS request (client_id, session, number, i)) AS request
-    LEFT JOIN LATERAL (SELECT true AS yes FROM telesto.operations AS operation
-                       WHERE operation.client_id = request.client_id
-                         AND operation.session = request.session
-                         AND operation.number = request.number
-                       LIMIT 1) AS recorded ON true;
-
     -- A request that needs a busy topic is left for later, and so is all of its client after it.
     FOR r IN 1..cardinality(numbers) LOOP
         IF client_ids[r] = ANY (held_up) THEN

@@ -61,8 +61,8 @@ class PublishGroup:
                     for number, duplicate, error in zip(numbers[at:end], repeated, of_request, strict=True)
                 ]
                 results.outcomes.append(PutToTopicResponse(answers).encode(request.packet_id))
-                key = (topic_channel(topic_ids[topics[packet.topic] - 1]), 0)
-                results.arrivals[key] = results.arrivals.get(key, 0) + end - at
+                channel = topic_channel(topic_ids[topics[packet.topic] - 1])
+                results.note_arrival(channel, 0, end - at)
             at = end
         return results
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from telesto.middleware.failures import BUSY, failure_of
+from telesto.middleware.handlers.rows import confirmed_of
 from telesto.middleware.requests import Request
 from telesto.middleware.results import Mark, Results
 from telesto.protocol.errors import ErrorCode
@@ -35,9 +36,7 @@ class PutGroup:
         priorities: list[int] = []
         contexts: list[int | None] = []
         bodies: list[bytes] = []
-        confirm_clients: list[int] = []
-        confirm_sessions: list[int] = []
-        confirm_numbers: list[int] = []
+        keys: list[str | None] = []
         for index, request in enumerate(requests, 1):
             packet = request.packet
             client = request.line.client
@@ -45,11 +44,6 @@ class PutGroup:
             sessions.append(client.session)
             numbers.append(packet.number)
             methods.append(packet.METHOD_ID)
-            if packet.confirmed:
-                count = len(packet.confirmed)
-                confirm_clients += [client.client_id] * count
-                confirm_sessions += [client.session] * count
-                confirm_numbers += packet.confirmed
             if type(packet) is PutMessage:
                 message = packet.message
                 for queue_id in packet.queue_ids:
@@ -59,6 +53,7 @@ class PutGroup:
                     priorities.append(message.priority)
                     contexts.append(message.context)
                     bodies.append(message.body)
+                    keys.append(message.dedup_key)
             else:
                 for element in packet.messages:
                     message = element.message
@@ -68,7 +63,7 @@ class PutGroup:
                     priorities.append(message.priority)
                     contexts.append(message.context)
                     bodies.append(message.body)
-        keys = _keys(requests)
+                    keys.append(message.dedup_key)
         if any(request.refused for request in requests):
             pairs = zip(of_request, queues, strict=True)
             queues = [-queue if queue in requests[index - 1].refused else queue for index, queue in pairs]
@@ -83,10 +78,9 @@ class PutGroup:
             priorities,
             contexts,
             bodies,
-            confirm_clients,
-            confirm_sessions,
-            confirm_numbers,
-            keys,
+            *confirmed_of(requests),
+            # None spares the procedure to look for keys.
+            keys if any(key is not None for key in keys) else None,
         )
 
     def results(self, requests: Sequence[Request], rows: Sequence[Any]) -> Results:
@@ -104,7 +98,7 @@ class PutGroup:
             ):
                 # By far the most frequent case, so without the detours of the general one.
                 queue_id = packet.queue_ids[0]
-                _note_arrival(results, queue_id, packet.message.receiver_id)
+                results.note_arrival(queue_id, packet.message.receiver_id)
                 answer = PutMessageResponse([PutResult(queue_id, message_ids[at], False, None)])
                 results.outcomes.append(answer.encode(request.packet_id))
                 at += 1
@@ -115,18 +109,6 @@ class PutGroup:
             _settle(results, request, elements, element_errors, message_ids[at:end])
             at = end
         return results
-
-
-def _keys(requests: Sequence[Request]) -> list[str | None] | None:
-    """The key of each element; None when no message has one, which spares the procedure to look."""
-    keys: list[str | None] = []
-    for request in requests:
-        packet = request.packet
-        if type(packet) is PutMessage:
-            keys += [packet.message.dedup_key] * len(packet.queue_ids)
-        else:
-            keys += [element.message.dedup_key for element in packet.messages]
-    return keys if any(key is not None for key in keys) else None
 
 
 def queue_of(request: Request) -> int:
@@ -161,13 +143,8 @@ def _settle(
     for (queue_id, receiver_id), error, message_id in zip(elements, errors, message_ids, strict=True):
         answers.append(PutResult(queue_id, abs(message_id), message_id < 0, error))
         if message_id > 0:
-            _note_arrival(results, queue_id, receiver_id)
+            results.note_arrival(queue_id, receiver_id)
         elif error == ErrorCode.QUEUE_FULL:
             results.full.append((request, queue_id))
     response = PutMessageResponse if type(request.packet) is PutMessage else PutMessagesResponse
     results.outcomes.append(response(answers).encode(request.packet_id))
-
-
-def _note_arrival(results: Results, queue_id: int, receiver_id: int) -> None:
-    key = (queue_id, receiver_id)
-    results.arrivals[key] = results.arrivals.get(key, 0) + 1
