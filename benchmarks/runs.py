@@ -96,12 +96,7 @@ class Bench:
         middlewares: Middlewares,
     ) -> Measurement:
         """Let the workers go, sample the tiers, collect, audit."""
-        tiers: dict[str, Callable[[], float]] = {
-            "client": lambda: cpu_seconds(worker.pid for worker in workers),
-            "middleware": middlewares.cpu_seconds,
-            "postgres": self.database.cpu_seconds,
-        }
-        window, usage, results = await drive(workers, timing, tiers)
+        window, usage, results = await drive(workers, timing, tiers_of(workers, middlewares, self.database))
         tally = Tally()
         for result in results:
             load_tally(result, tally)
@@ -163,6 +158,17 @@ def split_load(plan: LoadPlan, generators: int) -> list[LoadPlan]:
         replace(plan, connections=share, first_stream=index * STREAMS_PER_WORKER)
         for index, share in enumerate(shares)
     ]
+
+
+def tiers_of(
+    workers: Sequence[Worker], middlewares: Middlewares, database: Database
+) -> dict[str, Callable[[], float]]:
+    """Return what tells the CPU seconds of each tier so far."""
+    return {
+        "client": lambda: cpu_seconds(worker.pid for worker in workers),
+        "middleware": middlewares.cpu_seconds,
+        "postgres": database.cpu_seconds,
+    }
 
 
 async def drive(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import count
 from statistics import median
 from typing import Any, Final
@@ -13,10 +13,9 @@ import asyncpg
 
 from telesto.benchmarks.measurement import Timing
 from telesto.benchmarks.records import Window, percentile
-from telesto.benchmarks.runs import drive
+from telesto.benchmarks.runs import drive, tiers_of
 from telesto.benchmarks.service import Database, Middlewares
 from telesto.benchmarks.topic_load import BUCKET_S, TopicPlan
-from telesto.benchmarks.usage import cpu_seconds
 from telesto.benchmarks.worker import Result, Worker
 
 PUBLISHERS: Final = 8
@@ -83,9 +82,9 @@ class TopicRuns:
     across: list[TopicRun] = field(default_factory=list)
 
     @property
-    def all(self) -> list[TopicRun]:
-        """Every run."""
-        return [*self.put_few, *self.put_many, *self.fetch, *self.fan_out, *self.same, *self.across]
+    def named(self) -> dict[str, list[TopicRun]]:
+        """The runs of each load by its name."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
 
 class TopicBench:
@@ -99,8 +98,8 @@ class TopicBench:
     async def put(self, middlewares: Middlewares, subscribers: int, timing: Timing) -> TopicRun:
         """Puts to a topic with so many subscribers, of which none is there."""
         topic, _ = await self._topic(subscribers)
-        plans = [self._publishers(middlewares, topic, timing)]
-        return await self._run(plans, middlewares, timing)
+        plan = self._publishers(middlewares, topic, timing, PUBLISHERS)
+        return await self._run([plan], middlewares, timing)
 
     async def fetch(self, middlewares: Middlewares, timing: Timing, backlog: int) -> TopicRun:
         """Many subscribers fetch what is there, one message a get."""
@@ -113,14 +112,7 @@ class TopicBench:
         """Publishers put and many subscribers follow."""
         topic, names = await self._topic(MANY)
         following = TopicPlan(middlewares.urls, topic, timing.total_s, subscribers=names, ahead=AHEAD)
-        putting = TopicPlan(
-            middlewares.urls,
-            topic,
-            timing.total_s,
-            publishers=1,
-            in_flight=IN_FLIGHT,
-            body_bytes=self._body_bytes,
-        )
+        putting = self._publishers(middlewares, topic, timing, 1)
         return await self._run([following, putting], middlewares, timing)
 
     async def delay(self, putting: str, getting: str, middlewares: Middlewares, timing: Timing) -> TopicRun:
@@ -132,12 +124,12 @@ class TopicBench:
         ]
         return await self._run(plans, middlewares, timing)
 
-    def _publishers(self, middlewares: Middlewares, topic: str, timing: Timing) -> TopicPlan:
+    def _publishers(self, middlewares: Middlewares, topic: str, timing: Timing, publishers: int) -> TopicPlan:
         return TopicPlan(
             middlewares.urls,
             topic,
             timing.total_s,
-            publishers=PUBLISHERS,
+            publishers=publishers,
             in_flight=IN_FLIGHT,
             body_bytes=self._body_bytes,
         )
@@ -162,11 +154,7 @@ class TopicBench:
 
     async def _run(self, plans: Sequence[TopicPlan], middlewares: Middlewares, timing: Timing) -> TopicRun:
         workers = [await Worker.spawn("telesto.benchmarks.topic_load", plan.as_plan()) for plan in plans]
-        tiers: dict[str, Callable[[], float]] = {
-            "client": lambda: cpu_seconds(worker.pid for worker in workers),
-            "middleware": middlewares.cpu_seconds,
-            "postgres": self._database.cpu_seconds,
-        }
+        tiers = tiers_of(workers, middlewares, self._database)
         window, usage, results = await drive(workers, timing, tiers)
         return _summarise(results, timing, window, {tier: sum(used) for tier, used in usage.items()})
 

@@ -31,26 +31,16 @@ def topics_part(runs: TopicRuns) -> Part:
         _row("one at a time, across two middlewares", runs.across),
     ]
     plain = {
-        name: [asdict(run) | {"delays": len(run.delays)} for run in found] for name, found in _named(runs)
+        name: [asdict(run) | {"delays": len(run.delays)} for run in found]
+        for name, found in runs.named.items()
     }
     return Part("topics", f"Topics\n\n{table(_HEADER, rows)}", _targets(runs), plain=plain)
-
-
-def _named(runs: TopicRuns) -> list[tuple[str, list[TopicRun]]]:
-    return [
-        ("put_few", runs.put_few),
-        ("put_many", runs.put_many),
-        ("fetch", runs.fetch),
-        ("fan_out", runs.fan_out),
-        ("same", runs.same),
-        ("across", runs.across),
-    ]
 
 
 def _targets(runs: TopicRuns) -> list[Target]:
     share = ratio([run.puts for run in runs.put_many], [run.puts for run in runs.put_few])
     fan_out = _median(runs.fan_out, lambda run: run.deliveries)
-    wrong = [text for run in runs.all for text in run.wrong]
+    wrong = [text for found in runs.named.values() for run in found for text in run.wrong]
     return [
         at_least(f"put to a topic with {MANY} subscribers against 1", SHARE_MIN, share),
         Target(
