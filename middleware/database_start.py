@@ -1,42 +1,65 @@
-"""Waits for the database when the middleware starts."""
+"""The middleware's first work on the database, which it waits for."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import psycopg
 
 from telesto.db import schema
 from telesto.db.url import with_time_limit
+from telesto.middleware.failures import LostError, UnavailableError
 from telesto.middleware.logs import logger
 from telesto.middleware.settings import FRAME_OVERHEAD_BYTES, ServerSettings
 
 _log = logger("start")
 _FIRST_PAUSE_S = 0.1
+#: What an attempt raises while the database cannot be had, or goes away in its middle.
+_AWAY = (psycopg.OperationalError, UnavailableError, LostError)
+
+T = TypeVar("T")
 
 
-async def wait_for_database(settings: ServerSettings) -> None:
-    """Returns once the database is there and its schema fits this release.
+class DatabaseStart:
+    """The first work on the database: each step is tried again while the database is away.
 
-    Raises SchemaTooOldError or SchemaTooNewError, which name the command to run, and psycopg.OperationalError
-    when the database cannot be had by ``database_start_s``.
+    All steps together have ``database_start_s``, counted from the making of this object. A database that
+    goes away between two steps is waited for like one that was not there at first.
     """
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + settings.database_start_s
-    url = with_time_limit(settings.database_url.get_secret_value(), settings.database_connect_s)
-    pause_s = _FIRST_PAUSE_S
-    while True:
-        try:
-            status = await asyncio.to_thread(schema.require_current, url)
-        except psycopg.OperationalError as error:
-            if loop.time() + pause_s > deadline:
-                raise
-            _log.warning("no_database", error=str(error).strip(), next_attempt_s=pause_s)
-        else:
-            _compare_bounds(status.max_body_bytes, settings)
-            return
-        await asyncio.sleep(pause_s)
-        pause_s = min(2 * pause_s, settings.database_backoff_s)
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self._settings = settings
+        self._loop = asyncio.get_running_loop()
+        self._deadline = self._loop.time() + settings.database_start_s
+
+    async def check_schema(self) -> None:
+        """Returns once the database is there and its schema fits this release.
+
+        Raises SchemaTooOldError or SchemaTooNewError, which name the command to run, and
+        psycopg.OperationalError when the database cannot be had in time.
+        """
+        settings = self._settings
+        url = with_time_limit(settings.database_url.get_secret_value(), settings.database_connect_s)
+        status = await self.patiently(lambda: asyncio.to_thread(schema.require_current, url))
+        _compare_bounds(status.max_body_bytes, settings)
+
+    async def patiently(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Tries until the database is there; raises psycopg.OperationalError when the time is over.
+
+        An attempt may have been executed although it failed, so that it has to be one that can be repeated.
+        """
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            try:
+                return await attempt()
+            except _AWAY as error:
+                if self._loop.time() + pause_s > self._deadline:
+                    raise psycopg.OperationalError(str(error)) from error
+                _log.warning("no_database", error=str(error).strip(), next_attempt_s=pause_s)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, self._settings.database_backoff_s)
 
 
 def _compare_bounds(max_body_bytes: int | None, settings: ServerSettings) -> None:

@@ -14,7 +14,7 @@ from telesto.middleware import listening
 from telesto.middleware.admin import AdminServer
 from telesto.middleware.budget import Budget
 from telesto.middleware.connection import Connection, Connections
-from telesto.middleware.database_start import wait_for_database
+from telesto.middleware.database_start import DatabaseStart
 from telesto.middleware.deadlines import Deadlines
 from telesto.middleware.dispatcher import Dispatcher
 from telesto.middleware.effects import Effects
@@ -146,9 +146,10 @@ class MiddlewareServer:
     async def start(self) -> None:
         """Waits for the database, registers, and serves clients.
 
-        Raises what ``wait_for_database`` raises, and OSError when the address cannot be had.
+        Raises what the steps of ``DatabaseStart`` raise, and OSError when the address cannot be had.
         """
-        await wait_for_database(self._settings)
+        database = DatabaseStart(self._settings)
+        await database.check_schema()
         _calm_collector(self._settings.gc_threshold)
         sock = listening.bind(self._settings)
         try:
@@ -160,15 +161,16 @@ class MiddlewareServer:
             raise
         self._address = sock.getsockname()[:2]
         try:
-            await self._begin()
+            await self._begin(database)
         except BaseException:
             await self._end()
             raise
         _log.info("serving", host=self._address[0], port=self._address[1])
 
-    async def _begin(self) -> None:
+    async def _begin(self, database: DatabaseStart) -> None:
         settings = self._settings
-        await self._registry.register(listening.advertised(settings, self._address))
+        address = listening.advertised(settings, self._address)
+        await database.patiently(lambda: self._registry.register(address))
         self._workers.start()
         for work in self._background():
             self._tasks.append(asyncio.create_task(work.run()))
