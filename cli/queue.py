@@ -45,6 +45,28 @@ DedupWindow = Annotated[
 ]
 
 
+Lease = Annotated[
+    float | None,
+    typer.Option(
+        "--lease",
+        metavar="SECONDS",
+        min=0.1,
+        max=24 * 3600,
+        help="How long a consumer may take for a message. Default: 30.",
+    ),
+]
+MaxAttempts = Annotated[
+    int | None,
+    typer.Option(
+        "--max-attempts",
+        metavar="N",
+        min=1,
+        max=1_000_000,
+        help="A message that failed so often goes to the dead letters. Default: 5.",
+    ),
+]
+
+
 def create(
     name: Name,
     max_messages: Annotated[
@@ -54,6 +76,8 @@ def create(
         ),
     ] = None,
     dedup_window: DedupWindow = None,
+    lease: Lease = None,
+    max_attempts: MaxAttempts = None,
     url: Url = DEFAULT_URL,
     client_name: ClientName = None,
     as_json: Json = False,
@@ -67,7 +91,11 @@ def create(
     with connected(url, client_name) as client:
         try:
             queue = client.create_queue(
-                name, max_messages=max_messages, dedup_window_ms=_milliseconds(dedup_window)
+                name,
+                max_messages=max_messages,
+                dedup_window_ms=_milliseconds(dedup_window),
+                lease_ms=_milliseconds(lease),
+                max_attempts=max_attempts,
             )
         except QueueNameNotUniqueError as error:
             raise CommandError(f"a queue named {name!r} exists already", ExitCode.REFUSED) from error
@@ -139,6 +167,8 @@ def update(
         ),
     ] = None,
     dedup_window: DedupWindow = None,
+    lease: Lease = None,
+    max_attempts: MaxAttempts = None,
     url: Url = DEFAULT_URL,
     client_name: ClientName = None,
     as_json: Json = False,
@@ -152,6 +182,10 @@ def update(
         changed["max_messages"] = _number_or_none("--max-messages", max_messages)
     if dedup_window is not None:
         changed["dedup_window_ms"] = _milliseconds(dedup_window)
+    if lease is not None:
+        changed["lease_ms"] = _milliseconds(lease)
+    if max_attempts is not None:
+        changed["max_attempts"] = max_attempts
     if not changed:
         raise usage_error("no setting to change is given; see: telesto queue update --help")
     with connected(url, client_name) as client:

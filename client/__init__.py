@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from telesto.client.blocking import TelestoClient
+from telesto.client.blocking_consumer import Consumer, LeasedMessage
 from telesto.client.errors import (
     AddressError,
     ClientClosedError,
@@ -37,21 +38,26 @@ from telesto.protocol.packets import PROTOCOL_MAJOR, PROTOCOL_MINOR, ClientMode,
 
 if TYPE_CHECKING:
     from telesto.client.aio import AsyncTelestoClient
+    from telesto.client.aio_consumer import AsyncConsumer, AsyncLeasedMessage
 
 __all__ = [
     "PROTOCOL_MAJOR",
     "PROTOCOL_MINOR",
     "UNCHANGED",
     "AddressError",
+    "AsyncConsumer",
+    "AsyncLeasedMessage",
     "AsyncTelestoClient",
     "ClientClosedError",
     "ClientInterruptedError",
     "ClientMode",
     "ClientOptions",
+    "Consumer",
     "DeadlineExceededError",
     "Delivery",
     "ForkedError",
     "IncarnationChangedError",
+    "LeasedMessage",
     "Message",
     "NewMessage",
     "NewTopicMessage",
@@ -80,4 +86,8 @@ def __getattr__(name: str) -> Any:
         from telesto.client.aio import AsyncTelestoClient
 
         return AsyncTelestoClient
+    if name in ("AsyncConsumer", "AsyncLeasedMessage"):
+        from telesto.client import aio_consumer
+
+        return getattr(aio_consumer, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,12 +7,14 @@ import math
 import time
 from asyncio import get_running_loop
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
 from telesto.client import calls, forks, shared
+from telesto.client.aio_consumer import AsyncConsumer
 from telesto.client.calls import Call
+from telesto.client.consuming import ConsumerState
 from telesto.client.errors import ClientClosedError, ForkedError, connection_failure
 from telesto.client.handshake import Identity
 from telesto.client.link import Link
@@ -191,7 +193,13 @@ class AsyncTelestoClient:
     # ------------------------------------------------------------------ queues
 
     async def create_queue(
-        self, name: str, max_messages: int | None = None, *, dedup_window_ms: int | None = None
+        self,
+        name: str,
+        max_messages: int | None = None,
+        *,
+        dedup_window_ms: int | None = None,
+        lease_ms: int | None = None,
+        max_attempts: int | None = None,
     ) -> Queue:
         """Creates a queue.
 
@@ -200,11 +208,21 @@ class AsyncTelestoClient:
             max_messages: a put beyond so many messages is refused with QueueFullError; None for any number.
             dedup_window_ms: how long a ``dedup_key`` stands for the message put first under it, in
                 milliseconds, a second to a week; None for 5 minutes.
+            lease_ms: how long a consumer may take for a message before that goes to another one, in
+                milliseconds, a tenth of a second to a day; None for 30 seconds.
+            max_attempts: a message whose attempts by consumers failed so often goes to the dead letters;
+                None for 5.
 
         Raises QueueNameNotUniqueError.
         """
         return await self._run(
-            calls.CreateQueueCall(name, max_messages=max_messages, dedup_window_ms=dedup_window_ms)
+            calls.CreateQueueCall(
+                name,
+                max_messages=max_messages,
+                dedup_window_ms=dedup_window_ms,
+                lease_ms=lease_ms,
+                max_attempts=max_attempts,
+            )
         )
 
     async def update_queue(
@@ -213,6 +231,8 @@ class AsyncTelestoClient:
         *,
         max_messages: int | Unchanged | None = UNCHANGED,
         dedup_window_ms: int | Unchanged = UNCHANGED,
+        lease_ms: int | Unchanged = UNCHANGED,
+        max_attempts: int | Unchanged = UNCHANGED,
     ) -> None:
         """Changes settings of a queue; those that are not given stay.
 
@@ -220,12 +240,18 @@ class AsyncTelestoClient:
             queue_id: the queue.
             max_messages: as for ``create_queue``; None takes the bound away. It may be below what the queue
                 holds: then puts are refused until there is room.
-            dedup_window_ms: as for ``create_queue``.
+            dedup_window_ms, lease_ms, max_attempts: as for ``create_queue``.
 
         Raises QueueNotExistingError.
         """
         await self._run(
-            calls.UpdateQueueCall(queue_id, max_messages=max_messages, dedup_window_ms=dedup_window_ms)
+            calls.UpdateQueueCall(
+                queue_id,
+                max_messages=max_messages,
+                dedup_window_ms=dedup_window_ms,
+                lease_ms=lease_ms,
+                max_attempts=max_attempts,
+            )
         )
 
     async def queue_settings(self, queue_id: int) -> QueueSettings:
@@ -503,6 +529,29 @@ class AsyncTelestoClient:
     async def subscriptions(self) -> list[Subscription]:
         """Lists this client's subscriptions, by rising id, with how far each is."""
         return await self._pages(SubscriptionsCall, lambda subscription: subscription.subscription_id)
+
+    # ------------------------------------------------------------------ consuming
+
+    def consume(
+        self,
+        queue_id: int,
+        *,
+        credit: int = 256,
+        credit_bytes: int = 16 * 1024 * 1024,
+        keep_alive: bool = False,
+    ) -> AsyncConsumer:
+        """Consumes a queue: messages are pushed, each to one consumer, and have to be answered.
+
+        ``async with client.consume(queue_id) as consumer: async for leased in consumer: ...``
+
+        Args:
+            queue_id: the queue.
+            credit: how many messages the consumer may have at a time, those that wait for the loop included.
+            credit_bytes: how many bytes of bodies, 0 for any number; a larger message comes alone.
+            keep_alive: extend the leases of what the consumer has for as long as this process lives. Without
+                it a message that is not answered in the queue's lease time goes to another consumer.
+        """
+        return AsyncConsumer(_Shell(self), ConsumerState(queue_id, credit, credit_bytes, keep_alive))
 
     # ------------------------------------------------------------------ request and response
 
@@ -802,6 +851,16 @@ class AsyncTelestoClient:
     def forked(self, error: ForkedError) -> None:
         """This process is a child of the one that made the client."""
         self._session.disown(error)
+
+
+class _Shell:
+    """What consumers need of their client."""
+
+    def __init__(self, client: AsyncTelestoClient) -> None:
+        self._client = client
+        self.session = client._session
+        self.answer: Callable[[Call[Any]], Coroutine[Any, Any, Any]] = client._answer
+        self.flush = client._flush_soon
 
 
 class Connection(asyncio.Protocol):

@@ -17,6 +17,9 @@ _WAIT_MS_MAX = WAIT_FOREVER_MS - 1
 _ID_MAX = 2**63 - 1
 #: How long a dedup_key may stand for a message, in milliseconds.
 _WINDOW_MIN_MS, _WINDOW_MAX_MS = 1_000, 7 * 24 * 3600 * 1_000
+#: How long a consumer may take for a message, in milliseconds.
+_LEASE_MIN_MS, _LEASE_MAX_MS = 100, 24 * 3600 * 1_000
+_ATTEMPTS_MAX = 1_000_000
 _U32_MAX = 2**32 - 1
 
 
@@ -101,6 +104,16 @@ def check_bound(name: str, value: object) -> int:
     return 0 if value is None else check_count(name, value, most=_ID_MAX)
 
 
+def check_lease(name: str, value: object) -> int:
+    """Returns how long a consumer may take for a message, in milliseconds: a tenth of a second to a day."""
+    return check_count(name, value, least=_LEASE_MIN_MS, most=_LEASE_MAX_MS)
+
+
+def check_attempts(name: str, value: object) -> int:
+    """Returns how often a message may fail."""
+    return check_count(name, value, most=_ATTEMPTS_MAX)
+
+
 def check_window(name: str, value: object) -> int:
     """Returns how long a key stands for a message, in milliseconds: a second to a week."""
     milliseconds = check_count(name, value, most=_WINDOW_MAX_MS)
@@ -113,6 +126,8 @@ def check_window(name: str, value: object) -> int:
 _QUEUE_SETTINGS: Mapping[str, Callable[[str, object], Any]] = {
     "max_messages": check_bound,
     "dedup_window_ms": check_window,
+    "lease_ms": check_lease,
+    "max_attempts": check_attempts,
 }
 
 

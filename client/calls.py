@@ -10,7 +10,15 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 from telesto.client import arguments
-from telesto.client.models import HandOverId, Message, PutResult, Queue, QueueSettings, QueueStatistics
+from telesto.client.models import (
+    HandOverId,
+    LeaseId,
+    Message,
+    PutResult,
+    Queue,
+    QueueSettings,
+    QueueStatistics,
+)
 from telesto.protocol import packets
 from telesto.protocol.errors import ERRORS, ErrorClass, TelestoError, exception_for
 from telesto.protocol.packets import ElementResult, Packet, ReadMode
@@ -39,6 +47,7 @@ class Call(Generic[ResultT]):
         sent_at, packet_id, session, number, carried: of the try under way, with the confirmations it carried.
         orphaned: the call is over although its request is still under way.
         on_answer: what the session does with the answer, None for the usual: the call is done.
+        on_done: takes the call once it is over, for a caller that does not wait for it.
         response, error: the answer.
         failure: why the last try failed.
         waiter: what the shell uses to wake the caller.
@@ -50,6 +59,8 @@ class Call(Generic[ResultT]):
     numbered: ClassVar[bool] = False
     #: It need not be recorded when the client asks for speed (delivery="fast").
     may_be_fast: ClassVar[bool] = False
+    #: It answers messages that were pushed, and may be sent while the middleware is about to stop.
+    settling: ClassVar[bool] = False
     #: It takes messages.
     taking: ClassVar[bool] = False
 
@@ -68,6 +79,7 @@ class Call(Generic[ResultT]):
     carried: list[int] | None = None
     orphaned: bool = False
     on_answer: Callable[[Any], None] | None = None
+    on_done: Callable[[Any], None] | None = None
     response: Any = None
     error: TelestoError | None = None
     failure: TelestoError | None = None
@@ -344,6 +356,14 @@ def handed_over(message: packets.Message, session: int, number: int) -> Message:
     )
 
 
+def delivered(message: packets.Message, lease: LeaseId) -> Message:
+    """Returns a message that was pushed to a consumer as the application sees it."""
+    pushed = handed_over(message, 0, 0)
+    pushed.hand_over = None
+    pushed.lease = lease
+    return pushed
+
+
 class CreateQueueCall(Call[Queue], request=packets.CreateQueue):
     """Creates a queue."""
 
@@ -395,7 +415,12 @@ class QueueSettingsCall(Call[QueueSettings], request=packets.GetQueueSettings):
     def result(self) -> QueueSettings:
         """Returns the settings."""
         settings: packets.GetQueueSettingsResponse = self.response
-        return QueueSettings(settings.max_messages, settings.dedup_window_ms or 0)
+        return QueueSettings(
+            settings.max_messages,
+            settings.dedup_window_ms or 0,
+            settings.lease_ms or 0,
+            settings.max_attempts or 0,
+        )
 
 
 class DeleteQueueCall(Call[None], request=packets.DeleteQueue):

@@ -176,6 +176,9 @@ class Membership(ABC):
 
     def _finish(self, call: Call[Any]) -> None:
         call.phase = DONE
+        if call.on_done is not None:
+            call.on_done(call)
+            return
         self._completed.append(call)
         self._untaken += 1
 
@@ -354,13 +357,13 @@ class Membership(ABC):
         """The client is nobody on the service any more; all calls fail."""
         link, self.link = self.link, None
         self._phase = Phase.ABSENT
+        self._ended = reason
         if link is not None:
             self._parted(link.pending.values(), reason)
         for call in [*self._forsake(), *self._pings]:
             if call.phase != DONE and not isinstance(call, Errand):
                 self._fail(call, error_for(call))
         self._pings.clear()
-        self._ended = reason
         self._handshake = None
         self._identity = None
         self._incarnation = None

@@ -31,6 +31,14 @@ class HandOverId(NamedTuple):
     message_id: int
 
 
+class LeaseId(NamedTuple):
+    """Names one message that was pushed to a consumer."""
+
+    consumer_id: int
+    lease_id: int
+    message_id: int
+
+
 @dataclass(slots=True)
 class Queue:
     """A queue.
@@ -60,6 +68,7 @@ class Message:
         redelivered: it was handed over before and may have been processed.
         body: the content.
         hand_over: names the read that took it; None when it was browsed or delivery is "fast".
+        lease: names the lease under which a consumer has it; None when it was not pushed to one.
     """
 
     message_id: int
@@ -73,6 +82,7 @@ class Message:
     redelivered: bool
     body: bytes
     hand_over: HandOverId | None = field(default=None, repr=False, compare=False)
+    lease: LeaseId | None = field(default=None, repr=False, compare=False)
 
     @property
     def time_of_arrival(self) -> datetime:
@@ -258,7 +268,11 @@ class QueueSettings:
     Attributes:
         max_messages: a put beyond so many messages is refused with QueueFullError; None for any number.
         dedup_window_ms: how long a ``dedup_key`` stands for the message put first under it.
+        lease_ms: how long a consumer may take for a message before that goes to another one.
+        max_attempts: a message whose attempts by consumers failed so often goes to the dead letters.
     """
 
     max_messages: int | None
     dedup_window_ms: int
+    lease_ms: int
+    max_attempts: int

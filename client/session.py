@@ -27,12 +27,23 @@ from telesto.client.calls import (
     TakingCall,
 )
 from telesto.client.confirmations import ConfirmContents, OperationId
+from telesto.client.consuming import (
+    LEASES_MAX,
+    AckCall,
+    ConsumerState,
+    Consuming,
+    JoinCall,
+    LeaveCall,
+    NextCall,
+    SettleCall,
+    TouchCall,
+)
 from telesto.client.custody import Custody
 from telesto.client.errors import NotConnectedError, ProtocolViolationError, TooManyCallsError
 from telesto.client.handshake import Established
 from telesto.client.link import Errand, Link
 from telesto.client.membership import ConnectCall, Membership, Phase
-from telesto.client.models import HandOverId, Message, TopicMessage
+from telesto.client.models import HandOverId, LeaseId, Message, TopicMessage
 from telesto.client.options import ClientOptions
 from telesto.client.takeover import Takeover
 from telesto.client.topic_calls import GetCall, TopicCall
@@ -89,6 +100,7 @@ class Session(Membership):
         super().__init__(addresses, options, clock, chance or random.Random())
         self._fast = delivery == "fast"
         self._new_custody()
+        self._consuming = Consuming(self, options, self._clock)
 
         self._line: deque[Call[Any]] = deque()
         self._doubtful: list[Call[Any]] = []
@@ -171,7 +183,9 @@ class Session(Membership):
         """The caller no longer waits; what the call took is kept for the next matching read."""
         if call.phase == DONE:
             self._untaken -= 1
-        if isinstance(call, ConnectCall):
+        if isinstance(call, NextCall):
+            self._consuming.forget(call)
+        elif isinstance(call, ConnectCall):
             self._cancel_connecting(call)
         elif isinstance(call, ReleaseCall):
             self._releases = [release for release in self._releases if release is not call]
@@ -182,6 +196,8 @@ class Session(Membership):
         elif call.phase == DONE and call.error is None and isinstance(call, TakingCall):
             self._custody.keep(call.messages, self._clock())
             call.messages = []
+        elif call.phase == DONE and isinstance(call, JoinCall) and call.error is None:
+            self.leave(call.state)
         elif call.phase == DONE:
             self._confirm_answer(call)
         call.phase = DONE
@@ -201,6 +217,84 @@ class Session(Membership):
     def give_back_topics(self, messages: Iterable[TopicMessage]) -> int:
         """Those of these messages that are not confirmed come again; returns how many."""
         return sum(self._topics.positions.give_back(message) for message in messages)
+
+    # ------------------------------------------------------------------ consumers
+
+    def join(self, state: ConsumerState) -> JoinCall:
+        """Makes a consumer."""
+        call = JoinCall(state)
+        call.on_answer = self._consumer_joined
+        self.submit(call)
+        return call
+
+    def next_message(self, state: ConsumerState, timeout: float) -> NextCall:
+        """Waits for the next message of a consumer; infinity without limit."""
+        call = NextCall(state)
+        if self._consuming.next(call):
+            self._finish(call)
+        elif timeout < math.inf:
+            call.deadline = self._clock() + timeout
+            self._check_at = min(self._check_at, call.deadline)
+        return call
+
+    def settle(self, state: ConsumerState, call: SettleCall) -> SettleCall:
+        """Answers messages, for a caller that waits."""
+        self.submit(call)
+        if not isinstance(call, TouchCall):
+            self._consuming.answering(state, call.leases)
+        return call
+
+    def ack_soon(self, state: ConsumerState, lease: LeaseId) -> None:
+        """Acknowledges a message, for a caller that does not wait; those of one turn go together."""
+        last = self._line[-1] if self._line else None
+        if (
+            isinstance(last, AckCall)
+            and last.on_done is not None
+            and last.phase == WAITING
+            and not last.tries
+            and last.queue_id == state.queue_id
+            and len(last.leases) < LEASES_MAX
+        ):
+            last.leases.append(lease)
+            self._consuming.answering(state, [lease])
+        else:
+            self.settle_soon(state, AckCall(state.queue_id, [lease]))
+
+    def settle_soon(self, state: ConsumerState, call: SettleCall) -> None:
+        """Answers messages, for a caller that does not wait."""
+
+        def done(call: SettleCall) -> None:
+            self._consuming.settled(state, call)
+            self._confirm_answer(call)
+
+        call.on_done = done
+        self.settle(state, call)
+
+    def leave(self, state: ConsumerState) -> LeaveCall | None:
+        """Ends a consumer, after all that it has answered; None when the service knows nothing of it."""
+        self._consuming.leave(state)
+        if not state.consumer_id or self._closed is not None:
+            self._consuming.left(state)
+            return None
+        call = LeaveCall(state)
+        call.on_answer = self._consumer_left
+        self.submit(call)
+        return call
+
+    def finish_next(self, call: NextCall, error: TelestoError | None = None) -> None:
+        """Ends a wait for the next message."""
+        call.error = error
+        self._finish(call)
+
+    def _consumer_joined(self, call: JoinCall) -> None:
+        self._consuming.joined(call)
+        self._finish(call)
+
+    def _consumer_left(self, call: LeaveCall) -> None:
+        self._consuming.left(call.state)
+        self._finish(call)
+
+    # ------------------------------------------------------------------ more of calls
 
     def confirm(self, hand_overs: Iterable[HandOverId]) -> None:
         """The application has processed these messages, which it confirms itself."""
@@ -245,7 +339,9 @@ class Session(Membership):
         """Tells, while the client closes, whether the connection may be closed now."""
         if self.link is None or self._phase not in (Phase.READY, Phase.DRAINING):
             return True
-        return not (self.link.pending or self._untaken) and self._custody.settled and self._topics.settled
+        if self._line or self.link.pending or self._untaken:
+            return False
+        return self._custody.settled and self._topics.settled
 
     def begin_close(self) -> None:
         """Refuses further calls, ends what waits, and sends what the service has to know."""
@@ -256,14 +352,18 @@ class Session(Membership):
         self._custody.closing = True
         under_way = [] if self.link is None else list(self.link.pending.values())
         waiting = [call for call in under_way if call.taking or isinstance(call, GetCall)]
+        # What was acknowledged by leaving its block is told all the same.
+        told = [call for call in self._line if isinstance(call, SettleCall) and call.on_done is not None]
         for call in [*self._line, *self._doubtful, *self._pings, *self._topics.waiting, *waiting]:
-            if call.phase != DONE:
+            if call.phase != DONE and call not in told:
                 self._fail_open(call, failures.closed_error(call))
-        self._line.clear()
+        self._line = deque(call for call in told if call.phase == WAITING)
+        self.pump()
         self._pings.clear()
         if self._connecting is not None:
             self._stop_connecting(failures.closed_error())
         if self._phase in (Phase.READY, Phase.DRAINING):
+            self._consuming.leave_all()
             self._custody.release_all(self._clock())
             self._confirmations.hurry(self._clock())
             self._topics.hurry()
@@ -271,6 +371,7 @@ class Session(Membership):
 
     def end_close(self) -> None:
         """Lets go of the connection; whatever still waits for an answer fails."""
+        self._consuming.leave_all()
         self._end(failures.closed_error(), failures.closed_error)
 
     def disown(self, error: TelestoError) -> None:
@@ -293,6 +394,7 @@ class Session(Membership):
         for call in calls:
             self._put_aside(call, error)
         self._confirmations.session_ended()
+        self._consuming.parted()
 
     def _put_aside(self, call: Call[Any], error: TelestoError) -> None:
         """Keeps a call whose connection is lost."""
@@ -337,6 +439,7 @@ class Session(Membership):
         self._topics.positions.forget_names()
         self._topics.hurry()
         self._settle(result.takeover)
+        self._consuming.rejoin()
 
     def _settle(self, takeover: Takeover) -> None:
         """What a takeover lists was done and is answered; the rest was not done and is sent again."""
@@ -362,6 +465,7 @@ class Session(Membership):
         if self._incarnation is not None:
             owed = self._confirmations.all_owed(), self._topics.positions.owed
             self._owed = _Owed(self.client_id, self._incarnation, *owed)
+        self._consuming.end_all(failures.not_connected(self._ended))
         calls = [*self._doubtful, *self._line, *self._releases, *self._topics.waiting]
         self._doubtful.clear()
         self._line.clear()
@@ -410,7 +514,9 @@ class Session(Membership):
     def pump(self) -> None:
         """Sends what is in line, as far as the limits allow."""
         link = self.link
-        if link is None or not self._line or self._phase is not Phase.READY or not self.writable:
+        if link is None or not self._line or not self.writable:
+            return
+        if self._phase is not Phase.READY and not (self._phase is Phase.DRAINING and self._line[0].settling):
             return
         now = self._clock()
         if self._deleting or now < self._hold_until or (self._regrouping and not self._regroup(link)):
@@ -425,6 +531,8 @@ class Session(Membership):
         limit = self._limit
         while line and link.output_size < _OUTPUT_MAX and len(pending) < limit and not self._deleting:
             call = line[0]
+            if self._phase is Phase.DRAINING and not call.settling:
+                return
             if call.phase != WAITING or (recovered and self._answer_recovered(call)):
                 line.popleft()
             elif self._orphaned_reads and self._awaits_orphan(link, call):
@@ -540,6 +648,12 @@ class Session(Membership):
                 return
             if method_id == packets.GoAway.METHOD_ID and call is None:
                 self._go_away(packets.GoAway.decode(payload).addresses)
+                return
+            if method_id == packets.Deliver.METHOD_ID and call is None:
+                self._consuming.delivered(packets.Deliver.decode(payload))
+                return
+            if method_id == packets.LeaseLost.METHOD_ID and call is None:
+                self._consuming.lost(packets.LeaseLost.decode(payload))
                 return
         except TelestoError as error:
             violation = error
@@ -661,7 +775,7 @@ class Session(Membership):
         self._leave_when_drained(self.link)
 
     def _leave_when_drained(self, link: Link) -> None:
-        if any(not isinstance(call, Errand) for call in link.pending.values()):
+        if any(not isinstance(call, Errand) for call in link.pending.values()) or self._consuming.unsettled:
             return
         if self._confirmations.owed:
             self._custody.send_confirm()
@@ -731,6 +845,8 @@ class Session(Membership):
         """The call was over before this answer to its request."""
         if isinstance(call, GetCall):
             self._topics.positions.prove(call.told)
+        elif isinstance(call, JoinCall):
+            self._consuming.stray(call.response)
         elif not isinstance(call, TakingCall):
             call.orphaned = False
             self._confirm_answer(call)
@@ -764,7 +880,7 @@ class Session(Membership):
             return due
         due = min(due, self.link.sent_at + self._keep_alive)
         if self._phase is Phase.READY or self._phase is Phase.DRAINING:
-            due = min(due, self._custody.due, self._topics.due)
+            due = min(due, self._custody.due, self._topics.due, self._consuming.due)
             if self._hold_until:
                 due = min(due, self._hold_until)
         elif self._handshake is not None:
@@ -788,6 +904,7 @@ class Session(Membership):
         if self._phase is Phase.READY or self._phase is Phase.DRAINING:
             self._custody.tick(now)
             self._topics.tick(now)
+            self._consuming.tick(now)
         if (
             self.link is not None
             and self._phase is not Phase.GREETING
@@ -808,6 +925,7 @@ class Session(Membership):
         self._check_at = min(self._check_at, self._topics.next_expiry)
         waiting = self._topics.waiting
         calls = [*under_way, *self._doubtful, *self._line, *self._pings, *self._releases, *waiting]
+        calls += self._consuming.waits()
         for call in dict.fromkeys(calls):
             if call.phase == DONE:
                 continue
@@ -821,6 +939,10 @@ class Session(Membership):
         self._releases = [call for call in self._releases if call.phase != DONE]
 
     def _time_out(self, call: Call[Any]) -> None:
+        if isinstance(call, NextCall):
+            self._consuming.forget(call)
+            self._finish(call)
+            return
         hindrance = self._no_room() or self._connector.failure
         self._fail_open(call, failures.deadline_error(call, self._options, hindrance, self.address))
 

@@ -111,6 +111,26 @@ INVARIANTS = (
         """,
     ),
     Invariant(
+        "leases",
+        """
+        SELECT format('message %s of queue %s is leased to consumer %s and is elsewhere too',
+                      l.message_id, l.queue_id, l.consumer_id)
+        FROM telesto.leases l
+        WHERE EXISTS (SELECT 1 FROM telesto.messages m
+                      WHERE m.queue_id = l.queue_id AND m.message_id = l.message_id)
+           OR EXISTS (SELECT 1 FROM telesto.deliveries d
+                      WHERE d.queue_id = l.queue_id AND d.message_id = l.message_id)
+        """,
+    ),
+    Invariant(
+        "leases",
+        """
+        SELECT format('message %s of queue %s is leased %s times', l.message_id, l.queue_id, count(*))
+        FROM telesto.leases l
+        GROUP BY l.queue_id, l.message_id HAVING count(*) > 1
+        """,
+    ),
+    Invariant(
         "operations",
         """
         SELECT format('client %s does not exist, but %s of its rows do', o.client_id, count(*))

@@ -93,6 +93,7 @@ class Connection(asyncio.Protocol):
             self._stalled = None
         self._flow.peer_reads()
         self._services.dispatcher.stand(self._line)
+        self._services.consumers.writable(self._line)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Ends: what waits is dropped, what is under way runs on, its answers go nowhere."""
@@ -180,6 +181,7 @@ class Connection(asyncio.Protocol):
         self._services.dispatcher.drop(self._line.clear())
         self._services.room.drop(self._line.waiting.values())
         self._line.waiting.clear()
+        self._services.consumers.drop(self._line)
 
     def _account_buffered(self) -> None:
         """Counts what is kept of an incomplete frame; a big one is given up when there is no room for it."""

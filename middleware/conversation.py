@@ -18,6 +18,7 @@ from telesto.middleware.validation import check_numbered
 from telesto.protocol import packets
 from telesto.protocol.errors import (
     ERRORS,
+    ConsumerNotExistingError,
     ErrorClass,
     ErrorCode,
     InvalidParameterError,
@@ -192,6 +193,8 @@ class Conversation:
         elif isinstance(packet, packets.CancelRequest):
             cancelled = self._cancel(packet.packet_id)
             self._line.send(packets.CancelRequestResponse(cancelled).encode(packet_id))
+        elif isinstance(packet, packets.Credit):
+            self._set_credit(packet_id, packet)
         else:
             self._hello(packet_id, packet)
 
@@ -215,6 +218,16 @@ class Conversation:
         self._line.forget_number(getattr(read.packet, "number", 0))
         self._line.send(empty_frame(read))
         return True
+
+    def _set_credit(self, packet_id: int, packet: packets.Credit) -> None:
+        consumers = self._services.consumers
+        consumer = consumers.find(self._line, packet.consumer_id)
+        if consumer is None:
+            details = f"there is no consumer {packet.consumer_id} of this connection"
+            self._refuse(packet_id, ConsumerNotExistingError(details))
+            return
+        consumers.set_credit(consumer, packet.credit_messages, packet.credit_bytes)
+        self._line.send(packets.Success().encode(packet_id))
 
     def _hello(self, packet_id: int, hello: packets.Hello) -> None:
         if hello.magic != MAGIC:

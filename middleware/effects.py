@@ -12,10 +12,15 @@ from telesto.middleware.requests import Read, Request, Wait, topic_channel
 from telesto.middleware.results import Arrivals, Mark, Results, error_frame
 from telesto.middleware.waiting import WaitingRoom
 from telesto.middleware.weights import Weights
+from telesto.protocol.packets import LeaseRef
 
 
 class Effects:
-    """Wakes reads, parks reads, ends fenced connections, and keeps account of numbers."""
+    """Wakes reads, parks reads, ends fenced connections, and keeps account of numbers.
+
+    Attributes:
+        on_settled: takes the messages that consumers do not have any more.
+    """
 
     def __init__(
         self,
@@ -30,6 +35,7 @@ class Effects:
         self._weights = weights
         self._tell_others = tell_others
         self._empty_frame = empty_frame
+        self.on_settled: Callable[[list[LeaseRef]], None] = lambda refs: None
         room.on_answer = self.answer_read
 
     @property
@@ -81,6 +87,8 @@ class Effects:
             self.unrecorded(request)
         for request, failure in results.failed:
             note_failed(request, failure)
+        if results.settled:
+            self.on_settled(results.settled)
         for queue_id, weight in results.heavy.items():
             self._weights.note(queue_id, weight)
         if requests and isinstance(requests[0], Read):

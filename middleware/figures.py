@@ -21,6 +21,9 @@ class Figures:
         notifies_total: calls that told other middlewares of puts.
         notified_total: notifications that came from others.
         dropped_wake_ups_total: wake-ups for others that were too many; their sweeps find the messages.
+        claims_total: calls that claimed for consumers.
+        delivered_total: messages pushed to consumers.
+        recovered_total: those of them that a lost call had claimed.
     """
 
     def __init__(self) -> None:
@@ -31,6 +34,9 @@ class Figures:
         self.notifies_total = 0
         self.notified_total = 0
         self.dropped_wake_ups_total = 0
+        self.claims_total = 0
+        self.delivered_total = 0
+        self.recovered_total = 0
         self._calls = dict.fromkeys(Kind, 0)
         self._requests = dict.fromkeys(Kind, 0)
         self._seconds = dict.fromkeys(Kind, 0.0)
@@ -86,6 +92,9 @@ class Figures:
             "connections_accepted": ("Connections ever accepted.", self.connections_total),
             "notifies": ("Calls that told other middlewares of puts.", self.notifies_total),
             "notified": ("Notifications from others.", self.notified_total),
+            "claims": ("Calls that claimed messages for consumers.", self.claims_total),
+            "delivered": ("Messages pushed to consumers.", self.delivered_total),
+            "recovered": ("Messages that a lost call had claimed.", self.recovered_total),
             "dropped_wake_ups": ("Wake-ups for others that were too many.", self.dropped_wake_ups_total),
         }
 

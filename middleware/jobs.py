@@ -10,9 +10,9 @@ from telesto.middleware.periodic import Periodic
 from telesto.middleware.results import Arrivals
 from telesto.middleware.services import Peers
 from telesto.middleware.settings import ServerSettings
-from telesto.middleware.single import Call
+from telesto.middleware.single import Call, arrivals_of
 
-SWEEP = "SELECT elected, done, more FROM telesto.sweep($1, $2, $3, $4, $5)"
+SWEEP = "SELECT elected, done, more, queue_ids, receiver_ids FROM telesto.sweep($1, $2, $3, $4, $5)"
 PLACE_STAGED = "SELECT queue_ids, receiver_ids, counts FROM telesto.place_staged($1)"
 PLACE_STAGED_TOPICS = """
 SELECT ARRAY(SELECT -unnest(topic_ids)), array_fill(0::bigint, ARRAY[cardinality(topic_ids)]), counts
@@ -20,6 +20,7 @@ FROM telesto.place_staged_topics($1)
 """
 
 _JOBS = ("unconfirmed", "deleted_queues", "message_keys", "topics", "subscriptions")
+_LEASES = "leases"
 _PLACES = (PLACE_STAGED, PLACE_STAGED_TOPICS)
 #: A job is kept for so many periods; then another middleware may take it over.
 _HOLD_PERIODS = 4
@@ -32,7 +33,7 @@ class Jobs:
 
     Attributes:
         work: what runs in the background.
-        on_placed: takes what staged messages came to which queues.
+        on_placed: takes what messages came, or came back, to which queues.
     """
 
     def __init__(self, call: Call, peers: Peers, settings: ServerSettings) -> None:
@@ -43,20 +44,26 @@ class Jobs:
         self._staged = Periodic("place_staged", self._place_staged, period_s=settings.staged_interval_s)
         self.work = [self._staged]
         for job in _JOBS:
-            self.work.append(Periodic(job, partial(self._sweep, job), period_s=settings.sweep_interval_s))
+            sweep = partial(self._sweep, job, settings.sweep_interval_s)
+            self.work.append(Periodic(job, sweep, period_s=settings.sweep_interval_s))
+        sweep = partial(self._sweep, _LEASES, settings.lease_sweep_s)
+        self.work.append(Periodic(_LEASES, sweep, period_s=settings.lease_sweep_s))
 
-    async def _sweep(self, job: str) -> None:
+    async def _sweep(self, job: str, period_s: float) -> None:
         """Does turns of a job as long as it is this middleware's and there is more to do."""
         settings = self._settings
-        hold_s = _HOLD_PERIODS * settings.sweep_interval_s
+        hold_s = _HOLD_PERIODS * period_s
         more = True
         while more:
             rows = await self._call(
                 SWEEP, self._peers.middleware_id, job, settings.sweep_rows, hold_s, settings.retention_s
             )
-            elected, done, more = rows[0]
+            elected, done, more, queue_ids, receiver_ids = rows[0]
             if done:
                 _log.info("swept", job=job, done=done)
+            arrivals = arrivals_of(queue_ids, receiver_ids)
+            if arrivals:
+                self.on_placed(arrivals)
             more = elected and more
 
     async def _place_staged(self) -> None:

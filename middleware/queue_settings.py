@@ -41,6 +41,8 @@ class QueueSetting:
 QUEUE_SETTINGS: Mapping[str, QueueSetting] = {
     "max_messages": QueueSetting(removable=True),
     "dedup_window_ms": QueueSetting(least=1_000, most=7 * 24 * 3600 * 1_000),
+    "lease_ms": QueueSetting(least=100, most=24 * 3600 * 1_000),
+    "max_attempts": QueueSetting(most=1_000_000),
 }
 
 

@@ -22,6 +22,7 @@ class Kind(IntEnum):
     SINGLE = 4
     PUBLISH = 5
     FETCH = 6
+    ACK = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +208,7 @@ class Line:
         refusing: how a numbered request was refused for now; so are all after it, until the client knows.
         unconfirmed: by number, how many answers or messages are unconfirmed.
         waiting: by packet id, the reads that may wait and are not answered.
+        consumers: the ids of its consumers.
         drained: called when requests were taken from the line while its connection rests from reading.
     """
 
@@ -216,6 +218,7 @@ class Line:
         "busy_since",
         "client",
         "closed",
+        "consumers",
         "drained",
         "finish",
         "frame_bytes",
@@ -258,6 +261,7 @@ class Line:
         self.refusing: Failure | None = None
         self.unconfirmed: dict[int, int] = {}
         self.waiting: dict[int, Read] = {}
+        self.consumers: dict[int, None] = {}
         self.drained: Callable[[], None] | None = None
 
     def take_run(self, into: list[Request], kind: Kind, count: int, weight: int) -> int:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from telesto.middleware.failures import Failure
 from telesto.middleware.requests import Request
 from telesto.protocol.errors import ErrorCode
-from telesto.protocol.packets import Error
+from telesto.protocol.packets import Error, LeaseRef
 
 
 class Mark(Enum):
@@ -42,9 +42,20 @@ class Results:
         unrecorded: numbered requests of which nothing is recorded, so that nothing of them is unconfirmed.
         handed: reads that took several messages, or may have waited, with the receivers of the messages.
         heavy: queues of large messages, with the size of one.
+        settled: messages that consumers do not have any more.
     """
 
-    __slots__ = ("arrivals", "failed", "fenced", "full", "handed", "heavy", "outcomes", "unrecorded")
+    __slots__ = (
+        "arrivals",
+        "failed",
+        "fenced",
+        "full",
+        "handed",
+        "heavy",
+        "outcomes",
+        "settled",
+        "unrecorded",
+    )
 
     def __init__(self) -> None:
         self.outcomes: list[Outcome] = []
@@ -55,6 +66,7 @@ class Results:
         self.unrecorded: list[Request] = []
         self.handed: list[tuple[Request, list[int]]] = []
         self.heavy: dict[int, int] = {}
+        self.settled: list[LeaseRef] = []
 
     def note_arrival(self, channel: int, receiver_id: int, count: int = 1) -> None:
         """Notes messages that came to a queue or, by its channel, a topic."""
@@ -81,6 +93,7 @@ class Results:
         self.fenced += other.fenced
         self.unrecorded += other.unrecorded
         self.handed += other.handed
+        self.settled += other.settled
         self.heavy.update(other.heavy)
         for key, count in other.arrivals.items():
             self.note_arrival(*key, count)

@@ -33,7 +33,7 @@ class Route:
 #: The routes of the packets that a connection may send now, by method id.
 Routes = Mapping[int, Route]
 
-_AT_ONCE = (packets.Hello, packets.Ping, packets.CancelRequest)
+_AT_ONCE = (packets.Hello, packets.Ping, packets.CancelRequest, packets.Credit)
 _KINDS = {
     packets.PutMessage: Kind.PUT,
     packets.PutMessages: Kind.PUT,
@@ -43,6 +43,7 @@ _KINDS = {
     packets.PutToTopic: Kind.PUBLISH,
     packets.GetFromTopics: Kind.FETCH,
     packets.ConfirmPositions: Kind.FETCH,
+    packets.Ack: Kind.ACK,
 }
 _CHECKS: dict[type[Any], Check] = {
     packets.RegisterClient: validation.check_register,
@@ -63,6 +64,10 @@ _CHECKS: dict[type[Any], Check] = {
     packets.ReadResponse: validation.check_queue_id,
     packets.PurgeQueue: validation.check_queue_id,
     packets.GetQueueStatistics: validation.check_queue_id,
+    packets.JoinQueue: validation.check_queue_id,
+    packets.Ack: validation.check_leases,
+    packets.Nack: validation.check_leases,
+    packets.Touch: validation.check_leases,
     packets.UpdateQueue: validation.check_update_queue,
     packets.GetQueueSettings: validation.check_queue_id,
     packets.Subscribe: topic_checks.check_subscribe,

@@ -13,21 +13,26 @@ from importlib.metadata import version
 from telesto.middleware import listening
 from telesto.middleware.admin import AdminServer
 from telesto.middleware.budget import Budget
+from telesto.middleware.claimer import Claimer
 from telesto.middleware.connection import Connection, Connections
+from telesto.middleware.consumers import Consumers
 from telesto.middleware.database_start import DatabaseStart
 from telesto.middleware.deadlines import Deadlines
+from telesto.middleware.departures import Departures
 from telesto.middleware.dispatcher import Dispatcher
 from telesto.middleware.effects import Effects
 from telesto.middleware.failures import LostError, RefusedError, UnavailableError, failure_of
 from telesto.middleware.figures import Figures
 from telesto.middleware.flusher import Flusher
 from telesto.middleware.handlers.empty import empty_frame
-from telesto.middleware.handlers.table import queue_of
+from telesto.middleware.handlers.table import queue_of, single_handlers
 from telesto.middleware.interests import Interests, WakeSweep
 from telesto.middleware.jobs import Jobs
+from telesto.middleware.link import Link
 from telesto.middleware.links import Links, shared
 from telesto.middleware.logs import logger
 from telesto.middleware.loop_lag import LoopLag
+from telesto.middleware.lost_leases import LostLeases
 from telesto.middleware.notifier import Notifier
 from telesto.middleware.periodic import Periodic
 from telesto.middleware.registry import Registry
@@ -37,7 +42,7 @@ from telesto.middleware.settings import ServerSettings
 from telesto.middleware.waiting import WaitingRoom
 from telesto.middleware.wake_listener import WakeListener
 from telesto.middleware.weights import Weights
-from telesto.middleware.workers import Workers
+from telesto.middleware.workers import Run, Workers
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import GoAway
 
@@ -71,16 +76,26 @@ class MiddlewareServer:
         self._room = WaitingRoom(loop, settings.max_waiting_reads)
         self._room.on_readmit = self._readmit
         self._deadlines = Deadlines(loop)
+        self._consumers = Consumers(self._room, settings)
         self._links = Links(settings)
         self._make_background()
         light_bytes = settings.max_answer_bytes // settings.max_batch // 2
         self._weights = Weights(loop.time, light_bytes, settings.heavy_queue_s, settings.heavy_queues)
         self._effects = Effects(self._room, self._budget, self._weights, self._notifier.tell, empty_frame)
+        self._effects.on_settled = self._consumers.settled
         self._jobs.on_placed = self._effects.arrived
+        self._make_consuming()
         self._workers = Workers(
-            settings, self._dispatcher, self._effects, self.figures, self._links, light_bytes
+            settings,
+            self._dispatcher,
+            self._effects,
+            self.figures,
+            self._links,
+            light_bytes,
+            single_handlers(self._consumers, self._departures, self._peers),
         )
         self._workers.on_failure = self.request_stop
+        self._workers.add("claim", self._make_claimer)
         services = Services(
             settings,
             loop,
@@ -90,6 +105,7 @@ class MiddlewareServer:
             self.figures,
             self._peers,
             self._deadlines,
+            self._consumers,
         )
         self._connections = Connections(services)
         self._services = services
@@ -129,12 +145,29 @@ class MiddlewareServer:
             peers,
             settings,
             links.pids,
-            self._interests.renew,
+            self._registered_again,
             self._send_clients_away,
             self._loop.time,
         )
         links.on_connected = self._registry.poke
         self._jobs = Jobs(shared(links.make("jobs")), peers, settings)
+
+    def _make_consuming(self) -> None:
+        settings, call = self._settings, shared(self._links.make("consumers"))
+        self._departures = Departures(call, self._effects, settings)
+        self._consumers.on_left = self._departures.add
+        self._lost_leases = LostLeases(call, self._consumers, self._peers, settings)
+
+    def _make_claimer(self, link: Link) -> Run:
+        self._claimer = Claimer(self._consumers, link.call, self.figures, self._settings)
+        return self._claimer.run
+
+    def _registered_again(self) -> None:
+        """The others took this middleware for dead: its consumers have ended."""
+        self._interests.renew()
+        self._consumers.end_all(
+            failure_of(ErrorCode.CONSUMER_NOT_EXISTING, "the middleware was taken for dead; join again")
+        )
 
     # --- start -------------------------------------------------------------------------------
 
@@ -190,6 +223,8 @@ class MiddlewareServer:
             self._wake_listener.work,
             *self._registry.work,
             *self._jobs.work,
+            self._departures.work,
+            self._lost_leases.work,
         ]
 
     def _make_connection(self) -> Connection:
@@ -208,6 +243,8 @@ class MiddlewareServer:
         gauges["requests_under_way"] = ("Requests under way.", lambda: self._budget.requests)
         gauges["bytes_under_way"] = ("Bytes they hold.", lambda: self._budget.bytes)
         gauges["waiting_reads"] = ("Reads that wait.", lambda: self._room.parked)
+        gauges["consumers"] = ("Consumers.", lambda: len(self._consumers))
+        gauges["leases"] = ("Messages that consumers have.", lambda: self._consumers.held)
         gauges["suspects"] = ("Clients kept apart.", lambda: len(self._dispatcher.suspects))
         gauges["lost_calls"] = ("Calls lost with their connections.", lambda: self._links.lost_count)
         gauges["loop_lag_seconds"] = ("How late the loop was last.", lambda: self.figures.loop_lag_s)
@@ -245,6 +282,7 @@ class MiddlewareServer:
         _log.info("stopping", connections=len(self._connections), under_way=self._budget.requests)
         assert self._server is not None
         self._server.close()
+        self._consumers.draining = True
         self._say_goodbye("the middleware is about to stop")
         self._room.close(failure_of(ErrorCode.SHUTTING_DOWN, "the middleware is about to stop"))
         with suppress(TimeoutError):
@@ -259,6 +297,7 @@ class MiddlewareServer:
     async def _end(self) -> None:
         """Ends every part, in the order in which they depend on each other."""
         self._dispatcher.close()
+        self._claimer.close()
         if self._budget.requests:
             _log.warning("cut_off", under_way=self._budget.requests)
             self._workers.cut_off()
@@ -269,6 +308,7 @@ class MiddlewareServer:
         await asyncio.gather(*self._tasks)
         with suppress(UnavailableError, LostError, RefusedError, TimeoutError):
             async with asyncio.timeout(_FAREWELL_S):
+                await self._departures.send()
                 await self._notifier.send()
                 await self._registry.unregister()
         await self._wake_listener.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
+from telesto.middleware.consumers import Consumers
 from telesto.middleware.deadlines import Deadlines
 from telesto.middleware.dispatcher import Dispatcher
 from telesto.middleware.figures import Figures
@@ -48,3 +49,4 @@ class Services:
     figures: Figures
     peers: Peers
     deadlines: Deadlines
+    consumers: Consumers

@@ -123,6 +123,7 @@ class ServerSettings(BaseSettings):
     put_workers: int = Field(1, ge=1, le=64, description="Calls of puts at a time.")
     take_workers: int = Field(1, ge=1, le=64, description="Calls of reads by priority at a time.")
     selected_workers: int = Field(1, ge=1, le=64, description="Calls of other reads at a time.")
+    ack_workers: int = Field(1, ge=1, le=64, description="Calls of acknowledgements at a time.")
     confirm_workers: int = Field(1, ge=1, le=64, description="Calls of confirmations at a time.")
     publish_workers: int = Field(1, ge=1, le=64, description="Calls of puts to topics at a time.")
     fetch_workers: int = Field(1, ge=1, le=64, description="Calls of gets from topics at a time.")
@@ -154,6 +155,14 @@ class ServerSettings(BaseSettings):
     wake_sweep_queues: int = Field(1_000, ge=1, description="Queues that one call of such a look covers.")
     notify_interval_ms: int = Field(10, ge=1, description="Shortest time between two NOTIFYs.")
     notify_entries: int = Field(10_000, ge=1, description="Queues and receivers gathered for a NOTIFY.")
+
+    # --- consumers -----------------------------------------------------------------------------
+    max_consumers: int = Field(10_000, ge=1, description="Consumers of a middleware at a time.")
+    max_credit: int = Field(10_000, ge=1, description="Messages that a consumer may have at a time.")
+    lease_sweep_s: float = Field(
+        0.5, gt=0, description="Period of the look for leases that ran out and consumers that are gone."
+    )
+    lost_leases_s: float = Field(0.5, gt=0, description="Period of asking which leases of its own ran out.")
 
     # --- running -------------------------------------------------------------------------------
     heartbeat_interval_s: float = Field(2.0, gt=0, description="Period of the sign of life to the others.")

@@ -12,6 +12,7 @@ from telesto.middleware.requests import Client, Request
 from telesto.middleware.results import Arrivals
 from telesto.middleware.settings import ServerSettings
 from telesto.protocol.packet import Packet
+from telesto.protocol.packets import LeaseRef
 
 Row = asyncpg.Record
 
@@ -30,6 +31,7 @@ class Reply:
     Attributes:
         packet: the answer.
         arrivals: messages that came back to queues.
+        settled: messages that consumers do not have any more.
         deleted_queue: the queue that is gone now, 0 for none.
         changed_topic: the topic of which the client's subscription began or ended, 0 for none.
         identity: who the connection is from now on, None when that does not change.
@@ -38,6 +40,7 @@ class Reply:
 
     packet: Packet
     arrivals: Arrivals = field(default_factory=dict)
+    settled: list[LeaseRef] = field(default_factory=list)
     deleted_queue: int = 0
     changed_topic: int = 0
     identity: Client | None = None

@@ -152,6 +152,8 @@ class SingleWorker:
         request.line.send(reply.packet.encode(request.packet_id))
         if reply.arrivals:
             self._effects.arrived(reply.arrivals)
+        if reply.settled:
+            self._effects.on_settled(reply.settled)
         if reply.deleted_queue:
             self._effects.queue_deleted(reply.deleted_queue)
         if reply.changed_topic:

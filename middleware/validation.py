@@ -10,6 +10,7 @@ from telesto.middleware.checking import check_elements as _check_elements
 from telesto.middleware.checking import check_not_negative as _check_not_negative
 from telesto.middleware.checking import check_positive as _check_positive
 from telesto.middleware.checking import invalid as _invalid
+from telesto.middleware.handlers.rows import ANSWER_OVERHEAD_BYTES
 from telesto.middleware.queue_settings import check_settings
 from telesto.middleware.settings import ServerSettings
 from telesto.protocol import packets
@@ -20,6 +21,8 @@ _ID_MAX = (1 << 63) - 1
 _NAME_MAX = 255
 _TOKEN_BYTES = 16
 _PRIORITY_MIN, _PRIORITY_MAX = 1, 10
+#: Bytes of one result of an answer about leases on the wire, at most.
+_ELEMENT_RESULT_BYTES = 12
 
 #: Checks a packet for a client that accepts frames of so many bytes; raises InvalidParameterError.
 Check = Callable[[Any, ServerSettings, int], None]
@@ -70,6 +73,16 @@ def check_read(packet: packets.ReadMessage, _settings: ServerSettings, _frame_by
         raise _invalid("sender_id", packet.sender_id, "0 or above")
     if packet.max_messages < 1:
         raise _invalid("max_messages", packet.max_messages, "at least 1")
+
+
+def check_leases(packet: Any, settings: ServerSettings, frame_bytes: int) -> None:
+    """Checks packets that name leases."""
+    if not packet.leases:
+        raise _invalid("leases", "[]", "at least one message")
+    _check_count("leases", packet.leases, settings)
+    fitting = (frame_bytes - ANSWER_OVERHEAD_BYTES) // _ELEMENT_RESULT_BYTES
+    if len(packet.leases) > fitting:
+        raise _invalid("leases", f"{len(packet.leases)} elements", f"at most {fitting}")
 
 
 def check_confirm(packet: packets.Confirm, settings: ServerSettings, _frame_bytes: int) -> None:

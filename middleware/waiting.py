@@ -30,6 +30,8 @@ class WaitingRoom:
         on_readmit: takes a read that is to scan again.
         on_answer: takes a read whose waiting is over, and the failure it is answered with; None for an empty
             answer.
+        on_watched: takes a queue that is watched and may hold a message.
+        on_watched_gone: takes a queue that was watched and is gone.
         on_interest: takes a channel for which reads wait and whose puts elsewhere nobody tells of yet.
     """
 
@@ -46,6 +48,8 @@ class WaitingRoom:
         self.clock = 0
         self.on_readmit: Callable[[Read], None] = lambda read: None
         self.on_answer: Callable[[Read, Failure | None], None] = lambda read, failure: None
+        self.on_watched: Callable[[int], None] = lambda queue_id: None
+        self.on_watched_gone: Callable[[int], None] = lambda queue_id: None
         self.on_interest: Callable[[int], None] = lambda channel: None
 
     @property
@@ -55,8 +59,8 @@ class WaitingRoom:
 
     @property
     def channels(self) -> list[int]:
-        """The channels for which reads are parked."""
-        return [channel for channel, place in self._places.items() if place]
+        """The channels for which reads are parked, and those that are watched."""
+        return [channel for channel, place in self._places.items() if place or place.watched]
 
     # --- coming ------------------------------------------------------------------------------
 
@@ -108,17 +112,33 @@ class WaitingRoom:
         wait = read.wait
         assert wait is not None
         for channel in wait.channels:
-            place = self._places.get(channel)
-            if place is None:
-                place = self._places[channel] = WaitingQueue() if channel > 0 else WaitingTopic()
-                self.on_interest(channel)
-            place.add(read)
+            self._place(channel).add(read)
         if wait.everything:
             self._everything.setdefault(read.line.client.client_id, {})[read] = None
         wait.parked = True
         self._parked += 1
         if wait.deadline is not None:
             wait.entry = self._deadlines.add(wait.deadline, partial(self._expire, read))
+
+    def _place(self, channel: int) -> WaitingQueue | WaitingTopic:
+        place = self._places.get(channel)
+        if place is None:
+            place = self._places[channel] = WaitingQueue() if channel > 0 else WaitingTopic()
+            self.on_interest(channel)
+        return place
+
+    # --- watching ----------------------------------------------------------------------------
+
+    def watch(self, queue_id: int) -> None:
+        """Has ``on_watched`` told whenever a queue may hold a message."""
+        self._place(queue_id).watched = True
+
+    def unwatch(self, queue_id: int) -> None:
+        """Ends that."""
+        place = self._places.get(queue_id)
+        if place is not None:
+            place.watched = False
+            place.idle_since = self._loop.time()
 
     # --- going on ----------------------------------------------------------------------------
 
@@ -131,6 +151,8 @@ class WaitingRoom:
                 place.arrived_at = self.clock
                 self._look_again(place.all())
             elif place is not None:
+                if place.watched:
+                    self.on_watched(channel)
                 woken = self._wake(place, receiver_id, count)
                 if woken < count:
                     place.missed.add(receiver_id, count - woken, self.clock)
@@ -181,6 +203,8 @@ class WaitingRoom:
         if isinstance(place, WaitingTopic):
             self._look_again(place.all())
         elif place is not None:
+            if place.watched:
+                self.on_watched(channel)
             reads = place.all() if count is None else place.some_after(place.swept, count)
             if reads and reads[-1].wait is not None:
                 place.swept = reads[-1].wait.ticket
@@ -250,6 +274,8 @@ class WaitingRoom:
         queue = self._places.pop(queue_id, None)
         if queue is None:
             return
+        if queue.watched:
+            self.on_watched_gone(queue_id)
         failure = failure_of(ErrorCode.QUEUE_NOT_EXISTING, f"queue {queue_id} was deleted", queue_id)
         for read in queue.all():
             self._release(read)
@@ -309,7 +335,11 @@ class WaitingRoom:
     def pop_idle(self, idle_s: float, count: int) -> list[int]:
         """Forgets channels for which nobody has waited for so long; returns up to so many of them."""
         before = self._loop.time() - idle_s
-        idle = [channel for channel, place in self._places.items() if not place and place.idle_since < before]
+        idle = [
+            channel
+            for channel, place in self._places.items()
+            if not place and not place.watched and place.idle_since < before
+        ]
         for channel in idle[:count]:
             del self._places[channel]
         return idle[:count]

@@ -54,16 +54,18 @@ class WaitingQueue:
         interested: other middlewares tell of puts to this queue.
         idle_since: since when nobody is parked, by the loop's clock in seconds.
         missed: wake-ups that found nobody.
+        watched: somebody else wants to know of messages too.
         swept: the ticket up to which the last look for untold messages woke.
     """
 
-    __slots__ = ("_any", "_by_client", "_reads", "idle_since", "interested", "missed", "swept")
+    __slots__ = ("_any", "_by_client", "_reads", "idle_since", "interested", "missed", "swept", "watched")
 
     def __init__(self) -> None:
         self._reads: dict[int, Read] = {}
         self._any: list[int] = []
         self._by_client: dict[int, list[int]] = {}
         self.interested = False
+        self.watched = False
         self.idle_since = 0.0
         self.missed = Missed()
         self.swept = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from telesto.middleware.batches import Executor
@@ -11,11 +11,11 @@ from telesto.middleware.dispatcher import Dispatcher
 from telesto.middleware.effects import Effects
 from telesto.middleware.figures import Figures
 from telesto.middleware.gatherer import Gatherer
+from telesto.middleware.handlers.ack import AckGroup
 from telesto.middleware.handlers.confirm import ConfirmGroup
 from telesto.middleware.handlers.fetch import FetchGroup
 from telesto.middleware.handlers.publish import PublishGroup
 from telesto.middleware.handlers.put import PutGroup
-from telesto.middleware.handlers.table import SINGLE_HANDLERS
 from telesto.middleware.handlers.take import TakeGroup, TakeSelectedGroup
 from telesto.middleware.link import Link
 from telesto.middleware.links import Links
@@ -23,6 +23,7 @@ from telesto.middleware.logs import logger
 from telesto.middleware.requests import Kind
 from telesto.middleware.results import Group
 from telesto.middleware.settings import ServerSettings
+from telesto.middleware.single import Handler
 from telesto.middleware.single_worker import SingleWorker
 from telesto.middleware.turns import Turns
 
@@ -46,6 +47,7 @@ class Workers:
         figures: Figures,
         links: Links,
         light_bytes: int,
+        handlers: Mapping[int, Handler],
     ) -> None:
         self._settings = settings
         self._dispatcher = dispatcher
@@ -53,7 +55,9 @@ class Workers:
         self._figures = figures
         self._links = links
         self._light_bytes = light_bytes
+        self._handlers = handlers
         self._own_links: list[Link] = []
+        self._others: list[tuple[str, Run]] = []
         self._tasks: list[asyncio.Task[None]] = []
         self.on_failure: Callable[[], None] = lambda: None
 
@@ -62,9 +66,13 @@ class Workers:
         """All workers are at work."""
         return bool(self._tasks) and not any(task.done() for task in self._tasks)
 
+    def add(self, name: str, make: Callable[[Link], Run]) -> None:
+        """Adds a worker that goes home by other means than the dispatcher's turns; given its link."""
+        self._others.append((name, make(self._make_link(name))))
+
     def start(self) -> None:
         """Starts them."""
-        for name, run in self._runs():
+        for name, run in (*self._runs(), *self._others):
             task = asyncio.create_task(run(), name=name)
             task.add_done_callback(self._ended)
             self._tasks.append(task)
@@ -93,6 +101,7 @@ class Workers:
             (Kind.CONFIRM, ConfirmGroup(), settings.confirm_workers),
             (Kind.PUBLISH, PublishGroup(), settings.publish_workers),
             (Kind.FETCH, FetchGroup(*takes), settings.fetch_workers),
+            (Kind.ACK, AckGroup(), settings.ack_workers),
         ]
         runs = []
         for kind, group, count in groups:
@@ -131,7 +140,7 @@ class Workers:
             self._dispatcher.turns[Kind.SINGLE],
             self._dispatcher,
             self._make_link(name),
-            SINGLE_HANDLERS,
+            self._handlers,
             self._effects,
             self._figures,
             self._settings,

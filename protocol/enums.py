@@ -177,6 +177,9 @@ class ErrorCode(IntEnum):
     #: The subscription was further behind than its limit and has been dropped; subscribe again to begin anew.
     SUBSCRIPTION_DROPPED = 41
 
+    #: There is no such consumer (any more); join again.
+    CONSUMER_NOT_EXISTING = 50
+
 
 class ConnectionState(Enum):
     """How far a connection is, seen from the middleware."""

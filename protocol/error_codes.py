@@ -14,6 +14,7 @@ __all__ = [
     "ClientNameNotUniqueError",
     "ClientNotExistingError",
     "ConnectionLostError",
+    "ConsumerNotExistingError",
     "DatabaseUnavailableError",
     "FrameTooLargeError",
     "InternalError",
@@ -285,6 +286,12 @@ class SubscriptionDroppedError(RejectedError):
     anew."""
 
     code = ErrorCode.SUBSCRIPTION_DROPPED
+
+
+class ConsumerNotExistingError(RejectedError):
+    """There is no such consumer (any more); join again."""
+
+    code = ErrorCode.CONSUMER_NOT_EXISTING
 
 
 #: What the specification says about each code, by its number.
@@ -609,5 +616,13 @@ ERRORS: dict[int, ErrorInfo] = {
             "The subscription was further behind than its limit and has been dropped; subscribe again "
             "to begin anew."
         ),
+    ),
+    50: ErrorInfo(
+        code=ErrorCode.CONSUMER_NOT_EXISTING,
+        name="CONSUMER_NOT_EXISTING",
+        error_class=ErrorClass.REJECTED,
+        sqlstate="TL050",
+        exception=ConsumerNotExistingError,
+        doc=("There is no such consumer (any more); join again."),
     ),
 }

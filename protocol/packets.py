@@ -38,6 +38,8 @@ __all__ = [
     "PROTOCOL_MAJOR",
     "PROTOCOL_MINOR",
     "REQUESTS",
+    "Ack",
+    "AckResponse",
     "CancelRequest",
     "CancelRequestResponse",
     "ClientMode",
@@ -46,8 +48,11 @@ __all__ = [
     "ConnectionState",
     "CreateQueue",
     "CreateQueueResponse",
+    "Credit",
     "DeleteClient",
     "DeleteQueue",
+    "Deliver",
+    "Delivery",
     "ElementResult",
     "Error",
     "ErrorClass",
@@ -74,6 +79,11 @@ __all__ = [
     "HelloResponse",
     "IdentifyClient",
     "IdentifyClientResponse",
+    "JoinQueue",
+    "JoinQueueResponse",
+    "LeaseLost",
+    "LeaseRef",
+    "LeaveQueue",
     "ListSubscriptions",
     "ListSubscriptionsResponse",
     "ListTopics",
@@ -81,6 +91,8 @@ __all__ = [
     "ListUnconfirmed",
     "ListUnconfirmedResponse",
     "Message",
+    "Nack",
+    "NackResponse",
     "NewMessage",
     "NewTopicMessage",
     "OperationRef",
@@ -118,6 +130,8 @@ __all__ = [
     "TopicMessage",
     "TopicPosition",
     "TopicPutResult",
+    "Touch",
+    "TouchResponse",
     "Unsubscribe",
     "UpdateQueue",
 ]
@@ -141,6 +155,7 @@ _PACK_I64X3 = struct.Struct(">qqq").pack
 _PACK_I64X3_U8 = struct.Struct(">qqqB").pack
 _PACK_I64X4_U32 = struct.Struct(">qqqqI").pack
 _PACK_I64X4_U8_I64_U16_U8_U32 = struct.Struct(">qqqqBqHBI").pack
+_PACK_I64X5_U8_I64_U16_U8_U32 = struct.Struct(">qqqqqBqHBI").pack
 _PACK_I64_U16 = struct.Struct(">qH").pack
 _PACK_I64_U8 = struct.Struct(">qB").pack
 _PACK_I64_U8X2 = struct.Struct(">qBB").pack
@@ -158,6 +173,8 @@ _PACK_U32_U16_U32X2_U8 = struct.Struct(">IHIIB").pack
 _PACK_U32_U16_U32_I64X2_U32_U8 = struct.Struct(">IHIqqIB").pack
 _PACK_U32_U16_U32_I64X5_U8 = struct.Struct(">IHIqqqqqB").pack
 _PACK_U32_U16_U32_I64_U16 = struct.Struct(">IHIqH").pack
+_PACK_U32_U16_U32_I64_U32 = struct.Struct(">IHIqI").pack
+_PACK_U32_U16_U32_I64_U32X2_U8 = struct.Struct(">IHIqIIB").pack
 _PACK_U32_U16_U32_I64_U32_U8 = struct.Struct(">IHIqIB").pack
 _PACK_U32_U16_U32_I64_U64_U16 = struct.Struct(">IHIqQH").pack
 _PACK_U32_U16_U32_I64_U8 = struct.Struct(">IHIqB").pack
@@ -178,6 +195,7 @@ _PACK_U8X2 = struct.Struct(">BB").pack
 _PACK_U8_I64 = struct.Struct(">Bq").pack
 _PACK_U8_I64_U32 = struct.Struct(">BqI").pack
 _PACK_U8_I64_U8 = struct.Struct(">BqB").pack
+_PACK_U8_U16X2 = struct.Struct(">BHH").pack
 _PACK_U8_U32 = struct.Struct(">BI").pack
 _PACK_U8_U32_U8 = struct.Struct(">BIB").pack
 _PACK_U8_U64_U16 = struct.Struct(">BQH").pack
@@ -192,7 +210,10 @@ _UNPACK_I64X3_U8 = struct.Struct(">qqqB").unpack_from
 _UNPACK_I64X4_U32 = struct.Struct(">qqqqI").unpack_from
 _UNPACK_I64X4_U8_I64_U16_U8_U32 = struct.Struct(">qqqqBqHBI").unpack_from
 _UNPACK_I64X5_U8 = struct.Struct(">qqqqqB").unpack_from
+_UNPACK_I64X5_U8_I64_U16_U8_U32 = struct.Struct(">qqqqqBqHBI").unpack_from
 _UNPACK_I64_U16 = struct.Struct(">qH").unpack_from
+_UNPACK_I64_U32 = struct.Struct(">qI").unpack_from
+_UNPACK_I64_U32X2_U8 = struct.Struct(">qIIB").unpack_from
 _UNPACK_I64_U32_U8 = struct.Struct(">qIB").unpack_from
 _UNPACK_I64_U64_U16 = struct.Struct(">qQH").unpack_from
 _UNPACK_I64_U8 = struct.Struct(">qB").unpack_from
@@ -215,6 +236,7 @@ _UNPACK_U64X4_I64_U8 = struct.Struct(">QQQQqB").unpack_from
 _UNPACK_U64_U32 = struct.Struct(">QI").unpack_from
 _UNPACK_U8X2 = struct.Struct(">BB").unpack_from
 _UNPACK_U8_I64_U32 = struct.Struct(">BqI").unpack_from
+_UNPACK_U8_U16X2 = struct.Struct(">BHH").unpack_from
 _UNPACK_U8_U32 = struct.Struct(">BI").unpack_from
 _UNPACK_U8_U64_U16 = struct.Struct(">BQH").unpack_from
 _UNPACK_U64S = Unpackers("Q")
@@ -231,10 +253,10 @@ _NEW_TOPIC_MESSAGE_TAGS = frozenset({1})
 _SUBSCRIPTION_FIGURES_TAGS = frozenset({1, 2, 3})
 _REGISTER_CLIENT_TAGS = frozenset({1})
 _IDENTIFY_CLIENT_TAGS = frozenset({1, 2, 3})
-_CREATE_QUEUE_TAGS = frozenset({1, 2})
+_CREATE_QUEUE_TAGS = frozenset({1, 2, 5, 6})
 _SUBSCRIBE_TAGS = frozenset({1, 2, 3})
-_UPDATE_QUEUE_TAGS = frozenset({1, 2})
-_GET_QUEUE_SETTINGS_RESPONSE_TAGS = frozenset({1, 2})
+_UPDATE_QUEUE_TAGS = frozenset({1, 2, 5, 6})
+_GET_QUEUE_SETTINGS_RESPONSE_TAGS = frozenset({1, 2, 5, 6})
 
 
 @dataclass(slots=True)
@@ -530,6 +552,34 @@ class SubscriptionFigures:
     max_behind: int | None = None
     max_age_ms: int | None = None
     drop: bool | None = None
+
+
+@dataclass(slots=True)
+class LeaseRef:
+    """Names one message that a consumer was given.
+
+    Attributes:
+        consumer_id: The consumer.
+        lease_id: The lease, from the Deliver that brought the message.
+        message_id: The message.
+    """
+
+    consumer_id: int
+    lease_id: int
+    message_id: int
+
+
+@dataclass(slots=True)
+class Delivery:
+    """A message and the lease under which a consumer has it.
+
+    Attributes:
+        lease_id: The lease; a message that comes again comes under another one.
+        message: The message.
+    """
+
+    lease_id: int
+    message: Message
 
 
 def _read_queues(payload: bytes, at: int, count: int) -> tuple[list[Queue], int]:
@@ -1174,6 +1224,104 @@ def _write_subscription_figuress(subscription_figuress: list[SubscriptionFigures
                 len(tagged),
             ),
             *tagged,
+        )
+    return parts, size
+
+
+def _read_lease_refs(payload: bytes, at: int, count: int) -> tuple[list[LeaseRef], int]:
+    if 24 * count > len(payload) - at:
+        raise ValueError("count")
+    lease_refs = []
+    for _ in range(count):
+        consumer_id, lease_id, message_id = _UNPACK_I64X3(payload, at)
+        at += 24
+        lease_refs.append(LeaseRef(consumer_id, lease_id, message_id))
+    return lease_refs, at
+
+
+def _write_lease_refs(lease_refs: list[LeaseRef]) -> tuple[list[bytes], int]:
+    parts: list[bytes] = []
+    size = 24 * len(lease_refs)
+    for lease_ref in lease_refs:
+        parts.append(_PACK_I64X3(lease_ref.consumer_id, lease_ref.lease_id, lease_ref.message_id))
+    return parts, size
+
+
+def _read_deliverys(payload: bytes, at: int, count: int) -> tuple[list[Delivery], int]:
+    if 58 * count > len(payload) - at:
+        raise ValueError("count")
+    deliverys = []
+    for _ in range(count):
+        (
+            lease_id,
+            message_id,
+            queue_id,
+            sender_id,
+            receiver_id,
+            priority,
+            time_of_arrival,
+            attempt,
+            redelivered,
+            body_size,
+        ) = _UNPACK_I64X5_U8_I64_U16_U8_U32(payload, at)
+        body = payload[at + 56 : at + 56 + body_size]
+        at += 56 + body_size
+        context_flag = payload[at]
+        context: int | None = None
+        if context_flag:
+            if context_flag != 1:
+                raise ValueError("flag")
+            (context,) = _UNPACK_I64(payload, at + 1)
+            at += 8
+        message_tags = payload[at + 1]
+        at += 2
+        if message_tags:
+            at = skip_tags(payload, at, message_tags)
+        deliverys.append(
+            Delivery(
+                lease_id,
+                Message(
+                    message_id,
+                    queue_id,
+                    sender_id,
+                    receiver_id,
+                    priority,
+                    time_of_arrival,
+                    attempt,
+                    BOOLS[redelivered],
+                    body,
+                    context,
+                ),
+            )
+        )
+    return deliverys, at
+
+
+def _write_deliverys(deliverys: list[Delivery]) -> tuple[list[bytes], int]:
+    parts: list[bytes] = []
+    size = 56 * len(deliverys)
+    for delivery in deliverys:
+        message = delivery.message
+        body = message.body
+        body_size = len(body)
+        context = message.context
+        context_part = b"\x00\x00" if context is None else _PACK_U8_I64_U8(1, context, 0)
+        size += body_size + len(context_part)
+        parts += (
+            _PACK_I64X5_U8_I64_U16_U8_U32(
+                delivery.lease_id,
+                message.message_id,
+                message.queue_id,
+                message.sender_id,
+                message.receiver_id,
+                message.priority,
+                message.time_of_arrival,
+                message.attempt,
+                1 if message.redelivered else 0,
+                body_size,
+            ),
+            body,
+            context_part,
         )
     return parts, size
 
@@ -2238,6 +2386,10 @@ class CreateQueue(Packet):
             unbounded. Tag 1; may be left out.
         dedup_window_ms: How long, in milliseconds, a dedup_key stands for the message that was put first
             under it: 1000 to 604800000; 300000 (5 minutes) without it. Tag 2; may be left out.
+        lease_ms: How long, in milliseconds, a consumer may take for a message before that goes to another
+            one: 100 to 86400000; 30000 without it. Tag 5; may be left out.
+        max_attempts: A message whose attempts by consumers failed so often goes to the dead letters: 1 to
+            1000000; 5 without it. Tag 6; may be left out.
     """
 
     METHOD_ID: ClassVar[int] = 0x21
@@ -2248,6 +2400,8 @@ class CreateQueue(Packet):
     _: KW_ONLY
     max_messages: int | None = None
     dedup_window_ms: int | None = None
+    lease_ms: int | None = None
+    max_attempts: int | None = None
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -2263,6 +2417,12 @@ class CreateQueue(Packet):
             dedup_window_ms = self.dedup_window_ms
             if dedup_window_ms is not None:
                 tagged.append(write_tagged(2, _PACK_I64(dedup_window_ms)))
+            lease_ms = self.lease_ms
+            if lease_ms is not None:
+                tagged.append(write_tagged(5, _PACK_I64(lease_ms)))
+            max_attempts = self.max_attempts
+            if max_attempts is not None:
+                tagged.append(write_tagged(6, _PACK_I64(max_attempts)))
             return b"".join(
                 (
                     _PACK_U32_U16_U32_U64_U32(
@@ -2296,6 +2456,8 @@ class CreateQueue(Packet):
             at += 1
             max_messages: int | None = None
             dedup_window_ms: int | None = None
+            lease_ms: int | None = None
+            max_attempts: int | None = None
             if tags:
                 found, at = read_tags(payload, at, tags, _CREATE_QUEUE_TAGS)
                 content = found.get(1)
@@ -2310,10 +2472,28 @@ class CreateQueue(Packet):
                     if len(content) != 8:
                         raise ValueError("size")
                     dedup_window_ms = dedup_window_ms_dedup_window_ms
+                content = found.get(5)
+                if content is not None:
+                    (lease_ms_lease_ms,) = _UNPACK_I64(content)
+                    if len(content) != 8:
+                        raise ValueError("size")
+                    lease_ms = lease_ms_lease_ms
+                content = found.get(6)
+                if content is not None:
+                    (max_attempts_max_attempts,) = _UNPACK_I64(content)
+                    if len(content) != 8:
+                        raise ValueError("size")
+                    max_attempts = max_attempts_max_attempts
             if len(payload) != at:
                 raise ValueError("end")
             return cls(
-                number, confirmed, queue_name, max_messages=max_messages, dedup_window_ms=dedup_window_ms
+                number,
+                confirmed,
+                queue_name,
+                max_messages=max_messages,
+                dedup_window_ms=dedup_window_ms,
+                lease_ms=lease_ms,
+                max_attempts=max_attempts,
             )
         except DECODE_ERRORS:
             raise _DIAGNOSIS.of_payload("CreateQueue", payload) from None
@@ -3896,6 +4076,539 @@ class ConfirmPositions(Packet):
 
 
 @dataclass(slots=True)
+class JoinQueue(Packet):
+    """Makes a consumer of a queue: the middleware pushes messages to it with Deliver, each to one
+    consumer. It lives as long as this connection; when it ends, what it has not acknowledged goes back to the
+    queue.
+
+    Attributes:
+        queue_id: The queue.
+        credit_messages: How many messages it may have at a time; 0 for none until Credit gives some.
+        credit_bytes: How many bytes of bodies it may have at a time; 0 for any number. A larger message
+            comes when it has nothing else.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x51
+
+    queue_id: int
+    credit_messages: int
+    credit_bytes: int
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            return _PACK_U32_U16_U32_I64_U32X2_U8(
+                23, 0x51, packet_id, self.queue_id, self.credit_messages, self.credit_bytes, 0
+            )
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("JoinQueue", self, packet_id, failure) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            queue_id, credit_messages, credit_bytes, tags = _UNPACK_I64_U32X2_U8(payload)
+            if tags or len(payload) != 17:
+                check_end(payload, 17, tags)
+            return cls(queue_id, credit_messages, credit_bytes)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("JoinQueue", payload) from None
+
+
+@dataclass(slots=True)
+class JoinQueueResponse(Packet):
+    """The new consumer.
+
+    Attributes:
+        consumer_id: Identifies the consumer; never used again.
+        lease_ms: How long it may take for a message before that goes to another consumer, in
+            milliseconds.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x52
+
+    consumer_id: int
+    lease_ms: int
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            return _PACK_U32_U16_U32_I64_U32_U8(19, 0x52, packet_id, self.consumer_id, self.lease_ms, 0)
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("JoinQueueResponse", self, packet_id, failure) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            consumer_id, lease_ms, tags = _UNPACK_I64_U32_U8(payload)
+            if tags or len(payload) != 13:
+                check_end(payload, 13, tags)
+            return cls(consumer_id, lease_ms)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("JoinQueueResponse", payload) from None
+
+
+@dataclass(slots=True)
+class Credit(Packet):
+    """Sets how much a consumer may have at a time, what it has already included. Handled at once, without
+    waiting for requests before it.
+
+    Attributes:
+        consumer_id: The consumer.
+        credit_messages: How many messages; 0 pauses it.
+        credit_bytes: How many bytes of bodies; 0 for any number.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x53
+
+    consumer_id: int
+    credit_messages: int
+    credit_bytes: int
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            return _PACK_U32_U16_U32_I64_U32X2_U8(
+                23, 0x53, packet_id, self.consumer_id, self.credit_messages, self.credit_bytes, 0
+            )
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("Credit", self, packet_id, failure) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            consumer_id, credit_messages, credit_bytes, tags = _UNPACK_I64_U32X2_U8(payload)
+            if tags or len(payload) != 17:
+                check_end(payload, 17, tags)
+            return cls(consumer_id, credit_messages, credit_bytes)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("Credit", payload) from None
+
+
+@dataclass(slots=True)
+class Deliver(Packet):
+    """Gives messages to a consumer. Each has to be answered by Ack or Nack before its lease ends; Touch
+    begins the lease anew.
+
+    Attributes:
+        consumer_id: The consumer.
+        deliveries: The messages, in order.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x54
+
+    consumer_id: int
+    deliveries: list[Delivery]
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            deliveries = self.deliveries
+            deliveries_count = len(deliveries)
+            deliveries_parts, deliveries_size = _write_deliverys(deliveries)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32_I64_U32(
+                        19 + deliveries_size, 0x54, packet_id, self.consumer_id, deliveries_count
+                    ),
+                    *deliveries_parts,
+                    b"\x00",
+                )
+            )
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("Deliver", self, packet_id, failure) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            consumer_id, deliveries_count = _UNPACK_I64_U32(payload)
+            deliveries, at = _read_deliverys(payload, 12, deliveries_count)
+            tags = payload[at]
+            if tags or len(payload) != at + 1:
+                check_end(payload, at + 1, tags)
+            return cls(consumer_id, deliveries)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("Deliver", payload) from None
+
+
+@dataclass(slots=True)
+class LeaveQueue(Packet):
+    """Ends a consumer: what it has not acknowledged goes back to the queue, and that does not count as an
+    attempt. One that is gone is passed over.
+
+    Attributes:
+        consumer_id: The consumer.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x55
+
+    consumer_id: int
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            return _PACK_U32_U16_U32_I64_U8(15, 0x55, packet_id, self.consumer_id, 0)
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("LeaveQueue", self, packet_id, failure) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            consumer_id, tags = _UNPACK_I64_U8(payload)
+            if tags or len(payload) != 9:
+                check_end(payload, 9, tags)
+            return cls(consumer_id)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("LeaveQueue", payload) from None
+
+
+@dataclass(slots=True)
+class LeaseLost(Packet):
+    """A consumer does not have these messages any more: their time was up, or it has ended.
+
+    Attributes:
+        consumer_id: The consumer.
+        leases: The messages that it had.
+        ended: The consumer has ended with all that it had; it may join again.
+        code: Why, as an error code.
+        details: For people; not to be parsed.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x56
+
+    consumer_id: int
+    leases: list[LeaseRef]
+    ended: bool
+    code: int
+    details: str
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            leases = self.leases
+            leases_count = len(leases)
+            leases_parts, leases_size = _write_lease_refs(leases)
+            details = self.details.encode()
+            details_size = len(details)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32_I64_U32(
+                        24 + leases_size + details_size, 0x56, packet_id, self.consumer_id, leases_count
+                    ),
+                    *leases_parts,
+                    _PACK_U8_U16X2(1 if self.ended else 0, self.code, details_size),
+                    details,
+                    b"\x00",
+                )
+            )
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("LeaseLost", self, packet_id, failure) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            consumer_id, leases_count = _UNPACK_I64_U32(payload)
+            leases, at = _read_lease_refs(payload, 12, leases_count)
+            ended, code, details_size = _UNPACK_U8_U16X2(payload, at)
+            details = str(payload[at + 5 : at + 5 + details_size], "utf-8")
+            at += 5 + details_size
+            tags = payload[at]
+            if tags or len(payload) != at + 1:
+                check_end(payload, at + 1, tags)
+            return cls(consumer_id, leases, BOOLS[ended], code, details)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("LeaseLost", payload) from None
+
+
+@dataclass(slots=True)
+class Ack(Packet):
+    """The messages are processed: they are done for good.
+
+    Attributes:
+        number: The request's number in this session, one more than the last one's.
+        confirmed: Numbers of this session whose answers the application has taken.
+        leases: The messages.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x57
+
+    number: int
+    confirmed: list[int]
+    leases: list[LeaseRef]
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            confirmed = self.confirmed
+            confirmed_count = len(confirmed)
+            leases = self.leases
+            leases_count = len(leases)
+            leases_parts, leases_size = _write_lease_refs(leases)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32_U64_U32(
+                        23 + 8 * confirmed_count + leases_size, 0x57, packet_id, self.number, confirmed_count
+                    ),
+                    _PACK_U64S[confirmed_count](*confirmed),
+                    _PACK_U32(leases_count),
+                    *leases_parts,
+                    b"\x00",
+                )
+            )
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("Ack", self, packet_id, failure) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            number, confirmed_count = _UNPACK_U64_U32(payload)
+            confirmed = list(_UNPACK_U64S[confirmed_count](payload, 12))
+            at = 12 + 8 * confirmed_count
+            (leases_count,) = _UNPACK_U32(payload, at)
+            leases, at = _read_lease_refs(payload, at + 4, leases_count)
+            tags = payload[at]
+            if tags or len(payload) != at + 1:
+                check_end(payload, at + 1, tags)
+            return cls(number, confirmed, leases)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("Ack", payload) from None
+
+
+@dataclass(slots=True)
+class AckResponse(Packet):
+    """What became of each message.
+
+    Attributes:
+        results: One for each message, in the request's order, related_id being its id: no error, or
+            LEASE_LOST.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x58
+
+    results: list[ElementResult]
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            results = self.results
+            results_count = len(results)
+            results_parts, results_size = _write_element_results(results)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32X2(11 + results_size, 0x58, packet_id, results_count),
+                    *results_parts,
+                    b"\x00",
+                )
+            )
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("AckResponse", self, packet_id, failure) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            (results_count,) = _UNPACK_U32(payload)
+            results, at = _read_element_results(payload, 4, results_count)
+            tags = payload[at]
+            if tags or len(payload) != at + 1:
+                check_end(payload, at + 1, tags)
+            return cls(results)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("AckResponse", payload) from None
+
+
+@dataclass(slots=True)
+class Nack(Packet):
+    """The messages are not processed: they go back to the queue.
+
+    Attributes:
+        number: The request's number in this session, one more than the last one's.
+        confirmed: Numbers of this session whose answers the application has taken.
+        leases: The messages.
+        failed: The attempt failed and counts; otherwise the message counts as never given.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x59
+
+    number: int
+    confirmed: list[int]
+    leases: list[LeaseRef]
+    failed: bool
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            confirmed = self.confirmed
+            confirmed_count = len(confirmed)
+            leases = self.leases
+            leases_count = len(leases)
+            leases_parts, leases_size = _write_lease_refs(leases)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32_U64_U32(
+                        24 + 8 * confirmed_count + leases_size, 0x59, packet_id, self.number, confirmed_count
+                    ),
+                    _PACK_U64S[confirmed_count](*confirmed),
+                    _PACK_U32(leases_count),
+                    *leases_parts,
+                    _PACK_U8X2(1 if self.failed else 0, 0),
+                )
+            )
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("Nack", self, packet_id, failure) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            number, confirmed_count = _UNPACK_U64_U32(payload)
+            confirmed = list(_UNPACK_U64S[confirmed_count](payload, 12))
+            at = 12 + 8 * confirmed_count
+            (leases_count,) = _UNPACK_U32(payload, at)
+            leases, at = _read_lease_refs(payload, at + 4, leases_count)
+            failed, tags = _UNPACK_U8X2(payload, at)
+            if tags or len(payload) != at + 2:
+                check_end(payload, at + 2, tags)
+            return cls(number, confirmed, leases, BOOLS[failed])
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("Nack", payload) from None
+
+
+@dataclass(slots=True)
+class NackResponse(Packet):
+    """What became of each message.
+
+    Attributes:
+        results: One for each message, in the request's order, related_id being its id: no error, or
+            LEASE_LOST.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x5A
+
+    results: list[ElementResult]
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            results = self.results
+            results_count = len(results)
+            results_parts, results_size = _write_element_results(results)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32X2(11 + results_size, 0x5A, packet_id, results_count),
+                    *results_parts,
+                    b"\x00",
+                )
+            )
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("NackResponse", self, packet_id, failure) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            (results_count,) = _UNPACK_U32(payload)
+            results, at = _read_element_results(payload, 4, results_count)
+            tags = payload[at]
+            if tags or len(payload) != at + 1:
+                check_end(payload, at + 1, tags)
+            return cls(results)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("NackResponse", payload) from None
+
+
+@dataclass(slots=True)
+class Touch(Packet):
+    """Begins the time of leases anew.
+
+    Attributes:
+        leases: The messages.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x5B
+
+    leases: list[LeaseRef]
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            leases = self.leases
+            leases_count = len(leases)
+            leases_parts, leases_size = _write_lease_refs(leases)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32X2(11 + leases_size, 0x5B, packet_id, leases_count),
+                    *leases_parts,
+                    b"\x00",
+                )
+            )
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("Touch", self, packet_id, failure) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            (leases_count,) = _UNPACK_U32(payload)
+            leases, at = _read_lease_refs(payload, 4, leases_count)
+            tags = payload[at]
+            if tags or len(payload) != at + 1:
+                check_end(payload, at + 1, tags)
+            return cls(leases)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("Touch", payload) from None
+
+
+@dataclass(slots=True)
+class TouchResponse(Packet):
+    """What became of each lease.
+
+    Attributes:
+        results: One for each message, in the request's order, related_id being its id: no error, or
+            LEASE_LOST.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x5C
+
+    results: list[ElementResult]
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            results = self.results
+            results_count = len(results)
+            results_parts, results_size = _write_element_results(results)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32X2(11 + results_size, 0x5C, packet_id, results_count),
+                    *results_parts,
+                    b"\x00",
+                )
+            )
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("TouchResponse", self, packet_id, failure) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            (results_count,) = _UNPACK_U32(payload)
+            results, at = _read_element_results(payload, 4, results_count)
+            tags = payload[at]
+            if tags or len(payload) != at + 1:
+                check_end(payload, at + 1, tags)
+            return cls(results)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("TouchResponse", payload) from None
+
+
+@dataclass(slots=True)
 class PurgeQueue(Packet):
     """Removes the messages that wait in a queue, whoever they are for; what has been handed over is not
     touched.
@@ -4067,6 +4780,8 @@ class UpdateQueue(Packet):
         max_messages: As in CreateQueue; 0 takes the bound away. It may be below what the queue holds:
             then puts are refused until there is room. Tag 1; may be left out.
         dedup_window_ms: As in CreateQueue. Tag 2; may be left out.
+        lease_ms: As in CreateQueue. Tag 5; may be left out.
+        max_attempts: As in CreateQueue. Tag 6; may be left out.
     """
 
     METHOD_ID: ClassVar[int] = 0x65
@@ -4077,6 +4792,8 @@ class UpdateQueue(Packet):
     _: KW_ONLY
     max_messages: int | None = None
     dedup_window_ms: int | None = None
+    lease_ms: int | None = None
+    max_attempts: int | None = None
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -4090,6 +4807,12 @@ class UpdateQueue(Packet):
             dedup_window_ms = self.dedup_window_ms
             if dedup_window_ms is not None:
                 tagged.append(write_tagged(2, _PACK_I64(dedup_window_ms)))
+            lease_ms = self.lease_ms
+            if lease_ms is not None:
+                tagged.append(write_tagged(5, _PACK_I64(lease_ms)))
+            max_attempts = self.max_attempts
+            if max_attempts is not None:
+                tagged.append(write_tagged(6, _PACK_I64(max_attempts)))
             return b"".join(
                 (
                     _PACK_U32_U16_U32_U64_U32(
@@ -4118,6 +4841,8 @@ class UpdateQueue(Packet):
             at += 9
             max_messages: int | None = None
             dedup_window_ms: int | None = None
+            lease_ms: int | None = None
+            max_attempts: int | None = None
             if tags:
                 found, at = read_tags(payload, at, tags, _UPDATE_QUEUE_TAGS)
                 content = found.get(1)
@@ -4132,10 +4857,28 @@ class UpdateQueue(Packet):
                     if len(content) != 8:
                         raise ValueError("size")
                     dedup_window_ms = dedup_window_ms_dedup_window_ms
+                content = found.get(5)
+                if content is not None:
+                    (lease_ms_lease_ms,) = _UNPACK_I64(content)
+                    if len(content) != 8:
+                        raise ValueError("size")
+                    lease_ms = lease_ms_lease_ms
+                content = found.get(6)
+                if content is not None:
+                    (max_attempts_max_attempts,) = _UNPACK_I64(content)
+                    if len(content) != 8:
+                        raise ValueError("size")
+                    max_attempts = max_attempts_max_attempts
             if len(payload) != at:
                 raise ValueError("end")
             return cls(
-                number, confirmed, queue_id, max_messages=max_messages, dedup_window_ms=dedup_window_ms
+                number,
+                confirmed,
+                queue_id,
+                max_messages=max_messages,
+                dedup_window_ms=dedup_window_ms,
+                lease_ms=lease_ms,
+                max_attempts=max_attempts,
             )
         except DECODE_ERRORS:
             raise _DIAGNOSIS.of_payload("UpdateQueue", payload) from None
@@ -4181,6 +4924,8 @@ class GetQueueSettingsResponse(Packet):
             1; may be left out.
         dedup_window_ms: How long a dedup_key stands for a message, in milliseconds. Tag 2; may be left
             out.
+        lease_ms: How long a consumer may take for a message, in milliseconds. Tag 5; may be left out.
+        max_attempts: A message that failed so often is dead. Tag 6; may be left out.
     """
 
     METHOD_ID: ClassVar[int] = 0x68
@@ -4188,6 +4933,8 @@ class GetQueueSettingsResponse(Packet):
     _: KW_ONLY
     max_messages: int | None = None
     dedup_window_ms: int | None = None
+    lease_ms: int | None = None
+    max_attempts: int | None = None
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -4199,6 +4946,12 @@ class GetQueueSettingsResponse(Packet):
             dedup_window_ms = self.dedup_window_ms
             if dedup_window_ms is not None:
                 tagged.append(write_tagged(2, _PACK_I64(dedup_window_ms)))
+            lease_ms = self.lease_ms
+            if lease_ms is not None:
+                tagged.append(write_tagged(5, _PACK_I64(lease_ms)))
+            max_attempts = self.max_attempts
+            if max_attempts is not None:
+                tagged.append(write_tagged(6, _PACK_I64(max_attempts)))
             return b"".join(
                 (
                     _PACK_U32_U16_U32_U8(7 + sum(map(len, tagged)), 0x68, packet_id, len(tagged)),
@@ -4216,6 +4969,8 @@ class GetQueueSettingsResponse(Packet):
             at = 1
             max_messages: int | None = None
             dedup_window_ms: int | None = None
+            lease_ms: int | None = None
+            max_attempts: int | None = None
             if tags:
                 found, at = read_tags(payload, at, tags, _GET_QUEUE_SETTINGS_RESPONSE_TAGS)
                 content = found.get(1)
@@ -4230,9 +4985,26 @@ class GetQueueSettingsResponse(Packet):
                     if len(content) != 8:
                         raise ValueError("size")
                     dedup_window_ms = dedup_window_ms_dedup_window_ms
+                content = found.get(5)
+                if content is not None:
+                    (lease_ms_lease_ms,) = _UNPACK_I64(content)
+                    if len(content) != 8:
+                        raise ValueError("size")
+                    lease_ms = lease_ms_lease_ms
+                content = found.get(6)
+                if content is not None:
+                    (max_attempts_max_attempts,) = _UNPACK_I64(content)
+                    if len(content) != 8:
+                        raise ValueError("size")
+                    max_attempts = max_attempts_max_attempts
             if len(payload) != at:
                 raise ValueError("end")
-            return cls(max_messages=max_messages, dedup_window_ms=dedup_window_ms)
+            return cls(
+                max_messages=max_messages,
+                dedup_window_ms=dedup_window_ms,
+                lease_ms=lease_ms,
+                max_attempts=max_attempts,
+            )
         except DECODE_ERRORS:
             raise _DIAGNOSIS.of_payload("GetQueueSettingsResponse", payload) from None
 
@@ -4406,6 +5178,23 @@ _LAYOUTS: dict[str, Layout] = {
         },
         extensible=True,
     ),
+    "LeaseRef": Layout(
+        fields=(
+            ("consumer_id", "i64"),
+            ("lease_id", "i64"),
+            ("message_id", "i64"),
+        ),
+        tagged={},
+        extensible=False,
+    ),
+    "Delivery": Layout(
+        fields=(
+            ("lease_id", "i64"),
+            ("message", "Message"),
+        ),
+        tagged={},
+        extensible=False,
+    ),
     "Ping": Layout(
         fields=(),
         tagged={},
@@ -4574,6 +5363,8 @@ _LAYOUTS: dict[str, Layout] = {
         tagged={
             1: ("max_messages", "i64"),
             2: ("dedup_window_ms", "i64"),
+            5: ("lease_ms", "i64"),
+            6: ("max_attempts", "i64"),
         },
         extensible=True,
     ),
@@ -4823,6 +5614,95 @@ _LAYOUTS: dict[str, Layout] = {
         tagged={},
         extensible=True,
     ),
+    "JoinQueue": Layout(
+        fields=(
+            ("queue_id", "i64"),
+            ("credit_messages", "u32"),
+            ("credit_bytes", "u32"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "JoinQueueResponse": Layout(
+        fields=(
+            ("consumer_id", "i64"),
+            ("lease_ms", "u32"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "Credit": Layout(
+        fields=(
+            ("consumer_id", "i64"),
+            ("credit_messages", "u32"),
+            ("credit_bytes", "u32"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "Deliver": Layout(
+        fields=(
+            ("consumer_id", "i64"),
+            ("deliveries", "list<Delivery>"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "LeaveQueue": Layout(
+        fields=(("consumer_id", "i64"),),
+        tagged={},
+        extensible=True,
+    ),
+    "LeaseLost": Layout(
+        fields=(
+            ("consumer_id", "i64"),
+            ("leases", "list<LeaseRef>"),
+            ("ended", "bool"),
+            ("code", "u16"),
+            ("details", "string"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "Ack": Layout(
+        fields=(
+            ("number", "u64"),
+            ("confirmed", "list<u64>"),
+            ("leases", "list<LeaseRef>"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "AckResponse": Layout(
+        fields=(("results", "list<ElementResult>"),),
+        tagged={},
+        extensible=True,
+    ),
+    "Nack": Layout(
+        fields=(
+            ("number", "u64"),
+            ("confirmed", "list<u64>"),
+            ("leases", "list<LeaseRef>"),
+            ("failed", "bool"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "NackResponse": Layout(
+        fields=(("results", "list<ElementResult>"),),
+        tagged={},
+        extensible=True,
+    ),
+    "Touch": Layout(
+        fields=(("leases", "list<LeaseRef>"),),
+        tagged={},
+        extensible=True,
+    ),
+    "TouchResponse": Layout(
+        fields=(("results", "list<ElementResult>"),),
+        tagged={},
+        extensible=True,
+    ),
     "PurgeQueue": Layout(
         fields=(
             ("number", "u64"),
@@ -4862,6 +5742,8 @@ _LAYOUTS: dict[str, Layout] = {
         tagged={
             1: ("max_messages", "i64"),
             2: ("dedup_window_ms", "i64"),
+            5: ("lease_ms", "i64"),
+            6: ("max_attempts", "i64"),
         },
         extensible=True,
     ),
@@ -4875,6 +5757,8 @@ _LAYOUTS: dict[str, Layout] = {
         tagged={
             1: ("max_messages", "i64"),
             2: ("dedup_window_ms", "i64"),
+            5: ("lease_ms", "i64"),
+            6: ("max_attempts", "i64"),
         },
         extensible=True,
     ),
@@ -4942,6 +5826,18 @@ PACKETS: dict[int, type[Packet]] = {
     0x4B: ListSubscriptions,
     0x4C: ListSubscriptionsResponse,
     0x4D: ConfirmPositions,
+    0x51: JoinQueue,
+    0x52: JoinQueueResponse,
+    0x53: Credit,
+    0x54: Deliver,
+    0x55: LeaveQueue,
+    0x56: LeaseLost,
+    0x57: Ack,
+    0x58: AckResponse,
+    0x59: Nack,
+    0x5A: NackResponse,
+    0x5B: Touch,
+    0x5C: TouchResponse,
     0x61: PurgeQueue,
     0x62: PurgeQueueResponse,
     0x63: GetQueueStatistics,
@@ -5274,6 +6170,83 @@ REQUESTS: dict[int, RequestInfo] = {
     0x4D: RequestInfo(
         packet=ConfirmPositions,
         response=Success,
+        allowed=frozenset(
+            {
+                ConnectionState.IDENTIFIED,
+                ConnectionState.DRAINING,
+            }
+        ),
+        leads_to=None,
+        numbered=False,
+        mode=ClientMode.READ_ONLY,
+    ),
+    0x51: RequestInfo(
+        packet=JoinQueue,
+        response=JoinQueueResponse,
+        allowed=frozenset(
+            {
+                ConnectionState.IDENTIFIED,
+            }
+        ),
+        leads_to=None,
+        numbered=False,
+        mode=ClientMode.READ_ONLY,
+    ),
+    0x53: RequestInfo(
+        packet=Credit,
+        response=Success,
+        allowed=frozenset(
+            {
+                ConnectionState.IDENTIFIED,
+                ConnectionState.DRAINING,
+            }
+        ),
+        leads_to=None,
+        numbered=False,
+        mode=ClientMode.READ_ONLY,
+    ),
+    0x55: RequestInfo(
+        packet=LeaveQueue,
+        response=Success,
+        allowed=frozenset(
+            {
+                ConnectionState.IDENTIFIED,
+                ConnectionState.DRAINING,
+            }
+        ),
+        leads_to=None,
+        numbered=False,
+        mode=ClientMode.READ_ONLY,
+    ),
+    0x57: RequestInfo(
+        packet=Ack,
+        response=AckResponse,
+        allowed=frozenset(
+            {
+                ConnectionState.IDENTIFIED,
+                ConnectionState.DRAINING,
+            }
+        ),
+        leads_to=None,
+        numbered=True,
+        mode=ClientMode.READ_ONLY,
+    ),
+    0x59: RequestInfo(
+        packet=Nack,
+        response=NackResponse,
+        allowed=frozenset(
+            {
+                ConnectionState.IDENTIFIED,
+                ConnectionState.DRAINING,
+            }
+        ),
+        leads_to=None,
+        numbered=True,
+        mode=ClientMode.READ_ONLY,
+    ),
+    0x5B: RequestInfo(
+        packet=Touch,
+        response=TouchResponse,
         allowed=frozenset(
             {
                 ConnectionState.IDENTIFIED,

@@ -13,7 +13,7 @@
 --   heartbeat_at timestamptz   its last sign of life
 -- Errors:     none raised
 -- Locks:      rows of middlewares; rows that others hold are passed over, their owners are alive
--- Tables:     middlewares (read, update, delete), interests (delete), jobs (update)
+-- Tables:     middlewares (read, update, delete), interests, lost_leases (delete), jobs (update)
 CREATE OR REPLACE FUNCTION telesto.renew_heartbeat(own_id bigint, own_pids int[], timeout_s double precision)
 RETURNS TABLE (
     middleware_id bigint,

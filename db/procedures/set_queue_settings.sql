@@ -17,7 +17,9 @@ AS $$
 BEGIN
     UPDATE telesto.queues AS queue
     SET max_messages = (jsonb_populate_record(queue, settings)).max_messages,
-        dedup_window_ms = (jsonb_populate_record(queue, settings)).dedup_window_ms
+        dedup_window_ms = (jsonb_populate_record(queue, settings)).dedup_window_ms,
+        lease_ms = (jsonb_populate_record(queue, settings)).lease_ms,
+        max_attempts = (jsonb_populate_record(queue, settings)).max_attempts
     WHERE queue.queue_id = set_queue_settings.queue_id;
     RETURN FOUND;
 END

@@ -4,8 +4,9 @@
 --   middleware_id bigint    who offers to do it
 --   job text                'unconfirmed' (hand-overs kept too long go to the dead letters), 'deleted_queues'
 --                           (their messages are removed), 'message_keys' (the next generation of keys),
---                           'topics' (messages that all have confirmed are removed) or 'subscriptions' (they
---                           are compared with their limits)
+--                           'topics' (messages that all have confirmed are removed), 'subscriptions' (they
+--                           are compared with their limits) or 'leases' (what consumers kept too long, or left
+--                           behind, goes back to the queues)
 --   max_rows int            at most so many messages in this turn
 --   hold_s double precision   how long the job is kept for the caller, in seconds
 --   retention_s double precision   how long a hand-over may be unconfirmed, in seconds; 7 days by default
@@ -13,6 +14,8 @@
 --   elected boolean         whether the job is the caller's
 --   done bigint             messages moved or removed
 --   more boolean            whether there is more to do at once
+--   queue_ids bigint[]      per message that came back: its queue
+--   receiver_ids bigint[]   per message that came back: for whom; 0 for anyone
 -- Errors:     invalid_parameter_value (22023) for an unknown job
 -- Locks:      the job's row, and those of the job
 -- Tables:     jobs (insert, update), and those of the job
@@ -24,7 +27,9 @@ CREATE OR REPLACE FUNCTION telesto.sweep(
     retention_s double precision DEFAULT 604800,
     OUT elected boolean,
     OUT done bigint,
-    OUT more boolean
+    OUT more boolean,
+    OUT queue_ids bigint[],
+    OUT receiver_ids bigint[]
 )
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, telesto, pg_temp
@@ -39,8 +44,8 @@ AS $$
 #variable_conflict use_variable
 BEGIN
     PERFORM telesto.require_read_committed();
-    IF job IS NULL
-            OR job NOT IN ('unconfirmed', 'deleted_queues', 'message_keys', 'topics', 'subscriptions') THEN
+    IF job IS NULL OR job NOT IN ('unconfirmed', 'deleted_queues', 'message_keys', 'topics', 'subscriptions',
+                                  'leases') THEN
         RAISE EXCEPTION 'unknown job %', coalesce(job, 'NULL') USING ERRCODE = 'invalid_parameter_value';
     END IF;
     done := 0;
@@ -53,6 +58,9 @@ BEGIN
         FROM telesto.sweep_unconfirmed(max_rows, retention_s) AS swept;
     ELSIF job = 'message_keys' THEN
         PERFORM telesto.turn_keys();
+    ELSIF job = 'leases' THEN
+        SELECT swept.done, swept.more, swept.queue_ids, swept.receiver_ids INTO done, more, queue_ids, receiver_ids
+        FROM telesto.sweep_leases(max_rows) AS swept;
     ELSIF job = 'deleted_queues' THEN
         SELECT swept.done, swept.more INTO done, more
         FROM telesto.sweep_deleted_queues(max_rows) AS swept;

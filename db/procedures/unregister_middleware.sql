@@ -6,7 +6,7 @@
 --   void
 -- Errors:     none raised
 -- Locks:      none
--- Tables:     middlewares, interests (delete), jobs (update)
+-- Tables:     middlewares, interests, lost_leases (delete), jobs (update)
 CREATE OR REPLACE FUNCTION telesto.unregister_middleware(middleware_id bigint)
 RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER

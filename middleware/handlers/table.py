@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from telesto.middleware.consumers import Consumers
+from telesto.middleware.departures import Departures
 from telesto.middleware.handlers import administration, clients, queues, topics
+from telesto.middleware.handlers.consumers import NACK, TOUCH, JoinQueueHandler, LeaveQueueHandler
 from telesto.middleware.handlers.put import queue_of as queue_of_put
 from telesto.middleware.requests import Kind, Request
+from telesto.middleware.services import Peers
 from telesto.middleware.single import Handler
 from telesto.protocol import packets
 
-SINGLE_HANDLERS: dict[int, Handler] = {
+_SHARED: dict[int, Handler] = {
     packets.RegisterClient.METHOD_ID: clients.REGISTER_CLIENT,
     packets.IdentifyClient.METHOD_ID: clients.identify_client,
     packets.DeleteClient.METHOD_ID: clients.DELETE_CLIENT,
@@ -31,7 +35,18 @@ SINGLE_HANDLERS: dict[int, Handler] = {
     packets.ListSubscriptions.METHOD_ID: topics.LIST_SUBSCRIPTIONS,
     packets.PurgeQueue.METHOD_ID: administration.purge_queue,
     packets.GetQueueStatistics.METHOD_ID: administration.QUEUE_STATISTICS,
+    packets.Nack.METHOD_ID: NACK,
+    packets.Touch.METHOD_ID: TOUCH,
 }
+
+
+def single_handlers(consumers: Consumers, departures: Departures, peers: Peers) -> dict[int, Handler]:
+    """All handlers of single requests, those that keep consumers included."""
+    return {
+        **_SHARED,
+        packets.JoinQueue.METHOD_ID: JoinQueueHandler(consumers, peers),
+        packets.LeaveQueue.METHOD_ID: LeaveQueueHandler(consumers, departures),
+    }
 
 
 def queue_of(request: Request) -> Hashable:

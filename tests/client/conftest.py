@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import psycopg
 import pytest
 
 from fake_server import FakeServer
@@ -33,14 +34,59 @@ def service_url(request: pytest.FixtureRequest) -> Iterator[str]:
     if request.param == "memory":
         yield request.getfixturevalue("fake_server").url
         return
-    database_url = request.getfixturevalue("database_url")
+    yield request.getfixturevalue("real_service_url")
+
+
+class RealService:
+    """A middleware with PostgreSQL, in a thread of its own."""
+
+    def __init__(self, thread: LoopThread, database_url: str) -> None:
+        self._thread = thread
+        self._database_url = database_url
+        self._server = thread.run(start_middleware(database_url))
+        self.address = self._server.address
+
+    def cut_connections(self) -> None:
+        """Ends all connections."""
+
+        async def cut() -> None:
+            for connection in self._server._connections.snapshot():
+                connection.abort()
+
+        self._thread.run(cut())
+
+    def restart(self) -> None:
+        """Stops the middleware gracefully and starts another at the same address."""
+        self.stop()
+        self._server = self._thread.run(start_middleware(self._database_url, self.address[1]))
+
+    def stop(self) -> None:
+        self._thread.run(stop_middleware(self._server))
+
+    def execute(self, statement: str) -> None:
+        with psycopg.connect(self._database_url, autocommit=True) as connection:
+            connection.execute(statement.encode())
+
+    def query(self, statement: str) -> list[Any]:
+        with psycopg.connect(self._database_url, autocommit=True) as connection:
+            return connection.execute(statement.encode()).fetchall()
+
+
+@pytest.fixture
+def real_service(database_url: str) -> Iterator[RealService]:
+    """A middleware with PostgreSQL."""
     with LoopThread().running() as thread:
-        server = thread.run(start_middleware(database_url))
-        host, port = server.address
+        service = RealService(thread, database_url)
         try:
-            yield f"telesto://{host}:{port}"
+            yield service
         finally:
-            thread.run(stop_middleware(server))
+            service.stop()
+
+
+@pytest.fixture
+def real_service_url(real_service: RealService) -> str:
+    host, port = real_service.address
+    return f"telesto://{host}:{port}"
 
 
 @pytest.fixture

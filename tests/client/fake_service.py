@@ -56,6 +56,8 @@ class StoredQueue:
     put_total: int = 0
     taken_total: int = 0
     dedup_window_ms: int = 300_000
+    lease_ms: int = 30_000
+    max_attempts: int = 5
     keys: dict[str, int] = field(default_factory=dict)
 
 
@@ -550,8 +552,7 @@ class FakeConnection:
             self._record(packet, [packets.ElementResult(0, ErrorCode.QUEUE_NAME_NOT_UNIQUE)])
             raise RefusalError(ErrorCode.QUEUE_NAME_NOT_UNIQUE)
         queue_id = self.service.add_queue(packet.queue_name, packet.max_messages)
-        if packet.dedup_window_ms is not None:
-            self.service.queues[queue_id].dedup_window_ms = packet.dedup_window_ms
+        self._set_settings(self.service.queues[queue_id], packet)
         self._record(packet, [packets.ElementResult(queue_id, None)])
         return packets.CreateQueueResponse(packets.Queue(queue_id, packet.queue_name))
 
@@ -562,15 +563,23 @@ class FakeConnection:
             raise RefusalError(ErrorCode.QUEUE_NOT_EXISTING, packet.queue_id)
         if packet.max_messages is not None:
             queue.max_messages = packet.max_messages or None
-        if packet.dedup_window_ms is not None:
-            queue.dedup_window_ms = packet.dedup_window_ms
+        self._set_settings(queue, packet)
         self._record(packet, [packets.ElementResult(0, None)])
         return packets.Success()
+
+    def _set_settings(self, queue: StoredQueue, packet: Any) -> None:
+        for name in ("dedup_window_ms", "lease_ms", "max_attempts"):
+            value = getattr(packet, name)
+            if value is not None:
+                setattr(queue, name, value)
 
     def _on_get_queue_settings(self, _: int, packet: packets.GetQueueSettings) -> packets.Packet:
         queue = self._queue(packet.queue_id)
         return packets.GetQueueSettingsResponse(
-            max_messages=queue.max_messages, dedup_window_ms=queue.dedup_window_ms
+            max_messages=queue.max_messages,
+            dedup_window_ms=queue.dedup_window_ms,
+            lease_ms=queue.lease_ms,
+            max_attempts=queue.max_attempts,
         )
 
     def _on_delete_queue(self, _: int, packet: packets.DeleteQueue) -> packets.Packet:

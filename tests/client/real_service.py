@@ -6,13 +6,13 @@ import asyncio
 from typing import Any
 
 
-async def start_middleware(database_url: str) -> Any:
+async def start_middleware(database_url: str, port: int = 0) -> Any:
     from pydantic import SecretStr
 
     from telesto.middleware.server import MiddlewareServer
     from telesto.middleware.settings import ServerSettings
 
-    settings = ServerSettings(port=0, database_url=SecretStr(database_url))
+    settings = ServerSettings(port=port, database_url=SecretStr(database_url))
     server = MiddlewareServer(settings)
     await server.start()
     return server

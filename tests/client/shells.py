@@ -61,6 +61,9 @@ class Blocked:
 
         self._thread.run(self.client.serve_requests(queue_id, handle))
 
+    def consume(self, *args: Any, **kwargs: Any) -> BlockedConsumer:
+        return BlockedConsumer(self._thread, self.client.consume(*args, **kwargs))
+
     def _iterate(self, results: AsyncIterator[Any]) -> Iterator[Any]:
         end = object()
 
@@ -69,6 +72,67 @@ class Blocked:
 
         while (result := self._thread.run(following())) is not end:
             yield result
+
+
+class BlockedConsumer:
+    """An asyncio consumer whose methods block."""
+
+    def __init__(self, thread: LoopThread, consumer: Any) -> None:
+        self._thread = thread
+        self._consumer = consumer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._consumer, name)
+
+    def __enter__(self) -> BlockedConsumer:
+        self._thread.run(self._consumer.__aenter__())
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._thread.run(self._consumer.__aexit__(*error))
+
+    def get(self, timeout: float | None = None) -> Any:
+        leased = self._thread.run(self._consumer.get(timeout))
+        return None if leased is None else BlockedLeased(self._thread, leased)
+
+    def close(self) -> None:
+        self._thread.run(self._consumer.close())
+
+    def __iter__(self) -> Iterator[Any]:
+        messages = aiter(self._consumer)
+        end = object()
+
+        async def following() -> Any:
+            return await anext(messages, end)
+
+        while (leased := self._thread.run(following())) is not end:
+            yield BlockedLeased(self._thread, leased)
+
+
+class BlockedLeased:
+    """A message of such a consumer."""
+
+    def __init__(self, thread: LoopThread, leased: Any) -> None:
+        self._thread = thread
+        self._leased = leased
+        self.message = leased.message
+        self.body = leased.body
+
+    def __enter__(self) -> BlockedLeased:
+        self._thread.run(self._leased.__aenter__())
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._thread.run(self._leased.__aexit__(*error))
+
+    def ack(self) -> None:
+        self._thread.run(self._leased.ack())
+
+    def nack(self, **options: Any) -> None:
+        self._thread.run(self._leased.nack(**options))
+
+    def touch(self) -> None:
+        self._thread.run(self._leased.touch())
 
 
 @contextmanager

@@ -264,6 +264,9 @@ def test_a_key_belongs_to_its_queue_and_takes_no_room(client: Any, queue_id: int
     assert [(result.duplicate, result.error) for result in again] == [(True, None)] * 2
     with pytest.raises(QueueFullError):
         client.put_message(small, b"y", dedup_key="other")
+    client.update_queue(small, lease_ms=1_000, max_attempts=2)
+    settings = client.queue_settings(small)
+    assert (settings.lease_ms, settings.max_attempts) == (1_000, 2)
     client.update_queue(small, dedup_window_ms=1_000)
     assert client.queue_settings(small).dedup_window_ms == 1_000
 
@@ -282,6 +285,8 @@ def test_settings_that_cannot_be_are_refused(client: Any, queue_id: int) -> None
         {"max_messages": 0},
         {"max_messages": -1},
         {"max_messages": 2**63},
+        {"lease_ms": 99},
+        {"max_attempts": 0},
         {"dedup_window_ms": 0},
         {"dedup_window_ms": 8 * 24 * 3600 * 1000},
     ):

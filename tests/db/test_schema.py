@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 
+from consumer_calls import Consuming
 from procedure_calls import Calls
 from telesto.db import migrate, schema
 from telesto.db.checks import INVARIANTS
@@ -285,6 +286,12 @@ DAMAGE = {
     "own bound": "UPDATE telesto.receiver_states SET lower = array_fill(1 << 30, ARRAY[10])",
     "last id": "UPDATE telesto.put_states SET last_id = 1",
     "twice": f"INSERT INTO telesto.messages ({MESSAGE}) SELECT {MESSAGE} FROM telesto.deliveries",
+    "leased and waiting": f"INSERT INTO telesto.messages ({MESSAGE}) SELECT {MESSAGE} FROM telesto.leases",
+    "leased twice": AGAIN.format(
+        table="leases",
+        columns="consumer_id, 999, message_id, queue_id, client_id, receiver_id, sender_id, context,"
+        " time_of_arrival, deadline, attempt, priority, redelivered, body",
+    ),
     "client": "DELETE FROM telesto.clients WHERE client_id IN (SELECT client_id FROM telesto.deliveries)",
     "topic_states one": AGAIN.format(table="topic_states", columns="topic_id, 99, last_number, subscribers"),
     "subscribers": "UPDATE telesto.topic_states SET subscribers = subscribers + 1",
@@ -309,6 +316,8 @@ def test_a_check_finds_rows_that_contradict_each_other(
     calls.put_bodies(client, queue, *[b"x"] * 30, receiver=client.client_id)
     calls.put_bodies(client, queue, *[b"x"] * 30)
     calls.take_one(client, queue, max_messages=20)
+    consuming = Consuming(calls)
+    consuming.claim(consuming.join(client, queue), count=5)
     publisher, subscriber = calls.register(), calls.register()
     calls.put_to(publisher, "t", b"nobody's")
     calls.subscribe(subscriber, "t")

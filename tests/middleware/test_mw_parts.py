@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -21,7 +22,7 @@ from telesto.middleware.failures import (
 )
 from telesto.middleware.figures import Figures
 from telesto.middleware.flusher import Flusher
-from telesto.middleware.handlers.table import SINGLE_HANDLERS
+from telesto.middleware.handlers.table import single_handlers
 from telesto.middleware.notifier import Notifier
 from telesto.middleware.periodic import Periodic
 from telesto.middleware.requests import Kind
@@ -277,11 +278,12 @@ def test_every_request_has_a_route_and_somebody_to_execute_it() -> None:
         for method_id, route in open_routes(state, ClientMode.FULL).items()
     }
     assert routes.keys() == REQUESTS.keys()
+    handlers = single_handlers(Mock(), Mock(), Mock())
     for method_id, route in routes.items():
         if route.kind is Kind.SINGLE:
-            assert method_id in SINGLE_HANDLERS
+            assert method_id in handlers
         else:
-            assert method_id not in SINGLE_HANDLERS
+            assert method_id not in handlers
 
 
 @pytest.mark.parametrize("state", ConnectionState)

@@ -1,0 +1,150 @@
+"""Consuming a queue with the asyncio client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from telesto.client import arguments
+from telesto.client.calls import Call
+from telesto.client.consuming import AckCall, ConsumerState, NackCall, SettleCall, TouchCall
+from telesto.client.models import LeaseId, Message
+from telesto.client.session import Session
+
+
+class AsyncShell(Protocol):
+    """What a consumer needs of the client that it belongs to."""
+
+    session: Session
+    answer: Callable[[Call[Any]], Coroutine[Any, Any, Any]]
+    flush: Callable[[], None]
+
+
+class AsyncLeasedMessage:
+    """A message that was pushed to a consumer, which has to answer it before its lease ends.
+
+    As a context manager it acknowledges the message at the end, without waiting for the answer, and gives it
+    back as failed when an exception leaves the block.
+
+    Attributes:
+        message: the message.
+    """
+
+    def __init__(self, shell: AsyncShell, state: ConsumerState, message: Message) -> None:
+        assert message.lease is not None
+        self._shell = shell
+        self._state = state
+        self._lease: LeaseId = message.lease
+        self._answered = False
+        self.message = message
+
+    @property
+    def body(self) -> bytes:
+        """The message's content."""
+        return self.message.body
+
+    async def ack(self) -> None:
+        """Says that the message is processed; it is done once this returns.
+
+        Raises LeaseLostError when it belongs to somebody else by now.
+        """
+        await self._settle(AckCall(self._state.queue_id, [self._lease]))
+
+    async def nack(self, *, failed: bool = True) -> None:
+        """Gives the message back to its queue; ``failed=False`` does not count as an attempt.
+
+        Raises LeaseLostError when it belongs to somebody else by now.
+        """
+        await self._settle(NackCall(self._state.queue_id, [self._lease], failed))
+
+    async def touch(self) -> None:
+        """Begins the time of the lease anew. Raises LeaseLostError when it is over."""
+        session = self._shell.session
+        await self._shell.answer(session.settle(self._state, TouchCall(self._state.queue_id, [self._lease])))
+
+    async def _settle(self, call: SettleCall) -> None:
+        self._answered = True
+        await self._shell.answer(self._shell.session.settle(self._state, call))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._answered:
+            return
+        self._answered = True
+        if error is None:
+            self._shell.session.ack_soon(self._state, self._lease)
+        else:
+            failed = isinstance(error, Exception)
+            call = NackCall(self._state.queue_id, [self._lease], failed)
+            self._shell.session.settle_soon(self._state, call)
+        self._shell.flush()
+
+
+class AsyncConsumer:
+    """A consumer of a queue: an asynchronous iterator over the messages that are pushed to it.
+
+    It joins the queue when it is entered, or iterated over first, and again after every lost connection; it
+    leaves when it is closed, and gives back what was not taken.
+    """
+
+    def __init__(self, shell: AsyncShell, state: ConsumerState) -> None:
+        self._shell = shell
+        self._state = state
+        self._joined = False
+        self._joining = asyncio.Lock()
+
+    @property
+    def joins(self) -> int:
+        """How often it has joined; more than once after lost connections."""
+        return self._state.joins
+
+    @property
+    def lost(self) -> int:
+        """How many messages belonged to somebody else before they were answered; they come again."""
+        return self._state.lost
+
+    async def get(self, timeout: float | None = None) -> AsyncLeasedMessage | None:  # noqa: ASYNC109
+        """Takes the next message; None when none came within ``timeout`` seconds or the consumer is closed.
+
+        Raises QueueNotExistingError when the queue was deleted.
+        """
+        await self._join()
+        wait = arguments.check_timeout(timeout)
+        call = self._shell.session.next_message(self._state, wait)
+        message = await self._shell.answer(call)
+        return None if message is None else AsyncLeasedMessage(self._shell, self._state, message)
+
+    async def close(self) -> None:
+        """Leaves the queue, once everything answered has been told."""
+        if not self._joined or self._state.closed:
+            return
+        call = self._shell.session.leave(self._state)
+        if call is not None:
+            await self._shell.answer(call)
+
+    async def __aiter__(self) -> AsyncIterator[AsyncLeasedMessage]:
+        while (lease := await self.get()) is not None:
+            yield lease
+
+    async def __aenter__(self) -> Self:
+        await self._join()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _join(self) -> None:
+        if self._joined:
+            return
+        async with self._joining:
+            if not self._joined:
+                await self._shell.answer(self._shell.session.join(self._state))
+                self._joined = True

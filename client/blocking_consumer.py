@@ -1,0 +1,159 @@
+"""Consuming a queue with the blocking client."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, Self
+
+from telesto.client import arguments
+from telesto.client.calls import Call
+from telesto.client.consuming import AckCall, ConsumerState, NackCall, SettleCall, TouchCall
+from telesto.client.driver import Driver
+from telesto.client.models import LeaseId, Message
+
+
+class LeasedMessage:
+    """A message that was pushed to a consumer, which has to answer it before its lease ends.
+
+    As a context manager it acknowledges the message at the end, without waiting for the answer, and gives it
+    back as failed when an exception leaves the block.
+
+    Attributes:
+        message: the message.
+    """
+
+    def __init__(self, driver: Driver, state: ConsumerState, message: Message) -> None:
+        assert message.lease is not None
+        self._driver = driver
+        self._state = state
+        self._lease: LeaseId = message.lease
+        self._answered = False
+        self.message = message
+
+    @property
+    def body(self) -> bytes:
+        """The message's content."""
+        return self.message.body
+
+    def ack(self) -> None:
+        """Says that the message is processed; it is done once this returns.
+
+        Raises LeaseLostError when it belongs to somebody else by now.
+        """
+        self._settle(AckCall(self._state.queue_id, [self._lease]))
+
+    def nack(self, *, failed: bool = True) -> None:
+        """Gives the message back to its queue; ``failed=False`` does not count as an attempt.
+
+        Raises LeaseLostError when it belongs to somebody else by now.
+        """
+        self._settle(NackCall(self._state.queue_id, [self._lease], failed))
+
+    def touch(self) -> None:
+        """Begins the time of the lease anew. Raises LeaseLostError when it is over."""
+        with self._driver.lock:
+            call = TouchCall(self._state.queue_id, [self._lease])
+            answer(self._driver, self._driver.session.settle(self._state, call))
+
+    def _settle(self, call: SettleCall) -> None:
+        self._answered = True
+        with self._driver.lock:
+            answer(self._driver, self._driver.session.settle(self._state, call))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._answered:
+            return
+        self._answered = True
+        with self._driver.lock:
+            session = self._driver.session
+            if error is None:
+                session.ack_soon(self._state, self._lease)
+            else:
+                failed = isinstance(error, Exception)
+                session.settle_soon(self._state, NackCall(self._state.queue_id, [self._lease], failed))
+            self._driver.push()
+            self._driver.hand_on()
+
+
+class Consumer:
+    """A consumer of a queue: an iterator over the messages that are pushed to it, for any number of threads.
+
+    It joins the queue when it is entered, or iterated over first, and again after every lost connection; it
+    leaves when it is closed, and gives back what was not taken.
+    """
+
+    def __init__(self, driver: Driver, state: ConsumerState) -> None:
+        self._driver = driver
+        self._state = state
+        self._joined = False
+        self._joining = threading.Lock()
+
+    @property
+    def joins(self) -> int:
+        """How often it has joined; more than once after lost connections."""
+        return self._state.joins
+
+    @property
+    def lost(self) -> int:
+        """How many messages belonged to somebody else before they were answered; they come again."""
+        return self._state.lost
+
+    def get(self, timeout: float | None = None) -> LeasedMessage | None:
+        """Takes the next message; None when none came within ``timeout`` seconds or the consumer is closed.
+
+        Raises QueueNotExistingError when the queue was deleted.
+        """
+        wait = arguments.check_timeout(timeout)
+        self._join()
+        with self._driver.lock:
+            message = answer(self._driver, self._driver.session.next_message(self._state, wait))
+        return None if message is None else LeasedMessage(self._driver, self._state, message)
+
+    def close(self) -> None:
+        """Leaves the queue, once everything answered has been told."""
+        with self._driver.lock:
+            if not self._joined or self._state.closed:
+                return
+            call = self._driver.session.leave(self._state)
+            if call is None:
+                self._driver.push()
+                self._driver.hand_on()
+            else:
+                answer(self._driver, call)
+
+    def __iter__(self) -> Iterator[LeasedMessage]:
+        while (lease := self.get()) is not None:
+            yield lease
+
+    def __enter__(self) -> Self:
+        self._join()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _join(self) -> None:
+        if self._joined:
+            return
+        with self._joining, self._driver.lock:
+            if not self._joined:
+                answer(self._driver, self._driver.session.join(self._state))
+                self._joined = True
+
+
+def answer(driver: Driver, call: Call[Any]) -> Any:
+    """Waits for the end of a call; the driver's lock is held."""
+    driver.answer(call)
+    try:
+        return driver.session.take(call)
+    finally:
+        driver.hand_on()

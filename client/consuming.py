@@ -1,0 +1,436 @@
+"""The consumers of a client, without I/O: what was pushed to them, who waits for it, and what they answer."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from telesto.client import arguments
+from telesto.client.calls import DONE, Call, delivered
+from telesto.client.link import Errand
+from telesto.client.models import LeaseId, Message
+from telesto.client.options import ClientOptions
+from telesto.protocol import packets
+from telesto.protocol.errors import (
+    ErrorClass,
+    ErrorCode,
+    LeaseLostError,
+    QueueNotExistingError,
+    TelestoError,
+)
+from telesto.protocol.packets import ElementResult, LeaseRef, Packet
+
+#: How many leases one request names at most, so that it fits into any frame.
+LEASES_MAX = 512
+
+
+class ConsumerState:
+    """A consumer.
+
+    Attributes:
+        queue_id: the queue.
+        credit_messages, credit_bytes: what it may have at a time.
+        keep_alive: its leases are touched in time as long as the application has them.
+        consumer_id: its id on the service; 0 while it is not a member.
+        lease: how long it may take for a message, in seconds.
+        joins: how often it has joined; more than once after lost connections.
+        buffer: what was pushed and the application has not taken.
+        open: what the application has taken and not answered.
+        lost: how many messages it lost before it answered.
+        ended: why nothing will be pushed any more; None while it lives.
+        closed: the application has closed it.
+    """
+
+    def __init__(self, queue_id: int, credit_messages: int, credit_bytes: int, keep_alive: bool) -> None:
+        self.queue_id = arguments.check_id("queue_id", queue_id)
+        self.credit_messages = arguments.check_count("credit", credit_messages)
+        self.credit_bytes = arguments.check_count("credit_bytes", credit_bytes, least=0)
+        self.keep_alive = keep_alive
+        self.consumer_id = 0
+        self.lease = 0.0
+        self.joins = 0
+        self.buffer: deque[Message] = deque()
+        self.open: dict[LeaseId, None] = {}
+        self.waiting: deque[NextCall] = deque()
+        self.lost = 0
+        self.ended: TelestoError | None = None
+        self.closed = False
+        self.touch_at = math.inf
+
+    def join_packet(self) -> packets.JoinQueue:
+        """The request that makes it a member."""
+        return packets.JoinQueue(self.queue_id, self.credit_messages, self.credit_bytes)
+
+
+class JoinCall(Call[ConsumerState], request=packets.JoinQueue):
+    """Makes a consumer."""
+
+    def __init__(self, state: ConsumerState) -> None:
+        self.state = state
+        self.queue_id = state.queue_id
+
+    def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
+        """Encodes the request."""
+        return self.state.join_packet().encode(packet_id)
+
+    def result(self) -> ConsumerState:
+        """Returns the consumer."""
+        return self.state
+
+
+class LeaveCall(Call[None], request=packets.LeaveQueue):
+    """Ends a consumer."""
+
+    settling = True
+
+    def __init__(self, state: ConsumerState) -> None:
+        self.state = state
+        self.queue_id = state.queue_id
+
+    def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
+        """Encodes the request; of one that is not a member any more there is nothing to end."""
+        return packets.LeaveQueue(self.state.consumer_id).encode(packet_id)
+
+    def result(self) -> None:
+        """Returns nothing."""
+
+
+class NextCall(Call["Message | None"]):
+    """Waits for the next message that is pushed to a consumer; it is never sent."""
+
+    method = "Deliver"
+    message: Message | None = None
+
+    def __init__(self, state: ConsumerState) -> None:
+        self.state = state
+        self.queue_id = state.queue_id
+
+    def result(self) -> Message | None:
+        """Returns the message; None when the time is up or the consumer was closed."""
+        return self.message
+
+
+class SettleCall(Call[None]):
+    """Answers messages; raises LeaseLostError for the first one that belongs to somebody else by now.
+
+    Attributes:
+        leases: the messages.
+        lost: those that were lost, once it is answered.
+    """
+
+    settling = True
+    leases: list[LeaseId]
+
+    def refs(self) -> list[LeaseRef]:
+        """The messages as the wire names them."""
+        return [LeaseRef(*lease) for lease in self.leases]
+
+    @property
+    def lost(self) -> list[LeaseId]:
+        """The messages that were lost."""
+        if self.response is None:
+            return []
+        pairs = zip(self.leases, self.response.results, strict=True)
+        return [lease for lease, result in pairs if result.error is not None]
+
+    def result(self) -> None:
+        """Returns nothing. Raises LeaseLostError."""
+        lost = self.lost
+        if lost:
+            message_id = lost[0].message_id
+            raise LeaseLostError(
+                f"message {message_id} belongs to somebody else by now: its lease or its connection was lost",
+                related_id=message_id,
+                method=self.method,
+                queue_id=self.queue_id,
+            )
+
+    def recorded(self, results: list[ElementResult]) -> Packet:
+        """Makes the response."""
+        return self.response_type(results)  # type: ignore[call-arg]
+
+
+class AckCall(SettleCall, request=packets.Ack):
+    """Acknowledges messages."""
+
+    def __init__(self, queue_id: int, leases: Iterable[LeaseId]) -> None:
+        self.queue_id = queue_id
+        self.leases = list(leases)
+
+    def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
+        """Encodes the request."""
+        return packets.Ack(number, confirmed, self.refs()).encode(packet_id)
+
+
+class NackCall(SettleCall, request=packets.Nack):
+    """Gives messages back."""
+
+    def __init__(self, queue_id: int, leases: Iterable[LeaseId], failed: bool) -> None:
+        self.queue_id = queue_id
+        self.leases = list(leases)
+        self.failed = failed
+
+    def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
+        """Encodes the request."""
+        return packets.Nack(number, confirmed, self.refs(), self.failed).encode(packet_id)
+
+
+class TouchCall(SettleCall, request=packets.Touch):
+    """Begins the time of leases anew."""
+
+    def __init__(self, queue_id: int, leases: Iterable[LeaseId]) -> None:
+        self.queue_id = queue_id
+        self.leases = list(leases)
+
+    def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
+        """Encodes the request."""
+        return packets.Touch(self.refs()).encode(packet_id)
+
+
+class ConsumingHost(Protocol):
+    """What the consumers need of the session that they belong to."""
+
+    def send_when_ready(self, errand: Errand) -> None:
+        """Sends a request of the library; when that is impossible at present it counts as lost at once."""
+
+    def finish_next(self, call: NextCall, error: TelestoError | None = None) -> None:
+        """Ends a wait for the next message."""
+
+
+class Consuming:
+    """Keeps the consumers of a client, over as many connections as it takes.
+
+    What was pushed over a connection is gone with it: it comes again, here or elsewhere.
+    """
+
+    def __init__(self, host: ConsumingHost, options: ClientOptions, clock: Callable[[], float]) -> None:
+        self._host = host
+        self._retry_after = options.backoff_max
+        self._clock = clock
+        self._states: dict[ConsumerState, None] = {}
+        self._members: dict[int, ConsumerState] = {}
+        self._rejoin_at = math.inf
+
+    @property
+    def unsettled(self) -> bool:
+        """Tells whether the application has messages that it has not answered."""
+        return any(state.open and state.consumer_id for state in self._states)
+
+    @property
+    def due(self) -> float:
+        """When something has to be sent, by the session's clock."""
+        return min([self._rejoin_at, *(state.touch_at for state in self._states)])
+
+    def waits(self) -> list[NextCall]:
+        """The waits that have a deadline."""
+        return [call for state in self._states for call in state.waiting if call.deadline < math.inf]
+
+    # ------------------------------------------------------------------ membership
+
+    def joined(self, call: JoinCall) -> None:
+        """A consumer was made."""
+        self._states[call.state] = None
+        self._admit(call.state, call.response)
+
+    def stray(self, response: packets.JoinQueueResponse) -> None:
+        """A consumer was made that nobody wants any more."""
+        self._host.send_when_ready(Errand(packets.LeaveQueue(response.consumer_id)))
+
+    def parted(self) -> None:
+        """The connection is lost, and with it what was pushed over it."""
+        self._rejoin_at = math.inf
+        for state in self._states:
+            self._part(state)
+
+    def rejoin(self) -> None:
+        """There is a connection: consumers that live on join again."""
+        self._rejoin_at = math.inf
+        for state in self._states:
+            if not state.consumer_id and not state.closed and state.ended is None:
+                self._host.send_when_ready(self._join_errand(state))
+
+    def leave(self, state: ConsumerState) -> None:
+        """The application has closed a consumer: what it has not taken is dropped."""
+        state.closed = True
+        state.buffer.clear()
+        state.touch_at = math.inf
+        self._end_waits(state, None)
+
+    def left(self, state: ConsumerState) -> None:
+        """The service knows that a consumer has left."""
+        self._members.pop(state.consumer_id, None)
+        self._states.pop(state, None)
+        state.consumer_id = 0
+        state.open.clear()
+
+    def leave_all(self) -> None:
+        """The client is about to be closed."""
+        for state in list(self._states):
+            if state.consumer_id:
+                self._host.send_when_ready(Errand(packets.LeaveQueue(state.consumer_id)))
+            self.leave(state)
+            self.left(state)
+
+    def end_all(self, error: TelestoError) -> None:
+        """The client is nobody on the service any more."""
+        for state in list(self._states):
+            self._end(state, error)
+
+    def _admit(self, state: ConsumerState, response: packets.JoinQueueResponse) -> None:
+        state.consumer_id = response.consumer_id
+        state.lease = response.lease_ms / 1000
+        state.joins += 1
+        self._members[response.consumer_id] = state
+
+    def _join_errand(self, state: ConsumerState) -> Errand:
+        def answered(errand: Errand) -> None:
+            if state.closed:
+                self.stray(errand.response)
+            else:
+                self._admit(state, errand.response)
+
+        def refused(error: TelestoError) -> None:
+            if error.error_class is ErrorClass.RETRYABLE:
+                self._rejoin_at = self._clock() + self._retry_after
+            else:
+                self._end(state, error)
+
+        return Errand(state.join_packet(), answered, refused)
+
+    def _part(self, state: ConsumerState) -> None:
+        self._members.pop(state.consumer_id, None)
+        state.consumer_id = 0
+        state.buffer.clear()
+        state.lost += len(state.open)
+        state.open.clear()
+        state.touch_at = math.inf
+
+    def _end(self, state: ConsumerState, error: TelestoError) -> None:
+        self._part(state)
+        self._states.pop(state, None)
+        state.ended = error
+        self._end_waits(state, error)
+
+    def _end_waits(self, state: ConsumerState, error: TelestoError | None) -> None:
+        while state.waiting:
+            self._host.finish_next(state.waiting.popleft(), error)
+
+    # ------------------------------------------------------------------ messages
+
+    def delivered(self, packet: packets.Deliver) -> None:
+        """Messages were pushed."""
+        state = self._members.get(packet.consumer_id)
+        if state is None or state.closed:
+            return
+        for delivery in packet.deliveries:
+            lease = LeaseId(packet.consumer_id, delivery.lease_id, delivery.message.message_id)
+            message = delivered(delivery.message, lease)
+            if state.waiting:
+                call = state.waiting.popleft()
+                self._give(state, call, message)
+                self._host.finish_next(call)
+            else:
+                state.buffer.append(message)
+        if state.keep_alive and state.touch_at == math.inf:
+            state.touch_at = self._clock() + state.lease / 3
+
+    def lost(self, packet: packets.LeaseLost) -> None:
+        """Messages belong to somebody else by now."""
+        state = self._members.get(packet.consumer_id)
+        if state is None:
+            return
+        if packet.ended:
+            self._ended(state, packet)
+            return
+        leases = {LeaseId(*_parts(ref)) for ref in packet.leases}
+        state.buffer = deque(message for message in state.buffer if message.lease not in leases)
+        for lease in leases:
+            if lease in state.open:
+                del state.open[lease]
+                state.lost += 1
+
+    def _ended(self, state: ConsumerState, packet: packets.LeaseLost) -> None:
+        if packet.code == ErrorCode.QUEUE_NOT_EXISTING:
+            self._end(state, QueueNotExistingError(packet.details, queue_id=state.queue_id))
+            return
+        self._part(state)
+        if not state.closed:
+            self._host.send_when_ready(self._join_errand(state))
+
+    def next(self, call: NextCall) -> bool:
+        """Gives the next message to a call; False when it has to wait for one."""
+        state = call.state
+        if state.buffer:
+            self._give(state, call, state.buffer.popleft())
+            return True
+        if state.closed:
+            return True
+        if state.ended is not None:
+            call.error = state.ended
+            return True
+        state.waiting.append(call)
+        return False
+
+    def forget(self, call: NextCall) -> None:
+        """Nobody waits for this call any more; what it was given goes to the next."""
+        state = call.state
+        if call.phase != DONE:
+            state.waiting = deque(other for other in state.waiting if other is not call)
+        elif call.message is not None and call.message.lease in state.open:
+            del state.open[call.message.lease]
+            state.buffer.appendleft(call.message)
+            if state.waiting:
+                waiting = state.waiting.popleft()
+                self._give(state, waiting, state.buffer.popleft())
+                self._host.finish_next(waiting)
+
+    def _give(self, state: ConsumerState, call: NextCall, message: Message) -> None:
+        call.message = message
+        assert message.lease is not None
+        state.open[message.lease] = None
+
+    # ------------------------------------------------------------------ answers
+
+    def answering(self, state: ConsumerState, leases: Iterable[LeaseId]) -> None:
+        """The application has answered these messages."""
+        for lease in leases:
+            state.open.pop(lease, None)
+
+    def settled(self, state: ConsumerState, call: SettleCall) -> None:
+        """An answer that nobody waits for was received."""
+        state.lost += len(call.lost)
+
+    # ------------------------------------------------------------------ time
+
+    def tick(self, now: float) -> None:
+        """Sends what is due."""
+        if now >= self._rejoin_at:
+            self.rejoin()
+        for state in self._states:
+            if now >= state.touch_at:
+                self._touch(state, now)
+
+    def _touch(self, state: ConsumerState, now: float) -> None:
+        leases = [*state.open, *(message.lease for message in state.buffer if message.lease is not None)]
+        state.touch_at = now + state.lease / 3 if leases else math.inf
+        for start in range(0, len(leases), LEASES_MAX):
+            some = leases[start : start + LEASES_MAX]
+
+            def answered(errand: Errand, some: list[LeaseId] = some) -> None:
+                self._touched(state, some, errand.response.results)
+
+            self._host.send_when_ready(Errand(packets.Touch([LeaseRef(*lease) for lease in some]), answered))
+
+    def _touched(self, state: ConsumerState, leases: list[LeaseId], results: list[ElementResult]) -> None:
+        gone = [lease for lease, result in zip(leases, results, strict=True) if result.error is not None]
+        state.buffer = deque(message for message in state.buffer if message.lease not in gone)
+        for lease in gone:
+            if lease in state.open:
+                del state.open[lease]
+                state.lost += 1
+
+
+def _parts(ref: LeaseRef) -> tuple[int, int, int]:
+    return ref.consumer_id, ref.lease_id, ref.message_id

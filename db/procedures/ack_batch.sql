@@ -1,0 +1,104 @@
+-- Procedure:  ack_batch
+-- Purpose:    Acknowledges leased messages for many requests, of many clients, in one transaction: they are done.
+--             Whoever deletes a lease first decides; one that is gone, or another client's, is answered LEASE_LOST.
+-- Parameters:
+--   client_ids bigint[]        per request: who acknowledges
+--   sessions bigint[]          per request: the session
+--   numbers bigint[]           per request: its number; 0 leaves no record
+--   item_requests int[]        per message: its request, counted from 1
+--   consumer_ids bigint[]      per message: the consumer that got it
+--   lease_ids bigint[]         per message: the lease
+--   message_ids bigint[]       per message: its id
+--   confirm_clients bigint[]   per confirmed request: the client; only those with a request here count
+--   confirm_sessions bigint[]  per confirmed request: its session
+--   confirm_numbers bigint[]   per confirmed request: its number
+-- Returns:
+--   errors smallint[]          NULL when all are done, else per message: NULL when done, -1 (not executed, try
+--                              again), CLIENT_NOT_EXISTING (5), SESSION_FENCED (20), LEASE_LOST (27) or
+--                              NUMBER_REPEATED (36)
+-- Errors:     none raised
+-- Locks:      clients (shared, try)
+-- Tables:     clients (read), leases (delete), operations (insert, delete), deliveries (delete)
+CREATE OR REPLACE FUNCTION telesto.ack_batch(
+    client_ids bigint[],
+    sessions bigint[],
+    numbers bigint[],
+    item_requests int[],
+    consumer_ids bigint[],
+    lease_ids bigint[],
+    message_ids bigint[],
+    confirm_clients bigint[],
+    confirm_sessions bigint[],
+    confirm_numbers bigint[],
+    OUT errors smallint[]
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_sort = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    passed bigint[];
+    verdicts smallint[];
+    repeated boolean[];
+    done_items int[];
+BEGIN
+    PERFORM telesto.require_read_committed();
+    SELECT fence.passed, fence.errors INTO passed, verdicts
+    FROM telesto.fence_requests(client_ids, sessions) AS fence;
+    SELECT array_agg(recorded.yes IS NOT NULL)
+    INTO repeated
+    FROM (SELECT unnest(client_ids) AS client_id, unnest(sessions) AS session, unnest(numbers) AS number) AS request
+    LEFT JOIN LATERAL (SELECT true AS yes FROM telesto.operations AS operation
+                       WHERE operation.client_id = request.client_id
+                         AND operation.session = request.session
+                         AND operation.number = request.number
+                       LIMIT 1) AS recorded ON true;
+
+    -- A lease that was touched meanwhile has moved: whatever was not found is looked for once more.
+    FOR turn IN 1..2 LOOP
+        WITH item AS (
+            SELECT wanted.i, lease.ctid AS lease_row
+            FROM (SELECT unnest(item_requests) AS request, unnest(consumer_ids) AS consumer_id,
+                         unnest(lease_ids) AS lease_id, unnest(message_ids) AS message_id,
+                         generate_series(1, cardinality(item_requests)) AS i) AS wanted
+            CROSS JOIN LATERAL (SELECT lease.ctid FROM telesto.leases AS lease
+                                WHERE lease.consumer_id = wanted.consumer_id
+                                  AND lease.lease_id = wanted.lease_id
+                                  AND lease.message_id = wanted.message_id
+                                  AND lease.client_id = client_ids[wanted.request]
+                                LIMIT 1) AS lease
+            WHERE (verdicts IS NULL OR verdicts[wanted.request] IS NULL) AND NOT repeated[wanted.request]
+        ), removed AS (
+            DELETE FROM telesto.leases AS lease USING item WHERE lease.ctid = item.lease_row RETURNING item.i
+        )
+        SELECT done_items || array_agg(removed.i) INTO done_items FROM removed;
+        EXIT WHEN cardinality(done_items) = cardinality(item_requests);
+    END LOOP;
+
+    IF coalesce(cardinality(done_items), 0) < cardinality(item_requests) THEN
+        SELECT array_agg(CASE WHEN verdicts[item_requests[item.i]] IS NOT NULL THEN verdicts[item_requests[item.i]]
+                              WHEN repeated[item_requests[item.i]] THEN 36
+                              WHEN done.yes IS NULL THEN 27 END ORDER BY item.i)
+        INTO errors
+        FROM generate_series(1, cardinality(item_requests)) AS item (i)
+        LEFT JOIN (SELECT DISTINCT unnest(done_items) AS i, true AS yes) AS done ON done.i = item.i;
+    END IF;
+
+    INSERT INTO telesto.operations (client_id, session, number, method_id, related_ids, errors)
+    SELECT client_ids[request.i], sessions[request.i], numbers[request.i], 87, request.message_ids, request.errors
+    FROM (SELECT item.request AS i, array_agg(item.message_id ORDER BY item.i) AS message_ids,
+                 CASE WHEN count(item.error) > 0 THEN array_agg(item.error ORDER BY item.i) END AS errors
+          FROM unnest(item_requests, message_ids, errors) WITH ORDINALITY AS item (request, message_id, error, i)
+          GROUP BY item.request
+          HAVING bool_and(item.error IS NULL OR item.error = 27)) AS request
+    WHERE numbers[request.i] <> 0;
+    PERFORM telesto.delete_confirmed(passed, confirm_clients, confirm_sessions, confirm_numbers, false);
+END
+$$;

@@ -1,0 +1,117 @@
+-- Procedure:  claim_batch
+-- Purpose:    Leases messages to many consumers of many queues in one transaction. Each consumer's leases are
+--             given back when it ends, when their time is up, or when it answers so.
+-- Parameters:
+--   queue_ids bigint[]      per consumer: its queue
+--   consumer_ids bigint[]   the consumers
+--   client_ids bigint[]     per consumer: its client
+--   sessions bigint[]       per consumer: the session that it belongs to
+--   epochs bigint[]         per consumer: the middleware's epoch, see recover_leases
+--   max_bytes bigint[]      per consumer: how many bytes of bodies it may get
+--   largest bigint[]        per consumer: the length of the longest body that it can be given at all
+--   idle boolean[]          per consumer: it has nothing, so a first message may be beyond max_bytes
+--   slots int[]             the consumers, by their places in the arrays, in the order in which they get messages,
+--                           each as often as it may get one
+--   answer_bytes bigint     how many bytes of bodies are leased for each queue; a first message is whatever its size
+-- Returns:
+--   request int             the consumer, by its place in the arrays, counted from 1; one without a row got nothing
+--   error smallint          NULL with a message; else -2 (with request 0: the queue holds more, which was too
+--                           large for now), -1 (not executed, try again), CLIENT_NOT_EXISTING (5),
+--                           QUEUE_NOT_EXISTING (7), SESSION_FENCED (20) or CONSUMER_NOT_EXISTING (50)
+--   lease_id bigint         the lease
+--   message_id bigint       the message, each consumer's in their order
+--   queue_id bigint         its queue
+--   sender_id bigint        who put it
+--   receiver_id bigint      the only client that may read it; 0 for anyone
+--   priority smallint       1 to 10
+--   time_of_arrival timestamptz   when it was put
+--   attempt int             how often it has been handed over, this time included
+--   redelivered boolean     whether it came back after a hand-over
+--   context bigint          connects request and response; NULL without
+--   body bytea              the content
+-- Errors:     none raised
+-- Locks:      clients (shared, try), queues' take locks (of one queue: wait; of several: try)
+-- Tables:     clients, consumers, queues, put_states (read), messages (delete), leases (insert), take_states,
+--             receiver_states (insert, delete)
+CREATE OR REPLACE FUNCTION telesto.claim_batch(
+    queue_ids bigint[],
+    consumer_ids bigint[],
+    client_ids bigint[],
+    sessions bigint[],
+    epochs bigint[],
+    max_bytes bigint[],
+    largest bigint[],
+    idle boolean[],
+    slots int[],
+    answer_bytes bigint
+)
+RETURNS TABLE (
+    request int,
+    error smallint,
+    lease_id bigint,
+    message_id bigint,
+    queue_id bigint,
+    sender_id bigint,
+    receiver_id bigint,
+    priority smallint,
+    time_of_arrival timestamptz,
+    attempt int,
+    redelivered boolean,
+    context bigint,
+    body bytea
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_sort = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    verdicts smallint[];
+    queues bigint[];
+    granted boolean[];
+    from_queue bigint;
+BEGIN
+    PERFORM telesto.require_read_committed();
+    SELECT fence.errors INTO verdicts FROM telesto.fence_requests(client_ids, sessions) AS fence;
+    SELECT locked.queues, locked.granted INTO queues, granted
+    FROM telesto.lock_takes(queue_ids, verdicts) AS locked;
+
+    SELECT array_agg(CASE WHEN wanted.error IS NOT NULL THEN wanted.error
+                          WHEN NOT granted[width_bucket(wanted.queue_id, queues)] THEN -1
+                          WHEN queue.yes IS NULL THEN 7
+                          WHEN consumer.yes IS NULL THEN 50 END ORDER BY wanted.i)
+    INTO verdicts
+    FROM (SELECT unnest(queue_ids) AS queue_id, unnest(consumer_ids) AS consumer_id, unnest(epochs) AS epoch,
+                 unnest(verdicts) AS error, generate_series(1, cardinality(queue_ids)) AS i) AS wanted
+    LEFT JOIN LATERAL (SELECT true AS yes FROM telesto.queues AS queue
+                       WHERE queue.queue_id = wanted.queue_id
+                       LIMIT 1) AS queue ON true
+    LEFT JOIN LATERAL (SELECT true AS yes FROM telesto.consumers AS consumer
+                       WHERE consumer.queue_id = wanted.queue_id AND consumer.consumer_id = wanted.consumer_id
+                         AND consumer.epoch = wanted.epoch
+                       LIMIT 1) AS consumer ON true;
+    FOR r IN 1..cardinality(verdicts) LOOP
+        IF verdicts[r] IS NOT NULL THEN
+            request := r;
+            error := verdicts[r];
+            RETURN NEXT;
+        END IF;
+    END LOOP;
+
+    FOREACH from_queue IN ARRAY queues LOOP
+        RETURN QUERY
+        SELECT claimed.*
+        FROM telesto.claim_common(
+            from_queue, consumer_ids, client_ids, max_bytes, largest, idle,
+            ARRAY(SELECT slot.request FROM (SELECT unnest(slots) AS request) AS slot
+                  WHERE queue_ids[slot.request] = from_queue AND verdicts[slot.request] IS NULL),
+            answer_bytes) AS claimed;
+    END LOOP;
+END
+$$;

@@ -1,0 +1,170 @@
+-- Procedure:  claim_common
+-- Purpose:    Leases messages of one queue to consumers: those for a consumer's client alone first, then those for
+--             anyone, the highest priority first, the oldest first among equals.
+-- Parameters:
+--   from_queue bigint       the queue
+--   consumer_ids bigint[]   the consumers of the call
+--   client_ids bigint[]     their clients
+--   max_bytes bigint[]      per consumer: how many bytes of bodies it may get
+--   largest bigint[]        per consumer: the length of the longest body that it can be given at all
+--   idle boolean[]          per consumer: it has nothing, so a first message may be beyond max_bytes
+--   slots int[]             the consumers of this queue, by their places in the arrays, in the order in which they
+--                           get messages, each as often as it may
+--   answer_bytes bigint     how many bytes of bodies are leased at most; a first message is whatever its size
+-- Returns:
+--   request int             the consumer, by its place in the arrays, counted from 1; one without a row got nothing
+--   error smallint          NULL with a message; else -2 (with request 0: the queue holds more, which was too
+--                           large for now), -1 (not executed, try again), CLIENT_NOT_EXISTING (5),
+--                           QUEUE_NOT_EXISTING (7), SESSION_FENCED (20) or CONSUMER_NOT_EXISTING (50)
+--   lease_id bigint         the lease
+--   message_id bigint       the message, each consumer's in their order
+--   queue_id bigint         its queue
+--   sender_id bigint        who put it
+--   receiver_id bigint      the only client that may read it; 0 for anyone
+--   priority smallint       1 to 10
+--   time_of_arrival timestamptz   when it was put
+--   attempt int             how often it has been handed over, this time included
+--   redelivered boolean     whether it came back after a hand-over
+--   context bigint          connects request and response; NULL without
+--   body bytea              the content
+-- Errors:     none raised
+-- Locks:      none; the caller holds the queue's take lock
+-- Tables:     queues, put_states (read), messages (delete), leases (insert), take_states, receiver_states (insert,
+--             delete)
+CREATE OR REPLACE FUNCTION telesto.claim_common(
+    from_queue bigint,
+    consumer_ids bigint[],
+    client_ids bigint[],
+    max_bytes bigint[],
+    largest bigint[],
+    idle boolean[],
+    slots int[],
+    answer_bytes bigint
+)
+RETURNS TABLE (
+    request int,
+    error smallint,
+    lease_id bigint,
+    message_id bigint,
+    queue_id bigint,
+    sender_id bigint,
+    receiver_id bigint,
+    priority smallint,
+    time_of_arrival timestamptz,
+    attempt int,
+    redelivered boolean,
+    context bigint,
+    body bytea
+)
+LANGUAGE plpgsql
+AS $$
+#variable_conflict use_column
+DECLARE
+    state record;
+    own record;
+    left_slots int[] := slots;
+    left_bytes bigint := answer_bytes;
+    part int[];
+    picks record;
+    pick_rows tid[] := '{}';
+    pick_requests int[] := '{}';
+    pick_readers bigint[] := '{}';
+    pick_priorities smallint[] := '{}';
+    pick_ids bigint[] := '{}';
+    room int;
+    more boolean := false;
+BEGIN
+    -- The put state is read before the scan, so that all up to its last id is visible to it.
+    SELECT taken.ctid AS state_row, taken.lower, put.last_id, put.upper, put.total - taken.total AS depth,
+           put.directed_total - taken.directed_total AS own_depth, queue.lease_ms
+    INTO state
+    FROM (SELECT taken.ctid, taken.* FROM telesto.take_states AS taken
+          WHERE taken.queue_id = from_queue
+          ORDER BY taken.version DESC
+          LIMIT 1) AS taken
+    CROSS JOIN LATERAL (SELECT put.* FROM telesto.put_states AS put
+                        WHERE put.queue_id = from_queue
+                        ORDER BY put.version DESC
+                        LIMIT 1) AS put
+    CROSS JOIN LATERAL (SELECT queue.lease_ms FROM telesto.queues AS queue
+                        WHERE queue.queue_id = from_queue
+                        LIMIT 1) AS queue;
+    IF slots = '{}' OR state.depth = 0 THEN
+        RETURN;
+    END IF;
+
+    IF state.own_depth > 0 THEN
+        FOR own IN
+            SELECT slot.client_id, array_agg(slot.request ORDER BY slot.i) AS slots
+            FROM (SELECT unnest(slots) AS request, generate_series(1, cardinality(slots)) AS i) AS every
+            CROSS JOIN LATERAL (SELECT every.request, every.i, client_ids[every.request] AS client_id) AS slot
+            GROUP BY slot.client_id
+            ORDER BY slot.client_id
+        LOOP
+            SELECT picked.* INTO picks
+            FROM telesto.ready_messages(
+                from_queue, own.client_id,
+                coalesce((SELECT receiver.lower FROM telesto.receiver_states AS receiver
+                          WHERE receiver.queue_id = from_queue AND receiver.receiver_id = own.client_id
+                          ORDER BY receiver.version DESC
+                          LIMIT 1), array_fill(1::bigint, ARRAY[10])),
+                state.upper, least(cardinality(own.slots), state.own_depth)) AS picked;
+            CONTINUE WHEN picks.message_ids IS NULL;
+            part := telesto.deal_messages(own.slots, picks.sizes, max_bytes, largest, idle, left_bytes);
+            room := cardinality(part);
+            more := more OR room < cardinality(picks.message_ids);
+            CONTINUE WHEN room = 0;
+            left_slots := telesto.slots_left(left_slots, part);
+            FOR i IN 1..room LOOP
+                max_bytes[part[i]] := max_bytes[part[i]] - picks.sizes[i];
+                idle[part[i]] := false;
+                left_bytes := left_bytes - picks.sizes[i];
+            END LOOP;
+            pick_rows := pick_rows || picks.message_rows[1:room];
+            pick_requests := pick_requests || part;
+            pick_readers := pick_readers || array_fill(own.client_id, ARRAY[room]);
+            pick_priorities := pick_priorities || picks.priorities[1:room];
+            pick_ids := pick_ids || picks.message_ids[1:room];
+        END LOOP;
+    END IF;
+
+    room := least(cardinality(left_slots), state.depth - state.own_depth);
+    IF room > 0 AND left_bytes > 0 THEN
+        SELECT picked.* INTO picks
+        FROM telesto.ready_messages(from_queue, 0, state.lower, state.upper, room) AS picked;
+        IF picks.message_ids IS NOT NULL THEN
+            part := telesto.deal_messages(left_slots, picks.sizes, max_bytes, largest, idle, left_bytes);
+            room := cardinality(part);
+            more := more OR room < cardinality(picks.message_ids);
+            pick_rows := pick_rows || picks.message_rows[1:room];
+            pick_requests := pick_requests || part;
+            pick_readers := pick_readers || array_fill(0::bigint, ARRAY[room]);
+            pick_priorities := pick_priorities || picks.priorities[1:room];
+            pick_ids := pick_ids || picks.message_ids[1:room];
+        END IF;
+    END IF;
+    IF more THEN
+        request := 0;
+        error := -2;
+        queue_id := from_queue;
+        RETURN NEXT;
+    END IF;
+    IF pick_ids = '{}' THEN
+        RETURN;
+    END IF;
+
+    RETURN QUERY
+    SELECT leased.*
+    FROM telesto.lease_messages(pick_rows, pick_requests, consumer_ids, client_ids, nextval('telesto.lease_ids'),
+                                state.lease_ms) AS leased
+    ORDER BY leased.request, leased.priority DESC, leased.message_id;
+    PERFORM telesto.advance_takes(ARRAY[state.state_row], ARRAY[state.last_id],
+                                  array_fill(1, ARRAY[cardinality(pick_ids)]), pick_readers, pick_priorities,
+                                  pick_ids);
+    IF state.own_depth > 0 THEN
+        PERFORM telesto.advance_receivers(ARRAY[from_queue], ARRAY[state.last_id],
+                                          array_fill(1, ARRAY[cardinality(pick_ids)]), pick_readers,
+                                          pick_priorities, pick_ids);
+    END IF;
+END
+$$;

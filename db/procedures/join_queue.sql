@@ -1,0 +1,66 @@
+-- Procedure:  join_queue
+-- Purpose:    Makes a consumer of a queue, which lives as long as the connection that it belongs to. What the
+--             client's earlier sessions still consume from the queue is given back.
+-- Parameters:
+--   client_id bigint        who joins
+--   session bigint          its current session
+--   middleware_id bigint    the middleware that claims for it
+--   queue_id bigint         the queue
+-- Returns:
+--   error smallint          NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING (5),
+--                           QUEUE_NOT_EXISTING (7) or SESSION_FENCED (20)
+--   consumer_id bigint      the consumer, never used before
+--   lease_ms int            how long it may take for a message, in milliseconds
+--   queue_ids bigint[]      per message that came back: its queue
+--   receiver_ids bigint[]   per message that came back: for whom; 0 for anyone
+-- Errors:     none raised
+-- Locks:      client (shared, try), the queue's take lock (wait)
+-- Tables:     clients, queues (read), consumers (insert, delete), leases (delete), messages (insert), dead_letters
+--             (insert), take_states, receiver_states (insert, delete)
+CREATE OR REPLACE FUNCTION telesto.join_queue(
+    client_id bigint,
+    session bigint,
+    middleware_id bigint,
+    queue_id bigint,
+    OUT error smallint,
+    OUT consumer_id bigint,
+    OUT lease_ms int,
+    OUT queue_ids bigint[],
+    OUT receiver_ids bigint[]
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_sort = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    earlier bigint[];
+BEGIN
+    PERFORM telesto.require_read_committed();
+    error := telesto.fence_client(join_queue.client_id, join_queue.session, 0);
+    IF error IS NOT NULL THEN
+        RETURN;
+    END IF;
+    PERFORM pg_advisory_xact_lock(telesto.take_lock_key(join_queue.queue_id));
+    SELECT queue.lease_ms INTO lease_ms FROM telesto.queues AS queue WHERE queue.queue_id = join_queue.queue_id;
+    IF NOT FOUND THEN
+        error := 7;
+        RETURN;
+    END IF;
+    earlier := ARRAY(SELECT consumer.consumer_id FROM telesto.consumers AS consumer
+                     WHERE consumer.queue_id = join_queue.queue_id AND consumer.client_id = join_queue.client_id
+                       AND consumer.session <> join_queue.session);
+    SELECT back.queue_ids, back.receiver_ids INTO queue_ids, receiver_ids
+    FROM telesto.end_consumers(join_queue.queue_id, earlier, true) AS back;
+    consumer_id := nextval('telesto.consumer_ids');
+    INSERT INTO telesto.consumers (queue_id, consumer_id, client_id, session, middleware_id, epoch)
+    VALUES (join_queue.queue_id, join_queue.consumer_id, join_queue.client_id, join_queue.session,
+            join_queue.middleware_id, 0);
+END
+$$;

@@ -1,0 +1,51 @@
+-- Procedure:  ready_messages
+-- Purpose:    Finds the first messages that wait for one receiver, or for anyone: the highest priority first, the
+--             oldest first among equals.
+-- Parameters:
+--   from_queue bigint       the queue
+--   for_receiver bigint     the receiver; 0 for what is for anyone
+--   lower bigint[]          by priority, the id below which nothing waits
+--   upper bigint[]          by priority, the id above which nothing was put
+--   max_rows bigint         at most so many
+-- Returns:
+--   message_rows tid[]      where they are, in order; NULL when there are none
+--   priorities smallint[]   their priorities
+--   message_ids bigint[]    their ids
+--   sizes int[]             the lengths of their bodies
+-- Errors:     none
+-- Locks:      none; the caller holds the queue's take lock
+-- Tables:     messages (read)
+CREATE OR REPLACE FUNCTION telesto.ready_messages(
+    from_queue bigint,
+    for_receiver bigint,
+    lower bigint[],
+    upper bigint[],
+    max_rows bigint,
+    OUT message_rows tid[],
+    OUT priorities smallint[],
+    OUT message_ids bigint[],
+    OUT sizes int[]
+)
+LANGUAGE plpgsql
+AS $$
+#variable_conflict use_column
+BEGIN
+    SELECT array_agg(message.ctid), array_agg(message.priority), array_agg(message.message_id),
+           array_agg(message.bytes)
+    INTO message_rows, priorities, message_ids, sizes
+    FROM (SELECT message.*
+          FROM generate_series(10, 1, -1) AS level (priority)
+          CROSS JOIN LATERAL (SELECT message.ctid, message.priority, message.message_id,
+                                     octet_length(message.body) AS bytes
+                              FROM telesto.messages AS message
+                              WHERE message.queue_id = from_queue
+                                AND message.receiver_id = for_receiver
+                                AND message.priority = level.priority
+                                AND message.message_id >= lower[level.priority]
+                                AND message.message_id <= upper[level.priority]
+                              ORDER BY message.message_id
+                              LIMIT max_rows) AS message
+          WHERE lower[level.priority] <= upper[level.priority]
+          LIMIT max_rows) AS message;
+END
+$$;

@@ -1,0 +1,79 @@
+-- Procedure:  recover_leases
+-- Purpose:    After a claim whose answer got lost: raises the consumers' epochs, so that the claim, if it has not
+--             been executed yet, will find itself refused, and returns what it has leased.
+-- Parameters:
+--   queue_ids bigint[]      per consumer: its queue
+--   consumer_ids bigint[]   the consumers
+--   epochs bigint[]         per consumer: the new epoch
+--   seen_leases bigint[]    per consumer: the last lease that the middleware knows of
+-- Returns:
+--   request int             the consumer, by its place in the arrays, counted from 1; one without a row got nothing
+--   error smallint          NULL with a message; else -1 (not executed, try again), CLIENT_NOT_EXISTING (5),
+--                           QUEUE_NOT_EXISTING (7), SESSION_FENCED (20) or CONSUMER_NOT_EXISTING (50)
+--   lease_id bigint         the lease
+--   message_id bigint       the message, each consumer's in their order
+--   queue_id bigint         its queue
+--   sender_id bigint        who put it
+--   receiver_id bigint      the only client that may read it; 0 for anyone
+--   priority smallint       1 to 10
+--   time_of_arrival timestamptz   when it was put
+--   attempt int             how often it has been handed over, this time included
+--   redelivered boolean     whether it came back after a hand-over
+--   context bigint          connects request and response; NULL without
+--   body bytea              the content
+-- Errors:     none raised
+-- Locks:      queues' take locks (wait)
+-- Tables:     consumers (update), leases (read)
+CREATE OR REPLACE FUNCTION telesto.recover_leases(
+    queue_ids bigint[],
+    consumer_ids bigint[],
+    epochs bigint[],
+    seen_leases bigint[]
+)
+RETURNS TABLE (
+    request int,
+    error smallint,
+    lease_id bigint,
+    message_id bigint,
+    queue_id bigint,
+    sender_id bigint,
+    receiver_id bigint,
+    priority smallint,
+    time_of_arrival timestamptz,
+    attempt int,
+    redelivered boolean,
+    context bigint,
+    body bytea
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_sort = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM telesto.require_read_committed();
+    PERFORM pg_advisory_xact_lock(telesto.take_lock_key(queue.queue_id))
+    FROM (SELECT DISTINCT unnest(queue_ids) AS queue_id ORDER BY 1) AS queue;
+    UPDATE telesto.consumers AS consumer
+    SET epoch = wanted.epoch
+    FROM (SELECT unnest(queue_ids) AS queue_id, unnest(consumer_ids) AS consumer_id, unnest(epochs) AS epoch)
+         AS wanted
+    WHERE consumer.queue_id = wanted.queue_id AND consumer.consumer_id = wanted.consumer_id;
+    RETURN QUERY
+    SELECT wanted.i, NULL::smallint, lease.lease_id, lease.message_id, lease.queue_id, lease.sender_id,
+           lease.receiver_id, lease.priority, lease.time_of_arrival, lease.attempt, lease.redelivered,
+           lease.context, lease.body
+    FROM (SELECT unnest(consumer_ids) AS consumer_id, unnest(seen_leases) AS seen_lease,
+                 generate_series(1, cardinality(consumer_ids)) AS i) AS wanted
+    CROSS JOIN LATERAL (SELECT lease.* FROM telesto.leases AS lease
+                        WHERE lease.consumer_id = wanted.consumer_id AND lease.lease_id > wanted.seen_lease
+                        OFFSET 0) AS lease
+    ORDER BY wanted.i, lease.lease_id, lease.priority DESC, lease.message_id;
+END
+$$;

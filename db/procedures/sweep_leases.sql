@@ -1,0 +1,100 @@
+-- Procedure:  sweep_leases
+-- Purpose:    Gives back what consumers have kept too long, and what consumers have that are gone: their middleware
+--             is not there any more, or their client has opened another session.
+-- Parameters:
+--   max_rows int            at most about so many messages, at most so many consumers
+-- Returns:
+--   done bigint             leases and consumers ended
+--   more boolean            whether there is more to do at once
+--   queue_ids bigint[]      per message that came back: its queue
+--   receiver_ids bigint[]   per message that came back: for whom; 0 for anyone
+-- Errors:     none raised
+-- Locks:      queues' take locks (wait). Leases that another transaction ends are left to it
+-- Tables:     jobs (read, update), middlewares, clients, queues (read), consumers (read, delete), leases (delete),
+--             lost_leases (insert), messages (insert), dead_letters (insert), take_states, receiver_states (insert,
+--             delete)
+CREATE OR REPLACE FUNCTION telesto.sweep_leases(
+    max_rows int,
+    OUT done bigint,
+    OUT more boolean,
+    OUT queue_ids bigint[],
+    OUT receiver_ids bigint[]
+)
+LANGUAGE plpgsql
+AS $$
+#variable_conflict use_column
+DECLARE
+    -- Nothing is leased with a deadline that is past, so all before the last look has been dealt with. The
+    -- margin is for transactions that took long to commit; for those that took longer, all is looked at once a
+    -- minute.
+    margin constant interval := '2 seconds';
+    due constant timestamptz := clock_timestamp();
+    looked_from timestamptz;
+    queues bigint[];
+    gone record;
+    back record;
+    lease_rows tid[];
+    overdue bigint;
+    first_left timestamptz;
+BEGIN
+    SELECT to_timestamp(job.position / 1e6) INTO looked_from FROM telesto.jobs AS job WHERE job.job = 'leases';
+    IF date_trunc('minute', looked_from + margin) < date_trunc('minute', due) THEN
+        looked_from := '-infinity';
+    END IF;
+    SELECT array_agg(DISTINCT lease.queue_id), count(*)
+    INTO queues, overdue
+    FROM (SELECT lease.queue_id FROM telesto.leases AS lease
+          WHERE lease.deadline > looked_from AND lease.deadline <= due
+          ORDER BY lease.deadline
+          LIMIT max_rows) AS lease;
+    queues := ARRAY(SELECT DISTINCT queue.queue_id
+                    FROM (SELECT unnest(queues) AS queue_id
+                          UNION ALL
+                          SELECT orphan.queue_id FROM telesto.orphaned_consumers(max_rows) AS orphan) AS queue
+                    ORDER BY queue.queue_id);
+    PERFORM pg_advisory_xact_lock(telesto.take_lock_key(queue.queue_id))
+    FROM (SELECT unnest(queues) AS queue_id) AS queue;
+
+    SELECT array_agg(lease.ctid) INTO lease_rows
+    FROM (SELECT lease.ctid FROM telesto.leases AS lease
+          WHERE lease.deadline > looked_from AND lease.deadline <= due AND lease.queue_id = ANY (queues)
+          ORDER BY lease.deadline
+          LIMIT max_rows
+          FOR UPDATE SKIP LOCKED) AS lease;
+    done := coalesce(cardinality(lease_rows), 0);
+    IF done > 0 THEN
+        INSERT INTO telesto.lost_leases (middleware_id, consumer_id, lease_id, message_id)
+        SELECT consumer.middleware_id, lease.consumer_id, lease.lease_id, lease.message_id
+        FROM telesto.leases AS lease
+        CROSS JOIN LATERAL (SELECT consumer.middleware_id FROM telesto.consumers AS consumer
+                            WHERE consumer.queue_id = lease.queue_id AND consumer.consumer_id = lease.consumer_id
+                            LIMIT 1) AS consumer
+        WHERE lease.ctid = ANY (lease_rows);
+        SELECT returned.queue_ids, returned.receiver_ids INTO queue_ids, receiver_ids
+        FROM telesto.return_leases(queues, lease_rows, true, 'expired') AS returned;
+    END IF;
+
+    FOR gone IN
+        SELECT orphan.queue_id, array_agg(orphan.consumer_id) AS consumer_ids
+        FROM telesto.orphaned_consumers(max_rows) AS orphan
+        WHERE orphan.queue_id = ANY (queues)
+        GROUP BY orphan.queue_id
+    LOOP
+        SELECT ended.* INTO back FROM telesto.end_consumers(gone.queue_id, gone.consumer_ids, true) AS ended;
+        queue_ids := queue_ids || back.queue_ids;
+        receiver_ids := receiver_ids || back.receiver_ids;
+        done := done + cardinality(gone.consumer_ids);
+    END LOOP;
+
+    -- What others hold is looked at again.
+    SELECT lease.deadline INTO first_left
+    FROM telesto.leases AS lease
+    WHERE lease.deadline > looked_from AND lease.deadline <= due
+    ORDER BY lease.deadline
+    LIMIT 1;
+    more := overdue = max_rows AND done > 0;
+    UPDATE telesto.jobs AS job
+    SET position = greatest(0, extract(epoch FROM least(first_left, due) - margin) * 1e6)::bigint
+    WHERE job.job = 'leases';
+END
+$$;

@@ -1,0 +1,35 @@
+-- Procedure:  take_lost_leases
+-- Purpose:    Tells a middleware which leases of its consumers have run out, once.
+-- Parameters:
+--   of_middleware bigint    the middleware
+--   max_rows int            at most so many
+-- Returns:
+--   consumer_id bigint      the consumer
+--   lease_id bigint         the lease
+--   message_id bigint       the message
+-- Errors:     none raised
+-- Locks:      none
+-- Tables:     lost_leases (delete)
+CREATE OR REPLACE FUNCTION telesto.take_lost_leases(of_middleware bigint, max_rows int)
+RETURNS TABLE (consumer_id bigint, lease_id bigint, message_id bigint)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_sort = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM telesto.require_read_committed();
+    RETURN QUERY
+    DELETE FROM telesto.lost_leases AS lost
+    WHERE lost.ctid = ANY (ARRAY(SELECT lost.ctid FROM telesto.lost_leases AS lost
+                                 WHERE lost.middleware_id = of_middleware
+                                 LIMIT max_rows))
+    RETURNING lost.consumer_id, lost.lease_id, lost.message_id;
+END
+$$;

@@ -1,0 +1,110 @@
+"""One consumer: what it may have, and what it has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from telesto.middleware.requests import Client, Line
+from telesto.protocol.packets import LeaseRef
+
+#: In the place of a number of bytes: any number.
+UNLIMITED_BYTES = 1 << 62
+
+
+class LeaseKey(NamedTuple):
+    """A message that a consumer has."""
+
+    lease_id: int
+    message_id: int
+
+
+class Consumer:
+    """A consumer of a queue, for as long as its connection lives.
+
+    Attributes:
+        consumer_id: identifies it in the database.
+        queue_id: the queue.
+        line: its connection.
+        client: who it is.
+        epoch: rises when a claim for it got lost, so that the database refuses that one if it comes late.
+        seen_lease: the last lease that came for it.
+        ended: it is not a member any more.
+    """
+
+    __slots__ = (
+        "_bytes",
+        "_credit_bytes",
+        "_credit_messages",
+        "_held",
+        "client",
+        "consumer_id",
+        "ended",
+        "epoch",
+        "line",
+        "queue_id",
+        "seen_lease",
+    )
+
+    def __init__(self, consumer_id: int, queue_id: int, line: Line, messages: int, size: int) -> None:
+        self.consumer_id = consumer_id
+        self.queue_id = queue_id
+        self.line = line
+        self.client: Client = line.client
+        self.epoch = 0
+        self.seen_lease = 0
+        self.ended = False
+        self._held: dict[LeaseKey, int] = {}
+        self._bytes = 0
+        self.set_credit(messages, size)
+
+    def set_credit(self, messages: int, size: int) -> None:
+        """Sets how many messages and bytes of bodies it may have at a time; 0 bytes for any number."""
+        self._credit_messages = messages
+        self._credit_bytes = size or UNLIMITED_BYTES
+
+    @property
+    def held(self) -> int:
+        """How many messages it has."""
+        return len(self._held)
+
+    @property
+    def room(self) -> int:
+        """How many more messages it may be given now."""
+        if self.ended or self.line.closed or self.line.held or self._bytes >= self._credit_bytes:
+            return 0
+        return max(0, self._credit_messages - len(self._held))
+
+    @property
+    def room_bytes(self) -> int:
+        """How many more bytes of bodies."""
+        return max(0, self._credit_bytes - self._bytes)
+
+    def add(self, key: LeaseKey, size: int) -> None:
+        """It was given a message."""
+        self._held[key] = size
+        self._bytes += size
+        self.seen_lease = max(self.seen_lease, key.lease_id)
+
+    def has(self, key: LeaseKey) -> bool:
+        """Tells whether it has a message."""
+        return key in self._held
+
+    def drop(self, key: LeaseKey) -> bool:
+        """It does not have a message any more; returns whether it had it."""
+        size = self._held.pop(key, None)
+        if size is None:
+            return False
+        self._bytes -= size
+        return True
+
+    def clear(self) -> list[LeaseRef]:
+        """It has nothing any more; returns what it had."""
+        held = list(self.refs(self._held))
+        self._held.clear()
+        self._bytes = 0
+        return held
+
+    def refs(self, keys: Iterable[LeaseKey]) -> Iterable[LeaseRef]:
+        """The names of messages on the wire."""
+        return (LeaseRef(self.consumer_id, key.lease_id, key.message_id) for key in keys)

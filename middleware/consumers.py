@@ -1,0 +1,214 @@
+"""The consumers of this middleware: who they are, what they have, and when to claim for them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+
+from telesto.middleware.consumed_queue import ConsumedQueue
+from telesto.middleware.consumer import Consumer, LeaseKey
+from telesto.middleware.failures import Failure, failure_of
+from telesto.middleware.requests import Line
+from telesto.middleware.results import error_frame
+from telesto.middleware.settings import ServerSettings
+from telesto.middleware.waiting import WaitingRoom
+from telesto.protocol.errors import ErrorCode
+from telesto.protocol.packets import LeaseLost, LeaseRef
+
+#: Bytes of a LeaseLost beside its leases, at most, and of each of them.
+_LOST_OVERHEAD_BYTES = 512
+_LEASE_REF_BYTES = 24
+
+
+class Consumers:
+    """Keeps the consumers and the queues that it is time to claim from.
+
+    A queue stands in the line when it may hold messages and a consumer has room; ``awake`` falls when a claim
+    found less than it asked for, and rises with every sign that there may be more.
+
+    Attributes:
+        on_due: called when a queue has come to stand in an empty line.
+        on_left: takes a consumer that has to leave in the database, and whether what it has counts as failed.
+        draining: the middleware is about to stop: nothing more is claimed.
+    """
+
+    def __init__(self, room: WaitingRoom, settings: ServerSettings) -> None:
+        self._room = room
+        self._max_consumers = settings.max_consumers
+        self._max_credit = settings.max_credit
+        self._all: dict[int, Consumer] = {}
+        self._queues: dict[int, ConsumedQueue] = {}
+        self._due: deque[ConsumedQueue] = deque()
+        self.draining = False
+        self.on_due: Callable[[], None] = lambda: None
+        self.on_left: Callable[[Consumer, bool], None] = lambda consumer, counted: None
+        room.on_watched = self.look
+        room.on_watched_gone = self.queue_deleted
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    @property
+    def full(self) -> bool:
+        """No more consumers may join."""
+        return len(self._all) >= self._max_consumers
+
+    @property
+    def held(self) -> int:
+        """How many messages the consumers have."""
+        return sum(consumer.held for consumer in self._all.values())
+
+    # --- coming and going --------------------------------------------------------------------
+
+    def join(self, consumer_id: int, queue_id: int, line: Line, messages: int, size: int) -> None:
+        """A consumer has joined in the database; one whose connection is gone meanwhile leaves at once."""
+        consumer = Consumer(consumer_id, queue_id, line, min(messages, self._max_credit), size)
+        if line.closed or self.draining:
+            consumer.ended = True
+            self.on_left(consumer, False)
+            return
+        self._all[consumer_id] = consumer
+        line.consumers[consumer_id] = None
+        queue = self._queues.get(queue_id)
+        if queue is None:
+            queue = self._queues[queue_id] = ConsumedQueue(queue_id)
+            self._room.watch(queue_id)
+        queue.consumers[consumer_id] = consumer
+        self.look(queue_id)
+
+    def find(self, line: Line, consumer_id: int) -> Consumer | None:
+        """The consumer of a connection; None when it has none with this id."""
+        return self._all.get(consumer_id) if consumer_id in line.consumers else None
+
+    def remove(self, consumer: Consumer) -> None:
+        """A consumer gets nothing more."""
+        if consumer.ended:
+            return
+        consumer.ended = True
+        del self._all[consumer.consumer_id]
+        consumer.line.consumers.pop(consumer.consumer_id, None)
+        queue = self._queues[consumer.queue_id]
+        del queue.consumers[consumer.consumer_id]
+        if not queue.consumers:
+            del self._queues[consumer.queue_id]
+            self._room.unwatch(consumer.queue_id)
+
+    def drop(self, line: Line) -> None:
+        """A connection is gone: its consumers leave."""
+        for consumer_id in list(line.consumers):
+            consumer = self._all[consumer_id]
+            self.remove(consumer)
+            self.on_left(consumer, not self.draining)
+
+    def end(self, consumer: Consumer, failure: Failure) -> None:
+        """Ends a consumer and tells it why; one of a session that is over loses its connection."""
+        line = consumer.line
+        self.remove(consumer)
+        self.on_left(consumer, True)
+        if failure.code is ErrorCode.SESSION_FENCED:
+            line.send(error_frame(0, failure))
+            line.finish()
+            return
+        self._tell(consumer, consumer.clear(), failure, ended=True)
+
+    def end_all(self, failure: Failure) -> None:
+        """Ends all consumers."""
+        for consumer in list(self._all.values()):
+            self.end(consumer, failure)
+
+    def queue_deleted(self, queue_id: int) -> None:
+        """A queue is gone: its consumers end."""
+        queue = self._queues.get(queue_id)
+        if queue is not None:
+            failure = failure_of(ErrorCode.QUEUE_NOT_EXISTING, f"queue {queue_id} was deleted", queue_id)
+            for consumer in list(queue.consumers.values()):
+                self.end(consumer, failure)
+
+    # --- credit and answers ------------------------------------------------------------------
+
+    def set_credit(self, consumer: Consumer, messages: int, size: int) -> None:
+        """Sets how much a consumer may have at a time."""
+        consumer.set_credit(min(messages, self._max_credit), size)
+        self._consider(consumer.queue_id)
+
+    def settled(self, refs: Iterable[LeaseRef]) -> None:
+        """Consumers have answered, or lost, these messages."""
+        queue_ids = set()
+        for ref in refs:
+            consumer = self._all.get(ref.consumer_id)
+            if consumer is not None and consumer.drop(LeaseKey(ref.lease_id, ref.message_id)):
+                queue_ids.add(consumer.queue_id)
+        for queue_id in queue_ids:
+            self._consider(queue_id)
+
+    def lost(self, refs: Sequence[LeaseRef]) -> None:
+        """The time of these leases was up."""
+        failure = failure_of(ErrorCode.LEASE_LOST, "the time of the lease was up")
+        by_consumer: dict[Consumer, list[LeaseRef]] = {}
+        for ref in refs:
+            consumer = self._all.get(ref.consumer_id)
+            if consumer is not None and consumer.has(LeaseKey(ref.lease_id, ref.message_id)):
+                by_consumer.setdefault(consumer, []).append(ref)
+        for consumer, lost in by_consumer.items():
+            self._tell(consumer, lost, failure, ended=False)
+        self.settled(refs)
+
+    def writable(self, line: Line) -> None:
+        """A connection takes bytes again."""
+        for consumer_id in line.consumers:
+            self._consider(self._all[consumer_id].queue_id)
+
+    def _tell(self, consumer: Consumer, lost: list[LeaseRef], failure: Failure, *, ended: bool) -> None:
+        fitting = max(1, (consumer.line.frame_bytes - _LOST_OVERHEAD_BYTES) // _LEASE_REF_BYTES)
+        while len(lost) > fitting:
+            self._tell(consumer, lost[:fitting], failure, ended=False)
+            lost = lost[fitting:]
+        packet = LeaseLost(consumer.consumer_id, lost, ended, failure.code, failure.details)
+        consumer.line.send(packet.encode(0))
+
+    # --- claiming ----------------------------------------------------------------------------
+
+    def look(self, queue_id: int) -> None:
+        """A queue may hold messages."""
+        queue = self._queues.get(queue_id)
+        if queue is not None:
+            queue.awake = True
+            self._consider(queue_id)
+
+    def take_due(self) -> list[ConsumedQueue]:
+        """Takes the queues that stand in line; one that was locked by others is taken alone."""
+        queues: list[ConsumedQueue] = []
+        while self._due and not (queues and self._due[0].alone):
+            queue = self._due.popleft()
+            queues.append(queue)
+            if queue.alone:
+                break
+        return queues
+
+    def put_back(self, queues: Sequence[ConsumedQueue]) -> None:
+        """Queues that a claim had no place for stand at the head of the line again."""
+        self._due.extendleft(reversed(queues))
+
+    def claimed(self, queue: ConsumedQueue) -> None:
+        """A claim for a queue is over: it may stand in line again."""
+        queue.standing = False
+        self._consider(queue.queue_id)
+
+    def current(self, consumer: Consumer) -> bool:
+        """Tells whether a consumer is still a member."""
+        return not consumer.ended
+
+    @property
+    def due(self) -> bool:
+        """Tells whether a queue stands in line."""
+        return bool(self._due)
+
+    def _consider(self, queue_id: int) -> None:
+        """Lets a queue stand in line when it is time to claim from it."""
+        queue = self._queues.get(queue_id)
+        if queue is None or queue.standing or not queue.awake or self.draining or not queue.has_room:
+            return
+        queue.standing = True
+        self._due.append(queue)
+        if len(self._due) == 1:
+            self.on_due()

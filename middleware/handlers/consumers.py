@@ -1,0 +1,108 @@
+"""Joining and leaving queues, giving messages back and touching their leases."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from telesto.middleware.consumers import Consumers
+from telesto.middleware.departures import Departures
+from telesto.middleware.failures import FailedError, LostError, check_error, failure_of
+from telesto.middleware.handlers.ack import lease_results
+from telesto.middleware.requests import Request
+from telesto.middleware.services import Peers
+from telesto.middleware.settings import ServerSettings
+from telesto.middleware.single import Call, OneCall, Reply, Row, arrivals_of, numbered
+from telesto.protocol.errors import ErrorCode
+from telesto.protocol.packets import JoinQueueResponse, LeaseRef, NackResponse, Success, TouchResponse
+
+JOIN = "SELECT * FROM telesto.join_queue($1, $2, $3, $4)"
+
+
+class JoinQueueHandler:
+    """JoinQueue."""
+
+    def __init__(self, consumers: Consumers, peers: Peers) -> None:
+        self._consumers = consumers
+        self._peers = peers
+
+    async def __call__(self, call: Call, request: Request, settings: ServerSettings) -> Reply:
+        """Makes a consumer; if nobody knows whether it was made, the connection ends, and so does it."""
+        packet, client = request.packet, request.line.client
+        if self._consumers.full:
+            raise FailedError(
+                failure_of(ErrorCode.OVERLOADED, "the middleware has as many consumers as it may")
+            )
+        try:
+            rows = await call(
+                JOIN, client.client_id, client.session, self._peers.middleware_id, packet.queue_id
+            )
+        except LostError:
+            request.line.finish()
+            raise
+        row = rows[0]
+        check_error(row["error"], f"queue {packet.queue_id} cannot be joined", packet.queue_id)
+        self._consumers.join(
+            row["consumer_id"], packet.queue_id, request.line, packet.credit_messages, packet.credit_bytes
+        )
+        return Reply(
+            JoinQueueResponse(row["consumer_id"], row["lease_ms"]),
+            arrivals=arrivals_of(row["queue_ids"], row["receiver_ids"]),
+        )
+
+
+class LeaveQueueHandler:
+    """LeaveQueue."""
+
+    def __init__(self, consumers: Consumers, departures: Departures) -> None:
+        self._consumers = consumers
+        self._departures = departures
+
+    async def __call__(self, call: Call, request: Request, settings: ServerSettings) -> Reply:
+        """Ends a consumer. Should the database not be had now, it is told as soon as it can be."""
+        consumer = self._consumers.find(request.line, request.packet.consumer_id)
+        if consumer is not None:
+            self._consumers.remove(consumer)
+            self._departures.add(consumer, False)
+            await self._departures.send()
+        return Reply(Success())
+
+
+def _columns(leases: list[LeaseRef]) -> tuple[list[int], list[int], list[int]]:
+    return (
+        [lease.consumer_id for lease in leases],
+        [lease.lease_id for lease in leases],
+        [lease.message_id for lease in leases],
+    )
+
+
+def _nack_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, ...]:
+    packet = request.packet
+    return *numbered(request), *_columns(packet.leases), packet.failed
+
+
+def _nack_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
+    row, leases = rows[0], request.packet.leases
+    check_error(row["error"], "nothing was given back")
+    return Reply(
+        NackResponse(lease_results(leases, row["errors"])),
+        arrivals=arrivals_of(row["queue_ids"], row["receiver_ids"]),
+        settled=leases,
+    )
+
+
+def _touch_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, ...]:
+    client = request.line.client
+    return client.client_id, client.session, *_columns(request.packet.leases)
+
+
+def _touch_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
+    row, leases = rows[0], request.packet.leases
+    check_error(row["error"], "no lease was touched")
+    lost = [lease for lease, error in zip(leases, row["errors"], strict=True) if error is not None]
+    return Reply(TouchResponse(lease_results(leases, row["errors"])), settled=lost)
+
+
+NACK = OneCall(
+    "SELECT * FROM telesto.nack_numbered($1, $2, $3, $4, $5, $6, $7, $8, $9)", _nack_arguments, _nack_reply
+)
+TOUCH = OneCall("SELECT * FROM telesto.touch_leases($1, $2, $3, $4, $5)", _touch_arguments, _touch_reply)

@@ -1,0 +1,176 @@
+"""The procedures of consumers as a middleware calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from procedure_calls import Calls, Client
+
+CONSUMER_NOT_EXISTING = 50
+LEASE_LOST = 27
+MORE = -2
+UNLIMITED = 1 << 40
+FIRST_MIDDLEWARE = "127.0.0.1:7001"
+
+
+@dataclass(frozen=True)
+class Consumer:
+    """A consumer and what its middleware knows about it."""
+
+    consumer_id: int
+    queue: int
+    client: Client
+    epoch: int = 0
+
+
+@dataclass(frozen=True)
+class Lease:
+    """A message that a consumer was given."""
+
+    consumer: Consumer
+    lease_id: int
+    message: dict[str, Any]
+
+    @property
+    def message_id(self) -> int:
+        return int(self.message["message_id"])
+
+    @property
+    def body(self) -> bytes:
+        return bytes(self.message["body"])
+
+    @property
+    def ref(self) -> tuple[int, int, int]:
+        return self.consumer.consumer_id, self.lease_id, self.message_id
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """What a claim gave: leases and, by consumer, errors."""
+
+    leases: list[Lease]
+    errors: dict[int, int]
+    more: bool = False
+
+    @property
+    def bodies(self) -> list[bytes]:
+        return [lease.body for lease in self.leases]
+
+    def of(self, consumer: Consumer) -> list[Lease]:
+        return [lease for lease in self.leases if lease.consumer is consumer]
+
+
+class Consuming:
+    """Consumers by one middleware over one connection."""
+
+    def __init__(self, calls: Calls, address: str = FIRST_MIDDLEWARE) -> None:
+        self.calls = calls
+        self.middleware = calls.value("register_middleware", address, "1.0")
+
+    def join(self, client: Client, queue: int) -> Consumer:
+        row = self.calls.row("join_queue", client.client_id, client.session, self.middleware, queue)
+        assert row["error"] is None, row
+        return Consumer(row["consumer_id"], queue, client)
+
+    def leave(self, *consumers: Consumer, counted: bool = False) -> None:
+        self.calls.row(
+            "leave_queues",
+            [consumer.queue for consumer in consumers],
+            [consumer.consumer_id for consumer in consumers],
+            [counted] * len(consumers),
+        )
+
+    def claim(
+        self,
+        *consumers: Consumer,
+        count: int = 1,
+        slots: Sequence[int] | None = None,
+        max_bytes: int = UNLIMITED,
+        largest: int = UNLIMITED,
+        idle: bool = False,
+        answer_bytes: int = UNLIMITED,
+    ) -> Claimed:
+        """Claim up to ``count`` messages for each consumer, in turn."""
+        if slots is None:
+            slots = list(range(1, len(consumers) + 1)) * count
+        rows = self.calls.rows(
+            "claim_batch",
+            [consumer.queue for consumer in consumers],
+            [consumer.consumer_id for consumer in consumers],
+            [consumer.client.client_id for consumer in consumers],
+            [consumer.client.session for consumer in consumers],
+            [consumer.epoch for consumer in consumers],
+            [max_bytes] * len(consumers),
+            [largest] * len(consumers),
+            [idle] * len(consumers),
+            list(slots),
+            answer_bytes,
+        )
+        return _claimed(consumers, rows)
+
+    def recover(self, consumers: Sequence[Consumer], epoch: int, seen: int = 0) -> Claimed:
+        rows = self.calls.rows(
+            "recover_leases",
+            [consumer.queue for consumer in consumers],
+            [consumer.consumer_id for consumer in consumers],
+            [epoch] * len(consumers),
+            [seen] * len(consumers),
+        )
+        return _claimed(consumers, rows)
+
+    def ack(self, client: Client, *leases: Lease, number: int | None = None) -> list[int | None]:
+        number = client.next_number() if number is None else number
+        errors = self.calls.value(
+            "ack_batch",
+            [client.client_id],
+            [client.session],
+            [number],
+            [1] * len(leases),
+            *_columns(leases),
+            [],
+            [],
+            [],
+        )
+        return list(errors or [None] * len(leases))
+
+    def nack(self, client: Client, *leases: Lease, failed: bool = True) -> list[int | None]:
+        row = self.calls.numbered("nack", client, *_columns(leases), failed)
+        assert row["error"] is None, row
+        return list(row["errors"])
+
+    def touch(self, client: Client, *leases: Lease) -> list[int | None]:
+        row = self.calls.row("touch_leases", client.client_id, client.session, *_columns(leases))
+        assert row["error"] is None, row
+        return list(row["errors"])
+
+    def sweep(self) -> dict[str, Any]:
+        return self.calls.row("sweep", self.middleware, "leases", 1_000)
+
+    def age(self, seconds: float) -> None:
+        """Let so much time go by for all leases."""
+        self.calls.connection.execute(
+            "UPDATE telesto.leases SET deadline = deadline - make_interval(secs => %s)", (seconds,)
+        )
+
+    def lost(self) -> list[tuple[int, int, int]]:
+        rows = self.calls.rows("take_lost_leases", self.middleware, 1_000)
+        return [(row["consumer_id"], row["lease_id"], row["message_id"]) for row in rows]
+
+
+def _columns(leases: Sequence[Lease]) -> tuple[list[int], list[int], list[int]]:
+    refs = [lease.ref for lease in leases]
+    return [ref[0] for ref in refs], [ref[1] for ref in refs], [ref[2] for ref in refs]
+
+
+def _claimed(consumers: Sequence[Consumer], rows: list[dict[str, Any]]) -> Claimed:
+    leases = [
+        Lease(consumers[row["request"] - 1], row["lease_id"], row) for row in rows if row["error"] is None
+    ]
+    errors = {
+        consumers[row["request"] - 1].consumer_id: row["error"]
+        for row in rows
+        if row["error"] is not None and row["request"]
+    }
+    return Claimed(leases, errors, any(row["error"] == MORE for row in rows))

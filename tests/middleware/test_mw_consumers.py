@@ -1,0 +1,342 @@
+"""Consumers on the wire: pushed deliveries, credit, answers, and every way in which a consumer ends."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from conftest import Connect, StartMiddleware
+from telesto.middleware.claimer import Claimer
+from telesto.middleware.consumers import Consumers
+from telesto.middleware.figures import Figures
+from telesto.middleware.requests import Line
+from telesto.middleware.server import MiddlewareServer
+from telesto.middleware.settings import ServerSettings
+from telesto.middleware.waiting import WaitingRoom
+from telesto.protocol import packets
+from telesto.protocol.errors import ErrorCode
+from telesto.protocol.packets import LeaseRef
+from wire import PATIENCE_S, READ_ONLY, Wire, until
+
+
+class Member:
+    """A consumer of a wire, and what was pushed to it."""
+
+    def __init__(self, wire: Wire, consumer_id: int) -> None:
+        self.wire = wire
+        self.consumer_id = consumer_id
+        self.refs: dict[bytes, LeaseRef] = {}
+
+    async def next(self, count: int) -> list[packets.Message]:
+        """Waits for so many messages."""
+        messages: list[packets.Message] = []
+        while len(messages) < count:
+            deliver = await asyncio.wait_for(self.wire.unasked.get(), PATIENCE_S)
+            assert isinstance(deliver, packets.Deliver), deliver
+            assert deliver.consumer_id == self.consumer_id
+            for delivery in deliver.deliveries:
+                message = delivery.message
+                self.refs[message.body] = LeaseRef(self.consumer_id, delivery.lease_id, message.message_id)
+                messages.append(message)
+        assert len(messages) == count
+        return messages
+
+    async def bodies(self, count: int) -> list[bytes]:
+        return [message.body for message in await self.next(count)]
+
+    async def ack(self, *bodies: bytes) -> list[int | None]:
+        leases = [self.refs[body] for body in bodies]
+        answer = await self.wire.ask(packets.Ack(self.wire.number(), [], leases))
+        assert isinstance(answer, packets.AckResponse), answer
+        assert [result.related_id for result in answer.results] == [lease.message_id for lease in leases]
+        return [result.error for result in answer.results]
+
+    async def nack(self, *bodies: bytes, failed: bool = False) -> list[int | None]:
+        leases = [self.refs[body] for body in bodies]
+        answer = await self.wire.ask(packets.Nack(self.wire.number(), [], leases, failed))
+        assert isinstance(answer, packets.NackResponse), answer
+        return [result.error for result in answer.results]
+
+    async def lost(self) -> packets.LeaseLost:
+        packet = await asyncio.wait_for(self.wire.unasked.get(), PATIENCE_S)
+        assert isinstance(packet, packets.LeaseLost), packet
+        return packet
+
+
+async def join(wire: Wire, queue_id: int, messages: int = 10, size: int = 0) -> Member:
+    answer = await wire.ask(packets.JoinQueue(queue_id, messages, size))
+    assert isinstance(answer, packets.JoinQueueResponse), answer
+    assert answer.lease_ms == 30_000
+    return Member(wire, answer.consumer_id)
+
+
+async def set_lease(database_url: str, lease_ms: int) -> None:
+    import asyncpg
+
+    connection = await asyncpg.connect(database_url)
+    await connection.execute("UPDATE telesto.queues SET lease_ms = $1", lease_ms)
+    await connection.close()
+
+
+async def put_all(wire: Wire, queue_id: int, *bodies: bytes) -> None:
+    await asyncio.gather(*(wire.put(queue_id, body=body) for body in bodies))
+
+
+async def test_what_waits_is_pushed_and_what_comes(connect: Connect) -> None:
+    wire = await (await connect()).register()
+    queue_id = await wire.create_queue()
+    await put_all(wire, queue_id, b"1", b"2")
+    member = await join(wire, queue_id)
+    assert await member.bodies(2) == [b"1", b"2"]
+    await put_all(wire, queue_id, b"3")
+    assert await member.bodies(1) == [b"3"]
+    assert await member.ack(b"1", b"2", b"3") == [None, None, None]
+    assert await member.ack(b"1") == [ErrorCode.LEASE_LOST]
+
+
+async def test_credit_bounds_what_a_consumer_has(connect: Connect) -> None:
+    wire = await (await connect()).register()
+    queue_id = await wire.create_queue()
+    await put_all(wire, queue_id, b"1", b"2", b"3", b"4")
+    member = await join(wire, queue_id, messages=0)
+    assert await wire.read_now(queue_id) != []
+    await wire.ask(packets.Credit(member.consumer_id, 1, 0))
+    assert await member.bodies(1) == [b"2"]
+    assert await member.ack(b"2") == [None]
+    assert await member.bodies(1) == [b"3"]
+    await wire.ask(packets.Credit(member.consumer_id, 2, 0))
+    assert await member.bodies(1) == [b"4"]
+
+
+async def test_credit_in_bytes(connect: Connect) -> None:
+    wire = await (await connect()).register()
+    queue_id = await wire.create_queue()
+    await put_all(wire, queue_id, b"a" * 6, b"b" * 6, b"c" * 20, b"d")
+    member = await join(wire, queue_id, size=12)
+    assert await member.bodies(2) == [b"a" * 6, b"b" * 6]
+    await member.ack(b"a" * 6)
+    await member.ack(b"b" * 6)
+    assert await member.bodies(1) == [b"c" * 20]
+    await member.ack(b"c" * 20)
+    assert await member.bodies(1) == [b"d"]
+
+
+async def test_credit_of_an_unknown_consumer(connect: Connect) -> None:
+    wire = await (await connect()).register()
+    answer = await wire.ask(packets.Credit(77, 1, 0))
+    assert answer.code == ErrorCode.CONSUMER_NOT_EXISTING
+
+
+async def test_consumers_share_equally(start_middleware: StartMiddleware, connect: Connect) -> None:
+    server = await start_middleware()
+    first, second = [await (await connect(server)).register() for _ in range(2)]
+    queue_id = await first.create_queue()
+    members = [await join(first, queue_id), await join(second, queue_id)]
+    await until(lambda: server.figures.claims_total and not server._consumers._queues[queue_id].standing)
+    answer = await first.ask(
+        packets.PutMessages(
+            first.number(),
+            [],
+            [packets.QueuedMessage(queue_id, packets.NewMessage(5, 0, b"%d" % i, None)) for i in range(10)],
+        )
+    )
+    assert isinstance(answer, packets.PutMessagesResponse)
+    bodies = [await member.bodies(5) for member in members]
+    assert sorted(bodies[0] + bodies[1]) == [b"%d" % i for i in range(10)]
+
+
+async def test_consumers_of_several_middlewares(start_middleware: StartMiddleware, connect: Connect) -> None:
+    servers = [await start_middleware(heartbeat_interval_s=0.05) for _ in range(2)]
+    wires = [await (await connect(server)).register() for server in servers]
+    await until(lambda: all(server._peers.others for server in servers))
+    queue_id = await wires[0].create_queue()
+    far = await join(wires[1], queue_id)
+    await put_all(wires[0], queue_id, b"1")
+    assert await far.bodies(1) == [b"1"]
+
+
+async def test_a_returned_message_comes_again(connect: Connect) -> None:
+    wire = await (await connect()).register()
+    queue_id = await wire.create_queue()
+    await put_all(wire, queue_id, b"1")
+    member = await join(wire, queue_id)
+    (message,) = await member.next(1)
+    assert (message.attempt, message.redelivered) == (1, False)
+    assert await member.nack(b"1", failed=True) == [None]
+    (message,) = await member.next(1)
+    assert (message.attempt, message.redelivered) == (2, True)
+
+
+async def test_leaving_gives_back(connect: Connect) -> None:
+    wire, other = await (await connect()).register(), await (await connect()).register()
+    queue_id = await wire.create_queue()
+    await put_all(wire, queue_id, b"1", b"2")
+    member = await join(wire, queue_id)
+    await member.next(2)
+    assert await member.ack(b"1") == [None]
+    heir = await join(other, queue_id)
+    assert isinstance(await wire.ask(packets.LeaveQueue(member.consumer_id)), packets.Success)
+    assert isinstance(await wire.ask(packets.LeaveQueue(member.consumer_id)), packets.Success)
+    (message,) = await heir.next(1)
+    assert (message.body, message.attempt) == (b"2", 1)
+    assert await member.ack(b"2") == [ErrorCode.LEASE_LOST]
+
+
+async def test_a_lost_connection_gives_back_at_once(connect: Connect) -> None:
+    wire, other = await (await connect()).register(), await (await connect()).register()
+    queue_id = await wire.create_queue()
+    await put_all(wire, queue_id, b"1", b"2")
+    member = await join(wire, queue_id)
+    await member.next(2)
+    heir = await join(other, queue_id)
+    await wire.close()
+    messages = await heir.next(2)
+    assert [(message.body, message.attempt) for message in messages] == [(b"1", 2), (b"2", 2)]
+
+
+async def test_a_lease_that_ran_out_is_told(
+    start_middleware: StartMiddleware, connect: Connect, database_url: str
+) -> None:
+    server = await start_middleware(lease_sweep_s=0.02, lost_leases_s=0.02)
+    wire = await (await connect(server)).register()
+    queue_id = await wire.create_queue()
+    await put_all(wire, queue_id, b"1")
+    member = await join(wire, queue_id, messages=1)
+    await set_lease(database_url, 100)
+    await member.next(1)
+    assert await member.nack(b"1") == [None]
+    await member.next(1)
+    await set_lease(database_url, 30_000)
+    lost = await member.lost()
+    assert (lost.leases, lost.ended, lost.code) == ([member.refs[b"1"]], False, ErrorCode.LEASE_LOST)
+    assert await member.ack(b"1") == [ErrorCode.LEASE_LOST]
+    (message,) = await member.next(1)
+    assert message.attempt == 2
+
+
+async def test_a_touched_lease_goes_on(connect: Connect) -> None:
+    wire = await (await connect()).register()
+    queue_id = await wire.create_queue()
+    await put_all(wire, queue_id, b"1")
+    member = await join(wire, queue_id)
+    await member.next(1)
+    ref = member.refs[b"1"]
+    answer = await wire.ask(packets.Touch([ref, LeaseRef(ref.consumer_id, ref.lease_id, 10**9)]))
+    assert [result.error for result in answer.results] == [None, ErrorCode.LEASE_LOST]
+
+
+async def test_deleting_the_queue_ends_its_consumers(connect: Connect) -> None:
+    wire = await (await connect()).register()
+    queue_id = await wire.create_queue()
+    await put_all(wire, queue_id, b"1")
+    member = await join(wire, queue_id)
+    await member.next(1)
+    await wire.ask(packets.DeleteQueue(wire.number(), [], queue_id))
+    lost = await member.lost()
+    assert (lost.leases, lost.ended, lost.code) == (
+        [member.refs[b"1"]],
+        True,
+        ErrorCode.QUEUE_NOT_EXISTING,
+    )
+
+
+async def test_joining_needs_a_queue(connect: Connect) -> None:
+    wire = await (await connect()).register(mode=READ_ONLY)
+    answer = await wire.ask(packets.JoinQueue(10**9, 1, 0))
+    assert answer.code == ErrorCode.QUEUE_NOT_EXISTING
+
+
+async def test_consumers_of_a_fenced_session_end_with_their_connection(connect: Connect) -> None:
+    wire = await (await connect()).register()
+    queue_id = await wire.create_queue()
+    await join(wire, queue_id)
+    later = await connect()
+    await later.identify(wire.client_id)
+    await later.put_one(queue_id, body=b"1")
+    error = await asyncio.wait_for(wire.unasked.get(), PATIENCE_S)
+    assert (type(error), error.code) == (packets.Error, ErrorCode.SESSION_FENCED)
+    await wire.closed()
+    heir = await join(later, queue_id)
+    assert await heir.bodies(1) == [b"1"]
+
+
+async def test_a_middleware_that_stops_gives_back_without_counting(
+    start_middleware: StartMiddleware, connect: Connect
+) -> None:
+    first, second = [await start_middleware() for _ in range(2)]
+    wire = await (await connect(first)).register()
+    queue_id = await wire.create_queue()
+    await put_all(wire, queue_id, b"1")
+    await (await join(wire, queue_id)).next(1)
+    first.request_stop()
+    await first.wait_closed()
+    heir = await join(await (await connect(second)).register(), queue_id)
+    (message,) = await heir.next(1)
+    assert message.attempt == 1
+
+
+async def test_a_middleware_taken_for_dead_has_its_consumers_join_again(
+    start_middleware: StartMiddleware, connect: Connect
+) -> None:
+    server: MiddlewareServer = await start_middleware()
+    wire = await (await connect(server)).register()
+    queue_id = await wire.create_queue()
+    member = await join(wire, queue_id)
+    server._registered_again()
+    lost = await member.lost()
+    assert (lost.ended, lost.code) == (True, ErrorCode.CONSUMER_NOT_EXISTING)
+    member = await join(wire, queue_id)
+    await put_all(wire, queue_id, b"1")
+    assert await member.bodies(1) == [b"1"]
+
+
+async def test_large_messages_leave_in_several_frames(
+    start_middleware: StartMiddleware, connect: Connect
+) -> None:
+    server = await start_middleware()
+    wire = await connect(server)
+    await wire.hello(max_frame=100_000)
+    answer = await wire.ask(packets.RegisterClient("small", packets.ClientMode.FULL, b"0" * 16))
+    wire.client_id = answer.client_id
+    queue_id = await wire.create_queue()
+    bodies = [bytes([65 + i]) * 40_000 for i in range(5)]
+    await put_all(wire, queue_id, *bodies)
+    member = await join(wire, queue_id)
+    assert await member.bodies(5) == bodies
+
+
+@pytest.mark.parametrize("packet", [packets.Ack, packets.Nack, packets.Touch])
+async def test_answers_without_messages_are_refused(connect: Connect, packet: Any) -> None:
+    wire = await (await connect()).register()
+    arguments: list[Any] = [[]]
+    if packet is not packets.Touch:
+        arguments = [wire.number(), [], []]
+    if packet is packets.Nack:
+        arguments.append(False)
+    answer = await wire.ask(packet(*arguments))
+    assert answer.code == ErrorCode.REQUIRED_PARAMETER_MISSING
+
+
+async def test_a_queue_whose_consumers_have_lost_their_room_is_not_forgotten() -> None:
+    settings = ServerSettings.load()
+    consumers = Consumers(WaitingRoom(asyncio.get_running_loop(), 10), settings)
+    line = Line(lambda frame: None, lambda: None, lambda client: None)
+    claims: list[tuple[Any, ...]] = []
+
+    async def claim(*arguments: Any) -> list[Any]:
+        claims.append(arguments)
+        claimer.close()
+        return []
+
+    claimer = Claimer(consumers, claim, Figures(), settings)
+    consumers.join(1, 1, line, 5, 0)
+    consumer = consumers.find(line, 1)
+    assert consumer is not None
+    consumers.set_credit(consumer, 0, 0)
+    work = asyncio.create_task(claimer.run())
+    await until(lambda: not consumers.due)
+    consumers.set_credit(consumer, 5, 0)
+    await asyncio.wait_for(work, PATIENCE_S)
+    assert len(claims) == 1
