@@ -1,5 +1,6 @@
 -- Procedure:  confirm_batch
--- Purpose:    Deletes what clients have confirmed, when no other batch carries it. Confirming twice is harmless.
+-- Purpose:    Deletes what clients have confirmed, when no other batch carries it. Confirming twice is harmless;
+--             the second time writes too, for a standby may not know of the first yet.
 -- Parameters:
 --   client_ids bigint[]           per request: who confirms
 --   sessions bigint[]             per request: its current session
@@ -73,5 +74,8 @@ BEGIN
     DELETE FROM telesto.operations AS operation WHERE operation.ctid = ANY (operation_rows);
     DELETE FROM telesto.deliveries AS delivery WHERE delivery.ctid = ANY (delivery_rows);
     unknown := done_count - found_operations - found_deliveries;
+    IF unknown > 0 THEN
+        PERFORM pg_logical_emit_message(true, 'telesto', '');
+    END IF;
 END
 $$;

@@ -167,8 +167,9 @@ BEGIN
             subscriptions, max_messages, max_bytes, verdicts, goal_requests, goal_subscriptions, goal_topics,
             goal_wanted, goal_afters, goal_positions, goal_lasts) AS found;
     END IF;
-    -- What an answer shows must be as safe as what a commit that waits for a standby left.
-    IF FOUND AND NOT moved THEN
+    -- What an answer shows, and that a position is where the request tells it to be, must be as safe as what a
+    -- commit that waits for a standby left.
+    IF NOT moved AND (FOUND OR 0 < ANY (goal_confirmed)) THEN
         PERFORM pg_logical_emit_message(true, 'telesto', '');
     END IF;
 END

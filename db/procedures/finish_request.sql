@@ -1,5 +1,6 @@
 -- Procedure:  finish_request
--- Purpose:    Ends a single numbered request: leaves its result and deletes what it confirms.
+-- Purpose:    Ends a single numbered request: leaves its result and deletes what it confirms. Writes also when
+--             neither is asked for: what the request found done or gone may not be known to a standby yet.
 -- Parameters:
 --   client_id bigint            who asks
 --   session bigint              the session
@@ -34,6 +35,8 @@ BEGIN
         VALUES (finish_request.client_id, finish_request.session, finish_request.number,
                 finish_request.method_id, ARRAY[coalesce(finish_request.related_id, 0)],
                 CASE WHEN finish_request.error IS NOT NULL THEN ARRAY[finish_request.error] END);
+    ELSE
+        PERFORM pg_logical_emit_message(true, 'telesto', '');
     END IF;
     PERFORM telesto.delete_confirmed(
         ARRAY[finish_request.client_id],

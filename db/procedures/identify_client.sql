@@ -1,6 +1,7 @@
 -- Procedure:  identify_client
 -- Purpose:    Opens a new session of a client and so fences its session before: a takeover. What that one
 --             executed is then final; list_unconfirmed_operations and list_unconfirmed_hand_overs show it.
+--             Writes also when the client is gone, which tells one that deletes itself that this was done.
 -- Parameters:
 --   wanted_id bigint        the client, or 0 to find it by name
 --   wanted_name text        its name when wanted_id is 0
@@ -54,6 +55,7 @@ BEGIN
         WHERE client.name = wanted_name;
     END IF;
     IF found_id IS NULL THEN
+        PERFORM pg_logical_emit_message(true, 'telesto', '');
         error := 5;
         RETURN;
     END IF;

@@ -40,6 +40,8 @@ BEGIN
     IF open_session.session IS NULL THEN
         PERFORM FROM telesto.clients AS client WHERE client.client_id = open_session.client_id;
         error := CASE WHEN FOUND THEN 20 ELSE 5 END;
+        -- So that the answer waits for a synchronous standby, as the commits did by which the client is gone.
+        PERFORM pg_logical_emit_message(true, 'telesto', '');
         RETURN;
     END IF;
     UPDATE telesto.deliveries AS delivery

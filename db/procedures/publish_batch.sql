@@ -140,6 +140,10 @@ BEGIN
     SELECT state.topic_id, state.version + 1, state.last_number + state.n, state.subscribers
     FROM replaced AS state;
 
+    IF duplicates IS NOT NULL OR 22 = ANY (errors) THEN
+        -- A standby may not know yet of what the publisher put before, which the answer takes for done.
+        PERFORM pg_logical_emit_message(true, 'telesto', '');
+    END IF;
     PERFORM telesto.delete_confirmed(passed, confirm_clients, confirm_sessions, confirm_numbers, false);
 END
 $$;

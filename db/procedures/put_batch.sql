@@ -162,6 +162,10 @@ BEGIN
     WHERE element.message_id > 0;
     IF dedup_keys IS NOT NULL THEN
         PERFORM telesto.remember_keys(queue_ids, dedup_keys, message_ids, arrived);
+        IF 0 > ANY (message_ids) THEN
+            -- A standby may not know yet of what was put before, which the answer takes for done.
+            PERFORM pg_logical_emit_message(true, 'telesto', '');
+        END IF;
     END IF;
 
     newest_id := (SELECT max(element.message_id) FROM (SELECT unnest(message_ids) AS message_id) AS element);

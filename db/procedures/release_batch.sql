@@ -1,6 +1,7 @@
 -- Procedure:  release_batch
 -- Purpose:    Gives messages that were handed over to a client and are unconfirmed back to their queues, to
---             their old place, marked redelivered. What is no longer unconfirmed is passed over.
+--             their old place, marked redelivered. What is no longer unconfirmed is passed over; the
+--             transaction writes all the same, for a standby may not know of that yet.
 -- Parameters:
 --   client_id bigint        who gives back
 --   session bigint          its current session
@@ -45,5 +46,8 @@ BEGIN
     END IF;
     SELECT back.queue_ids, back.receiver_ids INTO queue_ids, receiver_ids
     FROM telesto.give_back(client_id, sessions, numbers, message_ids) AS back;
+    IF queue_ids IS NULL THEN
+        PERFORM pg_logical_emit_message(true, 'telesto', '');
+    END IF;
 END
 $$;

@@ -9,7 +9,8 @@
 --   middleware_id bigint    a middleware
 --   address text            where its clients reach it
 --   alive boolean           false: it was silent for too long and has been removed
---   pids int[]              the server processes that work for it
+--   pids int[]              the server processes that work for it; none if they are another server's, or were
+--                           there before a restart: their numbers mean nothing here
 --   heartbeat_at timestamptz   its last sign of life
 -- Errors:     none raised
 -- Locks:      rows of middlewares; rows that others hold are passed over, their owners are alive
@@ -37,7 +38,7 @@ DECLARE
     dead bigint[];
 BEGIN
     UPDATE telesto.middlewares AS middleware
-    SET heartbeat_at = clock_timestamp(), pids = own_pids
+    SET heartbeat_at = clock_timestamp(), pids = own_pids, server_started_at = pg_postmaster_start_time()
     WHERE middleware.middleware_id = own_id;
     dead := ARRAY(SELECT middleware.middleware_id FROM telesto.middlewares AS middleware
                   WHERE middleware.middleware_id <> own_id
@@ -45,7 +46,8 @@ BEGIN
                   FOR UPDATE SKIP LOCKED);
     RETURN QUERY
     SELECT middleware.middleware_id, middleware.address, middleware.middleware_id <> ALL (dead),
-           middleware.pids, middleware.heartbeat_at
+           CASE WHEN middleware.server_started_at = pg_postmaster_start_time() THEN middleware.pids ELSE '{}' END,
+           middleware.heartbeat_at
     FROM telesto.middlewares AS middleware;
     IF dead <> '{}' THEN
         PERFORM telesto.forget_middlewares(dead);

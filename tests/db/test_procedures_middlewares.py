@@ -10,6 +10,10 @@ from procedure_calls import Calls
 HEARD = (
     "UPDATE telesto.middlewares SET heartbeat_at = now() - %s::interval WHERE middleware_id = %s RETURNING 1"
 )
+ON_ANOTHER_SERVER = """
+UPDATE telesto.middlewares SET server_started_at = server_started_at - interval '1 hour'
+WHERE middleware_id = %s RETURNING 1
+"""
 AGED = """
 UPDATE telesto.deliveries SET handed_over_at = now() - interval '8 days' WHERE client_id = %s RETURNING 1
 """
@@ -59,6 +63,16 @@ def test_a_process_that_is_younger_than_the_last_sign_of_life_is_spared(
         calls.query(HEARD, "1 minute", silent)
         assert len(calls.rows("heartbeat", other, [], 10.0)) == 2
         assert young.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_processes_of_another_server_are_spared(calls: Calls, database_url: str) -> None:
+    """After a failover or a restart the numbers are those of other processes."""
+    silent, other = middleware(calls), middleware(calls)
+    with psycopg.connect(database_url, autocommit=True) as stranger:
+        calls.rows("heartbeat", silent, [stranger.info.backend_pid], 10.0)
+        calls.query(ON_ANOTHER_SERVER, silent)
+        assert len(calls.rows("heartbeat", other, [], -1.0)) == 2
+        assert stranger.execute("SELECT 1").fetchone() == (1,)
 
 
 def test_a_middleware_that_stops_leaves_nothing(calls: Calls) -> None:
