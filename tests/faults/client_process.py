@@ -53,7 +53,7 @@ class Task:
     url: str
     seed: int
     style: str
-    queue_ids: list[int]
+    queue_ids: list[int] = field(default_factory=list)
     receiver_ids: list[int] = field(default_factory=list)
     sender_ids: list[int] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)

@@ -14,33 +14,21 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from telesto.client import AsyncTelestoClient, ClientOptions
 from telesto.db.embedded_process import end_leftovers
 
-from .checker import Bounds, check
+from .checker import Bounds
 from .client_process import Task
 from .cluster import Cluster
-from .drain import drain
 from .faults import KINDS, Blow
 from .history import Fault, Killed, Recorder, read_histories
 from .logs import client_complaints, middleware_complaints, warnings_of
 from .processes import Client, Database
+from .queue_work import QueueWork
 from .report import Report, recoveries_of, struck_kinds
+from .workload import CLIENT_OPTIONS, Part, Size, Workload
 
-CLIENT_OPTIONS: dict[str, Any] = {
-    "call_timeout": 25.0,
-    "try_timeout": 1.5,
-    "connect_timeout": 1.0,
-    "close_timeout": 10.0,
-    "backoff_max": 0.5,
-    "recovered_hold": 3.0,
-    "keep_alive": 3.0,
-    "max_tries": 50,
-}
 #: What a call may take beyond its own time limit before it counts as hung: the machine may be busy.
 _SLACK_S = 5.0
 _GAP_S = (0.1, 0.8)
@@ -50,51 +38,20 @@ _END_S = 20.0
 _TRIES = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
-    """How much happens.
-
-    Attributes:
-        middlewares: how many.
-        producers, readers: styles of the clients; the last reader is the only one of the last queue.
-        rounds: how often each kind of fault strikes.
-        at_once: how many faults may be at work at a time.
-    """
-
-    middlewares: int
-    producers: tuple[str, ...]
-    readers: tuple[str, ...]
-    rounds: int
-    at_once: int
-
-
-_READERS = ("blocking", "cancelling", "concurrent")
-SIZES = {
-    "small": Size(2, ("blocking", "asyncio"), (*_READERS, "blocking"), rounds=1, at_once=2),
-    "medium": Size(
-        3, ("blocking", "threads", "asyncio"), (*_READERS, "threads", "blocking"), rounds=4, at_once=2
-    ),
-    "large": Size(
-        4,
-        ("blocking", "threads", "asyncio", "asyncio"),
-        (*_READERS * 2, "threads", "blocking"),
-        rounds=25,
-        at_once=3,
-    ),
-}
-_SOLO_QUEUE = "solo"
-#: The queues and their bounds; the solo queue has one reader, the others all others.
-_QUEUES = {"shared": None, "bounded": 200, _SOLO_QUEUE: None}
+WORK: dict[str, type[Workload]] = {"queues": QueueWork}
 
 
 class Run:
     """One run; see ``faults.Stage`` for what faults need of it."""
 
-    def __init__(self, directory: Path, size: Size, seed: int, kinds: list[str]) -> None:
+    def __init__(
+        self, directory: Path, work: type[Workload], size: Size, seed: int, kinds: list[str]
+    ) -> None:
         self.directory = directory
         self.histories = directory / "histories"
         self.histories.mkdir()
         self._size = size
+        self._work = work(size, self.histories)
         self._seed = seed
         self._kinds = kinds
         self.chance = random.Random(seed)
@@ -102,8 +59,7 @@ class Run:
         self.database_lock = asyncio.Lock()
         self._recorder = Recorder(self.histories, "faults", 1)
         self._clients: dict[str, Client] = {}
-        self._queues: dict[str, int] = {}
-        self._roles: dict[str, tuple[str, Task]] = {}
+        self._parts: dict[str, tuple[Part, Task]] = {}
         self.failures: list[str] = []
 
     async def perform(self) -> Report:
@@ -114,91 +70,71 @@ class Run:
             self.cluster = Cluster(self.directory, self.database.url, self._size.middlewares)
             self.sites = self.cluster.sites
             async with self.cluster:
-                await self._work()
+                await self._perform()
         finally:
             for client in self._clients.values():
                 await client.kill()
             await self.database.stop()
         return self._report()
 
-    async def _work(self) -> None:
-        names = await self._prepare()
+    async def _perform(self) -> None:
+        for part in await self._work.prepare(self.cluster.url()):
+            self._add(part)
         await asyncio.gather(*(client.start() for client in self._clients.values()))
         await asyncio.gather(*(client.line() for client in self._clients.values()))  # all are connected
         await self._strike_all()
-        await self._end_clients("producer")
-        await self._end_clients("reader")
-        await drain(self.cluster.url(), CLIENT_OPTIONS, self.histories, names, list(self._queues.values()))
+        for role in self._size.clients:
+            await self._end_clients(role)
+        await self._work.drain(self.cluster.url())
         await self._look_for_leftovers()
 
     # --- clients -----------------------------------------------------------------------------
 
-    async def _prepare(self) -> list[str]:
-        """Registers clients, creates queues, and makes the processes; returns the names of the readers."""
-        readers = {f"reader-{number}": style for number, style in enumerate(self._size.readers, 1)}
-        producers = {f"producer-{number}": style for number, style in enumerate(self._size.producers, 1)}
-        ids = {name: await self._register(name) for name in (*readers, *producers)}
-        async with AsyncTelestoClient(self.cluster.url()) as client:
-            await client.connect("preparer")
-            for queue, bound in _QUEUES.items():
-                self._queues[queue] = (await client.create_queue(queue, bound)).queue_id
-        reader_ids, producer_ids = [ids[name] for name in readers], [ids[name] for name in producers]
-        for name, style in producers.items():
-            self._add("producer", name, style, list(_QUEUES), receiver_ids=reader_ids)
-        solo = list(readers)[-1]
-        for name, style in readers.items():
-            queues = [queue for queue in _QUEUES if (queue == _SOLO_QUEUE) is (name == solo)]
-            self._add("reader", name, style, queues, sender_ids=producer_ids)
-        return list(readers)
-
-    async def _register(self, name: str) -> int:
-        async with AsyncTelestoClient(self.cluster.url(), options=ClientOptions(**CLIENT_OPTIONS)) as client:
-            await client.connect(name)
-            assert client.client_id is not None
-            return client.client_id
-
-    def _add(self, role: str, name: str, style: str, queues: list[str], **others: Any) -> None:
+    def _add(self, part: Part) -> None:
         order = list(range(len(self.sites)))
         self.chance.shuffle(order)
         task = Task(
             history=str(self.histories),
-            name=name,
+            name=part.name,
             run=1,
             url=self.cluster.url(*order),
             seed=self._seed,
-            style=style,
-            queue_ids=[self._queues[queue] for queue in queues],
+            style=part.style,
             options=CLIENT_OPTIONS,
-            **others,
+            **part.values,
         )
-        self._roles[name] = (role, task)
-        self._clients[name] = Client(role, self.histories, vars(task))
+        self._parts[part.name] = (part, task)
+        self._clients[part.name] = Client(part.role, self.histories, vars(task))
 
     def clients(self) -> list[Client]:
         """All clients."""
         return list(self._clients.values())
 
     def killable(self) -> list[Client]:
-        """All but those whose library confirms by itself: what they had when killed nobody knows."""
+        """Those of them that may be killed."""
         return [
-            client for name, client in self._clients.items() if self._roles[name][1].style != "cancelling"
+            client for name, client in self._clients.items() if self._work.may_be_killed(self._parts[name][0])
         ]
 
     async def replace(self, client: Client) -> None:
         """Kills a client and starts it again under its name."""
         if self._clients.get(client.name) is not client or not client.running:
             return
-        role, task = self._roles[client.name]
+        part, task = self._parts[client.name]
         await client.kill()
         self._recorder.write_event(Killed(client.name, client.run, time.monotonic()))
         task.run += 1
-        successor = self._clients[client.name] = Client(role, self.histories, vars(task))
+        successor = self._clients[client.name] = Client(part.role, self.histories, vars(task))
         await successor.start()
         await successor.line()  # it is connected
 
     async def _end_clients(self, role: str) -> None:
         await asyncio.gather(
-            *(self._end(client) for name, client in self._clients.items() if self._roles[name][0] == role)
+            *(
+                self._end(client)
+                for name, client in self._clients.items()
+                if self._parts[name][0].role == role
+            )
         )
 
     async def _end(self, client: Client) -> None:
@@ -246,16 +182,13 @@ class Run:
             self.failures += await site.left()
             self.failures += await site.stop()
         self.failures += [f"db check: {problem}" for problem in await self.database.problems()]
-        for table in ("messages", "deliveries", "dead_letters"):
-            rows = await self.database.execute(f"SELECT count(*) FROM telesto.{table}")
-            if rows[0][0]:
-                self.failures.append(f"{rows[0][0]} rows are left in {table}")
+        self.failures += await self._work.leftovers(self.database)
 
     def _report(self) -> Report:
         self._recorder.close()
         events = read_histories(self.histories)
         bounds = Bounds(call_s=CLIENT_OPTIONS["call_timeout"] + _SLACK_S)
-        verdict = check(events, bounds)
+        verdict = self._work.check(events, bounds)
         failures = self.failures
         warnings: Counter[str] = Counter()
         for site in self.sites:
@@ -269,9 +202,10 @@ class Run:
         return Report(verdict, failures, faults, recoveries_of(events), warnings)
 
 
-async def perform(size: str, seed: int, kinds: list[str], directory: Path) -> Report:
+async def perform(work: str, size: str, seed: int, kinds: list[str], directory: Path) -> Report:
     """Performs a run in an empty directory that other accounts can reach."""
-    return await Run(directory, SIZES[size], seed, kinds).perform()
+    workload = WORK[work]
+    return await Run(directory, workload, workload.sizes[size], seed, kinds).perform()
 
 
 def scratch_directory() -> Path:
@@ -291,7 +225,8 @@ def remove_directory(directory: Path) -> None:
 def main() -> int:
     """Reads the command line, performs runs and reports."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults.run", description=main.__doc__)
-    parser.add_argument("--size", choices=SIZES, default="small")
+    parser.add_argument("--work", choices=WORK, default="queues")
+    parser.add_argument("--size", choices=("small", "medium", "large"), default="small")
     parser.add_argument("--seed", type=int, default=None, help="by default another one each time")
     parser.add_argument("--runs", type=int, default=1, help="with the seeds that follow")
     parser.add_argument("--kinds", default=",".join(KINDS), help="separated by commas")
@@ -300,14 +235,16 @@ def main() -> int:
     if unknown := set(kinds) - set(KINDS):
         parser.error(f"there are no faults named {', '.join(sorted(unknown))}; known are {', '.join(KINDS)}")
     first = random.SystemRandom().randrange(1 << 31) if arguments.seed is None else arguments.seed
-    return max(_one(arguments.size, seed, kinds) for seed in range(first, first + arguments.runs))
+    return max(
+        _one(arguments.work, arguments.size, seed, kinds) for seed in range(first, first + arguments.runs)
+    )
 
 
-def _one(size: str, seed: int, kinds: list[str]) -> int:
+def _one(work: str, size: str, seed: int, kinds: list[str]) -> int:
     directory = scratch_directory()
     began = time.monotonic()
-    print(f"{size} run with seed {seed} in {directory}", flush=True)
-    report = asyncio.run(perform(size, seed, kinds, directory))
+    print(f"{size} run of {work} with seed {seed} in {directory}", flush=True)
+    report = asyncio.run(perform(work, size, seed, kinds, directory))
     took = time.monotonic() - began
     print("\n".join(report.lines()))
     if report.problems:

@@ -16,6 +16,6 @@ async def test_a_small_run_loses_doubles_and_disorders_nothing() -> None:
     seed = random.SystemRandom().randrange(1 << 31)
     directory = scratch_directory()
     print(f"seed {seed}, histories and logs in {directory}")
-    report = await perform("small", seed, list(KINDS), directory)
+    report = await perform("queues", "small", seed, list(KINDS), directory)
     assert not report.problems, "\n".join(report.lines())
     remove_directory(directory)

@@ -1,0 +1,96 @@
+"""Queues at work: producers and readers of several queues, one of them bounded, one with a single reader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import ClassVar
+
+from telesto.client import AsyncTelestoClient
+
+from .checker import Bounds, Verdict, check
+from .drain import drain
+from .history import Event
+from .processes import Database
+from .workload import CLIENT_OPTIONS, Part, Size, Workload, register, rows_left
+
+_READERS = ("blocking", "cancelling", "concurrent")
+_SOLO_QUEUE = "solo"
+#: The queues and their bounds; the solo queue has one reader, the last one, the others all others.
+_QUEUES = {"shared": None, "bounded": 200, _SOLO_QUEUE: None}
+
+
+class QueueWork(Workload):
+    """Puts and reads."""
+
+    sizes: ClassVar[Mapping[str, Size]] = {
+        "small": Size(
+            2,
+            {"producer": ("blocking", "asyncio"), "reader": (*_READERS, "blocking")},
+            rounds=1,
+            at_once=2,
+        ),
+        "medium": Size(
+            3,
+            {
+                "producer": ("blocking", "threads", "asyncio"),
+                "reader": (*_READERS, "threads", "blocking"),
+            },
+            rounds=4,
+            at_once=2,
+        ),
+        "large": Size(
+            4,
+            {
+                "producer": ("blocking", "threads", "asyncio", "asyncio"),
+                "reader": (*_READERS * 2, "threads", "blocking"),
+            },
+            rounds=25,
+            at_once=3,
+        ),
+    }
+
+    def __init__(self, size: Size, histories: Path) -> None:
+        super().__init__(size, histories)
+        self._queues: dict[str, int] = {}
+
+    async def prepare(self, url: str) -> list[Part]:
+        """Registers the clients, so that they know of each other, and creates the queues."""
+        producers, readers = self.names("producer"), self.names("reader")
+        ids = {name: await register(url, name) for name in (*readers, *producers)}
+        async with AsyncTelestoClient(url) as client:
+            await client.connect("preparer")
+            for queue, bound in _QUEUES.items():
+                self._queues[queue] = (await client.create_queue(queue, bound)).queue_id
+        reader_ids, producer_ids = [ids[name] for name in readers], [ids[name] for name in producers]
+        return [
+            Part("producer", name, style, self._task(list(_QUEUES), receiver_ids=reader_ids))
+            for name, style in producers.items()
+        ] + [
+            Part("reader", name, style, self._task(self._queues_of(name), sender_ids=producer_ids))
+            for name, style in readers.items()
+        ]
+
+    def _queues_of(self, reader: str) -> list[str]:
+        is_solo = reader == list(self.names("reader"))[-1]
+        return [queue for queue in _QUEUES if (queue == _SOLO_QUEUE) is is_solo]
+
+    def _task(self, queues: list[str], **others: list[int]) -> dict[str, list[int]]:
+        return {"queue_ids": [self._queues[queue] for queue in queues], **others}
+
+    def may_be_killed(self, part: Part) -> bool:
+        """Not those whose library confirms by itself: what they had when killed nobody knows."""
+        return part.style != "cancelling"
+
+    async def drain(self, url: str) -> None:
+        """Empties the queues as each of the readers."""
+        queue_ids = list(self._queues.values())
+        await drain(url, CLIENT_OPTIONS, self._histories, self.names("reader"), queue_ids)
+
+    async def leftovers(self, database: Database) -> list[str]:
+        """No message is left anywhere."""
+        return await rows_left(database, ("messages", "deliveries", "dead_letters"))
+
+    def check(self, events: Iterable[Event], bounds: Bounds) -> Verdict:
+        """Nothing is lost, doubled or out of order."""
+        return check(events, bounds)

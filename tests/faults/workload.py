@@ -1,0 +1,116 @@
+"""What a run has its clients do: who they are, how everything is taken at the end, and what is checked."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+from telesto.client import AsyncTelestoClient, ClientOptions
+
+from .checker import Bounds, Verdict
+from .history import Event
+from .processes import Database
+
+CLIENT_OPTIONS: dict[str, Any] = {
+    "call_timeout": 25.0,
+    "try_timeout": 1.5,
+    "connect_timeout": 1.0,
+    "close_timeout": 10.0,
+    "backoff_max": 0.5,
+    "recovered_hold": 3.0,
+    "keep_alive": 3.0,
+    "max_tries": 50,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much happens.
+
+    Attributes:
+        middlewares: how many.
+        clients: styles of the clients by their role; the roles end in this order.
+        rounds: how often each kind of fault strikes.
+        at_once: how many faults may be at work at a time.
+    """
+
+    middlewares: int
+    clients: Mapping[str, tuple[str, ...]]
+    rounds: int
+    at_once: int
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one client has to do.
+
+    Attributes:
+        role: the module that does it.
+        name: the client's.
+        style: which of the ways to do it.
+        values: of its task, beyond what all have.
+    """
+
+    role: str
+    name: str
+    style: str
+    values: dict[str, Any] = field(default_factory=dict)
+
+
+class Workload(ABC):
+    """The clients' work in one run.
+
+    Attributes:
+        sizes: by name.
+    """
+
+    sizes: ClassVar[Mapping[str, Size]]
+
+    def __init__(self, size: Size, histories: Path) -> None:
+        self._size = size
+        self._histories = histories
+
+    def names(self, role: str) -> dict[str, str]:
+        """Names the clients of a role; returns their styles."""
+        return {f"{role}-{number}": style for number, style in enumerate(self._size.clients[role], 1)}
+
+    @abstractmethod
+    async def prepare(self, url: str) -> list[Part]:
+        """Makes what the clients need; returns what each has to do."""
+
+    @abstractmethod
+    def may_be_killed(self, part: Part) -> bool:
+        """Says whether a client's history tells, after a kill, what it had."""
+
+    @abstractmethod
+    async def drain(self, url: str) -> None:
+        """Takes what is left, once the clients have ended and no fault is at work."""
+
+    @abstractmethod
+    async def leftovers(self, database: Database) -> list[str]:
+        """Says what is left in the database and should not be."""
+
+    @abstractmethod
+    def check(self, events: Iterable[Event], bounds: Bounds) -> Verdict:
+        """Reads the histories."""
+
+
+async def register(url: str, name: str) -> int:
+    """Registers a client; returns its id."""
+    async with AsyncTelestoClient(url, options=ClientOptions(**CLIENT_OPTIONS)) as client:
+        await client.connect(name)
+        assert client.client_id is not None
+        return client.client_id
+
+
+async def rows_left(database: Database, tables: Iterable[str]) -> list[str]:
+    """Says which of these tables are not empty."""
+    left = []
+    for table in tables:
+        rows = await database.execute(f"SELECT count(*) FROM telesto.{table}")
+        if rows[0][0]:
+            left.append(f"{rows[0][0]} rows are left in {table}")
+    return left
