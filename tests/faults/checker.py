@@ -19,20 +19,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from .history import DONE, DOUBT, REFUSED, Event, PutEnded, ReadBegan, ReadEnded
-from .ledger import HandOver, Ledger, Name, Process, Put
+from .calls import Bounds, misbehaviour, slowest_s
+from .history import DONE, DOUBT, REFUSED, Event
+from .ledger import HandOver, Ledger, Name, Put
 
 QUEUE_FULL = "QueueFullError"
-FENCED = "SessionFencedError"
 #: The library knows an answer so much earlier than the application writes it down, at most.
 _TOLD_S = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """How long calls may take, in seconds: ``call_s`` beyond the time that a read waits."""
-
-    call_s: float
 
 
 @dataclass(slots=True)
@@ -57,7 +50,7 @@ def check(events: Iterable[Event], bounds: Bounds, removed: frozenset[int] = fro
     """
     ledger = Ledger(events)
     violations = [
-        *ledger.problems,
+        *misbehaviour(ledger, bounds),
         *losses(ledger, removed),
         *phantoms(ledger),
         *doubled_puts(ledger),
@@ -65,9 +58,6 @@ def check(events: Iterable[Event], bounds: Bounds, removed: frozenset[int] = fro
         *disordered_puts(ledger),
         *disordered_hand_overs(ledger),
         *overtaken_refusals(ledger),
-        *fences(ledger),
-        *late_calls(ledger, bounds),
-        *leftovers(ledger),
     ]
     return Verdict(violations, figures(ledger), slowest_s(ledger))
 
@@ -206,51 +196,6 @@ def _overtaken(puts: list[Put]) -> Iterator[str]:
             assert refused.ended is not None
             if put.began.at < refused.ended.at - _TOLD_S:
                 yield f"reordered: {put.began.key} was put after {refused.began.key} and overtook its refusal"
-
-
-def fences(ledger: Ledger) -> Iterator[str]:
-    """Calls that failed because of another process of the client, although each is killed before the next."""
-    for process in ledger.processes.values():
-        for call, event in process.returned.items():
-            assert isinstance(event, PutEnded | ReadEnded)
-            if event.error == FENCED or (event.error and not event.session):
-                yield f"fenced: {call} of {process.client}.{process.run} by nobody"
-
-
-def late_calls(ledger: Ledger, bounds: Bounds) -> Iterator[str]:
-    """Calls that took longer than they may, or never returned."""
-    for process in ledger.processes.values():
-        for call in process.began:
-            took = _beyond_wait_s(process, call)
-            if took is None and not process.killed:
-                yield f"hung: {call} of {process.client}.{process.run} never returned"
-            elif took is not None and took > bounds.call_s:
-                yield f"late: {call} of {process.client}.{process.run} took {took:.1f} s beyond its wait"
-
-
-def _beyond_wait_s(process: Process, call: tuple[str, int]) -> float | None:
-    """How long a call took beyond the time that it was told to wait; None if it did not return."""
-    began, returned = process.began[call], process.returned.get(call)
-    if returned is None:
-        return None
-    wait = began.wait if isinstance(began, ReadBegan) else 0.0
-    return returned.at - began.at - wait
-
-
-def leftovers(ledger: Ledger) -> Iterator[str]:
-    """Processes that ended in no known way, or left something behind."""
-    for process in ledger.processes.values():
-        who = f"{process.client}.{process.run}"
-        if not (process.ended or process.killed):
-            yield f"{who} did not end by itself and was not killed"
-        for leak in process.leaks:
-            yield f"leak: {who} left {leak}"
-
-
-def slowest_s(ledger: Ledger) -> float:
-    """The longest call beyond its waiting time."""
-    times = (_beyond_wait_s(process, call) for process in ledger.processes.values() for call in process.began)
-    return max((took for took in times if took is not None), default=0.0)
 
 
 def figures(ledger: Ledger) -> dict[str, int]:

@@ -42,6 +42,7 @@ class Task:
         queue_ids: the queues to use.
         receiver_ids: the clients to which single messages are sent.
         sender_ids: the clients whose messages are asked for at times.
+        topics: the topics to use.
         options: of the client.
         pause_s: mean pause between two calls.
         body_bytes_max: length of the longest bodies.
@@ -56,6 +57,7 @@ class Task:
     queue_ids: list[int] = field(default_factory=list)
     receiver_ids: list[int] = field(default_factory=list)
     sender_ids: list[int] = field(default_factory=list)
+    topics: list[str] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
     pause_s: float = 0.005
     body_bytes_max: int = 40_000

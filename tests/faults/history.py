@@ -189,6 +189,120 @@ class Released(Event):
 
 
 @dataclass(slots=True)
+class PublishBegan(Event):
+    """A put of one message to a topic was called.
+
+    Attributes:
+        number: of the call; a call of several messages has an event for each, in their order.
+        key: what the body begins with; unique, but for a sequence that another process puts again.
+        sequence: the publisher's own number; 0 without.
+    """
+
+    kind = "publish"
+
+    number: int
+    key: str
+    topic: str
+    sequence: int = 0
+    session: int = 0
+
+
+@dataclass(slots=True)
+class PublishEnded(Event):
+    """The put returned.
+
+    Attributes:
+        outcome: DONE, REFUSED or DOUBT.
+        message_number: with DONE; 0 where the service no longer knows it.
+        error: name of the exception, if any.
+    """
+
+    kind = "publish_ended"
+
+    number: int
+    key: str
+    topic: str
+    outcome: str
+    message_number: int = 0
+    error: str = ""
+    session: int = 0
+
+
+@dataclass(slots=True)
+class SubscribeBegan(Event):
+    """The client is about to subscribe."""
+
+    kind = "subscribe"
+
+    number: int
+    topic: str
+
+
+@dataclass(slots=True)
+class Subscribed(Event):
+    """The client knows that it has a subscription, by its answer or from the list."""
+
+    kind = "subscribed"
+
+    topic: str
+    subscription_id: int
+
+
+@dataclass(slots=True)
+class UnsubscribeBegan(Event):
+    """The client is about to unsubscribe; from now on it may have got everything that it ever gets."""
+
+    kind = "unsubscribe"
+
+    topic: str
+
+
+@dataclass(slots=True)
+class GetBegan(Event):
+    """A get was called, of a topic or of all (empty); it may wait for ``wait`` seconds."""
+
+    kind = "get"
+
+    number: int
+    topic: str
+    wait: float
+    session: int = 0
+
+
+@dataclass(slots=True)
+class Got:
+    """A message of a topic as the application has it.
+
+    Attributes:
+        intact: the body is what was put under this key.
+    """
+
+    subscription_id: int
+    topic: str
+    message_number: int
+    key: str
+    intact: bool
+
+
+@dataclass(slots=True)
+class GetEnded(Event):
+    """The get returned.
+
+    Attributes:
+        messages: what the application has now.
+        error: name of the exception, if any; "cancelled" when the caller gave up.
+    """
+
+    kind = "get_ended"
+
+    number: int
+    topic: str
+    messages: list[Got] = field(default_factory=list)
+    error: str = ""
+    session: int = 0
+
+
+@dataclass(slots=True)
 class Trouble(Event):
     """Something that must not happen."""
 
@@ -225,10 +339,19 @@ _KINDS = {
         ReadEnded,
         Confirmed,
         Released,
+        PublishBegan,
+        PublishEnded,
+        SubscribeBegan,
+        Subscribed,
+        UnsubscribeBegan,
+        GetBegan,
+        GetEnded,
         Trouble,
         Fault,
     )
 }
+#: Events that hold messages, and what these are.
+_HOLDING: dict[type[Event], type[Taken | Got]] = {ReadEnded: Taken, GetEnded: Got}
 
 
 class Recorder:
@@ -256,10 +379,10 @@ class Recorder:
         os.close(self._file)
 
 
-def read_histories(directory: Path) -> list[Event]:
-    """Returns the events of all processes: each process's in their order, one process after the other."""
+def read_histories(directory: Path, client: str = "*") -> list[Event]:
+    """Returns the events of a client's processes, or of all: each process's in their order, one by one."""
     events: list[Event] = []
-    for path in sorted(directory.glob("*.jsonl")):
+    for path in sorted(directory.glob(f"{client}.*.jsonl")):
         events += _read(path)
     return events
 
@@ -270,6 +393,6 @@ def _read(path: Path) -> Iterator[Event]:
             return  # the process was killed while it wrote
         values = json.loads(line)
         event = _KINDS[values.pop("kind")]
-        if event is ReadEnded:
-            values["messages"] = [Taken(**taken) for taken in values["messages"]]
+        if message := _HOLDING.get(event):
+            values["messages"] = [message(**each) for each in values["messages"]]
         yield event(**values)

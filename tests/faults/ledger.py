@@ -7,20 +7,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from .calls import Calls
 from .history import (
     DOUBT,
-    Began,
     Confirmed,
-    Ended,
     Event,
-    Killed,
     PutBegan,
     PutEnded,
     ReadBegan,
     ReadEnded,
     Released,
     Taken,
-    Trouble,
 )
 
 
@@ -67,67 +64,28 @@ class HandOver:
     released: str = ""
 
 
-@dataclass(slots=True)
-class Process:
-    """One process of a client.
-
-    Attributes:
-        ordered: what it puts and takes has an order.
-        killed, ended: how it ended.
-        calls: began and ended events of its calls by kind and number.
-    """
-
-    client: str
-    run: int
-    client_id: int = 0
-    ordered: bool = True
-    killed: bool = False
-    ended: bool = False
-    leaks: list[str] = field(default_factory=list)
-    began: dict[tuple[str, int], Event] = field(default_factory=dict)
-    returned: dict[tuple[str, int], Event] = field(default_factory=dict)
-
-
-class Ledger:
+class Ledger(Calls):
     """Sorts the events of all processes.
 
     Attributes:
         puts: by name.
         hand_overs: by message id, in the order of time.
         taken_by: by client, its hand-overs in the order in which it got them.
-        processes: by client and run.
-        problems: what cannot even be entered.
     """
 
     def __init__(self, events: Iterable[Event]) -> None:
+        super().__init__()
         self.puts: dict[Name, Put] = {}
         self.hand_overs: dict[int, list[HandOver]] = defaultdict(list)
         self.taken_by: dict[str, list[HandOver]] = defaultdict(list)
-        self.processes: dict[tuple[str, int], Process] = {}
-        self.problems: list[str] = []
         self._places: dict[str, int] = defaultdict(int)
         self._unproven: dict[tuple[str, int], list[_Unproven]] = defaultdict(list)
         self._reads: dict[tuple[str, int, int], list[HandOver]] = {}
         for event in sorted(events, key=lambda event: event.at):
             self._enter(event)
 
-    def process(self, event: Event) -> Process:
-        """Returns the process that an event is of."""
-        key = (event.client, event.run)
-        if key not in self.processes:
-            self.processes[key] = Process(*key)
-        return self.processes[key]
-
     def _enter(self, event: Event) -> None:
         match event:
-            case Began():
-                process = self.process(event)
-                process.client_id, process.ordered = event.client_id, event.ordered
-            case Ended():
-                process = self.process(event)
-                process.ended, process.leaks = True, event.leaks
-            case Killed():
-                self.process(event).killed = True
             case PutBegan():
                 self._put_began(event)
             case PutEnded():
@@ -141,8 +99,8 @@ class Ledger:
             case Released():
                 for hand_over in self._reads[event.client, event.run, event.number]:
                     hand_over.released = event.outcome
-            case Trouble():
-                self.problems.append(f"{event.client}.{event.run}: {event.what}")
+            case _:
+                self.enter(event)
 
     def _put_began(self, event: PutBegan) -> None:
         self._places[event.client] += 1

@@ -8,7 +8,8 @@ from typing import ClassVar
 
 from telesto.client import AsyncTelestoClient
 
-from .checker import Bounds, Verdict, check
+from .calls import Bounds
+from .checker import Verdict, check
 from .drain import drain
 from .history import Event
 from .processes import Database

@@ -7,9 +7,25 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from statistics import median
+from types import UnionType
 
 from .checker import Verdict
-from .history import Event, Fault, PutBegan, PutEnded, ReadBegan, ReadEnded
+from .history import (
+    Event,
+    Fault,
+    GetBegan,
+    GetEnded,
+    PublishBegan,
+    PublishEnded,
+    PutBegan,
+    PutEnded,
+    ReadBegan,
+    ReadEnded,
+)
+
+#: What begins and ends a put, of a message to a queue or a topic, and any call.
+_PUT = (PutBegan | PublishBegan, PutEnded | PublishEnded)
+_CALL = (PutBegan | PublishBegan | ReadBegan | GetBegan, PutEnded | PublishEnded | ReadEnded | GetEnded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +103,7 @@ def table(recoveries: Iterable[Recoveries]) -> list[str]:
 
 def struck_kinds(events: list[Event]) -> set[str]:
     """The kinds of faults that had an effect while a call was under way."""
-    spans = spans_of(events, PutBegan, PutEnded) + spans_of(events, ReadBegan, ReadEnded)
+    spans = spans_of(events, *_CALL)
     return {
         fault.client
         for fault in events
@@ -97,7 +113,7 @@ def struck_kinds(events: list[Event]) -> set[str]:
 
 def recoveries_of(events: list[Event]) -> list[Recoveries]:
     """What each kind of fault did, in the order of their names."""
-    puts = sorted(spans_of(events, PutBegan, PutEnded), key=lambda span: span.began)
+    puts = sorted(spans_of(events, *_PUT), key=lambda span: span.began)
     begins = [span.began for span in puts]
     longest = max((span.ended - span.began for span in puts if span.ended != float("inf")), default=0.0)
     struck: dict[str, list[list[float]]] = {}
@@ -112,7 +128,7 @@ def recoveries_of(events: list[Event]) -> list[Recoveries]:
     ]
 
 
-def spans_of(events: list[Event], first: type[Event], last: type[Event]) -> list[Span]:
+def spans_of(events: list[Event], first: UnionType, last: UnionType) -> list[Span]:
     """The calls between two kinds of events."""
     began: dict[tuple[str, int, int], float] = {}
     spans = []

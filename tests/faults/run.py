@@ -18,7 +18,7 @@ from pathlib import Path
 
 from telesto.db.embedded_process import end_leftovers
 
-from .checker import Bounds
+from .calls import Bounds
 from .client_process import Task
 from .cluster import Cluster
 from .faults import KINDS, Blow
@@ -27,6 +27,7 @@ from .logs import client_complaints, middleware_complaints, warnings_of
 from .processes import Client, Database
 from .queue_work import QueueWork
 from .report import Report, recoveries_of, struck_kinds
+from .topic_work import TopicWork
 from .workload import CLIENT_OPTIONS, Part, Size, Workload
 
 #: What a call may take beyond its own time limit before it counts as hung: the machine may be busy.
@@ -38,7 +39,7 @@ _END_S = 20.0
 _TRIES = 3
 
 
-WORK: dict[str, type[Workload]] = {"queues": QueueWork}
+WORK: dict[str, type[Workload]] = {"queues": QueueWork, "topics": TopicWork}
 
 
 class Run:
@@ -178,11 +179,11 @@ class Run:
     # --- the end -----------------------------------------------------------------------------
 
     async def _look_for_leftovers(self) -> None:
+        self.failures += await self._work.leftovers(self.database)
         for site in self.sites:
             self.failures += await site.left()
             self.failures += await site.stop()
         self.failures += [f"db check: {problem}" for problem in await self.database.problems()]
-        self.failures += await self._work.leftovers(self.database)
 
     def _report(self) -> Report:
         self._recorder.close()

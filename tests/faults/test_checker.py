@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from .checker import Bounds, Verdict, check
+from .calls import Bounds
+from .checker import Verdict, check
 from .history import (
     DONE,
     DOUBT,

@@ -7,15 +7,16 @@ import random
 import pytest
 
 from .faults import KINDS
-from .run import perform, remove_directory, scratch_directory
+from .run import WORK, perform, remove_directory, scratch_directory
 
 pytestmark = pytest.mark.faults
 
 
-async def test_a_small_run_loses_doubles_and_disorders_nothing() -> None:
+@pytest.mark.parametrize("work", WORK)
+async def test_a_small_run_loses_doubles_and_disorders_nothing(work: str) -> None:
     seed = random.SystemRandom().randrange(1 << 31)
     directory = scratch_directory()
     print(f"seed {seed}, histories and logs in {directory}")
-    report = await perform("queues", "small", seed, list(KINDS), directory)
+    report = await perform(work, "small", seed, list(KINDS), directory)
     assert not report.problems, "\n".join(report.lines())
     remove_directory(directory)

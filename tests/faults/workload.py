@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 
 from telesto.client import AsyncTelestoClient, ClientOptions
 
-from .checker import Bounds, Verdict
+from .calls import Bounds
+from .checker import Verdict
 from .history import Event
 from .processes import Database
 
