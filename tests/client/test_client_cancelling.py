@@ -3,66 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import inspect
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fake_service import FakeService
-from memory_transport import MemoryClient
-from telesto.client import ClientOptions, NotConnectedError
-
-#: More turns of the loop than any scenario takes.
-TURNS_MAX = 60
-
-
-class Scene:
-    """A client, a queue with messages, and what the application was handed."""
-
-    def __init__(self, auto_confirm: bool) -> None:
-        self.service = FakeService(time.monotonic)
-        self.client = MemoryClient("telesto://memory", options=ClientOptions(auto_confirm=auto_confirm))
-        self.client.service = self.service
-        self.queue_id = self.service.add_queue("orders")
-        self.handed: list[bytes] = []
-
-    async def __aenter__(self) -> Scene:
-        await self.client.connect(name="alice")
-        for body in (b"1", b"2", b"3"):
-            await self.client.put_message(self.queue_id, body)
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.client.close()
-
-    def put_soon(self, body: bytes) -> None:
-        """Another client puts a message a little later."""
-        asyncio.get_running_loop().call_soon(self._put, body)
-
-    def respond_soon(self, queue_id: int) -> None:
-        """Another client responds to a request as soon as there is one."""
-        from telesto.protocol.packets import NewMessage
-
-        queue = self.service.queues[queue_id]
-        if not queue.messages:
-            asyncio.get_running_loop().call_soon(self.respond_soon, queue_id)
-            return
-        request = queue.messages.pop()
-        self.service.put(999, queue_id, NewMessage(5, request.sender_id, b"!", request.context))
-        self._flush()
-
-    def _put(self, body: bytes) -> None:
-        from telesto.protocol.packets import NewMessage
-
-        self.service.put(999, self.queue_id, NewMessage(5, 0, body, None))
-        self._flush()
-
-    def _flush(self) -> None:
-        self.service.wake()
-        for connection in list(self.service.connections):
-            connection.transport.flush()  # type: ignore[attr-defined]
+from cancelling import TURNS_MAX, Scene, run_and_cancel
+from telesto.client import AsyncTelestoClient, NotConnectedError
 
 
 async def put(scene: Scene) -> None:
@@ -114,11 +64,29 @@ async def ask(scene: Scene) -> None:
     [_ async for _ in scene.client.read_messages(scene.queue_id)]
 
 
+async def administer(scene: Scene) -> None:
+    await scene.client.create_queue("others")
+    await scene.client.update_queue(scene.queue_id, max_messages=1_000)
+    assert (await scene.client.queue_settings(scene.queue_id)).max_messages == 1_000
+    others = await scene.client.get_queue_by_name("others")
+    await scene.client.get_active_queues()
+    await scene.client.purge_queue(others.queue_id)
+    await scene.client.delete_queue(others.queue_id)
+
+
 async def request(scene: Scene) -> None:
     queue_id = scene.service.add_queue("requests")
     scene.respond_soon(queue_id)
     response = await scene.client.send_request_response_message(queue_id, b"?", receiver_id=999)
     assert response is not None
+
+
+async def reply(scene: Scene) -> None:
+    own = await scene.client.create_queue("own")
+    await scene.client.put_message(own.queue_id, b"?", context=7)
+    message = await scene.client.retrieve_message(own.queue_id)
+    assert message is not None
+    await scene.client.reply(message, b"!")
 
 
 async def serve(scene: Scene) -> None:
@@ -135,18 +103,6 @@ async def serve(scene: Scene) -> None:
         await asyncio.wait([serving])
 
 
-async def run_and_cancel(task: asyncio.Task[None], turns: int) -> bool:
-    """Cancels a task after some turns of the loop; tells whether it was still running."""
-    for _ in range(turns):
-        await asyncio.sleep(0)
-    running = not task.done()
-    task.cancel()
-    await asyncio.wait([task])
-    if not task.cancelled():
-        task.result()
-    return running
-
-
 SCENARIOS: list[Callable[[Scene], Awaitable[None]]] = [
     put,
     put_several,
@@ -157,7 +113,9 @@ SCENARIOS: list[Callable[[Scene], Awaitable[None]]] = [
     read_within_a_limit,
     release,
     ask,
+    administer,
     request,
+    reply,
     serve,
 ]
 
@@ -203,6 +161,19 @@ async def check_that_nothing_is_lost(scene: Scene, scenario: Callable[[Scene], A
         if queue_id == scene.queue_id:
             assert counts.pop(body, 0) == 1, body
     assert not counts
+
+
+def test_every_method_has_a_scenario() -> None:
+    """Those of consumers have tests of their own."""
+    methods = {
+        name
+        for name, method in vars(AsyncTelestoClient).items()
+        if not name.startswith("_")
+        and (inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method))
+    }
+    modules = Path(__file__).parent.glob("test_client_cancelling*.py")
+    called = "".join(module.read_text() for module in modules)
+    assert {name for name in methods if f"client.{name}(" not in called} == set()
 
 
 async def test_connecting_may_be_cancelled_at_any_turn() -> None:
