@@ -98,7 +98,14 @@ def _decode_time(value: tuple[int]) -> int:
     return value[0] + _POSTGRES_EPOCH_US
 
 
-#: What connecting raises when the database cannot be had.
-CONNECT_ERRORS = (OSError, asyncio.TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
+#: What connecting, and the first calls on a new connection, raise when the database cannot be had. The internal
+#: error is that of a connection which the server has ended while asyncpg waits to hear more.
+CONNECT_ERRORS = (
+    OSError,
+    asyncio.TimeoutError,
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+)
 #: After these the next server is tried; a password that is wrong is wrong everywhere.
 _NEXT_SERVER = (OSError, asyncpg.TargetServerAttributeNotMatched, asyncpg.CannotConnectNowError)

@@ -268,6 +268,15 @@ async def terminate_backends(stage: Stage, blow: Blow) -> None:
         blow.effect = await stage.database.terminate_backends()
 
 
+async def exhaust_connections(stage: Stage, blow: Blow) -> None:
+    """The middlewares lose their connections, and others take all that PostgreSQL grants."""
+    async with stage.database_lock:
+        await _traffic(_site(stage, blow).back)
+        async with stage.database.exhausted() as struck:
+            blow.land("postgresql", struck)
+            await blow.last(_HOLD_S)
+
+
 async def kill_backend(stage: Stage, blow: Blow) -> None:
     """kill -9 of a server process: PostgreSQL throws all out and recovers."""
     async with stage.database_lock:
@@ -306,6 +315,7 @@ KINDS: dict[str, Strike] = {
     "database-truncate": _truncate(back=True),
     "database-away": database_away,
     "terminate-backends": terminate_backends,
+    "exhaust-connections": exhaust_connections,
     "kill-backend": kill_backend,
     "crash-postgres": crash_postgres,
 }

@@ -9,7 +9,8 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -25,10 +26,16 @@ from .proxy import Address
 PATIENCE_S = 60.0
 
 _PR_SET_PDEATHSIG = 1
-_POSTGRES_SETTINGS = {"shared_buffers": "128MB", "max_wal_size": "512MB", "log_min_messages": "warning"}
-_TELESTO_BACKENDS = (
-    "FROM pg_stat_activity WHERE application_name LIKE 'telesto %' AND datname = current_database()"
-)
+_POSTGRES_SETTINGS = {
+    "shared_buffers": "128MB",
+    "max_wal_size": "512MB",
+    "log_min_messages": "warning",
+    # The middlewares of a run are superusers, for whom none must be left when all connections are taken.
+    "superuser_reserved_connections": "0",
+}
+_BACKENDS = "FROM pg_stat_activity WHERE application_name LIKE 'telesto %' AND datname = current_database()"
+_TERMINATE = f"SELECT pg_terminate_backend(pid) AS it {_BACKENDS}"
+_BUSIEST = f"SELECT pid {_BACKENDS} ORDER BY state = 'active' DESC, pid LIMIT 1"
 
 
 def end_with_parent() -> None:
@@ -100,7 +107,7 @@ class Database:
 
     async def kill_backend(self) -> int:
         """Kills one of the middlewares' server processes; returns when PostgreSQL has recovered from it."""
-        pids = (await self._backends("pid"))[:1]
+        pids = [row["pid"] for row in await self.execute(_BUSIEST)]
         for pid in pids:
             ended = process_end(pid)
             os.kill(pid, signal.SIGKILL)
@@ -120,7 +127,29 @@ class Database:
 
     async def terminate_backends(self) -> int:
         """Ends the middlewares' server processes; returns how many were at work."""
-        return len([busy for busy in await self._backends("pg_terminate_backend(pid)") if busy])
+        return len([row for row in await self.execute(_TERMINATE) if row["it"]])
+
+    @asynccontextmanager
+    async def exhausted(self) -> AsyncIterator[int]:
+        """Takes all connections that the server grants, also those of the middlewares, and gives them back.
+
+        Gives how many of the middlewares' backends were at work.
+        """
+        hoard: list[asyncpg.Connection[Any]] = []
+        struck = 0
+        try:
+            await self._hoard(hoard)
+            while ended := [row["it"] for row in await hoard[0].fetch(_TERMINATE)]:
+                struck += sum(ended)
+                await self._hoard(hoard)
+            yield struck
+        finally:
+            await asyncio.gather(*(connection.close() for connection in hoard))
+
+    async def _hoard(self, hoard: list[asyncpg.Connection[Any]]) -> None:
+        with suppress(asyncpg.TooManyConnectionsError):
+            while True:
+                hoard.append(await asyncpg.connect(self.url))
 
     async def execute(self, sql: str, *arguments: object) -> list[Any]:
         """Executes a statement on a connection of its own; returns its rows."""
@@ -129,12 +158,6 @@ class Database:
             return list(await connection.fetch(sql, *arguments))
         finally:
             await connection.close()
-
-    async def _backends(self, what: str) -> list[Any]:
-        rows = await self.execute(
-            f"SELECT {what} AS it {_TELESTO_BACKENDS} ORDER BY state = 'active' DESC, pid"
-        )
-        return [row["it"] for row in rows]
 
 
 def process_end(pid: int) -> asyncio.Future[None]:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import asyncpg
+import pytest
 
 from conftest import Connect, StartMiddleware
+from telesto.middleware import logs
+from telesto.middleware.links import Links
 from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorCode
@@ -315,3 +319,50 @@ async def test_many_readers_and_writers_lose_nothing(
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     assert sorted(taken) == sorted(expected)
+
+
+class EndedConnection:
+    """A connection that its server ended before anything could be asked of it."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def add_termination_listener(self, _callback: object) -> None:
+        pass
+
+    async def add_listener(self, _channel: str, _callback: object) -> None:
+        raise self._error
+
+    def terminate(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError("reset"),
+        TimeoutError(),
+        asyncpg.AdminShutdownError("terminating connection"),
+        asyncpg.InterfaceError("connection is closed"),
+        asyncpg.InternalClientError("cannot switch to state 12; another operation (2) is in progress"),
+    ],
+)
+async def test_a_listener_whose_new_connection_is_ended_makes_another(
+    start_middleware: StartMiddleware,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: Exception,
+) -> None:
+    logs.configure("warning", json=True)
+    connections = [EndedConnection(error)]
+    connect = Links.connect_listener
+
+    async def connect_or_end(links: Links, name: str) -> Any:
+        return connections.pop() if connections else await connect(links, name)
+
+    monkeypatch.setattr(Links, "connect_listener", connect_or_end)
+    server = await start_middleware(wake_sweep_s=0.05)
+    await until(lambda: server._wake_listener._connection is not None)
+    log = capsys.readouterr().err
+    assert "background_work_failed" in log
+    assert "Traceback" not in log
