@@ -98,8 +98,8 @@ def _decode_time(value: tuple[int]) -> int:
     return value[0] + _POSTGRES_EPOCH_US
 
 
-#: What connecting, and the first calls on a new connection, raise when the database cannot be had. The internal
-#: error is that of a connection which the server has ended while asyncpg waits to hear more.
+#: What connecting, and the first calls on a new connection, raise when the database cannot be had. The
+#: internal error is that of a connection which the server has ended while asyncpg waits to hear more.
 CONNECT_ERRORS = (
     OSError,
     asyncio.TimeoutError,
