@@ -28,6 +28,7 @@ COMMANDS = {
     "get": "get",
     "browse": "browse",
     "topic": "topic",
+    "dead": "dead",
     "ping": "ping",
     "demo": "demo",
     "version": "version",

@@ -45,6 +45,14 @@ DedupKey = Annotated[
         help="Put it once: within the queue's window a repeated put finds the first message.",
     ),
 ]
+Delay = Annotated[
+    float | None,
+    typer.Option("--delay", metavar="SECONDS", min=0, help="Nobody can read it before so long."),
+]
+Expires = Annotated[
+    float | None,
+    typer.Option("--expires", metavar="SECONDS", min=0.001, help="Nobody can read it after so long."),
+]
 
 
 def register(root: typer.Typer) -> None:
@@ -61,6 +69,8 @@ def put(
     receiver: Receiver = None,
     context: Context = None,
     dedup_key: DedupKey = None,
+    delay: Delay = None,
+    expires: Expires = None,
     url: Url = DEFAULT_URL,
     client_name: ClientName = None,
     as_json: Json = False,
@@ -73,7 +83,7 @@ def put(
     from telesto.client import NewMessage
 
     inputs.check_one_given(body, lines, file)
-    message = NewMessage(b"", priority, receiver, context, dedup_key)
+    message = NewMessage(b"", priority, receiver, context, dedup_key, delay, expires)
     if lines is not None:
         if dedup_key is not None:
             raise usage_error("--dedup-key names one message; --lines puts many")
@@ -100,6 +110,8 @@ def _put_one(client: TelestoClient, queue: Queue, message: NewMessage, as_json: 
         receiver_id=message.receiver_id,
         context=message.context,
         dedup_key=message.dedup_key,
+        delay=message.delay,
+        expires=message.expires,
     )[0]
     if as_json:
         output.print_json(

@@ -65,6 +65,34 @@ MaxAttempts = Annotated[
         help="A message that failed so often goes to the dead letters. Default: 5.",
     ),
 ]
+Backoff = Annotated[
+    float | None,
+    typer.Option(
+        "--backoff",
+        metavar="SECONDS",
+        min=0,
+        max=24 * 3600,
+        help="How long a message waits after its first failed attempt; twice as long after each other. "
+        "Default: 1.",
+    ),
+]
+BackoffMax = Annotated[
+    float | None,
+    typer.Option(
+        "--backoff-max",
+        metavar="SECONDS",
+        min=0,
+        max=24 * 3600,
+        help="The longest wait after a failed attempt. Default: 60.",
+    ),
+]
+BuryExpired = Annotated[
+    bool | None,
+    typer.Option(
+        "--bury-expired/--drop-expired",
+        help="Whether what has expired goes to the dead letters. Default: no.",
+    ),
+]
 
 
 def create(
@@ -78,6 +106,15 @@ def create(
     dedup_window: DedupWindow = None,
     lease: Lease = None,
     max_attempts: MaxAttempts = None,
+    backoff: Backoff = None,
+    backoff_max: BackoffMax = None,
+    expires: Annotated[
+        float | None,
+        typer.Option(
+            "--expires", metavar="SECONDS", min=0.001, help="How long a message may wait. Default: for ever."
+        ),
+    ] = None,
+    bury_expired: BuryExpired = None,
     url: Url = DEFAULT_URL,
     client_name: ClientName = None,
     as_json: Json = False,
@@ -96,6 +133,10 @@ def create(
                 dedup_window_ms=_milliseconds(dedup_window),
                 lease_ms=_milliseconds(lease),
                 max_attempts=max_attempts,
+                backoff_ms=_milliseconds(backoff),
+                backoff_max_ms=_milliseconds(backoff_max),
+                expires_ms=_milliseconds(expires),
+                bury_expired=bury_expired,
             )
         except QueueNameNotUniqueError as error:
             raise CommandError(f"a queue named {name!r} exists already", ExitCode.REFUSED) from error
@@ -169,6 +210,17 @@ def update(
     dedup_window: DedupWindow = None,
     lease: Lease = None,
     max_attempts: MaxAttempts = None,
+    backoff: Backoff = None,
+    backoff_max: BackoffMax = None,
+    expires: Annotated[
+        str | None,
+        typer.Option(
+            "--expires",
+            metavar="SECONDS|none",
+            help="How long a message that is put may wait; none: for ever.",
+        ),
+    ] = None,
+    bury_expired: BuryExpired = None,
     url: Url = DEFAULT_URL,
     client_name: ClientName = None,
     as_json: Json = False,
@@ -186,6 +238,14 @@ def update(
         changed["lease_ms"] = _milliseconds(lease)
     if max_attempts is not None:
         changed["max_attempts"] = max_attempts
+    if backoff is not None:
+        changed["backoff_ms"] = _milliseconds(backoff)
+    if backoff_max is not None:
+        changed["backoff_max_ms"] = _milliseconds(backoff_max)
+    if expires is not None:
+        changed["expires_ms"] = _milliseconds_or_none("--expires", expires)
+    if bury_expired is not None:
+        changed["bury_expired"] = bury_expired
     if not changed:
         raise usage_error("no setting to change is given; see: telesto queue update --help")
     with connected(url, client_name) as client:
@@ -247,6 +307,8 @@ def _milliseconds(seconds: float | None) -> int | None:
 def _shown(value: object) -> str | int:
     if value is None:
         return NONE
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return value if isinstance(value, int) else str(value)
 
 
@@ -258,6 +320,20 @@ def _number_or_none(option: str, text: str) -> int | None:
     if not text.isascii() or not text.isdigit() or int(text) == 0:
         raise usage_error(f"{option}: {text!r} is neither a number above 0 nor {NONE}")
     return int(text)
+
+
+def _milliseconds_or_none(option: str, text: str) -> int | None:
+    from telesto.cli.failures import usage_error
+
+    if text == NONE:
+        return None
+    try:
+        milliseconds = round(1000 * float(text))
+    except (ValueError, OverflowError):
+        milliseconds = 0
+    if milliseconds < 1:
+        raise usage_error(f"{option}: {text!r} is neither a number of seconds above 0 nor {NONE}")
+    return milliseconds
 
 
 def _depth(client: TelestoClient, queue: Queue) -> int:

@@ -18,6 +18,7 @@ from telesto.client.errors import (
 )
 from telesto.client.models import (
     UNCHANGED,
+    DeadLetter,
     Message,
     NewMessage,
     NewTopicMessage,
@@ -53,6 +54,7 @@ __all__ = [
     "ClientMode",
     "ClientOptions",
     "Consumer",
+    "DeadLetter",
     "DeadlineExceededError",
     "Delivery",
     "ForkedError",

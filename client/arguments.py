@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from telesto.client.models import UNCHANGED, NewMessage
@@ -20,6 +20,9 @@ _WINDOW_MIN_MS, _WINDOW_MAX_MS = 1_000, 7 * 24 * 3600 * 1_000
 #: How long a consumer may take for a message, in milliseconds.
 _LEASE_MIN_MS, _LEASE_MAX_MS = 100, 24 * 3600 * 1_000
 _ATTEMPTS_MAX = 1_000_000
+_BACKOFF_MAX_MS = 24 * 3600 * 1_000
+#: The longest time that a message may be delayed or wait, in milliseconds.
+_LIFE_MAX_MS = 10 * 365 * 24 * 3600 * 1_000
 _U32_MAX = 2**32 - 1
 
 
@@ -114,6 +117,36 @@ def check_attempts(name: str, value: object) -> int:
     return check_count(name, value, most=_ATTEMPTS_MAX)
 
 
+def check_backoff(name: str, value: object) -> int:
+    """Returns how long a message waits after a failed attempt, in milliseconds: at most a day."""
+    return check_count(name, value, least=0, most=_BACKOFF_MAX_MS)
+
+
+def check_life(name: str, value: object) -> int:
+    """Returns how long a message may wait, in milliseconds, 0 (the wire's word for ever) for None."""
+    return 0 if value is None else check_count(name, value, most=_LIFE_MAX_MS)
+
+
+def check_flag(name: str, value: object) -> bool:
+    """Returns a setting that is on or off."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be a bool, not {type(value).__name__}")
+    return value
+
+
+def check_delay_ms(name: str, seconds: object) -> int:
+    """Returns a time before which nobody can read a message as the wire has it."""
+    return 0 if seconds == 0 and not isinstance(seconds, bool) else check_life_ms(name, seconds)
+
+
+def check_life_ms(name: str, seconds: object) -> int:
+    """Returns a duration of at most ten years as the wire has it."""
+    milliseconds = check_duration_ms(name, seconds)
+    if milliseconds > _LIFE_MAX_MS:
+        raise InvalidParameterError(f"{name} must be at most {_LIFE_MAX_MS // 1000} seconds, not {seconds}")
+    return milliseconds
+
+
 def check_window(name: str, value: object) -> int:
     """Returns how long a key stands for a message, in milliseconds: a second to a week."""
     milliseconds = check_count(name, value, most=_WINDOW_MAX_MS)
@@ -128,6 +161,10 @@ _QUEUE_SETTINGS: Mapping[str, Callable[[str, object], Any]] = {
     "dedup_window_ms": check_window,
     "lease_ms": check_lease,
     "max_attempts": check_attempts,
+    "backoff_ms": check_backoff,
+    "backoff_max_ms": check_backoff,
+    "expires_ms": check_life,
+    "bury_expired": check_flag,
 }
 
 
@@ -170,6 +207,8 @@ def new_message(
     receiver_id: int | None,
     context: int | None,
     dedup_key: str | None = None,
+    delay: float | None = None,
+    expires: float | None = None,
 ) -> packets.NewMessage:
     """Makes the message to put, after checking its parts."""
     if type(body) is not bytes:
@@ -182,14 +221,28 @@ def new_message(
         raise TypeError(f"context must be an int, not {type(context).__name__}")
     if dedup_key is not None:
         check_name("dedup_key", dedup_key)
-    return packets.NewMessage(priority, receiver_id or 0, body, context, dedup_key=dedup_key)
+    return packets.NewMessage(
+        priority,
+        receiver_id or 0,
+        body,
+        context,
+        dedup_key=dedup_key,
+        delay_ms=None if delay is None else check_delay_ms("delay", delay),
+        expires_ms=None if expires is None else check_life_ms("expires", expires),
+    )
 
 
 def queued_message(queue_id: int, message: NewMessage | bytes) -> packets.QueuedMessage:
     """Makes a message and its queue for a request of several."""
     if isinstance(message, NewMessage):
         wire = new_message(
-            message.body, message.priority, message.receiver_id, message.context, message.dedup_key
+            message.body,
+            message.priority,
+            message.receiver_id,
+            message.context,
+            message.dedup_key,
+            message.delay,
+            message.expires,
         )
     else:
         wire = new_message(message, 5, None, None)
@@ -201,6 +254,16 @@ def new_topic_message(body: object, sequence: int | None) -> packets.NewTopicMes
     if sequence is not None:
         check_count("sequence", sequence, most=_ID_MAX)
     return packets.NewTopicMessage(check_body(body), sequence=sequence)
+
+
+def check_letter_ids(message_ids: Collection[int] | None) -> list[int]:
+    """Returns which dead letters are meant, nothing (the wire's word for all) for None."""
+    if message_ids is None:
+        return []
+    checked = [check_id("message_ids", message_id) for message_id in message_ids]
+    if not checked:
+        raise InvalidParameterError("message_ids must name at least one message; None stands for all")
+    return checked
 
 
 def check_queue_ids(queue_ids: Sequence[int]) -> list[int]:

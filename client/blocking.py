@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -16,6 +16,7 @@ from telesto.client.errors import ClientClosedError, ForkedError
 from telesto.client.handshake import Identity
 from telesto.client.models import (
     UNCHANGED,
+    DeadLetter,
     Message,
     NewMessage,
     NewTopicMessage,
@@ -185,6 +186,10 @@ class TelestoClient:
         dedup_window_ms: int | None = None,
         lease_ms: int | None = None,
         max_attempts: int | None = None,
+        backoff_ms: int | None = None,
+        backoff_max_ms: int | None = None,
+        expires_ms: int | None = None,
+        bury_expired: bool | None = None,
     ) -> Queue:
         """Creates a queue.
 
@@ -197,6 +202,12 @@ class TelestoClient:
                 milliseconds, a tenth of a second to a day; None for 30 seconds.
             max_attempts: a message whose attempts by consumers failed so often goes to the dead letters;
                 None for 5.
+            backoff_ms: how long a message waits after its first failed attempt, in milliseconds, 1,000 if it
+                is not given; twice as long after each other one, and by chance up to a half less.
+            backoff_max_ms: the longest such wait, in milliseconds, 60,000 if it is not given.
+            expires_ms: how long a message may wait before it expires, in milliseconds; for ever if it is not
+                given. What has expired is never handed over.
+            bury_expired: what has expired goes to the dead letters; otherwise it is removed.
 
         Raises QueueNameNotUniqueError.
         """
@@ -207,6 +218,10 @@ class TelestoClient:
                 dedup_window_ms=dedup_window_ms,
                 lease_ms=lease_ms,
                 max_attempts=max_attempts,
+                backoff_ms=backoff_ms,
+                backoff_max_ms=backoff_max_ms,
+                expires_ms=expires_ms,
+                bury_expired=bury_expired,
             )
         )
 
@@ -218,6 +233,10 @@ class TelestoClient:
         dedup_window_ms: int | Unchanged = UNCHANGED,
         lease_ms: int | Unchanged = UNCHANGED,
         max_attempts: int | Unchanged = UNCHANGED,
+        backoff_ms: int | Unchanged = UNCHANGED,
+        backoff_max_ms: int | Unchanged = UNCHANGED,
+        expires_ms: int | Unchanged | None = UNCHANGED,
+        bury_expired: bool | Unchanged = UNCHANGED,
     ) -> None:
         """Changes settings of a queue; those that are not given stay.
 
@@ -225,7 +244,9 @@ class TelestoClient:
             queue_id: the queue.
             max_messages: as for ``create_queue``; None takes the bound away. It may be below what the queue
                 holds: then puts are refused until there is room.
-            dedup_window_ms, lease_ms, max_attempts: as for ``create_queue``.
+            dedup_window_ms, lease_ms, max_attempts, backoff_ms, backoff_max_ms, bury_expired: as for
+                ``create_queue``.
+            expires_ms: as for ``create_queue``; None for ever. It holds for what is put from now on.
 
         Raises QueueNotExistingError.
         """
@@ -236,6 +257,10 @@ class TelestoClient:
                 dedup_window_ms=dedup_window_ms,
                 lease_ms=lease_ms,
                 max_attempts=max_attempts,
+                backoff_ms=backoff_ms,
+                backoff_max_ms=backoff_max_ms,
+                expires_ms=expires_ms,
+                bury_expired=bury_expired,
             )
         )
 
@@ -280,6 +305,38 @@ class TelestoClient:
                 after = message.message_id
                 yield message
 
+    def dead_letters(self, queue_id: int, *, after_message_id: int = 0) -> Iterator[DeadLetter]:
+        """Yields the dead letters of a queue by rising message id, those above one; the queue may be gone."""
+        after, more = after_message_id, True
+        while more:
+            letters, more = self._run(calls.DeadLettersCall(queue_id, after, self._options.page_size))
+            for letter in letters:
+                after = letter.message.message_id
+                yield letter
+
+    def redrive(self, queue_id: int, message_ids: Collection[int] | None = None) -> int:
+        """Sends dead letters back to their queue, under their old ids, their attempts forgotten.
+
+        Args:
+            queue_id: the queue.
+            message_ids: which ones, None for all; one that is not there is passed over.
+
+        Returns how many were sent back. The queue's bound does not hold for them, and what has expired does
+        not expire again.
+        """
+        return self._run(calls.RedriveCall(queue_id, message_ids))
+
+    def delete_dead_letters(self, queue_id: int, message_ids: Collection[int] | None = None) -> int:
+        """Deletes dead letters for good; the queue may be gone.
+
+        Args:
+            queue_id: the queue.
+            message_ids: which ones, None for all; one that is not there is passed over.
+
+        Returns how many were deleted.
+        """
+        return self._run(calls.DeleteLettersCall(queue_id, message_ids))
+
     # ------------------------------------------------------------------ putting
 
     def put_message(
@@ -291,6 +348,8 @@ class TelestoClient:
         receiver_id: int | None = None,
         context: int | None = None,
         dedup_key: str | None = None,
+        delay: float | None = None,
+        expires: float | None = None,
     ) -> int:
         """Puts a message into a queue; returns its id once it is durable.
 
@@ -302,10 +361,15 @@ class TelestoClient:
             context: connects a request and its response.
             dedup_key: 1 to 255 characters. Within the queue's window (``dedup_window_ms``) one message is
                 stored under one key: a repeated put returns the id of the first one.
+            delay: how long nobody can read it, in seconds.
+            expires: after how long it expires, in seconds, unless its queue has it expire sooner
+                (``expires_ms``). What has expired is never handed over.
 
         Raises QueueNotExistingError, QueueFullError and MessageTooLargeError.
         """
-        return self._run(calls.PutCall(queue_id, body, priority, receiver_id, context, dedup_key))
+        return self._run(
+            calls.PutCall(queue_id, body, priority, receiver_id, context, dedup_key, delay, expires)
+        )
 
     def put_messages(
         self,
@@ -316,13 +380,17 @@ class TelestoClient:
         receiver_id: int | None = None,
         context: int | None = None,
         dedup_key: str | None = None,
+        delay: float | None = None,
+        expires: float | None = None,
     ) -> list[PutResult]:
         """Puts one message into several queues, in one transaction; returns a result for each, in order.
 
         A queue that does not exist or is full is reported in its result, the others take the message. Only
         when none took it is the first error raised.
         """
-        call = calls.PutSeveralCall(queue_ids, body, priority, receiver_id, context, dedup_key)
+        call = calls.PutSeveralCall(
+            queue_ids, body, priority, receiver_id, context, dedup_key, delay, expires
+        )
         return shared.raise_if_all_failed(self._run(call))
 
     def put_many(self, queue_id: int, messages: Iterable[NewMessage | bytes]) -> list[PutResult]:

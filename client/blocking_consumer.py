@@ -44,12 +44,17 @@ class LeasedMessage:
         """
         self._settle(AckCall(self._state.queue_id, [self._lease]))
 
-    def nack(self, *, failed: bool = True) -> None:
-        """Gives the message back to its queue; ``failed=False`` does not count as an attempt.
+    def nack(self, *, failed: bool = True, delay: float | None = None) -> None:
+        """Gives the message back to its queue.
+
+        Args:
+            failed: this counts as an attempt that failed.
+            delay: how long it waits before anybody gets it, in seconds. Without it after a failed attempt as
+                long as the queue's backoff says, else not at all.
 
         Raises LeaseLostError when it belongs to somebody else by now.
         """
-        self._settle(NackCall(self._state.queue_id, [self._lease], failed))
+        self._settle(NackCall(self._state.queue_id, [self._lease], failed, delay))
 
     def touch(self) -> None:
         """Begins the time of the lease anew. Raises LeaseLostError when it is over."""

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from telesto.client import arguments
 from telesto.client.models import (
+    DeadLetter,
     HandOverId,
     LeaseId,
     Message,
@@ -153,9 +154,11 @@ class PutCall(PutMessageCall[int]):
         receiver_id: int | None,
         context: int | None,
         dedup_key: str | None = None,
+        delay: float | None = None,
+        expires: float | None = None,
     ) -> None:
         self.queue_id = arguments.check_id("queue_id", queue_id)
-        self.message = arguments.new_message(body, priority, receiver_id, context, dedup_key)
+        self.message = arguments.new_message(body, priority, receiver_id, context, dedup_key, delay, expires)
         self.queue_ids = [queue_id]
 
     def result(self) -> int:
@@ -177,9 +180,11 @@ class PutSeveralCall(PutMessageCall[list[PutResult]]):
         receiver_id: int | None,
         context: int | None,
         dedup_key: str | None = None,
+        delay: float | None = None,
+        expires: float | None = None,
     ) -> None:
         self.queue_ids = arguments.check_queue_ids(queue_ids)
-        self.message = arguments.new_message(body, priority, receiver_id, context, dedup_key)
+        self.message = arguments.new_message(body, priority, receiver_id, context, dedup_key, delay, expires)
 
     def result(self) -> list[PutResult]:
         """Returns what became of the message in each queue."""
@@ -420,6 +425,10 @@ class QueueSettingsCall(Call[QueueSettings], request=packets.GetQueueSettings):
             settings.dedup_window_ms or 0,
             settings.lease_ms or 0,
             settings.max_attempts or 0,
+            settings.backoff_ms or 0,
+            settings.backoff_max_ms or 0,
+            settings.expires_ms,
+            bool(settings.bury_expired),
         )
 
 
@@ -574,6 +583,73 @@ class StatisticsCall(Call[QueueStatistics], request=packets.GetQueueStatistics):
             figures.taken_total,
             figures.max_messages or None,
         )
+
+
+class DeadLettersCall(Call[tuple[list[DeadLetter], bool]], request=packets.ListDeadLetters):
+    """Asks for a page of a queue's dead letters; returns it and whether there is more."""
+
+    def __init__(self, queue_id: int, after_message_id: int, limit: int) -> None:
+        self.queue_id: int = arguments.check_id("queue_id", queue_id)
+        self.after_message_id = after_message_id
+        self.limit = limit
+
+    def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
+        """Encodes the request."""
+        return packets.ListDeadLetters(self.queue_id, self.after_message_id, self.limit).encode(packet_id)
+
+    def result(self) -> tuple[list[DeadLetter], bool]:
+        """Returns the page and whether there is more."""
+        letters = [
+            DeadLetter(browsed(letter.message), letter.reason, letter.died_at, letter.client_id or None)
+            for letter in self.response.letters
+        ]
+        return letters, bool(letters) and self.response.more
+
+
+class SettleLettersCall(Call[int]):
+    """Sends dead letters back or deletes them; returns how many."""
+
+    def __init__(self, queue_id: int, message_ids: Collection[int] | None) -> None:
+        self.queue_id: int = arguments.check_id("queue_id", queue_id)
+        self.message_ids = arguments.check_letter_ids(message_ids)
+
+
+class RedriveCall(SettleLettersCall, request=packets.RedriveDeadLetters):
+    """Sends dead letters back to their queue; returns how many."""
+
+    def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
+        """Encodes the request."""
+        packet = packets.RedriveDeadLetters(number, confirmed, self.queue_id, self.message_ids)
+        return packet.encode(packet_id)
+
+    def result(self) -> int:
+        """Returns how many were sent back."""
+        redriven: int = self.response.redriven
+        return redriven
+
+    def recorded(self, results: list[ElementResult]) -> Packet:
+        """Makes the response."""
+        self.raise_recorded(results)
+        return packets.RedriveDeadLettersResponse(results[0].related_id)
+
+
+class DeleteLettersCall(SettleLettersCall, request=packets.DeleteDeadLetters):
+    """Deletes dead letters; returns how many."""
+
+    def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
+        """Encodes the request."""
+        packet = packets.DeleteDeadLetters(number, confirmed, self.queue_id, self.message_ids)
+        return packet.encode(packet_id)
+
+    def result(self) -> int:
+        """Returns how many were deleted."""
+        deleted: int = self.response.deleted
+        return deleted
+
+    def recorded(self, results: list[ElementResult]) -> Packet:
+        """Makes the response."""
+        self.raise_recorded(results)
+        return packets.DeleteDeadLettersResponse(results[0].related_id)
 
 
 class ReleaseCall(Call[int]):

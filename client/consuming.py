@@ -167,14 +167,18 @@ class AckCall(SettleCall, request=packets.Ack):
 class NackCall(SettleCall, request=packets.Nack):
     """Gives messages back."""
 
-    def __init__(self, queue_id: int, leases: Iterable[LeaseId], failed: bool) -> None:
+    def __init__(
+        self, queue_id: int, leases: Iterable[LeaseId], failed: bool, delay: float | None = None
+    ) -> None:
         self.queue_id = queue_id
         self.leases = list(leases)
         self.failed = failed
+        self.delay_ms = None if delay is None else arguments.check_delay_ms("delay", delay)
 
     def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
         """Encodes the request."""
-        return packets.Nack(number, confirmed, self.refs(), self.failed).encode(packet_id)
+        packet = packets.Nack(number, confirmed, self.refs(), self.failed, delay_ms=self.delay_ms)
+        return packet.encode(packet_id)
 
 
 class TouchCall(SettleCall, request=packets.Touch):

@@ -105,6 +105,8 @@ class NewMessage:
         receiver_id: the only client that may read it, None for anyone.
         context: connects a request and its response; None without one.
         dedup_key: within the queue's window one message is stored under one key; None without one.
+        delay: how long nobody can read it, in seconds; None for not at all.
+        expires: after how long it expires, in seconds; None for as long as its queue says.
     """
 
     body: bytes
@@ -112,6 +114,8 @@ class NewMessage:
     receiver_id: int | None = None
     context: int | None = None
     dedup_key: str | None = None
+    delay: float | None = None
+    expires: float | None = None
 
 
 @dataclass(slots=True)
@@ -241,6 +245,30 @@ class Subscription:
 
 
 @dataclass(slots=True)
+class DeadLetter:
+    """A message that left its queue without having been processed.
+
+    Attributes:
+        message: the message; its ``attempt`` is how often it was handed over.
+        reason: ``failed`` (consumers gave it back as failed), ``late`` (their time was up) or ``lost`` (their
+            connections were) for the last of ``max_attempts`` attempts, ``expired``, or ``unconfirmed``
+            (handed over to a client that never confirmed it).
+        died_at_us: since when, in microseconds since the Unix epoch, by the database's clock.
+        client_id: the client that had it last; None for nobody.
+    """
+
+    message: Message
+    reason: str
+    died_at_us: int
+    client_id: int | None
+
+    @property
+    def died_at(self) -> datetime:
+        """Since when it is dead, in UTC, by the database's clock."""
+        return _EPOCH + timedelta(microseconds=self.died_at_us)
+
+
+@dataclass(slots=True)
 class QueueStatistics:
     """Figures of a queue.
 
@@ -270,9 +298,17 @@ class QueueSettings:
         dedup_window_ms: how long a ``dedup_key`` stands for the message put first under it.
         lease_ms: how long a consumer may take for a message before that goes to another one.
         max_attempts: a message whose attempts by consumers failed so often goes to the dead letters.
+        backoff_ms: how long a message waits after its first failed attempt; twice as long after each other.
+        backoff_max_ms: the longest such wait.
+        expires_ms: how long a message may wait before it expires; None for ever.
+        bury_expired: what has expired goes to the dead letters.
     """
 
     max_messages: int | None
     dedup_window_ms: int
     lease_ms: int
     max_attempts: int
+    backoff_ms: int
+    backoff_max_ms: int
+    expires_ms: int | None
+    bury_expired: bool

@@ -53,12 +53,16 @@ INVARIANTS = (
     Invariant(
         "messages",
         """
-        SELECT format('queue %s: the totals say %s messages (%s directed), there are %s (%s directed)',
-                      p.queue_id, p.total - t.total, p.directed_total - t.directed_total, m.n, m.directed)
+        SELECT format('queue %s: the totals say %s messages (%s directed, %s hidden), '
+                      'there are %s (%s directed, %s hidden)',
+                      p.queue_id, p.total - t.total, p.directed_total - t.directed_total,
+                      p.hidden_total - t.hidden_total, m.n + h.n, m.directed, h.n)
         FROM telesto.put_states p JOIN telesto.take_states t USING (queue_id)
         CROSS JOIN LATERAL (SELECT count(*) AS n, count(*) FILTER (WHERE receiver_id <> 0) AS directed
                             FROM telesto.messages WHERE queue_id = p.queue_id) m
-        WHERE p.total - t.total <> m.n OR p.directed_total - t.directed_total <> m.directed
+        CROSS JOIN LATERAL (SELECT count(*) AS n FROM telesto.delayed_messages WHERE queue_id = p.queue_id) h
+        WHERE p.total - t.total <> m.n + h.n OR p.directed_total - t.directed_total <> m.directed
+           OR p.hidden_total - t.hidden_total <> h.n
         """,
     ),
     Invariant(
@@ -78,7 +82,7 @@ INVARIANTS = (
         SELECT format('queue %s, priority %s: bound %s is above message %s',
                       m.queue_id, m.priority, t.lower[m.priority], min(m.message_id))
         FROM telesto.messages m JOIN telesto.take_states t USING (queue_id)
-        WHERE m.receiver_id = 0
+        WHERE m.receiver_id = 0 AND (m.expires_at IS NULL OR m.expires_at > now())
         GROUP BY m.queue_id, m.priority, t.lower[m.priority]
         HAVING min(m.message_id) < t.lower[m.priority]
         """,
@@ -89,6 +93,7 @@ INVARIANTS = (
         SELECT format('queue %s, receiver %s, priority %s: bound %s is above message %s',
                       m.queue_id, m.receiver_id, m.priority, r.lower[m.priority], min(m.message_id))
         FROM telesto.messages m JOIN telesto.receiver_states r USING (queue_id, receiver_id)
+        WHERE m.expires_at IS NULL OR m.expires_at > now()
         GROUP BY m.queue_id, m.receiver_id, m.priority, r.lower[m.priority]
         HAVING min(m.message_id) < r.lower[m.priority]
         """,
@@ -98,7 +103,9 @@ INVARIANTS = (
         """
         SELECT format('queue %s: message %s, priority %s, is above upper bound %s or last id %s',
                       m.queue_id, m.message_id, m.priority, p.upper[m.priority], p.last_id)
-        FROM telesto.messages m JOIN telesto.put_states p USING (queue_id)
+        FROM (SELECT queue_id, message_id, priority FROM telesto.messages
+              UNION ALL SELECT queue_id, message_id, priority FROM telesto.delayed_messages) m
+        JOIN telesto.put_states p USING (queue_id)
         WHERE m.message_id > least(p.upper[m.priority], p.last_id)
         """,
     ),
@@ -118,8 +125,17 @@ INVARIANTS = (
         FROM telesto.leases l
         WHERE EXISTS (SELECT 1 FROM telesto.messages m
                       WHERE m.queue_id = l.queue_id AND m.message_id = l.message_id)
+           OR EXISTS (SELECT 1 FROM telesto.delayed_messages m
+                      WHERE m.queue_id = l.queue_id AND m.message_id = l.message_id)
            OR EXISTS (SELECT 1 FROM telesto.deliveries d
                       WHERE d.queue_id = l.queue_id AND d.message_id = l.message_id)
+        """,
+    ),
+    Invariant(
+        "delayed_messages",
+        """
+        SELECT format('message %s of queue %s is delayed and waits', d.message_id, d.queue_id)
+        FROM telesto.delayed_messages d JOIN telesto.messages m USING (queue_id, message_id)
         """,
     ),
     Invariant(

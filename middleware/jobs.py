@@ -20,7 +20,8 @@ FROM telesto.place_staged_topics($1)
 """
 
 _JOBS = ("unconfirmed", "deleted_queues", "message_keys", "topics", "subscriptions")
-_LEASES = "leases"
+#: Those that somebody waits for.
+_PROMPT_JOBS = ("leases", "delayed", "expired")
 _PLACES = (PLACE_STAGED, PLACE_STAGED_TOPICS)
 #: A job is kept for so many periods; then another middleware may take it over.
 _HOLD_PERIODS = 4
@@ -46,8 +47,9 @@ class Jobs:
         for job in _JOBS:
             sweep = partial(self._sweep, job, settings.sweep_interval_s)
             self.work.append(Periodic(job, sweep, period_s=settings.sweep_interval_s))
-        sweep = partial(self._sweep, _LEASES, settings.lease_sweep_s)
-        self.work.append(Periodic(_LEASES, sweep, period_s=settings.lease_sweep_s))
+        for job in _PROMPT_JOBS:
+            sweep = partial(self._sweep, job, settings.lease_sweep_s)
+            self.work.append(Periodic(job, sweep, period_s=settings.lease_sweep_s))
 
     async def _sweep(self, job: str, period_s: float) -> None:
         """Does turns of a job as long as it is this middleware's and there is more to do."""

@@ -38,11 +38,18 @@ class QueueSetting:
         return self.enum[value.upper()] if self.enum and value is not None else value
 
 
+#: The longest time that a message may be delayed or wait.
+TEN_YEARS_MS = 10 * 365 * 24 * 3600 * 1_000
+
 QUEUE_SETTINGS: Mapping[str, QueueSetting] = {
     "max_messages": QueueSetting(removable=True),
     "dedup_window_ms": QueueSetting(least=1_000, most=7 * 24 * 3600 * 1_000),
     "lease_ms": QueueSetting(least=100, most=24 * 3600 * 1_000),
     "max_attempts": QueueSetting(most=1_000_000),
+    "backoff_ms": QueueSetting(least=0, most=24 * 3600 * 1_000),
+    "backoff_max_ms": QueueSetting(least=0, most=24 * 3600 * 1_000),
+    "expires_ms": QueueSetting(most=TEN_YEARS_MS, removable=True),
+    "bury_expired": QueueSetting(least=0, most=1),
 }
 
 

@@ -11,7 +11,7 @@ from telesto.middleware.checking import check_not_negative as _check_not_negativ
 from telesto.middleware.checking import check_positive as _check_positive
 from telesto.middleware.checking import invalid as _invalid
 from telesto.middleware.handlers.rows import ANSWER_OVERHEAD_BYTES
-from telesto.middleware.queue_settings import check_settings
+from telesto.middleware.queue_settings import TEN_YEARS_MS, check_settings
 from telesto.middleware.settings import ServerSettings
 from telesto.protocol import packets
 from telesto.protocol.errors import MessageTooLargeError
@@ -85,6 +85,19 @@ def check_leases(packet: Any, settings: ServerSettings, frame_bytes: int) -> Non
         raise _invalid("leases", f"{len(packet.leases)} elements", f"at most {fitting}")
 
 
+def check_nack(packet: packets.Nack, settings: ServerSettings, frame_bytes: int) -> None:
+    """Checks Nack."""
+    check_leases(packet, settings, frame_bytes)
+    if packet.delay_ms is not None:
+        _check_within("delay_ms", packet.delay_ms, 0, TEN_YEARS_MS)
+
+
+def check_dead_letters(packet: Any, settings: ServerSettings, _frame_bytes: int) -> None:
+    """Checks packets that settle dead letters."""
+    _check_positive("queue_id", packet.queue_id)
+    _check_count("message_ids", packet.message_ids, settings)
+
+
 def check_confirm(packet: packets.Confirm, settings: ServerSettings, _frame_bytes: int) -> None:
     """Checks Confirm."""
     _check_numbers("confirmed", packet.confirmed, settings)
@@ -138,8 +151,8 @@ def check_queue_page(packet: Any, _settings: ServerSettings, _frame_bytes: int) 
     _check_positive("limit", packet.limit)
 
 
-def check_browse(packet: packets.GetMessages, _settings: ServerSettings, _frame_bytes: int) -> None:
-    """Checks GetMessages."""
+def check_browse(packet: Any, _settings: ServerSettings, _frame_bytes: int) -> None:
+    """Checks GetMessages and ListDeadLetters."""
     _check_positive("queue_id", packet.queue_id)
     _check_not_negative("after_message_id", packet.after_message_id)
     _check_positive("limit", packet.limit)
@@ -190,6 +203,10 @@ def _check_new_message(message: packets.NewMessage, settings: ServerSettings) ->
         raise _invalid("receiver_id", message.receiver_id, "0 or above")
     if message.dedup_key is not None:
         check_name("dedup_key", message.dedup_key)
+    if message.delay_ms is not None:
+        _check_within("delay_ms", message.delay_ms, 0, TEN_YEARS_MS)
+    if message.expires_ms is not None:
+        _check_within("expires_ms", message.expires_ms, 1, TEN_YEARS_MS)
     if len(message.body) > settings.max_body_bytes:
         raise MessageTooLargeError(
             f"body: {len(message.body)} bytes, but at most {settings.max_body_bytes} are allowed"
@@ -208,6 +225,11 @@ def _check_hand_overs(references: Sequence[packets.HandOverRef], settings: Serve
         _check_id("session", reference.session)
         _check_id("number", reference.number)
         _check_positive("message_id", reference.message_id)
+
+
+def _check_within(field: str, value: int, least: int, most: int) -> None:
+    if not least <= value <= most:
+        raise _invalid(field, value, f"{least} to {most}")
 
 
 def _check_count(field: str, items: Sequence[object], settings: ServerSettings) -> None:

@@ -49,7 +49,10 @@ __all__ = [
     "CreateQueue",
     "CreateQueueResponse",
     "Credit",
+    "DeadLetter",
     "DeleteClient",
+    "DeleteDeadLetters",
+    "DeleteDeadLettersResponse",
     "DeleteQueue",
     "Deliver",
     "Delivery",
@@ -84,6 +87,8 @@ __all__ = [
     "LeaseLost",
     "LeaseRef",
     "LeaveQueue",
+    "ListDeadLetters",
+    "ListDeadLettersResponse",
     "ListSubscriptions",
     "ListSubscriptionsResponse",
     "ListTopics",
@@ -116,6 +121,8 @@ __all__ = [
     "ReadMode",
     "ReadResponse",
     "ReadResponseResponse",
+    "RedriveDeadLetters",
+    "RedriveDeadLettersResponse",
     "RegisterClient",
     "RegisterClientResponse",
     "Release",
@@ -148,6 +155,7 @@ MAX_FRAME_DEFAULT = 16_777_216
 
 _PACK_I64 = struct.Struct(">q").pack
 _PACK_I64X2_U32_U8 = struct.Struct(">qqIB").pack
+_PACK_I64X2_U8 = struct.Struct(">qqB").pack
 _PACK_I64X2_U8X2 = struct.Struct(">qqBB").pack
 _PACK_I64X2_U8X2_U16 = struct.Struct(">qqBBH").pack
 _PACK_I64X2_U8_U32X3_U8 = struct.Struct(">qqBIIIB").pack
@@ -157,6 +165,7 @@ _PACK_I64X4_U32 = struct.Struct(">qqqqI").pack
 _PACK_I64X4_U8_I64_U16_U8_U32 = struct.Struct(">qqqqBqHBI").pack
 _PACK_I64X5_U8_I64_U16_U8_U32 = struct.Struct(">qqqqqBqHBI").pack
 _PACK_I64_U16 = struct.Struct(">qH").pack
+_PACK_I64_U32 = struct.Struct(">qI").pack
 _PACK_I64_U8 = struct.Struct(">qB").pack
 _PACK_I64_U8X2 = struct.Struct(">qBB").pack
 _PACK_I64_U8X2_U16 = struct.Struct(">qBBH").pack
@@ -192,9 +201,11 @@ _PACK_U64X2_U16_U32 = struct.Struct(">QQHI").pack
 _PACK_U64_U32 = struct.Struct(">QI").pack
 _PACK_U8 = struct.Struct(">B").pack
 _PACK_U8X2 = struct.Struct(">BB").pack
+_PACK_U8X2_U16 = struct.Struct(">BBH").pack
 _PACK_U8_I64 = struct.Struct(">Bq").pack
 _PACK_U8_I64_U32 = struct.Struct(">BqI").pack
 _PACK_U8_I64_U8 = struct.Struct(">BqB").pack
+_PACK_U8_I64_U8_U16 = struct.Struct(">BqBH").pack
 _PACK_U8_U16X2 = struct.Struct(">BHH").pack
 _PACK_U8_U32 = struct.Struct(">BI").pack
 _PACK_U8_U32_U8 = struct.Struct(">BIB").pack
@@ -203,6 +214,7 @@ _PACK_U64S = Packers("Q")
 _PACK_I64S = Packers("q")
 _UNPACK_I64 = struct.Struct(">q").unpack_from
 _UNPACK_I64X2_U32_U8 = struct.Struct(">qqIB").unpack_from
+_UNPACK_I64X2_U8 = struct.Struct(">qqB").unpack_from
 _UNPACK_I64X2_U8X2 = struct.Struct(">qqBB").unpack_from
 _UNPACK_I64X2_U8_U32X3_U8 = struct.Struct(">qqBIIIB").unpack_from
 _UNPACK_I64X3 = struct.Struct(">qqq").unpack_from
@@ -248,15 +260,16 @@ _SUBSCRIPTION_STATE_BY_VALUE: dict[int, SubscriptionState] = {
     member.value: member for member in SubscriptionState
 }
 _ERROR_CLASS_BY_VALUE: dict[int, ErrorClass] = {member.value: member for member in ErrorClass}
-_NEW_MESSAGE_TAGS = frozenset({1})
+_NEW_MESSAGE_TAGS = frozenset({1, 3, 4})
 _NEW_TOPIC_MESSAGE_TAGS = frozenset({1})
 _SUBSCRIPTION_FIGURES_TAGS = frozenset({1, 2, 3})
 _REGISTER_CLIENT_TAGS = frozenset({1})
 _IDENTIFY_CLIENT_TAGS = frozenset({1, 2, 3})
-_CREATE_QUEUE_TAGS = frozenset({1, 2, 5, 6})
+_CREATE_QUEUE_TAGS = frozenset({1, 2, 5, 6, 7, 8, 9, 10})
 _SUBSCRIBE_TAGS = frozenset({1, 2, 3})
-_UPDATE_QUEUE_TAGS = frozenset({1, 2, 5, 6})
-_GET_QUEUE_SETTINGS_RESPONSE_TAGS = frozenset({1, 2, 5, 6})
+_NACK_TAGS = frozenset({1})
+_UPDATE_QUEUE_TAGS = frozenset({1, 2, 5, 6, 7, 8, 9, 10})
+_GET_QUEUE_SETTINGS_RESPONSE_TAGS = frozenset({1, 2, 5, 6, 7, 8, 9, 10})
 
 
 @dataclass(slots=True)
@@ -283,6 +296,10 @@ class NewMessage:
         context: Connects a request and its response.
         dedup_key: 1 to 255 characters, no control characters: within a queue's window (dedup_window_ms)
             one message is stored under one key. Tag 1; may be left out.
+        delay_ms: How long nobody can read it, in milliseconds: 0 to 315360000000 (ten years). Tag 3; may
+            be left out.
+        expires_ms: After how long it expires, in milliseconds, unless its queue has it expire sooner: 1
+            to 315360000000 (ten years). What has expired is never handed over. Tag 4; may be left out.
     """
 
     priority: int
@@ -291,6 +308,8 @@ class NewMessage:
     context: int | None
     _: KW_ONLY
     dedup_key: str | None = None
+    delay_ms: int | None = None
+    expires_ms: int | None = None
 
 
 @dataclass(slots=True)
@@ -555,6 +574,25 @@ class SubscriptionFigures:
 
 
 @dataclass(slots=True)
+class DeadLetter:
+    """A message that left its queue without having been processed.
+
+    Attributes:
+        message: The message.
+        reason: Why: failed (consumers gave it back as failed), late (their time was up) or lost (their
+            connections were) for the last of max_attempts attempts, expired, or unconfirmed (handed over to a
+            client that never confirmed it).
+        died_at: Since when, in microseconds since the Unix epoch, UTC, by the database's clock.
+        client_id: The client that had it last; 0 for none.
+    """
+
+    message: Message
+    reason: str
+    died_at: int
+    client_id: int
+
+
+@dataclass(slots=True)
 class LeaseRef:
     """Names one message that a consumer was given.
 
@@ -627,6 +665,8 @@ def _read_queued_messages(payload: bytes, at: int, count: int) -> tuple[list[Que
         message_tags = payload[at + 1]
         at += 2
         dedup_key: str | None = None
+        delay_ms: int | None = None
+        expires_ms: int | None = None
         if message_tags:
             found, at = read_tags(payload, at, message_tags, _NEW_MESSAGE_TAGS)
             content = found.get(1)
@@ -637,8 +677,31 @@ def _read_queued_messages(payload: bytes, at: int, count: int) -> tuple[list[Que
                 if len(content) != place:
                     raise ValueError("size")
                 dedup_key = dedup_key_dedup_key
+            content = found.get(3)
+            if content is not None:
+                (delay_ms_delay_ms,) = _UNPACK_I64(content)
+                if len(content) != 8:
+                    raise ValueError("size")
+                delay_ms = delay_ms_delay_ms
+            content = found.get(4)
+            if content is not None:
+                (expires_ms_expires_ms,) = _UNPACK_I64(content)
+                if len(content) != 8:
+                    raise ValueError("size")
+                expires_ms = expires_ms_expires_ms
         queued_messages.append(
-            QueuedMessage(queue_id, NewMessage(priority, receiver_id, body, context, dedup_key=dedup_key))
+            QueuedMessage(
+                queue_id,
+                NewMessage(
+                    priority,
+                    receiver_id,
+                    body,
+                    context,
+                    dedup_key=dedup_key,
+                    delay_ms=delay_ms,
+                    expires_ms=expires_ms,
+                ),
+            )
         )
     return queued_messages, at
 
@@ -667,6 +730,12 @@ def _write_queued_messages(queued_messages: list[QueuedMessage]) -> tuple[list[b
                     ),
                 )
             )
+        delay_ms = message.delay_ms
+        if delay_ms is not None:
+            tagged.append(write_tagged(3, _PACK_I64(delay_ms)))
+        expires_ms = message.expires_ms
+        if expires_ms is not None:
+            tagged.append(write_tagged(4, _PACK_I64(expires_ms)))
         context_part = (
             _PACK_U8X2(0, len(tagged)) if context is None else _PACK_U8_I64_U8(1, context, len(tagged))
         )
@@ -1224,6 +1293,100 @@ def _write_subscription_figuress(subscription_figuress: list[SubscriptionFigures
                 len(tagged),
             ),
             *tagged,
+        )
+    return parts, size
+
+
+def _read_dead_letters(payload: bytes, at: int, count: int) -> tuple[list[DeadLetter], int]:
+    if 69 * count > len(payload) - at:
+        raise ValueError("count")
+    dead_letters = []
+    for _ in range(count):
+        (
+            message_id,
+            queue_id,
+            sender_id,
+            receiver_id,
+            priority,
+            time_of_arrival,
+            attempt,
+            redelivered,
+            body_size,
+        ) = _UNPACK_I64X4_U8_I64_U16_U8_U32(payload, at)
+        body = payload[at + 48 : at + 48 + body_size]
+        at += 48 + body_size
+        context_flag = payload[at]
+        context: int | None = None
+        if context_flag:
+            if context_flag != 1:
+                raise ValueError("flag")
+            (context,) = _UNPACK_I64(payload, at + 1)
+            at += 8
+        message_tags = payload[at + 1]
+        at += 2
+        if message_tags:
+            at = skip_tags(payload, at, message_tags)
+        (reason_size,) = _UNPACK_U16(payload, at)
+        reason = str(payload[at + 2 : at + 2 + reason_size], "utf-8")
+        at += 2 + reason_size
+        died_at, client_id, tags = _UNPACK_I64X2_U8(payload, at)
+        at += 17
+        if tags:
+            at = skip_tags(payload, at, tags)
+        dead_letters.append(
+            DeadLetter(
+                Message(
+                    message_id,
+                    queue_id,
+                    sender_id,
+                    receiver_id,
+                    priority,
+                    time_of_arrival,
+                    attempt,
+                    BOOLS[redelivered],
+                    body,
+                    context,
+                ),
+                reason,
+                died_at,
+                client_id,
+            )
+        )
+    return dead_letters, at
+
+
+def _write_dead_letters(dead_letters: list[DeadLetter]) -> tuple[list[bytes], int]:
+    parts: list[bytes] = []
+    size = 65 * len(dead_letters)
+    for dead_letter in dead_letters:
+        message = dead_letter.message
+        body = message.body
+        body_size = len(body)
+        context = message.context
+        reason = dead_letter.reason.encode()
+        reason_size = len(reason)
+        context_part = (
+            _PACK_U8X2_U16(0, 0, reason_size)
+            if context is None
+            else _PACK_U8_I64_U8_U16(1, context, 0, reason_size)
+        )
+        size += body_size + len(context_part) + reason_size
+        parts += (
+            _PACK_I64X4_U8_I64_U16_U8_U32(
+                message.message_id,
+                message.queue_id,
+                message.sender_id,
+                message.receiver_id,
+                message.priority,
+                message.time_of_arrival,
+                message.attempt,
+                1 if message.redelivered else 0,
+                body_size,
+            ),
+            body,
+            context_part,
+            reason,
+            _PACK_I64X2_U8(dead_letter.died_at, dead_letter.client_id, 0),
         )
     return parts, size
 
@@ -2390,6 +2553,15 @@ class CreateQueue(Packet):
             one: 100 to 86400000; 30000 without it. Tag 5; may be left out.
         max_attempts: A message whose attempts by consumers failed so often goes to the dead letters: 1 to
             1000000; 5 without it. Tag 6; may be left out.
+        backoff_ms: How long, in milliseconds, a message waits after its first failed attempt, and twice
+            as long after each other one; by chance up to a half less. 0 to 86400000; 1000 without it. Tag 7;
+            may be left out.
+        backoff_max_ms: The longest wait after a failed attempt, in milliseconds: 0 to 86400000; 60000
+            without it. Tag 8; may be left out.
+        expires_ms: How long a message may wait, in milliseconds, before it expires: 1 to 315360000000
+            (ten years); for ever without it. Tag 9; may be left out.
+        bury_expired: What has expired goes to the dead letters; otherwise, and without it, it is removed.
+            Tag 10; may be left out.
     """
 
     METHOD_ID: ClassVar[int] = 0x21
@@ -2402,6 +2574,10 @@ class CreateQueue(Packet):
     dedup_window_ms: int | None = None
     lease_ms: int | None = None
     max_attempts: int | None = None
+    backoff_ms: int | None = None
+    backoff_max_ms: int | None = None
+    expires_ms: int | None = None
+    bury_expired: bool | None = None
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -2423,6 +2599,18 @@ class CreateQueue(Packet):
             max_attempts = self.max_attempts
             if max_attempts is not None:
                 tagged.append(write_tagged(6, _PACK_I64(max_attempts)))
+            backoff_ms = self.backoff_ms
+            if backoff_ms is not None:
+                tagged.append(write_tagged(7, _PACK_I64(backoff_ms)))
+            backoff_max_ms = self.backoff_max_ms
+            if backoff_max_ms is not None:
+                tagged.append(write_tagged(8, _PACK_I64(backoff_max_ms)))
+            expires_ms = self.expires_ms
+            if expires_ms is not None:
+                tagged.append(write_tagged(9, _PACK_I64(expires_ms)))
+            bury_expired = self.bury_expired
+            if bury_expired is not None:
+                tagged.append(write_tagged(10, _PACK_U8(1 if bury_expired else 0)))
             return b"".join(
                 (
                     _PACK_U32_U16_U32_U64_U32(
@@ -2458,6 +2646,10 @@ class CreateQueue(Packet):
             dedup_window_ms: int | None = None
             lease_ms: int | None = None
             max_attempts: int | None = None
+            backoff_ms: int | None = None
+            backoff_max_ms: int | None = None
+            expires_ms: int | None = None
+            bury_expired: bool | None = None
             if tags:
                 found, at = read_tags(payload, at, tags, _CREATE_QUEUE_TAGS)
                 content = found.get(1)
@@ -2484,6 +2676,30 @@ class CreateQueue(Packet):
                     if len(content) != 8:
                         raise ValueError("size")
                     max_attempts = max_attempts_max_attempts
+                content = found.get(7)
+                if content is not None:
+                    (backoff_ms_backoff_ms,) = _UNPACK_I64(content)
+                    if len(content) != 8:
+                        raise ValueError("size")
+                    backoff_ms = backoff_ms_backoff_ms
+                content = found.get(8)
+                if content is not None:
+                    (backoff_max_ms_backoff_max_ms,) = _UNPACK_I64(content)
+                    if len(content) != 8:
+                        raise ValueError("size")
+                    backoff_max_ms = backoff_max_ms_backoff_max_ms
+                content = found.get(9)
+                if content is not None:
+                    (expires_ms_expires_ms,) = _UNPACK_I64(content)
+                    if len(content) != 8:
+                        raise ValueError("size")
+                    expires_ms = expires_ms_expires_ms
+                content = found.get(10)
+                if content is not None:
+                    bury_expired_bury_expired = content[0]
+                    if len(content) != 1:
+                        raise ValueError("size")
+                    bury_expired = BOOLS[bury_expired_bury_expired]
             if len(payload) != at:
                 raise ValueError("end")
             return cls(
@@ -2494,6 +2710,10 @@ class CreateQueue(Packet):
                 dedup_window_ms=dedup_window_ms,
                 lease_ms=lease_ms,
                 max_attempts=max_attempts,
+                backoff_ms=backoff_ms,
+                backoff_max_ms=backoff_max_ms,
+                expires_ms=expires_ms,
+                bury_expired=bury_expired,
             )
         except DECODE_ERRORS:
             raise _DIAGNOSIS.of_payload("CreateQueue", payload) from None
@@ -3019,6 +3239,12 @@ class PutMessage(Packet):
                         ),
                     )
                 )
+            delay_ms = message.delay_ms
+            if delay_ms is not None:
+                tagged.append(write_tagged(3, _PACK_I64(delay_ms)))
+            expires_ms = message.expires_ms
+            if expires_ms is not None:
+                tagged.append(write_tagged(4, _PACK_I64(expires_ms)))
             context_part = (
                 _PACK_U8X2(0, len(tagged)) if context is None else _PACK_U8_I64_U8(1, context, len(tagged))
             )
@@ -3071,6 +3297,8 @@ class PutMessage(Packet):
             message_tags = payload[at + 1]
             at += 2
             dedup_key: str | None = None
+            delay_ms: int | None = None
+            expires_ms: int | None = None
             if message_tags:
                 found, at = read_tags(payload, at, message_tags, _NEW_MESSAGE_TAGS)
                 content = found.get(1)
@@ -3081,6 +3309,18 @@ class PutMessage(Packet):
                     if len(content) != place:
                         raise ValueError("size")
                     dedup_key = dedup_key_dedup_key
+                content = found.get(3)
+                if content is not None:
+                    (delay_ms_delay_ms,) = _UNPACK_I64(content)
+                    if len(content) != 8:
+                        raise ValueError("size")
+                    delay_ms = delay_ms_delay_ms
+                content = found.get(4)
+                if content is not None:
+                    (expires_ms_expires_ms,) = _UNPACK_I64(content)
+                    if len(content) != 8:
+                        raise ValueError("size")
+                    expires_ms = expires_ms_expires_ms
             (queue_ids_count,) = _UNPACK_U32(payload, at)
             queue_ids = list(_UNPACK_I64S[queue_ids_count](payload, at + 4))
             at += 4 + 8 * queue_ids_count
@@ -3090,7 +3330,15 @@ class PutMessage(Packet):
             return cls(
                 number,
                 confirmed,
-                NewMessage(priority, receiver_id, body, context, dedup_key=dedup_key),
+                NewMessage(
+                    priority,
+                    receiver_id,
+                    body,
+                    context,
+                    dedup_key=dedup_key,
+                    delay_ms=delay_ms,
+                    expires_ms=expires_ms,
+                ),
                 queue_ids,
             )
         except DECODE_ERRORS:
@@ -4432,6 +4680,9 @@ class Nack(Packet):
         confirmed: Numbers of this session whose answers the application has taken.
         leases: The messages.
         failed: The attempt failed and counts; otherwise the message counts as never given.
+        delay_ms: How long they wait before they can be read again, in milliseconds: 0 to 315360000000
+            (ten years). Without it after a failed attempt as long as the queue's backoff says, else not at
+            all. Tag 1; may be left out.
     """
 
     METHOD_ID: ClassVar[int] = 0x59
@@ -4440,6 +4691,8 @@ class Nack(Packet):
     confirmed: list[int]
     leases: list[LeaseRef]
     failed: bool
+    _: KW_ONLY
+    delay_ms: int | None = None
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -4449,15 +4702,24 @@ class Nack(Packet):
             leases = self.leases
             leases_count = len(leases)
             leases_parts, leases_size = _write_lease_refs(leases)
+            tagged: list[bytes] = []
+            delay_ms = self.delay_ms
+            if delay_ms is not None:
+                tagged.append(write_tagged(1, _PACK_I64(delay_ms)))
             return b"".join(
                 (
                     _PACK_U32_U16_U32_U64_U32(
-                        24 + 8 * confirmed_count + leases_size, 0x59, packet_id, self.number, confirmed_count
+                        24 + 8 * confirmed_count + leases_size + sum(map(len, tagged)),
+                        0x59,
+                        packet_id,
+                        self.number,
+                        confirmed_count,
                     ),
                     _PACK_U64S[confirmed_count](*confirmed),
                     _PACK_U32(leases_count),
                     *leases_parts,
-                    _PACK_U8X2(1 if self.failed else 0, 0),
+                    _PACK_U8X2(1 if self.failed else 0, len(tagged)),
+                    *tagged,
                 )
             )
         except ENCODE_ERRORS as failure:
@@ -4473,9 +4735,19 @@ class Nack(Packet):
             (leases_count,) = _UNPACK_U32(payload, at)
             leases, at = _read_lease_refs(payload, at + 4, leases_count)
             failed, tags = _UNPACK_U8X2(payload, at)
-            if tags or len(payload) != at + 2:
-                check_end(payload, at + 2, tags)
-            return cls(number, confirmed, leases, BOOLS[failed])
+            at += 2
+            delay_ms: int | None = None
+            if tags:
+                found, at = read_tags(payload, at, tags, _NACK_TAGS)
+                content = found.get(1)
+                if content is not None:
+                    (delay_ms_delay_ms,) = _UNPACK_I64(content)
+                    if len(content) != 8:
+                        raise ValueError("size")
+                    delay_ms = delay_ms_delay_ms
+            if len(payload) != at:
+                raise ValueError("end")
+            return cls(number, confirmed, leases, BOOLS[failed], delay_ms=delay_ms)
         except DECODE_ERRORS:
             raise _DIAGNOSIS.of_payload("Nack", payload) from None
 
@@ -4782,6 +5054,11 @@ class UpdateQueue(Packet):
         dedup_window_ms: As in CreateQueue. Tag 2; may be left out.
         lease_ms: As in CreateQueue. Tag 5; may be left out.
         max_attempts: As in CreateQueue. Tag 6; may be left out.
+        backoff_ms: As in CreateQueue. Tag 7; may be left out.
+        backoff_max_ms: As in CreateQueue. Tag 8; may be left out.
+        expires_ms: As in CreateQueue; 0 for ever. It holds for what is put from now on. Tag 9; may be
+            left out.
+        bury_expired: As in CreateQueue. Tag 10; may be left out.
     """
 
     METHOD_ID: ClassVar[int] = 0x65
@@ -4794,6 +5071,10 @@ class UpdateQueue(Packet):
     dedup_window_ms: int | None = None
     lease_ms: int | None = None
     max_attempts: int | None = None
+    backoff_ms: int | None = None
+    backoff_max_ms: int | None = None
+    expires_ms: int | None = None
+    bury_expired: bool | None = None
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -4813,6 +5094,18 @@ class UpdateQueue(Packet):
             max_attempts = self.max_attempts
             if max_attempts is not None:
                 tagged.append(write_tagged(6, _PACK_I64(max_attempts)))
+            backoff_ms = self.backoff_ms
+            if backoff_ms is not None:
+                tagged.append(write_tagged(7, _PACK_I64(backoff_ms)))
+            backoff_max_ms = self.backoff_max_ms
+            if backoff_max_ms is not None:
+                tagged.append(write_tagged(8, _PACK_I64(backoff_max_ms)))
+            expires_ms = self.expires_ms
+            if expires_ms is not None:
+                tagged.append(write_tagged(9, _PACK_I64(expires_ms)))
+            bury_expired = self.bury_expired
+            if bury_expired is not None:
+                tagged.append(write_tagged(10, _PACK_U8(1 if bury_expired else 0)))
             return b"".join(
                 (
                     _PACK_U32_U16_U32_U64_U32(
@@ -4843,6 +5136,10 @@ class UpdateQueue(Packet):
             dedup_window_ms: int | None = None
             lease_ms: int | None = None
             max_attempts: int | None = None
+            backoff_ms: int | None = None
+            backoff_max_ms: int | None = None
+            expires_ms: int | None = None
+            bury_expired: bool | None = None
             if tags:
                 found, at = read_tags(payload, at, tags, _UPDATE_QUEUE_TAGS)
                 content = found.get(1)
@@ -4869,6 +5166,30 @@ class UpdateQueue(Packet):
                     if len(content) != 8:
                         raise ValueError("size")
                     max_attempts = max_attempts_max_attempts
+                content = found.get(7)
+                if content is not None:
+                    (backoff_ms_backoff_ms,) = _UNPACK_I64(content)
+                    if len(content) != 8:
+                        raise ValueError("size")
+                    backoff_ms = backoff_ms_backoff_ms
+                content = found.get(8)
+                if content is not None:
+                    (backoff_max_ms_backoff_max_ms,) = _UNPACK_I64(content)
+                    if len(content) != 8:
+                        raise ValueError("size")
+                    backoff_max_ms = backoff_max_ms_backoff_max_ms
+                content = found.get(9)
+                if content is not None:
+                    (expires_ms_expires_ms,) = _UNPACK_I64(content)
+                    if len(content) != 8:
+                        raise ValueError("size")
+                    expires_ms = expires_ms_expires_ms
+                content = found.get(10)
+                if content is not None:
+                    bury_expired_bury_expired = content[0]
+                    if len(content) != 1:
+                        raise ValueError("size")
+                    bury_expired = BOOLS[bury_expired_bury_expired]
             if len(payload) != at:
                 raise ValueError("end")
             return cls(
@@ -4879,6 +5200,10 @@ class UpdateQueue(Packet):
                 dedup_window_ms=dedup_window_ms,
                 lease_ms=lease_ms,
                 max_attempts=max_attempts,
+                backoff_ms=backoff_ms,
+                backoff_max_ms=backoff_max_ms,
+                expires_ms=expires_ms,
+                bury_expired=bury_expired,
             )
         except DECODE_ERRORS:
             raise _DIAGNOSIS.of_payload("UpdateQueue", payload) from None
@@ -4926,6 +5251,12 @@ class GetQueueSettingsResponse(Packet):
             out.
         lease_ms: How long a consumer may take for a message, in milliseconds. Tag 5; may be left out.
         max_attempts: A message that failed so often is dead. Tag 6; may be left out.
+        backoff_ms: How long a message waits after its first failed attempt, in milliseconds. Tag 7; may
+            be left out.
+        backoff_max_ms: The longest wait after a failed attempt, in milliseconds. Tag 8; may be left out.
+        expires_ms: How long a message may wait before it expires, in milliseconds; missing when it may
+            for ever. Tag 9; may be left out.
+        bury_expired: Whether what has expired goes to the dead letters. Tag 10; may be left out.
     """
 
     METHOD_ID: ClassVar[int] = 0x68
@@ -4935,6 +5266,10 @@ class GetQueueSettingsResponse(Packet):
     dedup_window_ms: int | None = None
     lease_ms: int | None = None
     max_attempts: int | None = None
+    backoff_ms: int | None = None
+    backoff_max_ms: int | None = None
+    expires_ms: int | None = None
+    bury_expired: bool | None = None
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -4952,6 +5287,18 @@ class GetQueueSettingsResponse(Packet):
             max_attempts = self.max_attempts
             if max_attempts is not None:
                 tagged.append(write_tagged(6, _PACK_I64(max_attempts)))
+            backoff_ms = self.backoff_ms
+            if backoff_ms is not None:
+                tagged.append(write_tagged(7, _PACK_I64(backoff_ms)))
+            backoff_max_ms = self.backoff_max_ms
+            if backoff_max_ms is not None:
+                tagged.append(write_tagged(8, _PACK_I64(backoff_max_ms)))
+            expires_ms = self.expires_ms
+            if expires_ms is not None:
+                tagged.append(write_tagged(9, _PACK_I64(expires_ms)))
+            bury_expired = self.bury_expired
+            if bury_expired is not None:
+                tagged.append(write_tagged(10, _PACK_U8(1 if bury_expired else 0)))
             return b"".join(
                 (
                     _PACK_U32_U16_U32_U8(7 + sum(map(len, tagged)), 0x68, packet_id, len(tagged)),
@@ -4971,6 +5318,10 @@ class GetQueueSettingsResponse(Packet):
             dedup_window_ms: int | None = None
             lease_ms: int | None = None
             max_attempts: int | None = None
+            backoff_ms: int | None = None
+            backoff_max_ms: int | None = None
+            expires_ms: int | None = None
+            bury_expired: bool | None = None
             if tags:
                 found, at = read_tags(payload, at, tags, _GET_QUEUE_SETTINGS_RESPONSE_TAGS)
                 content = found.get(1)
@@ -4997,6 +5348,30 @@ class GetQueueSettingsResponse(Packet):
                     if len(content) != 8:
                         raise ValueError("size")
                     max_attempts = max_attempts_max_attempts
+                content = found.get(7)
+                if content is not None:
+                    (backoff_ms_backoff_ms,) = _UNPACK_I64(content)
+                    if len(content) != 8:
+                        raise ValueError("size")
+                    backoff_ms = backoff_ms_backoff_ms
+                content = found.get(8)
+                if content is not None:
+                    (backoff_max_ms_backoff_max_ms,) = _UNPACK_I64(content)
+                    if len(content) != 8:
+                        raise ValueError("size")
+                    backoff_max_ms = backoff_max_ms_backoff_max_ms
+                content = found.get(9)
+                if content is not None:
+                    (expires_ms_expires_ms,) = _UNPACK_I64(content)
+                    if len(content) != 8:
+                        raise ValueError("size")
+                    expires_ms = expires_ms_expires_ms
+                content = found.get(10)
+                if content is not None:
+                    bury_expired_bury_expired = content[0]
+                    if len(content) != 1:
+                        raise ValueError("size")
+                    bury_expired = BOOLS[bury_expired_bury_expired]
             if len(payload) != at:
                 raise ValueError("end")
             return cls(
@@ -5004,9 +5379,280 @@ class GetQueueSettingsResponse(Packet):
                 dedup_window_ms=dedup_window_ms,
                 lease_ms=lease_ms,
                 max_attempts=max_attempts,
+                backoff_ms=backoff_ms,
+                backoff_max_ms=backoff_max_ms,
+                expires_ms=expires_ms,
+                bury_expired=bury_expired,
             )
         except DECODE_ERRORS:
             raise _DIAGNOSIS.of_payload("GetQueueSettingsResponse", payload) from None
+
+
+@dataclass(slots=True)
+class ListDeadLetters(Packet):
+    """Shows the dead letters of a queue, page by page: messages that left it without having been
+    processed. The queue may be gone.
+
+    Attributes:
+        queue_id: The queue.
+        after_message_id: The last letter of the page before; 0 for the first page.
+        limit: At most so many letters.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x6B
+
+    queue_id: int
+    after_message_id: int
+    limit: int
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            return _PACK_U32_U16_U32_I64X2_U32_U8(
+                27, 0x6B, packet_id, self.queue_id, self.after_message_id, self.limit, 0
+            )
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("ListDeadLetters", self, packet_id, failure) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            queue_id, after_message_id, limit, tags = _UNPACK_I64X2_U32_U8(payload)
+            if tags or len(payload) != 21:
+                check_end(payload, 21, tags)
+            return cls(queue_id, after_message_id, limit)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("ListDeadLetters", payload) from None
+
+
+@dataclass(slots=True)
+class ListDeadLettersResponse(Packet):
+    """A page of dead letters.
+
+    Attributes:
+        letters: By rising message id.
+        more: There may be more.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x6C
+
+    letters: list[DeadLetter]
+    more: bool
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            letters = self.letters
+            letters_count = len(letters)
+            letters_parts, letters_size = _write_dead_letters(letters)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32X2(12 + letters_size, 0x6C, packet_id, letters_count),
+                    *letters_parts,
+                    _PACK_U8X2(1 if self.more else 0, 0),
+                )
+            )
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("ListDeadLettersResponse", self, packet_id, failure) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            (letters_count,) = _UNPACK_U32(payload)
+            letters, at = _read_dead_letters(payload, 4, letters_count)
+            more, tags = _UNPACK_U8X2(payload, at)
+            if tags or len(payload) != at + 2:
+                check_end(payload, at + 2, tags)
+            return cls(letters, BOOLS[more])
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("ListDeadLettersResponse", payload) from None
+
+
+@dataclass(slots=True)
+class RedriveDeadLetters(Packet):
+    """Sends dead letters back to their queue, under their old ids, their attempts forgotten. They are
+    exempt from the queue's bound, and what has expired does not expire again.
+
+    Attributes:
+        number: The request's number in this session, one more than the last one's.
+        confirmed: Numbers of this session whose answers the application has taken.
+        queue_id: The queue.
+        message_ids: Which ones; one that is not there is passed over. Empty for all.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x6D
+
+    number: int
+    confirmed: list[int]
+    queue_id: int
+    message_ids: list[int]
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            confirmed = self.confirmed
+            confirmed_count = len(confirmed)
+            message_ids = self.message_ids
+            message_ids_count = len(message_ids)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32_U64_U32(
+                        31 + 8 * confirmed_count + 8 * message_ids_count,
+                        0x6D,
+                        packet_id,
+                        self.number,
+                        confirmed_count,
+                    ),
+                    _PACK_U64S[confirmed_count](*confirmed),
+                    _PACK_I64_U32(self.queue_id, message_ids_count),
+                    _PACK_I64S[message_ids_count](*message_ids),
+                    b"\x00",
+                )
+            )
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("RedriveDeadLetters", self, packet_id, failure) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            number, confirmed_count = _UNPACK_U64_U32(payload)
+            confirmed = list(_UNPACK_U64S[confirmed_count](payload, 12))
+            at = 12 + 8 * confirmed_count
+            queue_id, message_ids_count = _UNPACK_I64_U32(payload, at)
+            message_ids = list(_UNPACK_I64S[message_ids_count](payload, at + 12))
+            at += 12 + 8 * message_ids_count
+            tags = payload[at]
+            if tags or len(payload) != at + 1:
+                check_end(payload, at + 1, tags)
+            return cls(number, confirmed, queue_id, message_ids)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("RedriveDeadLetters", payload) from None
+
+
+@dataclass(slots=True)
+class RedriveDeadLettersResponse(Packet):
+    """What was sent back.
+
+    Attributes:
+        redriven: How many messages.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x6E
+
+    redriven: int
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            return _PACK_U32_U16_U32_I64_U8(15, 0x6E, packet_id, self.redriven, 0)
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("RedriveDeadLettersResponse", self, packet_id, failure) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            redriven, tags = _UNPACK_I64_U8(payload)
+            if tags or len(payload) != 9:
+                check_end(payload, 9, tags)
+            return cls(redriven)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("RedriveDeadLettersResponse", payload) from None
+
+
+@dataclass(slots=True)
+class DeleteDeadLetters(Packet):
+    """Deletes dead letters for good. The queue may be gone.
+
+    Attributes:
+        number: The request's number in this session, one more than the last one's.
+        confirmed: Numbers of this session whose answers the application has taken.
+        queue_id: The queue.
+        message_ids: Which ones; one that is not there is passed over. Empty for all.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x6F
+
+    number: int
+    confirmed: list[int]
+    queue_id: int
+    message_ids: list[int]
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            confirmed = self.confirmed
+            confirmed_count = len(confirmed)
+            message_ids = self.message_ids
+            message_ids_count = len(message_ids)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32_U64_U32(
+                        31 + 8 * confirmed_count + 8 * message_ids_count,
+                        0x6F,
+                        packet_id,
+                        self.number,
+                        confirmed_count,
+                    ),
+                    _PACK_U64S[confirmed_count](*confirmed),
+                    _PACK_I64_U32(self.queue_id, message_ids_count),
+                    _PACK_I64S[message_ids_count](*message_ids),
+                    b"\x00",
+                )
+            )
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("DeleteDeadLetters", self, packet_id, failure) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            number, confirmed_count = _UNPACK_U64_U32(payload)
+            confirmed = list(_UNPACK_U64S[confirmed_count](payload, 12))
+            at = 12 + 8 * confirmed_count
+            queue_id, message_ids_count = _UNPACK_I64_U32(payload, at)
+            message_ids = list(_UNPACK_I64S[message_ids_count](payload, at + 12))
+            at += 12 + 8 * message_ids_count
+            tags = payload[at]
+            if tags or len(payload) != at + 1:
+                check_end(payload, at + 1, tags)
+            return cls(number, confirmed, queue_id, message_ids)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("DeleteDeadLetters", payload) from None
+
+
+@dataclass(slots=True)
+class DeleteDeadLettersResponse(Packet):
+    """What was deleted.
+
+    Attributes:
+        deleted: How many messages.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x70
+
+    deleted: int
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            return _PACK_U32_U16_U32_I64_U8(15, 0x70, packet_id, self.deleted, 0)
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("DeleteDeadLettersResponse", self, packet_id, failure) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            deleted, tags = _UNPACK_I64_U8(payload)
+            if tags or len(payload) != 9:
+                check_end(payload, 9, tags)
+            return cls(deleted)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("DeleteDeadLettersResponse", payload) from None
 
 
 _LAYOUTS: dict[str, Layout] = {
@@ -5027,6 +5673,8 @@ _LAYOUTS: dict[str, Layout] = {
         ),
         tagged={
             1: ("dedup_key", "string"),
+            3: ("delay_ms", "i64"),
+            4: ("expires_ms", "i64"),
         },
         extensible=True,
     ),
@@ -5176,6 +5824,16 @@ _LAYOUTS: dict[str, Layout] = {
             2: ("max_age_ms", "i64"),
             3: ("drop", "bool"),
         },
+        extensible=True,
+    ),
+    "DeadLetter": Layout(
+        fields=(
+            ("message", "Message"),
+            ("reason", "string"),
+            ("died_at", "i64"),
+            ("client_id", "i64"),
+        ),
+        tagged={},
         extensible=True,
     ),
     "LeaseRef": Layout(
@@ -5365,6 +6023,10 @@ _LAYOUTS: dict[str, Layout] = {
             2: ("dedup_window_ms", "i64"),
             5: ("lease_ms", "i64"),
             6: ("max_attempts", "i64"),
+            7: ("backoff_ms", "i64"),
+            8: ("backoff_max_ms", "i64"),
+            9: ("expires_ms", "i64"),
+            10: ("bury_expired", "bool"),
         },
         extensible=True,
     ),
@@ -5685,7 +6347,9 @@ _LAYOUTS: dict[str, Layout] = {
             ("leases", "list<LeaseRef>"),
             ("failed", "bool"),
         ),
-        tagged={},
+        tagged={
+            1: ("delay_ms", "i64"),
+        },
         extensible=True,
     ),
     "NackResponse": Layout(
@@ -5744,6 +6408,10 @@ _LAYOUTS: dict[str, Layout] = {
             2: ("dedup_window_ms", "i64"),
             5: ("lease_ms", "i64"),
             6: ("max_attempts", "i64"),
+            7: ("backoff_ms", "i64"),
+            8: ("backoff_max_ms", "i64"),
+            9: ("expires_ms", "i64"),
+            10: ("bury_expired", "bool"),
         },
         extensible=True,
     ),
@@ -5759,7 +6427,58 @@ _LAYOUTS: dict[str, Layout] = {
             2: ("dedup_window_ms", "i64"),
             5: ("lease_ms", "i64"),
             6: ("max_attempts", "i64"),
+            7: ("backoff_ms", "i64"),
+            8: ("backoff_max_ms", "i64"),
+            9: ("expires_ms", "i64"),
+            10: ("bury_expired", "bool"),
         },
+        extensible=True,
+    ),
+    "ListDeadLetters": Layout(
+        fields=(
+            ("queue_id", "i64"),
+            ("after_message_id", "i64"),
+            ("limit", "u32"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "ListDeadLettersResponse": Layout(
+        fields=(
+            ("letters", "list<DeadLetter>"),
+            ("more", "bool"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "RedriveDeadLetters": Layout(
+        fields=(
+            ("number", "u64"),
+            ("confirmed", "list<u64>"),
+            ("queue_id", "i64"),
+            ("message_ids", "list<i64>"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "RedriveDeadLettersResponse": Layout(
+        fields=(("redriven", "i64"),),
+        tagged={},
+        extensible=True,
+    ),
+    "DeleteDeadLetters": Layout(
+        fields=(
+            ("number", "u64"),
+            ("confirmed", "list<u64>"),
+            ("queue_id", "i64"),
+            ("message_ids", "list<i64>"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
+    "DeleteDeadLettersResponse": Layout(
+        fields=(("deleted", "i64"),),
+        tagged={},
         extensible=True,
     ),
 }
@@ -5845,6 +6564,12 @@ PACKETS: dict[int, type[Packet]] = {
     0x65: UpdateQueue,
     0x67: GetQueueSettings,
     0x68: GetQueueSettingsResponse,
+    0x6B: ListDeadLetters,
+    0x6C: ListDeadLettersResponse,
+    0x6D: RedriveDeadLetters,
+    0x6E: RedriveDeadLettersResponse,
+    0x6F: DeleteDeadLetters,
+    0x70: DeleteDeadLettersResponse,
 }
 
 #: What a middleware must handle, by the method id.
@@ -6304,5 +7029,41 @@ REQUESTS: dict[int, RequestInfo] = {
         leads_to=None,
         numbered=False,
         mode=ClientMode.READ_ONLY,
+    ),
+    0x6B: RequestInfo(
+        packet=ListDeadLetters,
+        response=ListDeadLettersResponse,
+        allowed=frozenset(
+            {
+                ConnectionState.IDENTIFIED,
+            }
+        ),
+        leads_to=None,
+        numbered=False,
+        mode=ClientMode.READ_ONLY,
+    ),
+    0x6D: RequestInfo(
+        packet=RedriveDeadLetters,
+        response=RedriveDeadLettersResponse,
+        allowed=frozenset(
+            {
+                ConnectionState.IDENTIFIED,
+            }
+        ),
+        leads_to=None,
+        numbered=True,
+        mode=ClientMode.FULL,
+    ),
+    0x6F: RequestInfo(
+        packet=DeleteDeadLetters,
+        response=DeleteDeadLettersResponse,
+        allowed=frozenset(
+            {
+                ConnectionState.IDENTIFIED,
+            }
+        ),
+        leads_to=None,
+        numbered=True,
+        mode=ClientMode.FULL,
     ),
 }

@@ -39,8 +39,9 @@ BEGIN
         RETURNING state.*, picked.n, picked.directed, last_ids[picked.queue] AS last_id,
                   pick_priorities[picked.last]::int AS priority, pick_ids[picked.last] AS message_id
     )
-    INSERT INTO telesto.take_states (queue_id, version, total, directed_total, lower)
+    INSERT INTO telesto.take_states (queue_id, version, total, directed_total, hidden_total, lower)
     SELECT state.queue_id, state.version + 1, state.total + state.n, state.directed_total + state.directed,
+           state.hidden_total,
            CASE WHEN state.message_id IS NULL THEN state.lower
                 ELSE telesto.next_bounds(state.lower, state.last_id, state.priority, state.message_id) END
     FROM replaced AS state;

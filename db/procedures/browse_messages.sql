@@ -55,6 +55,7 @@ AS $$
 DECLARE
     common_lower bigint[];
     own_lower bigint[];
+    looked_at constant timestamptz := clock_timestamp();
 BEGIN
     -- STABLE: one snapshot for all statements, so the bounds fit what is seen.
     SELECT state.lower INTO common_lower
@@ -88,6 +89,7 @@ BEGIN
                                       AND message.receiver_id = line.receiver_id
                                       AND message.priority = line.priority
                                       AND message.message_id >= greatest(line.lower, after_message_id + 1)
+                                      AND (message.expires_at IS NULL OR message.expires_at > looked_at)
                                     ORDER BY message.message_id
                                     LIMIT max_rows) AS message
                 ORDER BY message.message_id

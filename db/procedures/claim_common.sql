@@ -75,7 +75,7 @@ DECLARE
     more boolean := false;
 BEGIN
     -- The put state is read before the scan, so that all up to its last id is visible to it.
-    SELECT taken.ctid AS state_row, taken.lower, put.last_id, put.upper, put.total - taken.total AS depth,
+    SELECT taken.ctid AS state_row, taken.lower, put.last_id, put.upper, (put.total - put.hidden_total) - (taken.total - taken.hidden_total) AS depth,
            put.directed_total - taken.directed_total AS own_depth, queue.lease_ms
     INTO state
     FROM (SELECT taken.ctid, taken.* FROM telesto.take_states AS taken

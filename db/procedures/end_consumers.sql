@@ -9,7 +9,7 @@
 --   receiver_ids bigint[]   per message that came back: for whom; 0 for anyone
 -- Errors:     none raised
 -- Locks:      none; the caller holds the queue's take lock. Leases that another transaction ends are left to it
--- Tables:     consumers (delete), leases (delete), messages (insert), dead_letters (insert), queues (read),
+-- Tables:     consumers (delete), leases (delete), messages, dead_letters (insert), queues (read),
 --             take_states, receiver_states (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.end_consumers(
     queue_id bigint,
@@ -34,6 +34,6 @@ BEGIN
                                      CROSS JOIN LATERAL (SELECT lease.ctid FROM telesto.leases AS lease
                                                          WHERE lease.consumer_id = ended.consumer_id
                                                          FOR UPDATE SKIP LOCKED) AS lease),
-                               counted, 'failed') AS back;
+                               counted, 'lost', 0) AS back;
 END
 $$;

@@ -74,9 +74,9 @@ BEGIN
         RETURNING delivery.*
     ), placed AS (
         INSERT INTO telesto.messages (queue_id, receiver_id, priority, message_id, sender_id, context,
-                                      time_of_arrival, attempt, redelivered, body)
+                                      time_of_arrival, attempt, redelivered, body, expires_at)
         SELECT removed.queue_id, removed.receiver_id, removed.priority, removed.message_id, removed.sender_id,
-               removed.context, removed.time_of_arrival, removed.attempt, true, removed.body
+               removed.context, removed.time_of_arrival, removed.attempt, true, removed.body, removed.expires_at
         FROM removed
         WHERE state_rows[width_bucket(removed.queue_id, queues)] IS NOT NULL
         RETURNING queue_id, receiver_id, priority, message_id

@@ -61,11 +61,11 @@ BEGIN
     ), delivered AS (
         INSERT INTO telesto.deliveries (client_id, session, number, message_id, queue_id, receiver_id, sender_id,
                                         context, time_of_arrival, handed_over_at, attempt, priority, redelivered,
-                                        body)
+                                        body, expires_at)
         SELECT client_ids[claimed.request], sessions[claimed.request], numbers[claimed.request],
                claimed.message_id, claimed.queue_id, claimed.receiver_id, claimed.sender_id, claimed.context,
                claimed.time_of_arrival, handed_over_at, claimed.attempt + 1, claimed.priority,
-               claimed.redelivered, claimed.body
+               claimed.redelivered, claimed.body, claimed.expires_at
         FROM claimed
         WHERE numbers[claimed.request] <> 0
     )

@@ -27,6 +27,7 @@ BEGIN
                           AND message.receiver_id = has_own_message.client_id
                           AND message.priority = level.priority
                           AND message.message_id >= coalesce(state.lower[level.priority], 0)
+                          AND (message.expires_at IS NULL OR message.expires_at > clock_timestamp())
                         LIMIT 1) AS message
     LIMIT 1;
     RETURN FOUND;

@@ -61,11 +61,11 @@ BEGIN
         RETURNING pick.request, message.*
     ), leased AS (
         INSERT INTO telesto.leases (consumer_id, lease_id, message_id, queue_id, client_id, receiver_id, sender_id,
-                                    context, time_of_arrival, deadline, attempt, priority, redelivered, body)
+                                    context, time_of_arrival, deadline, attempt, priority, redelivered, body, expires_at)
         SELECT consumer_ids[claimed.request], given_lease, claimed.message_id, claimed.queue_id,
                client_ids[claimed.request], claimed.receiver_id, claimed.sender_id, claimed.context,
                claimed.time_of_arrival, deadline, claimed.attempt + 1, claimed.priority, claimed.redelivered,
-               claimed.body
+               claimed.body, claimed.expires_at
         FROM claimed
     )
     SELECT claimed.request, NULL::smallint, given_lease, claimed.message_id, claimed.queue_id, claimed.sender_id,

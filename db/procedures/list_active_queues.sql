@@ -36,7 +36,8 @@ BEGIN
                         ORDER BY taken.version DESC
                         LIMIT 1) AS taken
     WHERE queue.queue_id > after_id
-      AND (put.total - put.directed_total > taken.total - taken.directed_total
+      AND (put.total - put.directed_total - put.hidden_total
+           > taken.total - taken.directed_total - taken.hidden_total
            OR (put.directed_total > taken.directed_total
                AND telesto.has_own_message(queue.queue_id, list_active_queues.client_id)))
     ORDER BY queue.queue_id

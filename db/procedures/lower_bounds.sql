@@ -1,6 +1,7 @@
 -- Procedure:  lower_bounds
 -- Purpose:    Replaces the states of queues that messages came back to: the totals fall, and the bounds of
---             scans fall to what came back below them.
+--             scans fall to what came back below them. Of messages that were hidden in the queue and come to
+--             sight only the latter holds.
 -- Parameters:
 --   queues bigint[]         the queues whose take locks are held, sorted
 --   state_rows tid[]        per queue: where its take state is; NULL when it does not exist
@@ -8,6 +9,8 @@
 --   receiver_ids bigint[]   for whom; 0 for anyone
 --   priorities smallint[]   its priority
 --   message_ids bigint[]    its id
+--   hidden boolean[]        whether it is not in sight yet; NULL when all are
+--   surfaced boolean        whether they were hidden in the queue and are in sight now
 -- Returns:
 --   void
 -- Errors:     none raised
@@ -19,7 +22,9 @@ CREATE OR REPLACE FUNCTION telesto.lower_bounds(
     queue_ids bigint[],
     receiver_ids bigint[],
     priorities smallint[],
-    message_ids bigint[]
+    message_ids bigint[],
+    hidden boolean[] DEFAULT NULL,
+    surfaced boolean DEFAULT false
 )
 RETURNS void
 LANGUAGE plpgsql
@@ -27,21 +32,28 @@ AS $$
 #variable_conflict use_column
 BEGIN
     WITH back AS (
-        SELECT message.queue_id, count(*) AS n, count(*) FILTER (WHERE message.receiver_id > 0) AS directed,
-               telesto.lowest_ids(array_agg(message.priority) FILTER (WHERE message.receiver_id = 0),
-                                  array_agg(message.message_id) FILTER (WHERE message.receiver_id = 0)) AS floor
+        SELECT message.queue_id, count(*) AS n, count(*) FILTER (WHERE message.hidden) AS hidden,
+               count(*) FILTER (WHERE message.receiver_id > 0 AND message.hidden IS NOT TRUE) AS directed,
+               telesto.lowest_ids(
+                   array_agg(message.priority) FILTER (WHERE message.receiver_id = 0 AND message.hidden IS NOT TRUE),
+                   array_agg(message.message_id) FILTER (WHERE message.receiver_id = 0
+                                                           AND message.hidden IS NOT TRUE)) AS floor
         FROM (SELECT unnest(queue_ids) AS queue_id, unnest(receiver_ids) AS receiver_id,
-                     unnest(priorities) AS priority, unnest(message_ids) AS message_id) AS message
+                     unnest(priorities) AS priority, unnest(message_ids) AS message_id,
+                     unnest(hidden) AS hidden) AS message
         GROUP BY message.queue_id
     ), replaced AS (
         DELETE FROM telesto.take_states AS state
         USING back
         WHERE state.ctid = state_rows[width_bucket(back.queue_id, queues)]
-        RETURNING state.*, back.n, back.directed, back.floor
+        RETURNING state.*, back.n, back.directed, back.hidden, back.floor
     )
-    INSERT INTO telesto.take_states (queue_id, version, total, directed_total, lower)
-    SELECT replaced.queue_id, replaced.version + 1, replaced.total - replaced.n,
+    INSERT INTO telesto.take_states (queue_id, version, total, directed_total, hidden_total, lower)
+    SELECT replaced.queue_id, replaced.version + 1,
+           CASE WHEN surfaced THEN replaced.total ELSE replaced.total - replaced.n END,
            replaced.directed_total - replaced.directed,
+           CASE WHEN surfaced THEN replaced.hidden_total + replaced.n
+                ELSE replaced.hidden_total - replaced.hidden END,
            ARRAY(SELECT least(replaced.lower[level.priority], replaced.floor[level.priority])
                  FROM generate_series(1, 10) AS level (priority))
     FROM replaced;
@@ -50,8 +62,9 @@ BEGIN
         SELECT message.queue_id, message.receiver_id,
                telesto.lowest_ids(array_agg(message.priority), array_agg(message.message_id)) AS floor
         FROM (SELECT unnest(queue_ids) AS queue_id, unnest(receiver_ids) AS receiver_id,
-                     unnest(priorities) AS priority, unnest(message_ids) AS message_id) AS message
-        WHERE message.receiver_id > 0
+                     unnest(priorities) AS priority, unnest(message_ids) AS message_id,
+                     unnest(hidden) AS hidden) AS message
+        WHERE message.receiver_id > 0 AND message.hidden IS NOT TRUE
         GROUP BY message.queue_id, message.receiver_id
     ), replaced AS (
         DELETE FROM telesto.receiver_states AS state

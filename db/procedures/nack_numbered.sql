@@ -11,15 +11,17 @@
 --   lease_ids bigint[]          per message: the lease
 --   message_ids bigint[]        per message: its id
 --   failed boolean              whether this counts as an attempt that failed
+--   delay_ms bigint             how long they wait before they can be read again, in milliseconds; NULL: after a
+--                               failed attempt as their queue's backoff says, else not at all
 -- Returns:
 --   error smallint              NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING (5),
 --                               SESSION_FENCED (20) or NUMBER_REPEATED (36)
 --   errors smallint[]           per message: NULL or LEASE_LOST (27)
---   queue_ids bigint[]          per message that came back: its queue
---   receiver_ids bigint[]       per message that came back: for whom; 0 for anyone
+--   queue_ids bigint[]          per message that can be read again: its queue
+--   receiver_ids bigint[]       per message that can be read again: for whom; 0 for anyone
 -- Errors:     none raised
 -- Locks:      client (shared, try), queues' take locks (wait)
--- Tables:     clients, queues (read), leases (delete), messages (insert), dead_letters (insert), take_states,
+-- Tables:     clients, queues (read), leases (delete), messages, delayed_messages, dead_letters (insert), take_states,
 --             receiver_states (insert, delete), operations (insert, delete), deliveries (delete)
 CREATE OR REPLACE FUNCTION telesto.nack_numbered(
     client_id bigint,
@@ -31,6 +33,7 @@ CREATE OR REPLACE FUNCTION telesto.nack_numbered(
     lease_ids bigint[],
     message_ids bigint[],
     failed boolean,
+    delay_ms bigint,
     OUT error smallint,
     OUT errors smallint[],
     OUT queue_ids bigint[],
@@ -79,7 +82,8 @@ BEGIN
                        LIMIT 1
                        FOR UPDATE SKIP LOCKED) AS lease ON true;
     SELECT back.queue_ids, back.receiver_ids INTO queue_ids, receiver_ids
-    FROM telesto.return_leases(queues, coalesce(lease_rows, '{}'), failed, 'failed') AS back;
+    FROM telesto.return_leases(queues, coalesce(lease_rows, '{}'), failed, 'failed',
+                               CASE WHEN failed THEN delay_ms ELSE coalesce(delay_ms, 0) END) AS back;
     IF nack_numbered.number <> 0 THEN
         INSERT INTO telesto.operations (client_id, session, number, method_id, related_ids, errors)
         VALUES (nack_numbered.client_id, nack_numbered.session, nack_numbered.number, 89, message_ids,

@@ -14,8 +14,8 @@
 --   counts int[]            how many
 -- Errors:     none raised
 -- Locks:      queues' put locks (try)
--- Tables:     staged_messages (read, delete), queues, take_states, key_generation (read), messages (insert),
---             put_states (insert, delete), message_keys_0, message_keys_1, message_keys_2 (read, insert,
+-- Tables:     staged_messages (read, delete), queues, take_states, key_generation (read), messages,
+--             delayed_messages (insert), put_states (insert, delete), message_keys_0, message_keys_1, message_keys_2 (read, insert,
 --             update)
 CREATE OR REPLACE FUNCTION telesto.place_staged(
     max_rows int,
@@ -38,6 +38,7 @@ DECLARE
     queues bigint[];
     state_rows tid[];
     rooms bigint[];
+    queue_lives bigint[];
     share int;
     staged_rows tid[];
     staged_ids bigint[];
@@ -84,15 +85,16 @@ BEGIN
     END IF;
 
     -- A queue without a state does not exist (any more).
-    SELECT array_agg(state.ctid), array_agg(queue.max_messages - (state.total - taken.total))
-    INTO state_rows, rooms
+    SELECT array_agg(state.ctid), array_agg(queue.max_messages - (state.total - taken.total)),
+           array_agg(queue.expires_ms)
+    INTO state_rows, rooms, queue_lives
     FROM unnest(queues) AS wanted (queue_id)
     LEFT JOIN LATERAL (SELECT state.ctid, state.total
                        FROM telesto.put_states AS state
                        WHERE state.queue_id = wanted.queue_id
                        ORDER BY state.version DESC
                        LIMIT 1) AS state ON true
-    LEFT JOIN LATERAL (SELECT queue.max_messages FROM telesto.queues AS queue
+    LEFT JOIN LATERAL (SELECT queue.max_messages, queue.expires_ms FROM telesto.queues AS queue
                        WHERE queue.queue_id = wanted.queue_id
                        LIMIT 1) AS queue ON true
     LEFT JOIN LATERAL (SELECT taken.total FROM telesto.take_states AS taken
@@ -129,30 +131,45 @@ BEGIN
         DELETE FROM telesto.staged_messages AS staged
         WHERE staged.ctid = ANY (staged_rows)
         RETURNING staged.*
-    ), placed AS (
-        INSERT INTO telesto.messages (queue_id, receiver_id, priority, message_id, sender_id, context,
-                                      time_of_arrival, attempt, redelivered, body)
-        SELECT removed.queue_id, removed.receiver_id, removed.priority,
-               message_ids[width_bucket(removed.staged_id, staged_ids)], removed.sender_id, removed.context,
-               arrived, 0, false, removed.body
+    ), new AS (
+        SELECT removed.*, message_ids[width_bucket(removed.staged_id, staged_ids)] AS message_id,
+               arrived + make_interval(secs => removed.delay_ms / 1000.0) AS due_at,
+               arrived + make_interval(secs => least(removed.expires_ms,
+                                                     queue_lives[width_bucket(removed.queue_id, queues)]) / 1000.0)
+               AS expires_at
         FROM removed
         WHERE state_rows[width_bucket(removed.queue_id, queues)] IS NOT NULL
           AND message_ids[width_bucket(removed.staged_id, staged_ids)] > 0
-        RETURNING queue_id, receiver_id, priority, message_id
+    ), placed AS (
+        INSERT INTO telesto.messages (queue_id, receiver_id, priority, message_id, sender_id, context,
+                                      time_of_arrival, attempt, redelivered, body, expires_at)
+        SELECT new.queue_id, new.receiver_id, new.priority, new.message_id, new.sender_id, new.context,
+               arrived, 0, false, new.body, new.expires_at
+        FROM new
+        WHERE new.due_at IS NULL
+        RETURNING queue_id, receiver_id
+    ), delayed AS (
+        INSERT INTO telesto.delayed_messages (queue_id, receiver_id, priority, message_id, sender_id, context,
+                                              time_of_arrival, due_at, expires_at, attempt, redelivered, body)
+        SELECT new.queue_id, new.receiver_id, new.priority, new.message_id, new.sender_id, new.context, arrived,
+               least(new.due_at, new.expires_at), new.expires_at, 0, false, new.body
+        FROM new
+        WHERE new.due_at IS NOT NULL
     ), grown AS (
-        SELECT placed.queue_id, count(*) AS n, count(*) FILTER (WHERE placed.receiver_id <> 0) AS directed,
-               bit_or(1 << placed.priority) AS priorities, max(placed.message_id) AS newest_id
-        FROM placed
-        GROUP BY placed.queue_id
+        SELECT new.queue_id, count(*) AS n, count(new.due_at) AS hidden,
+               count(*) FILTER (WHERE new.receiver_id <> 0 AND new.due_at IS NULL) AS directed,
+               bit_or(1 << new.priority) AS priorities, max(new.message_id) AS newest_id
+        FROM new
+        GROUP BY new.queue_id
     ), replaced AS (
         DELETE FROM telesto.put_states AS state
         USING grown
         WHERE state.ctid = state_rows[width_bucket(grown.queue_id, queues)]
-        RETURNING state.*, grown.n, grown.directed, grown.priorities, grown.newest_id
+        RETURNING state.*, grown.n, grown.directed, grown.hidden, grown.priorities, grown.newest_id
     ), states AS (
-        INSERT INTO telesto.put_states (queue_id, version, total, directed_total, last_id, upper)
+        INSERT INTO telesto.put_states (queue_id, version, total, directed_total, hidden_total, last_id, upper)
         SELECT state.queue_id, state.version + 1, state.total + state.n, state.directed_total + state.directed,
-               state.newest_id, telesto.next_upper(state.upper, state.priorities, state.newest_id)
+               state.hidden_total + state.hidden, state.newest_id, telesto.next_upper(state.upper, state.priorities, state.newest_id)
         FROM replaced AS state
     )
     SELECT coalesce(array_agg(woken.queue_id), '{}'), coalesce(array_agg(woken.receiver_id), '{}'),

@@ -72,6 +72,7 @@ DECLARE
     own_bytes int[];
     own_rows tid[];
     picks int[];
+    looked_at constant timestamptz := clock_timestamp();
 BEGIN
     verdicts := telesto.judge_takes(client_ids, request_errors, queue_ids, queues, granted, existing);
 
@@ -115,6 +116,7 @@ BEGIN
                                     AND message.message_id >= coalesce(state.lower[level.priority], 1)
                                     AND message.message_id <= uppers[pair.queue][level.priority]
                                     AND (pair.context IS NULL OR message.context = pair.context)
+                                    AND (message.expires_at IS NULL OR message.expires_at > looked_at)
                                   ORDER BY message.message_id
                                   LIMIT pair.wanted) AS message
                               WHERE coalesce(state.lower[level.priority], 1)

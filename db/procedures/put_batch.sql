@@ -19,6 +19,10 @@
 --   confirm_numbers bigint[]   per confirmed request: its number
 --   dedup_keys text[]          per element: the key under which a message is put once within its queue's window;
 --                              NULL for an element, or for all, without
+--   delays_ms bigint[]         per element: how long nobody can read it, in milliseconds; NULL for an element, or for
+--                              all, without
+--   lives_ms bigint[]          per element: after how long it expires, in milliseconds, unless its queue has it
+--                              expire sooner; NULL for an element, or for all, without
 -- Returns:
 --   errors smallint[]          NULL when all elements are done, else per element: NULL when done, -1 (not
 --                              executed, try again), CLIENT_NOT_EXISTING (5), QUEUE_NOT_EXISTING (7),
@@ -28,8 +32,8 @@
 -- Errors:     check_violation (23514) for a priority or receiver out of range, which the caller should have
 --             refused: nothing is done
 -- Locks:      clients (shared, try), queues' put locks (of one queue: wait; of several: try)
--- Tables:     clients, queues, take_states (read), operations (insert, delete), messages (insert),
---             put_states (insert, delete), deliveries (delete), message_keys_0, message_keys_1, message_keys_2
+-- Tables:     clients, queues, take_states (read), operations (insert, delete), messages, delayed_messages
+--             (insert), put_states (insert, delete), deliveries (delete), message_keys_0, message_keys_1, message_keys_2
 --             (read, insert, update), key_generation (read)
 CREATE OR REPLACE FUNCTION telesto.put_batch(
     client_ids bigint[],
@@ -46,6 +50,8 @@ CREATE OR REPLACE FUNCTION telesto.put_batch(
     confirm_sessions bigint[],
     confirm_numbers bigint[],
     dedup_keys text[] DEFAULT NULL,
+    delays_ms bigint[] DEFAULT NULL,
+    lives_ms bigint[] DEFAULT NULL,
     OUT errors smallint[],
     OUT message_ids bigint[]
 )
@@ -66,10 +72,13 @@ DECLARE
     queues bigint[];
     counts bigint[];
     directed_counts bigint[];
+    hidden_counts bigint[];
     put_priorities int[];
     granted boolean[];
     existing boolean[];
     rooms bigint[];
+    queue_lives bigint[];
+    expiries timestamptz[];
     fitting boolean;
     state_rows tid[];
     touched tid[];
@@ -81,12 +90,14 @@ BEGIN
     FROM telesto.fence_requests(client_ids, sessions) AS fence;
 
     SELECT array_agg(wanted.queue_id), array_agg(wanted.n), array_agg(wanted.directed),
-           array_agg(wanted.priorities)
-    INTO queues, counts, directed_counts, put_priorities
-    FROM (SELECT element.queue_id, count(*) AS n, count(*) FILTER (WHERE element.receiver_id <> 0) AS directed,
+           array_agg(wanted.hidden), array_agg(wanted.priorities)
+    INTO queues, counts, directed_counts, hidden_counts, put_priorities
+    FROM (SELECT element.queue_id, count(*) AS n, count(element.delay_ms) AS hidden,
+                 count(*) FILTER (WHERE element.receiver_id <> 0 AND element.delay_ms IS NULL) AS directed,
                  bit_or(1 << element.priority) AS priorities
           FROM (SELECT unnest(queue_ids) AS queue_id, unnest(receiver_ids) AS receiver_id,
-                       unnest(priorities) AS priority, unnest(element_requests) AS request) AS element
+                       unnest(priorities) AS priority, unnest(element_requests) AS request,
+                       unnest(delays_ms) AS delay_ms) AS element
           WHERE element.queue_id > 0
             AND (request_errors IS NULL OR request_errors[element.request] IS NULL)
           GROUP BY element.queue_id
@@ -107,15 +118,15 @@ BEGIN
            bool_and(state.version IS NOT NULL
                     AND (queue.max_messages IS NULL
                          OR wanted.n <= queue.max_messages - (state.total - taken.total))),
-           array_agg(state.ctid)
-    INTO existing, rooms, fitting, state_rows
+           array_agg(state.ctid), array_agg(queue.expires_ms)
+    INTO existing, rooms, fitting, state_rows, queue_lives
     FROM (SELECT unnest(queues) AS queue_id, unnest(counts) AS n) AS wanted
     LEFT JOIN LATERAL (SELECT state.ctid, state.version, state.total
                        FROM telesto.put_states AS state
                        WHERE state.queue_id = wanted.queue_id
                        ORDER BY state.version DESC
                        LIMIT 1) AS state ON true
-    LEFT JOIN LATERAL (SELECT queue.max_messages FROM telesto.queues AS queue
+    LEFT JOIN LATERAL (SELECT queue.max_messages, queue.expires_ms FROM telesto.queues AS queue
                        WHERE queue.queue_id = wanted.queue_id
                        LIMIT 1) AS queue ON true
     LEFT JOIN LATERAL (SELECT taken.total FROM telesto.take_states AS taken
@@ -139,27 +150,45 @@ BEGIN
     touched := state_rows;
     IF errors IS NOT NULL OR dedup_keys IS NOT NULL THEN
         SELECT array_agg(state_rows[taken.q]), array_agg(taken.n), array_agg(taken.directed),
-               array_agg(taken.priorities)
-        INTO touched, counts, directed_counts, put_priorities
-        FROM (SELECT width_bucket(element.queue_id, queues) AS q, count(*) AS n,
-                     count(*) FILTER (WHERE element.receiver_id <> 0) AS directed,
+               array_agg(taken.hidden), array_agg(taken.priorities)
+        INTO touched, counts, directed_counts, hidden_counts, put_priorities
+        FROM (SELECT width_bucket(element.queue_id, queues) AS q, count(*) AS n, count(element.delay_ms) AS hidden,
+                     count(*) FILTER (WHERE element.receiver_id <> 0 AND element.delay_ms IS NULL) AS directed,
                      bit_or(1 << element.priority) AS priorities
               FROM (SELECT unnest(queue_ids) AS queue_id, unnest(receiver_ids) AS receiver_id,
-                           unnest(priorities) AS priority, unnest(message_ids) AS message_id) AS element
+                           unnest(priorities) AS priority, unnest(message_ids) AS message_id,
+                           unnest(delays_ms) AS delay_ms) AS element
               WHERE element.message_id > 0
               GROUP BY 1) AS taken;
     END IF;
 
     arrived := clock_timestamp();
+    IF lives_ms IS NOT NULL OR array_remove(queue_lives, NULL) <> '{}' THEN
+        expiries := telesto.expiries_of(queue_ids, lives_ms, queues, queue_lives, arrived);
+    END IF;
     INSERT INTO telesto.messages (queue_id, receiver_id, priority, message_id, sender_id, context,
-                                  time_of_arrival, attempt, redelivered, body)
+                                  time_of_arrival, attempt, redelivered, body, expires_at)
     SELECT element.queue_id, element.receiver_id, element.priority, element.message_id,
-           client_ids[element.request], element.context, arrived, 0, false, element.body
+           client_ids[element.request], element.context, arrived, 0, false, element.body, element.expires_at
     FROM (SELECT unnest(queue_ids) AS queue_id, unnest(receiver_ids) AS receiver_id,
                  unnest(priorities) AS priority, unnest(message_ids) AS message_id,
                  unnest(element_requests) AS request, unnest(contexts) AS context,
-                 unnest(bodies) AS body) AS element
-    WHERE element.message_id > 0;
+                 unnest(bodies) AS body, unnest(expiries) AS expires_at, unnest(delays_ms) AS delay_ms) AS element
+    WHERE element.message_id > 0 AND element.delay_ms IS NULL;
+    IF delays_ms IS NOT NULL THEN
+        INSERT INTO telesto.delayed_messages (queue_id, receiver_id, priority, message_id, sender_id, context,
+                                              time_of_arrival, due_at, expires_at, attempt, redelivered, body)
+        SELECT element.queue_id, element.receiver_id, element.priority, element.message_id,
+               client_ids[element.request], element.context, arrived,
+               least(arrived + make_interval(secs => element.delay_ms / 1000.0), element.expires_at),
+               element.expires_at, 0, false, element.body
+        FROM (SELECT unnest(queue_ids) AS queue_id, unnest(receiver_ids) AS receiver_id,
+                     unnest(priorities) AS priority, unnest(message_ids) AS message_id,
+                     unnest(element_requests) AS request, unnest(contexts) AS context,
+                     unnest(bodies) AS body, unnest(expiries) AS expires_at,
+                     unnest(delays_ms) AS delay_ms) AS element
+        WHERE element.message_id > 0 AND element.delay_ms IS NOT NULL;
+    END IF;
     IF dedup_keys IS NOT NULL THEN
         PERFORM telesto.remember_keys(queue_ids, dedup_keys, message_ids, arrived);
         IF 0 > ANY (message_ids) THEN
@@ -172,13 +201,13 @@ BEGIN
     WITH replaced AS (
         DELETE FROM telesto.put_states AS state
         USING (SELECT unnest(touched) AS state_row, unnest(counts) AS n, unnest(directed_counts) AS directed,
-                      unnest(put_priorities) AS priorities) AS put
+                      unnest(hidden_counts) AS hidden, unnest(put_priorities) AS priorities) AS put
         WHERE state.ctid = put.state_row
-        RETURNING state.*, put.n, put.directed, put.priorities
+        RETURNING state.*, put.n, put.directed, put.hidden, put.priorities
     )
-    INSERT INTO telesto.put_states (queue_id, version, total, directed_total, last_id, upper)
+    INSERT INTO telesto.put_states (queue_id, version, total, directed_total, hidden_total, last_id, upper)
     SELECT state.queue_id, state.version + 1, state.total + state.n, state.directed_total + state.directed,
-           newest_id, telesto.next_upper(state.upper, state.priorities, newest_id)
+           state.hidden_total + state.hidden, newest_id, telesto.next_upper(state.upper, state.priorities, newest_id)
     FROM replaced AS state;
 
     PERFORM telesto.delete_confirmed(passed, confirm_clients, confirm_sessions, confirm_numbers, false);

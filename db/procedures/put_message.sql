@@ -11,6 +11,9 @@
 --   context bigint          connects request and response; NULL without
 --   dedup_key text          1 to 255 characters: under one key a queue takes one message within its window, see
 --                           the setting dedup_window_ms; a repeated one is dropped when it would be placed
+--   delay_ms bigint         how long nobody can read it once it is placed, in milliseconds; NULL for not at all
+--   expires_ms bigint       after how long it expires, counted from when it is placed, in milliseconds; NULL for as
+--                           long as its queue says
 -- Returns:
 --   bigint                  the staged_id, by which it can be found in staged_messages until it is placed;
 --                           the message gets its own id there
@@ -25,7 +28,9 @@ CREATE OR REPLACE FUNCTION telesto.put_message(
     priority int DEFAULT 5,
     receiver_id bigint DEFAULT 0,
     context bigint DEFAULT NULL,
-    dedup_key text DEFAULT NULL
+    dedup_key text DEFAULT NULL,
+    delay_ms bigint DEFAULT NULL,
+    expires_ms bigint DEFAULT NULL
 )
 RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER
@@ -36,7 +41,8 @@ DECLARE
     staged bigint;
 BEGIN
     SELECT stage.staged_id INTO staged
-    FROM telesto.stage_message(sender_id, ARRAY[queue_id], body, priority, receiver_id, context, dedup_key) AS stage;
+    FROM telesto.stage_message(sender_id, ARRAY[queue_id], body, priority, receiver_id, context, dedup_key,
+                           delay_ms, expires_ms) AS stage;
     IF staged IS NULL THEN
         PERFORM telesto.raise_error(7, format('there is no queue %s', coalesce(queue_id::text, 'NULL')));
     END IF;

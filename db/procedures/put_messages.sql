@@ -9,6 +9,9 @@
 --   context bigint          connects request and response; NULL without
 --   dedup_key text          1 to 255 characters: under one key a queue takes one message within its window, see
 --                           the setting dedup_window_ms; a repeated one is dropped when it would be placed
+--   delay_ms bigint         how long nobody can read it once it is placed, in milliseconds; NULL for not at all
+--   expires_ms bigint       after how long it expires, counted from when it is placed, in milliseconds; NULL for as
+--                           long as its queue says
 -- Returns:
 --   queue_id bigint         a queue that takes the message; one that does not exist is missing here
 --   staged_id bigint        its row in staged_messages
@@ -23,12 +26,15 @@ CREATE OR REPLACE FUNCTION telesto.put_messages(
     priority int DEFAULT 5,
     receiver_id bigint DEFAULT 0,
     context bigint DEFAULT NULL,
-    dedup_key text DEFAULT NULL
+    dedup_key text DEFAULT NULL,
+    delay_ms bigint DEFAULT NULL,
+    expires_ms bigint DEFAULT NULL
 )
 RETURNS TABLE (queue_id bigint, staged_id bigint)
 LANGUAGE sql SECURITY DEFINER
 SET search_path = pg_catalog, telesto, pg_temp
 AS $$
 SELECT stage.queue_id, stage.staged_id
-FROM telesto.stage_message(sender_id, queue_ids, body, priority, receiver_id, context, dedup_key) AS stage
+FROM telesto.stage_message(sender_id, queue_ids, body, priority, receiver_id, context, dedup_key,
+                           delay_ms, expires_ms) AS stage
 $$;

@@ -29,6 +29,8 @@ CREATE OR REPLACE FUNCTION telesto.ready_messages(
 LANGUAGE plpgsql
 AS $$
 #variable_conflict use_column
+DECLARE
+    looked_at constant timestamptz := clock_timestamp();
 BEGIN
     SELECT array_agg(message.ctid), array_agg(message.priority), array_agg(message.message_id),
            array_agg(message.bytes)
@@ -43,6 +45,7 @@ BEGIN
                                 AND message.priority = level.priority
                                 AND message.message_id >= lower[level.priority]
                                 AND message.message_id <= upper[level.priority]
+                                AND (message.expires_at IS NULL OR message.expires_at > looked_at)
                               ORDER BY message.message_id
                               LIMIT max_rows) AS message
           WHERE lower[level.priority] <= upper[level.priority]

@@ -8,7 +8,7 @@
 --   more boolean            whether some are left; NULL when there is no such queue
 -- Errors:     none raised
 -- Locks:      the queue's take lock (wait)
--- Tables:     put_states (read), messages (delete), take_states (insert, delete)
+-- Tables:     put_states (read), messages, delayed_messages (delete), take_states (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.remove_messages(
     queue_id bigint,
     max_rows int,
@@ -24,11 +24,14 @@ DECLARE
     message_ids bigint[];
     message_rows tid[];
     common_count bigint;
+    seen bigint;
+    hidden bigint := 0;
     lower bigint[];
 BEGIN
     PERFORM pg_advisory_xact_lock(telesto.take_lock_key(remove_messages.queue_id));
     SELECT taken.ctid AS state_row, taken.*, put.last_id, put.upper, put.total - taken.total AS depth,
-           put.directed_total - taken.directed_total AS directed_depth
+           put.directed_total - taken.directed_total AS directed_depth,
+           put.hidden_total - taken.hidden_total AS hidden_depth
     INTO state
     FROM (SELECT taken.ctid, taken.* FROM telesto.take_states AS taken
           WHERE taken.queue_id = remove_messages.queue_id
@@ -69,12 +72,21 @@ BEGIN
     END IF;
 
     DELETE FROM telesto.messages AS message WHERE message.ctid = ANY (message_rows);
-    GET DIAGNOSTICS removed = ROW_COUNT;
+    GET DIAGNOSTICS seen = ROW_COUNT;
+    IF seen < max_rows AND state.hidden_depth > 0 THEN
+        DELETE FROM telesto.delayed_messages AS message
+        WHERE message.ctid = ANY (ARRAY(
+            SELECT message.ctid FROM telesto.delayed_messages AS message
+            WHERE message.queue_id = remove_messages.queue_id AND message.message_id <= state.last_id
+            LIMIT max_rows - seen));
+        GET DIAGNOSTICS hidden = ROW_COUNT;
+    END IF;
+    removed := seen + hidden;
     more := removed > 0 AND removed < state.depth;
     IF removed > 0 THEN
-        INSERT INTO telesto.take_states (queue_id, version, total, directed_total, lower)
+        INSERT INTO telesto.take_states (queue_id, version, total, directed_total, hidden_total, lower)
         VALUES (remove_messages.queue_id, state.version + 1, state.total + removed,
-                state.directed_total + removed - common_count, lower);
+                state.directed_total + seen - common_count, state.hidden_total + hidden, lower);
         DELETE FROM telesto.take_states AS old WHERE old.ctid = state.state_row;
     END IF;
 END

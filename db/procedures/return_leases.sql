@@ -7,18 +7,21 @@
 --   lease_rows tid[]        where the leases are; the caller has locked these rows
 --   counted boolean         whether this counts as an attempt that failed
 --   reason text             why, for the dead letters
+--   delay_ms bigint         how long they wait before they can be read again, in milliseconds; NULL for as long as
+--                           their queue's backoff says
 -- Returns:
---   queue_ids bigint[]      per message that came back: its queue
---   receiver_ids bigint[]   per message that came back: for whom; 0 for anyone
+--   queue_ids bigint[]      per message that can be read again: its queue
+--   receiver_ids bigint[]   per message that can be read again: for whom; 0 for anyone
 -- Errors:     none raised
 -- Locks:      none; the caller holds the queues'
--- Tables:     leases (delete), queues (read), messages (insert), dead_letters (insert), take_states,
+-- Tables:     leases (delete), queues (read), messages, delayed_messages, dead_letters (insert), take_states,
 --             receiver_states (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.return_leases(
     queues bigint[],
     lease_rows tid[],
     counted boolean,
     reason text,
+    delay_ms bigint,
     OUT queue_ids bigint[],
     OUT receiver_ids bigint[]
 )
@@ -28,21 +31,26 @@ AS $$
 DECLARE
     state_rows tid[];
     attempts_max int[];
+    backoffs_ms int[];
+    backoffs_max_ms int[];
     priorities smallint[];
     message_ids bigint[];
+    hidden boolean[];
+    now constant timestamptz := clock_timestamp();
 BEGIN
     IF lease_rows = '{}' THEN
         RETURN;
     END IF;
     -- A queue without a state does not exist (any more).
-    SELECT array_agg(state.ctid), array_agg(queue.max_attempts)
-    INTO state_rows, attempts_max
+    SELECT array_agg(state.ctid), array_agg(queue.max_attempts), array_agg(queue.backoff_ms),
+           array_agg(queue.backoff_max_ms)
+    INTO state_rows, attempts_max, backoffs_ms, backoffs_max_ms
     FROM (SELECT unnest(queues) AS queue_id) AS wanted
     LEFT JOIN LATERAL (SELECT state.ctid FROM telesto.take_states AS state
                        WHERE state.queue_id = wanted.queue_id
                        ORDER BY state.version DESC
                        LIMIT 1) AS state ON true
-    LEFT JOIN LATERAL (SELECT queue.max_attempts FROM telesto.queues AS queue
+    LEFT JOIN LATERAL (SELECT queue.max_attempts, queue.backoff_ms, queue.backoff_max_ms FROM telesto.queues AS queue
                        WHERE queue.queue_id = wanted.queue_id
                        LIMIT 1) AS queue ON true;
 
@@ -50,7 +58,11 @@ BEGIN
         DELETE FROM telesto.leases AS lease WHERE lease.ctid = ANY (lease_rows) RETURNING lease.*
     ), judged AS (
         SELECT removed.*,
-               counted AND removed.attempt >= attempts_max[width_bucket(removed.queue_id, queues)] AS dead
+               counted AND removed.attempt >= attempts_max[width_bucket(removed.queue_id, queues)] AS dead,
+               coalesce(return_leases.delay_ms,
+                        telesto.backoff(removed.attempt, backoffs_ms[width_bucket(removed.queue_id, queues)],
+                                        backoffs_max_ms[width_bucket(removed.queue_id, queues)])) AS wait_ms,
+               CASE WHEN counted THEN removed.attempt ELSE removed.attempt - 1 END AS attempts
         FROM removed
         WHERE state_rows[width_bucket(removed.queue_id, queues)] IS NOT NULL
     ), buried AS (
@@ -64,19 +76,34 @@ BEGIN
         WHERE judged.dead
     ), placed AS (
         INSERT INTO telesto.messages (queue_id, receiver_id, priority, message_id, sender_id, context,
-                                      time_of_arrival, attempt, redelivered, body)
+                                      time_of_arrival, attempt, redelivered, body, expires_at)
+        SELECT judged.queue_id, judged.receiver_id, judged.priority, judged.message_id, judged.sender_id,
+               judged.context, judged.time_of_arrival, judged.attempts, true, judged.body, judged.expires_at
+        FROM judged
+        WHERE NOT judged.dead AND judged.wait_ms = 0
+    ), delayed AS (
+        INSERT INTO telesto.delayed_messages (queue_id, receiver_id, priority, message_id, sender_id, context,
+                                              time_of_arrival, due_at, expires_at, attempt, redelivered, body)
         SELECT judged.queue_id, judged.receiver_id, judged.priority, judged.message_id, judged.sender_id,
                judged.context, judged.time_of_arrival,
-               CASE WHEN counted THEN judged.attempt ELSE judged.attempt - 1 END, true, judged.body
+               least(now + make_interval(secs => judged.wait_ms / 1000.0), judged.expires_at), judged.expires_at,
+               judged.attempts, true, judged.body
         FROM judged
-        WHERE NOT judged.dead
-        RETURNING queue_id, receiver_id, priority, message_id
+        WHERE NOT judged.dead AND judged.wait_ms > 0
     )
-    SELECT array_agg(placed.queue_id), array_agg(placed.receiver_id), array_agg(placed.priority),
-           array_agg(placed.message_id)
-    INTO queue_ids, receiver_ids, priorities, message_ids
-    FROM placed;
+    SELECT array_agg(judged.queue_id), array_agg(judged.receiver_id), array_agg(judged.priority),
+           array_agg(judged.message_id), array_agg(judged.wait_ms > 0)
+    INTO queue_ids, receiver_ids, priorities, message_ids, hidden
+    FROM judged
+    WHERE NOT judged.dead;
 
-    PERFORM telesto.lower_bounds(queues, state_rows, queue_ids, receiver_ids, priorities, message_ids);
+    PERFORM telesto.lower_bounds(queues, state_rows, queue_ids, receiver_ids, priorities, message_ids, hidden);
+    IF true = ANY (hidden) THEN
+        SELECT array_agg(back.queue_id), array_agg(back.receiver_id)
+        INTO queue_ids, receiver_ids
+        FROM (SELECT unnest(queue_ids) AS queue_id, unnest(receiver_ids) AS receiver_id, unnest(hidden) AS hidden)
+             AS back
+        WHERE NOT back.hidden;
+    END IF;
 END
 $$;

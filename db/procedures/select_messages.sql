@@ -38,6 +38,8 @@ CREATE OR REPLACE FUNCTION telesto.select_messages(
 LANGUAGE plpgsql
 AS $$
 #variable_conflict use_column
+DECLARE
+    looked_at constant timestamptz := clock_timestamp();
 BEGIN
     -- By priority the levels are scanned downwards and the outer LIMIT ends the scan; by age all levels are one
     -- level, whose heads are merged.
@@ -61,6 +63,7 @@ BEGIN
                                   AND message.priority = line.priority
                                   AND message.message_id >= line.lower
                                   AND message.message_id <= upper[line.priority]
+                                  AND (message.expires_at IS NULL OR message.expires_at > looked_at)
                                   AND select_messages.sender_id IN (0, message.sender_id)
                                   AND (select_messages.context IS NULL
                                        OR message.context = select_messages.context)

@@ -19,7 +19,11 @@ BEGIN
     SET max_messages = (jsonb_populate_record(queue, settings)).max_messages,
         dedup_window_ms = (jsonb_populate_record(queue, settings)).dedup_window_ms,
         lease_ms = (jsonb_populate_record(queue, settings)).lease_ms,
-        max_attempts = (jsonb_populate_record(queue, settings)).max_attempts
+        max_attempts = (jsonb_populate_record(queue, settings)).max_attempts,
+        backoff_ms = (jsonb_populate_record(queue, settings)).backoff_ms,
+        backoff_max_ms = (jsonb_populate_record(queue, settings)).backoff_max_ms,
+        expires_ms = (jsonb_populate_record(queue, settings)).expires_ms,
+        bury_expired = (jsonb_populate_record(queue, settings)).bury_expired
     WHERE queue.queue_id = set_queue_settings.queue_id;
     RETURN FOUND;
 END

@@ -9,6 +9,8 @@
 --   receiver_id bigint      the only client that may read it; 0 or NULL for anyone; need not exist yet
 --   context bigint          connects request and response; NULL without
 --   dedup_key text          the key under which it is put once within the queue's window; NULL without
+--   delay_ms bigint         how long nobody can read it, in milliseconds; NULL for not at all
+--   expires_ms bigint       after how long it expires, in milliseconds; NULL for as long as its queue says
 -- Returns:
 --   queue_id bigint         a queue that will take the message
 --   staged_id bigint        the row in staged_messages, rising in the order of the calls
@@ -23,7 +25,9 @@ CREATE OR REPLACE FUNCTION telesto.stage_message(
     priority int,
     receiver_id bigint,
     context bigint,
-    dedup_key text
+    dedup_key text,
+    delay_ms bigint,
+    expires_ms bigint
 )
 RETURNS TABLE (queue_id bigint, staged_id bigint)
 LANGUAGE plpgsql
@@ -32,6 +36,7 @@ AS $$
 DECLARE
     -- No reader gets a message that no frame holds, and what stands behind it gets no turn.
     longest constant int := (SELECT installation.max_body_bytes FROM telesto.installation AS installation);
+    longest_ms constant bigint := 315360000000;
 BEGIN
     PERFORM telesto.require_client(sender_id, true);
     IF body IS NULL THEN
@@ -46,12 +51,17 @@ BEGIN
     ELSIF char_length(dedup_key) NOT BETWEEN 1 AND 255 THEN
         PERFORM telesto.raise_error(12, format('dedup_key has %s characters, but 1 to 255 are allowed',
                                                char_length(dedup_key)));
+    ELSIF delay_ms NOT BETWEEN 0 AND longest_ms THEN
+        PERFORM telesto.raise_error(12, format('delay_ms %s is not between 0 and %s', delay_ms, longest_ms));
+    ELSIF expires_ms NOT BETWEEN 1 AND longest_ms THEN
+        PERFORM telesto.raise_error(12, format('expires_ms %s is not between 1 and %s', expires_ms, longest_ms));
     END IF;
     RETURN QUERY
     INSERT INTO telesto.staged_messages AS staged (queue_id, receiver_id, sender_id, context, priority, body,
-                                                     dedup_key)
+                                                     dedup_key, delay_ms, expires_ms)
     SELECT queue.queue_id, coalesce(stage_message.receiver_id, 0), stage_message.sender_id,
-           stage_message.context, stage_message.priority, stage_message.body, stage_message.dedup_key
+           stage_message.context, stage_message.priority, stage_message.body, stage_message.dedup_key,
+           nullif(stage_message.delay_ms, 0), stage_message.expires_ms
     FROM telesto.queues AS queue
     WHERE queue.queue_id = ANY (queue_ids)
     RETURNING staged.queue_id, staged.staged_id;

@@ -5,8 +5,9 @@
 --   job text                'unconfirmed' (hand-overs kept too long go to the dead letters), 'deleted_queues'
 --                           (their messages are removed), 'message_keys' (the next generation of keys),
 --                           'topics' (messages that all have confirmed are removed), 'subscriptions' (they
---                           are compared with their limits) or 'leases' (what consumers kept too long, or left
---                           behind, goes back to the queues)
+--                           are compared with their limits), 'leases' (what consumers kept too long, or left
+--                           behind, goes back to the queues), 'delayed' (messages whose time has come can be read)
+--                           or 'expired' (messages whose time is over are removed)
 --   max_rows int            at most so many messages in this turn
 --   hold_s double precision   how long the job is kept for the caller, in seconds
 --   retention_s double precision   how long a hand-over may be unconfirmed, in seconds; 7 days by default
@@ -14,8 +15,8 @@
 --   elected boolean         whether the job is the caller's
 --   done bigint             messages moved or removed
 --   more boolean            whether there is more to do at once
---   queue_ids bigint[]      per message that came back: its queue
---   receiver_ids bigint[]   per message that came back: for whom; 0 for anyone
+--   queue_ids bigint[]      per message that can be read now: its queue
+--   receiver_ids bigint[]   per message that can be read now: for whom; 0 for anyone
 -- Errors:     invalid_parameter_value (22023) for an unknown job
 -- Locks:      the job's row, and those of the job
 -- Tables:     jobs (insert, update), and those of the job
@@ -45,7 +46,7 @@ AS $$
 BEGIN
     PERFORM telesto.require_read_committed();
     IF job IS NULL OR job NOT IN ('unconfirmed', 'deleted_queues', 'message_keys', 'topics', 'subscriptions',
-                                  'leases') THEN
+                                  'leases', 'delayed', 'expired') THEN
         RAISE EXCEPTION 'unknown job %', coalesce(job, 'NULL') USING ERRCODE = 'invalid_parameter_value';
     END IF;
     done := 0;
@@ -61,6 +62,11 @@ BEGIN
     ELSIF job = 'leases' THEN
         SELECT swept.done, swept.more, swept.queue_ids, swept.receiver_ids INTO done, more, queue_ids, receiver_ids
         FROM telesto.sweep_leases(max_rows) AS swept;
+    ELSIF job = 'delayed' THEN
+        SELECT swept.done, swept.more, swept.queue_ids, swept.receiver_ids INTO done, more, queue_ids, receiver_ids
+        FROM telesto.sweep_delayed(max_rows) AS swept;
+    ELSIF job = 'expired' THEN
+        SELECT swept.done, swept.more INTO done, more FROM telesto.sweep_expired(max_rows) AS swept;
     ELSIF job = 'deleted_queues' THEN
         SELECT swept.done, swept.more INTO done, more
         FROM telesto.sweep_deleted_queues(max_rows) AS swept;

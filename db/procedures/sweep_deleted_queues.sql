@@ -8,7 +8,8 @@
 --   more boolean            whether there is more to do
 -- Errors:     none raised
 -- Locks:      the deleted queue's row
--- Tables:     deleted_queues (update, delete), messages (delete), receiver_states (delete)
+-- Tables:     deleted_queues (update, delete), messages, delayed_messages, receiver_states
+--             (delete)
 CREATE OR REPLACE FUNCTION telesto.sweep_deleted_queues(max_rows int, OUT done bigint, OUT more boolean)
 LANGUAGE plpgsql
 AS $$
@@ -16,6 +17,7 @@ AS $$
 DECLARE
     deleted telesto.deleted_queues;
     last record;
+    delayed int := 0;
 BEGIN
     done := 0;
     more := false;
@@ -46,14 +48,22 @@ BEGIN
     LIMIT 1;
     done := coalesce(last.n, 0);
     IF done < max_rows THEN
+        DELETE FROM telesto.delayed_messages AS message
+        WHERE message.ctid = ANY (ARRAY(SELECT message.ctid FROM telesto.delayed_messages AS message
+                                        WHERE message.queue_id = deleted.queue_id
+                                        LIMIT max_rows - done));
+        GET DIAGNOSTICS delayed = ROW_COUNT;
+    END IF;
+    IF done + delayed < max_rows THEN
         DELETE FROM telesto.receiver_states AS state WHERE state.queue_id = deleted.queue_id;
         DELETE FROM telesto.deleted_queues AS queue WHERE queue.queue_id = deleted.queue_id;
         more := EXISTS (SELECT FROM telesto.deleted_queues);
     ELSE
         UPDATE telesto.deleted_queues AS queue
         SET receiver_id = last.receiver_id, priority = last.priority, message_id = last.message_id
-        WHERE queue.queue_id = deleted.queue_id;
+        WHERE queue.queue_id = deleted.queue_id AND last.n > 0;
         more := true;
     END IF;
+    done := done + delayed;
 END
 $$;

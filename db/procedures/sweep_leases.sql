@@ -24,12 +24,8 @@ LANGUAGE plpgsql
 AS $$
 #variable_conflict use_column
 DECLARE
-    -- Nothing is leased with a deadline that is past, so all before the last look has been dealt with. The
-    -- margin is for transactions that took long to commit; for those that took longer, all is looked at once a
-    -- minute.
-    margin constant interval := '2 seconds';
     due constant timestamptz := clock_timestamp();
-    looked_from timestamptz;
+    looked_from constant timestamptz := telesto.looked_from('leases', due);
     queues bigint[];
     gone record;
     back record;
@@ -37,10 +33,6 @@ DECLARE
     overdue bigint;
     first_left timestamptz;
 BEGIN
-    SELECT to_timestamp(job.position / 1e6) INTO looked_from FROM telesto.jobs AS job WHERE job.job = 'leases';
-    IF date_trunc('minute', looked_from + margin) < date_trunc('minute', due) THEN
-        looked_from := '-infinity';
-    END IF;
     SELECT array_agg(DISTINCT lease.queue_id), count(*)
     INTO queues, overdue
     FROM (SELECT lease.queue_id FROM telesto.leases AS lease
@@ -71,7 +63,7 @@ BEGIN
                             LIMIT 1) AS consumer
         WHERE lease.ctid = ANY (lease_rows);
         SELECT returned.queue_ids, returned.receiver_ids INTO queue_ids, receiver_ids
-        FROM telesto.return_leases(queues, lease_rows, true, 'expired') AS returned;
+        FROM telesto.return_leases(queues, lease_rows, true, 'late', 0) AS returned;
     END IF;
 
     FOR gone IN
@@ -93,8 +85,6 @@ BEGIN
     ORDER BY lease.deadline
     LIMIT 1;
     more := overdue = max_rows AND done > 0;
-    UPDATE telesto.jobs AS job
-    SET position = greatest(0, extract(epoch FROM least(first_left, due) - margin) * 1e6)::bigint
-    WHERE job.job = 'leases';
+    PERFORM telesto.look_ended('leases', least(first_left, due));
 END
 $$;

@@ -94,6 +94,7 @@ DECLARE
     pick_requests int[];
     pick_readers bigint[];
     largest int;
+    looked_at timestamptz;
     verdicts smallint[];
     related_ids bigint[];
 BEGIN
@@ -121,23 +122,25 @@ BEGIN
         FROM unnest(queues) AS queue (queue_id);
     END IF;
 
+    looked_at := clock_timestamp();
     -- All up to the bounds read here is visible to the scans, which are later statements. They look at nothing
     -- above, or they would find a newer message without the older ones beside it.
     SELECT array_agg(taken.ctid), array_agg(taken.version IS NOT NULL), array_agg(put.last_id),
            array_agg(coalesce(put.upper, array_fill(0::bigint, ARRAY[10]))),
            array_agg(put.directed_total - taken.directed_total),
            array_agg(CASE WHEN queue.granted THEN
-               least(queue.wanted, (put.total - put.directed_total) - (taken.total - taken.directed_total)) END),
+               least(queue.wanted, (put.total - put.directed_total - put.hidden_total)
+                                   - (taken.total - taken.directed_total - taken.hidden_total)) END),
            bool_and(queue.granted AND taken.version IS NOT NULL AND put.directed_total = taken.directed_total)
                AND request_errors IS NULL
     INTO state_rows, existing, last_ids, uppers, own_depths, depths, plain
     FROM (SELECT unnest(queues) AS queue_id, unnest(wanted) AS wanted, unnest(granted) AS granted) AS queue
-    LEFT JOIN LATERAL (SELECT taken.ctid, taken.version, taken.total, taken.directed_total
+    LEFT JOIN LATERAL (SELECT taken.ctid, taken.version, taken.total, taken.directed_total, taken.hidden_total
                        FROM telesto.take_states AS taken
                        WHERE taken.queue_id = queue.queue_id
                        ORDER BY taken.version DESC
                        LIMIT 1) AS taken ON true
-    LEFT JOIN LATERAL (SELECT put.total, put.directed_total, put.last_id, put.upper
+    LEFT JOIN LATERAL (SELECT put.total, put.directed_total, put.hidden_total, put.last_id, put.upper
                        FROM telesto.put_states AS put
                        WHERE put.queue_id = queue.queue_id
                        ORDER BY put.version DESC
@@ -163,6 +166,7 @@ BEGIN
                                     AND message.priority = level.priority
                                     AND message.message_id >= state.lower[level.priority]
                                     AND message.message_id <= uppers[queue.i][level.priority]
+                                    AND (message.expires_at IS NULL OR message.expires_at > looked_at)
                                   ORDER BY message.message_id
                                   LIMIT queue.depth) AS message
                               WHERE state.lower[level.priority] <= uppers[queue.i][level.priority]

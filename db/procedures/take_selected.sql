@@ -63,8 +63,9 @@ DECLARE
     own_count bigint;
 BEGIN
     -- The put state is read before the scan, so that all up to its last id is visible to it.
-    SELECT taken.ctid AS state_row, taken.version, taken.total, taken.directed_total, taken.lower, put.last_id,
-           put.upper, put.total - taken.total AS depth, put.directed_total - taken.directed_total AS own_depth
+    SELECT taken.ctid AS state_row, taken.version, taken.total, taken.directed_total, taken.hidden_total, taken.lower,
+           put.last_id, put.upper, (put.total - put.hidden_total) - (taken.total - taken.hidden_total) AS depth,
+           put.directed_total - taken.directed_total AS own_depth
     INTO state
     FROM (SELECT taken.ctid, taken.* FROM telesto.take_states AS taken
           WHERE taken.queue_id = from_queue
@@ -109,9 +110,9 @@ BEGIN
     ORDER BY CASE WHEN by_age THEN 0 ELSE taken.priority END DESC, taken.message_id;
 
     own_count := coalesce(cardinality(pick.own_priorities), 0);
-    INSERT INTO telesto.take_states (queue_id, version, total, directed_total, lower)
+    INSERT INTO telesto.take_states (queue_id, version, total, directed_total, hidden_total, lower)
     VALUES (from_queue, state.version + 1, state.total + cardinality(pick.message_rows),
-            state.directed_total + own_count,
+            state.directed_total + own_count, state.hidden_total,
             telesto.bounds_after(from_queue, 0, state.lower, state.last_id,
                                  pick.common_priorities));
     DELETE FROM telesto.take_states AS old WHERE old.ctid = state.state_row;

@@ -77,7 +77,7 @@ def _columns(leases: list[LeaseRef]) -> tuple[list[int], list[int], list[int]]:
 
 def _nack_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, ...]:
     packet = request.packet
-    return *numbered(request), *_columns(packet.leases), packet.failed
+    return *numbered(request), *_columns(packet.leases), packet.failed, packet.delay_ms
 
 
 def _nack_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
@@ -103,6 +103,8 @@ def _touch_reply(request: Request, rows: list[Row], _settings: ServerSettings) -
 
 
 NACK = OneCall(
-    "SELECT * FROM telesto.nack_numbered($1, $2, $3, $4, $5, $6, $7, $8, $9)", _nack_arguments, _nack_reply
+    "SELECT * FROM telesto.nack_numbered($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+    _nack_arguments,
+    _nack_reply,
 )
 TOUCH = OneCall("SELECT * FROM telesto.touch_leases($1, $2, $3, $4, $5)", _touch_arguments, _touch_reply)

@@ -10,7 +10,13 @@ from telesto.middleware.handlers.rows import confirmed_of
 from telesto.middleware.requests import Request
 from telesto.middleware.results import Mark, Results
 from telesto.protocol.errors import ErrorCode
-from telesto.protocol.packets import PutMessage, PutMessageResponse, PutMessagesResponse, PutResult
+from telesto.protocol.packets import (
+    NewMessage,
+    PutMessage,
+    PutMessageResponse,
+    PutMessagesResponse,
+    PutResult,
+)
 
 #: Errors of one element; all others are the same for a whole request.
 _OF_ELEMENT = (ErrorCode.QUEUE_NOT_EXISTING, ErrorCode.QUEUE_FULL)
@@ -19,7 +25,10 @@ _OF_ELEMENT = (ErrorCode.QUEUE_NOT_EXISTING, ErrorCode.QUEUE_FULL)
 class PutGroup:
     """Gathers puts."""
 
-    sql = "SELECT * FROM telesto.put_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
+    sql = (
+        "SELECT * FROM telesto.put_batch("
+        "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)"
+    )
 
     def arguments(self, requests: Sequence[Request]) -> tuple[Any, ...]:
         """Makes the arrays: per request, per element, per confirmed number.
@@ -37,6 +46,8 @@ class PutGroup:
         contexts: list[int | None] = []
         bodies: list[bytes] = []
         keys: list[str | None] = []
+        delays: list[int | None] = []
+        lives: list[int | None] = []
         for index, request in enumerate(requests, 1):
             packet = request.packet
             client = request.line.client
@@ -54,6 +65,8 @@ class PutGroup:
                     contexts.append(message.context)
                     bodies.append(message.body)
                     keys.append(message.dedup_key)
+                    delays.append(message.delay_ms or None)
+                    lives.append(message.expires_ms)
             else:
                 for element in packet.messages:
                     message = element.message
@@ -64,6 +77,8 @@ class PutGroup:
                     contexts.append(message.context)
                     bodies.append(message.body)
                     keys.append(message.dedup_key)
+                    delays.append(message.delay_ms or None)
+                    lives.append(message.expires_ms)
         if any(request.refused for request in requests):
             pairs = zip(of_request, queues, strict=True)
             queues = [-queue if queue in requests[index - 1].refused else queue for index, queue in pairs]
@@ -79,8 +94,10 @@ class PutGroup:
             contexts,
             bodies,
             *confirmed_of(requests),
-            # None spares the procedure to look for keys.
-            keys if any(key is not None for key in keys) else None,
+            # None spares the procedure to look for them.
+            _unless_all_none(keys),
+            _unless_all_none(delays),
+            _unless_all_none(lives),
         )
 
     def results(self, requests: Sequence[Request], rows: Sequence[Any]) -> Results:
@@ -95,6 +112,7 @@ class PutGroup:
                 and len(packet.queue_ids) == 1
                 and errors is None
                 and message_ids[at] > 0
+                and not packet.message.delay_ms
             ):
                 # By far the most frequent case, so without the detours of the general one.
                 queue_id = packet.queue_ids[0]
@@ -111,24 +129,27 @@ class PutGroup:
         return results
 
 
+def _unless_all_none(values: list[Any]) -> list[Any] | None:
+    return values if any(value is not None for value in values) else None
+
+
 def queue_of(request: Request) -> int:
     """The queue of a put, 0 when it is for several."""
     queue_ids = {queue_id for queue_id, _ in _elements(request.packet)}
     return queue_ids.pop() if len(queue_ids) == 1 else 0
 
 
-def _elements(packet: Any) -> list[tuple[int, int]]:
-    """Queue and receiver of each element of a request."""
+def _elements(packet: Any) -> list[tuple[int, NewMessage]]:
+    """Queue and message of each element of a request."""
     if type(packet) is PutMessage:
-        receiver_id = packet.message.receiver_id
-        return [(queue_id, receiver_id) for queue_id in packet.queue_ids]
-    return [(element.queue_id, element.message.receiver_id) for element in packet.messages]
+        return [(queue_id, packet.message) for queue_id in packet.queue_ids]
+    return [(element.queue_id, element.message) for element in packet.messages]
 
 
 def _settle(
     results: Results,
     request: Request,
-    elements: list[tuple[int, int]],
+    elements: list[tuple[int, NewMessage]],
     errors: Sequence[int | None],
     message_ids: Sequence[int],
 ) -> None:
@@ -140,10 +161,12 @@ def _settle(
         results.fail(request, failure_of(ErrorCode(first), "the put was not executed"))
         return
     answers = []
-    for (queue_id, receiver_id), error, message_id in zip(elements, errors, message_ids, strict=True):
+    for (queue_id, message), error, message_id in zip(elements, errors, message_ids, strict=True):
         answers.append(PutResult(queue_id, abs(message_id), message_id < 0, error))
         if message_id > 0:
-            results.note_arrival(queue_id, receiver_id)
+            # One that is delayed wakes nobody now.
+            if not message.delay_ms:
+                results.note_arrival(queue_id, message.receiver_id)
         elif error == ErrorCode.QUEUE_FULL:
             results.full.append((request, queue_id))
     response = PutMessageResponse if type(request.packet) is PutMessage else PutMessagesResponse

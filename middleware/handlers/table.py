@@ -6,7 +6,7 @@ from collections.abc import Hashable
 
 from telesto.middleware.consumers import Consumers
 from telesto.middleware.departures import Departures
-from telesto.middleware.handlers import administration, clients, queues, topics
+from telesto.middleware.handlers import administration, clients, dead_letters, queues, topics
 from telesto.middleware.handlers.consumers import NACK, TOUCH, JoinQueueHandler, LeaveQueueHandler
 from telesto.middleware.handlers.put import queue_of as queue_of_put
 from telesto.middleware.requests import Kind, Request
@@ -35,6 +35,9 @@ _SHARED: dict[int, Handler] = {
     packets.ListSubscriptions.METHOD_ID: topics.LIST_SUBSCRIPTIONS,
     packets.PurgeQueue.METHOD_ID: administration.purge_queue,
     packets.GetQueueStatistics.METHOD_ID: administration.QUEUE_STATISTICS,
+    packets.ListDeadLetters.METHOD_ID: dead_letters.LIST_DEAD_LETTERS,
+    packets.RedriveDeadLetters.METHOD_ID: dead_letters.REDRIVE_DEAD_LETTERS,
+    packets.DeleteDeadLetters.METHOD_ID: dead_letters.DELETE_DEAD_LETTERS,
     packets.Nack.METHOD_ID: NACK,
     packets.Touch.METHOD_ID: TOUCH,
 }

@@ -47,6 +47,17 @@ class Stored:
         )
 
 
+USUAL_SETTINGS = {
+    "dedup_window_ms": 300_000,
+    "lease_ms": 30_000,
+    "max_attempts": 5,
+    "backoff_ms": 1_000,
+    "backoff_max_ms": 60_000,
+    "expires_ms": None,
+    "bury_expired": False,
+}
+
+
 @dataclass
 class StoredQueue:
     queue_id: int
@@ -55,9 +66,7 @@ class StoredQueue:
     messages: list[Stored] = field(default_factory=list)
     put_total: int = 0
     taken_total: int = 0
-    dedup_window_ms: int = 300_000
-    lease_ms: int = 30_000
-    max_attempts: int = 5
+    settings: dict[str, Any] = field(default_factory=lambda: dict(USUAL_SETTINGS))
     keys: dict[str, int] = field(default_factory=dict)
 
 
@@ -568,19 +577,16 @@ class FakeConnection:
         return packets.Success()
 
     def _set_settings(self, queue: StoredQueue, packet: Any) -> None:
-        for name in ("dedup_window_ms", "lease_ms", "max_attempts"):
+        if packet.expires_ms is not None:
+            queue.settings["expires_ms"] = packet.expires_ms or None
+        for name in queue.settings.keys() - {"expires_ms"}:
             value = getattr(packet, name)
             if value is not None:
-                setattr(queue, name, value)
+                queue.settings[name] = value
 
     def _on_get_queue_settings(self, _: int, packet: packets.GetQueueSettings) -> packets.Packet:
         queue = self._queue(packet.queue_id)
-        return packets.GetQueueSettingsResponse(
-            max_messages=queue.max_messages,
-            dedup_window_ms=queue.dedup_window_ms,
-            lease_ms=queue.lease_ms,
-            max_attempts=queue.max_attempts,
-        )
+        return packets.GetQueueSettingsResponse(max_messages=queue.max_messages, **queue.settings)
 
     def _on_delete_queue(self, _: int, packet: packets.DeleteQueue) -> packets.Packet:
         if self.service.queues.pop(packet.queue_id, None) is None:

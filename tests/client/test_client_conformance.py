@@ -267,6 +267,12 @@ def test_a_key_belongs_to_its_queue_and_takes_no_room(client: Any, queue_id: int
     client.update_queue(small, lease_ms=1_000, max_attempts=2)
     settings = client.queue_settings(small)
     assert (settings.lease_ms, settings.max_attempts) == (1_000, 2)
+    client.update_queue(small, backoff_ms=0, backoff_max_ms=7, expires_ms=9, bury_expired=True)
+    settings = client.queue_settings(small)
+    assert (settings.backoff_ms, settings.backoff_max_ms) == (0, 7)
+    assert (settings.expires_ms, settings.bury_expired) == (9, True)
+    client.update_queue(small, expires_ms=None)
+    assert client.queue_settings(small).expires_ms is None
     client.update_queue(small, dedup_window_ms=1_000)
     assert client.queue_settings(small).dedup_window_ms == 1_000
 
@@ -287,6 +293,9 @@ def test_settings_that_cannot_be_are_refused(client: Any, queue_id: int) -> None
         {"max_messages": 2**63},
         {"lease_ms": 99},
         {"max_attempts": 0},
+        {"backoff_ms": -1},
+        {"backoff_max_ms": 24 * 3600 * 1000 + 1},
+        {"expires_ms": 0},
         {"dedup_window_ms": 0},
         {"dedup_window_ms": 8 * 24 * 3600 * 1000},
     ):

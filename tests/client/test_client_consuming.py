@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from telesto.client import LeaseLostError, Queue, QueueNotExistingError
+from telesto.client import InvalidParameterError, LeaseLostError, NewMessage, Queue, QueueNotExistingError
 
 Connect = Callable[..., Any]
 
@@ -22,7 +22,7 @@ def service_url(real_service_url: str) -> str:
 
 @pytest.fixture
 def queue_id(client: Any) -> int:
-    queue: Queue = client.create_queue("orders")
+    queue: Queue = client.create_queue("orders", backoff_ms=0)
     return queue.queue_id
 
 
@@ -209,3 +209,74 @@ def test_a_lease_kept_alive_does_not_run_out(
             pass
         leased.ack()
     assert real_service.query("SELECT 1 FROM telesto.leases") == []
+
+
+# ---------------------------------------------------------------------------------- what waits and what dies
+
+
+def test_a_message_may_wait_and_may_expire(client: Any, queue_id: int) -> None:
+    client.put_message(queue_id, b"later", delay=0.5)
+    client.put_messages([queue_id], b"short", expires=0.001)
+    client.put_many(queue_id, [NewMessage(b"now", delay=0, expires=60)])
+    with client.consume(queue_id) as consumer:
+        taken = take(consumer, 2)
+        assert next(leased.body for leased in taken if leased.body != b"short") == b"now"
+        for leased in taken:
+            leased.ack()
+        if any(leased.body == b"short" for leased in taken):
+            taken += take(consumer, 1)
+        assert taken[-1].body == b"later"
+
+
+def test_a_message_given_back_for_a_time(client: Any, queue_id: int) -> None:
+    put_numbers(client, queue_id, 2)
+    with client.consume(queue_id) as consumer:
+        first, second = take(consumer, 2)
+        first.nack(failed=False, delay=0.2)
+        (again,) = take(consumer, 1)
+        assert (again.body, again.message.attempt) == (first.body, 1)
+        again.ack()
+        second.ack()
+
+
+def test_dead_letters(client: Any, queue_id: int) -> None:
+    client.update_queue(queue_id, max_attempts=1)
+    put_numbers(client, queue_id, 3)
+    with client.consume(queue_id) as consumer:
+        for leased in take(consumer, 3):
+            leased.nack()
+    letters = list(client.dead_letters(queue_id))
+    assert [(letter.message.body, letter.reason, letter.message.attempt) for letter in letters] == [
+        (b"0", "failed", 1),
+        (b"1", "failed", 1),
+        (b"2", "failed", 1),
+    ]
+    ids = [letter.message.message_id for letter in letters]
+    assert letters[0].died_at >= letters[0].message.time_of_arrival
+    assert [letter.message.body for letter in client.dead_letters(queue_id, after_message_id=ids[1])] == [
+        b"2"
+    ]
+    assert client.redrive(queue_id, [ids[1]]) == 1
+    assert client.retrieve_message(queue_id, timeout=0).body == b"1"
+    assert client.delete_dead_letters(queue_id, ids) == 2
+    assert list(client.dead_letters(queue_id)) == []
+    assert client.redrive(queue_id) == 0
+    with pytest.raises(InvalidParameterError, match="at least one"):
+        client.redrive(queue_id, [])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"delay": -1}, InvalidParameterError),
+        ({"delay": True}, TypeError),
+        ({"expires": 0}, InvalidParameterError),
+        ({"expires": 1e12}, InvalidParameterError),
+        ({"expires": "1"}, TypeError),
+    ],
+)
+def test_times_that_cannot_be(
+    client: Any, queue_id: int, arguments: dict[str, Any], error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        client.put_message(queue_id, b"x", **arguments)

@@ -135,8 +135,10 @@ class Consuming:
         )
         return list(errors or [None] * len(leases))
 
-    def nack(self, client: Client, *leases: Lease, failed: bool = True) -> list[int | None]:
-        row = self.calls.numbered("nack", client, *_columns(leases), failed)
+    def nack(
+        self, client: Client, *leases: Lease, failed: bool = True, delay_ms: int | None = 0
+    ) -> list[int | None]:
+        row = self.calls.numbered("nack", client, *_columns(leases), failed, delay_ms)
         assert row["error"] is None, row
         return list(row["errors"])
 
@@ -145,8 +147,8 @@ class Consuming:
         assert row["error"] is None, row
         return list(row["errors"])
 
-    def sweep(self) -> dict[str, Any]:
-        return self.calls.row("sweep", self.middleware, "leases", 1_000)
+    def sweep(self, job: str = "leases", max_rows: int = 1_000) -> dict[str, Any]:
+        return self.calls.row("sweep", self.middleware, job, max_rows)
 
     def age(self, seconds: float) -> None:
         """Let so much time go by for all leases."""

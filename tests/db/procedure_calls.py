@@ -70,6 +70,8 @@ class Element:
     receiver: int = 0
     context: int | None = None
     key: str | None = None
+    delay_ms: int | None = None
+    life_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -213,6 +215,8 @@ class Calls:
         clients, sessions, numbers = _identities(requests)
         elements = [(r, element) for r, request in enumerate(requests, 1) for element in request.elements]
         keys = [element.key for _, element in elements]
+        delays = [element.delay_ms for _, element in elements]
+        lives = [element.life_ms for _, element in elements]
         row = self.row(
             "put_batch",
             clients,
@@ -227,6 +231,8 @@ class Calls:
             [element.body for _, element in elements],
             *_confirmed_columns(confirmed),
             keys if any(keys) else None,
+            delays if any(delays) else None,
+            lives if any(lives) else None,
         )
         errors = row["errors"] or [None] * len(elements)
         answers = [PutAnswer(number, [], []) for number in numbers]

@@ -223,6 +223,7 @@ def test_a_put_keeps_one_version_of_the_state(calls: Calls) -> None:
     assert calls.query("SELECT * FROM telesto.put_states WHERE queue_id = %s", queue) == [
         {
             "queue_id": queue,
+            "hidden_total": 0,
             "version": 5,
             "total": 7,
             "directed_total": 1,

@@ -159,7 +159,7 @@ async def test_consumers_of_several_middlewares(start_middleware: StartMiddlewar
 
 async def test_a_returned_message_comes_again(connect: Connect) -> None:
     wire = await (await connect()).register()
-    queue_id = await wire.create_queue()
+    queue_id = await wire.create_queue(backoff_ms=0)
     await put_all(wire, queue_id, b"1")
     member = await join(wire, queue_id)
     (message,) = await member.next(1)
@@ -167,6 +167,72 @@ async def test_a_returned_message_comes_again(connect: Connect) -> None:
     assert await member.nack(b"1", failed=True) == [None]
     (message,) = await member.next(1)
     assert (message.attempt, message.redelivered) == (2, True)
+
+
+async def test_a_delayed_message_is_pushed_at_its_time(
+    start_middleware: StartMiddleware, connect: Connect
+) -> None:
+    server = await start_middleware(lease_sweep_s=0.02)
+    wire = await (await connect(server)).register()
+    queue_id = await wire.create_queue()
+    member = await join(wire, queue_id)
+    await wire.put_one(queue_id, body=b"later", delay_ms=300)
+    await wire.put_one(queue_id, body=b"now", delay_ms=0)
+    assert await member.bodies(2) == [b"now", b"later"]
+
+
+async def test_a_message_given_back_for_a_time_comes_after_it(
+    start_middleware: StartMiddleware, connect: Connect
+) -> None:
+    server = await start_middleware(lease_sweep_s=0.02)
+    wire = await (await connect(server)).register()
+    queue_id = await wire.create_queue()
+    member = await join(wire, queue_id, messages=1)
+    await put_all(wire, queue_id, b"1", b"2")
+    await member.next(1)
+    answer = await wire.ask(packets.Nack(wire.number(), [], [member.refs[b"1"]], False, delay_ms=300))
+    assert [result.error for result in answer.results] == [None]
+    assert await member.bodies(1) == [b"2"]
+    await member.ack(b"2")
+    (message,) = await member.next(1)
+    assert (message.body, message.attempt) == (b"1", 1)
+
+
+async def test_what_has_expired_is_removed_and_its_room_free(
+    start_middleware: StartMiddleware, connect: Connect
+) -> None:
+    server = await start_middleware(lease_sweep_s=0.02)
+    wire = await (await connect(server)).register()
+    queue_id = await wire.create_queue(max_messages=1, bury_expired=True)
+    message_id = await wire.put_one(queue_id, body=b"short", expires_ms=1)
+
+    async def letters() -> list[packets.DeadLetter]:
+        answer = await wire.ask(packets.ListDeadLetters(queue_id, 0, 10))
+        assert isinstance(answer, packets.ListDeadLettersResponse)
+        return answer.letters
+
+    found = await letters()
+    while not found:
+        found = await letters()
+    assert [(letter.message.message_id, letter.reason) for letter in found] == [(message_id, "expired")]
+    await wire.put_one(queue_id, body=b"again")
+    assert [message.body for message in await wire.read_now(queue_id)] == [b"again"]
+
+
+async def test_redriving_pushes_to_who_waits(connect: Connect) -> None:
+    wire = await (await connect()).register()
+    queue_id = await wire.create_queue(max_attempts=1)
+    member = await join(wire, queue_id)
+    await put_all(wire, queue_id, b"1")
+    await member.next(1)
+    await member.nack(b"1", failed=True)
+    page = await wire.ask(packets.ListDeadLetters(queue_id, 0, 10))
+    assert [(letter.message.body, letter.reason) for letter in page.letters] == [(b"1", "failed")]
+    answer = await wire.ask(packets.RedriveDeadLetters(wire.number(), [], queue_id, []))
+    assert answer.redriven == 1
+    assert await member.bodies(1) == [b"1"]
+    answer = await wire.ask(packets.DeleteDeadLetters(wire.number(), [], queue_id, [1]))
+    assert answer.deleted == 0
 
 
 async def test_leaving_gives_back(connect: Connect) -> None:

@@ -343,7 +343,13 @@ async def test_settings_change_what_the_next_put_is_told(
     assert await wire.ask(packets.UpdateQueue(wire.number(), [], queue_id)) == packets.Success()
     settings = await wire.ask(packets.GetQueueSettings(queue_id))
     assert settings == packets.GetQueueSettingsResponse(
-        max_messages=2, dedup_window_ms=300_000, lease_ms=30_000, max_attempts=5
+        max_messages=2,
+        dedup_window_ms=300_000,
+        lease_ms=30_000,
+        max_attempts=5,
+        backoff_ms=1_000,
+        backoff_max_ms=60_000,
+        bury_expired=False,
     )
     await wire.put_one(queue_id)
     lowered = await wire.ask(packets.UpdateQueue(wire.number(), [], queue_id, max_messages=1))

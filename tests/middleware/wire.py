@@ -90,9 +90,13 @@ class Wire:
         self.client_id, self.session = answer.client_id, answer.session
         return answer
 
-    async def create_queue(self, name: str | None = None, max_messages: int | None = None) -> int:
+    async def create_queue(
+        self, name: str | None = None, max_messages: int | None = None, **settings: Any
+    ) -> int:
         name = name or f"queue-{os.urandom(8).hex()}"
-        answer = await self.ask(packets.CreateQueue(self.number(), [], name, max_messages=max_messages))
+        answer = await self.ask(
+            packets.CreateQueue(self.number(), [], name, max_messages=max_messages, **settings)
+        )
         assert isinstance(answer, packets.CreateQueueResponse), answer
         return answer.queue.queue_id
 
@@ -174,8 +178,9 @@ def put(
     receiver_id: int = 0,
     context: int | None = None,
     confirmed: list[int] | None = None,
+    **tagged: Any,
 ) -> packets.PutMessage:
-    message = packets.NewMessage(priority, receiver_id, body, context)
+    message = packets.NewMessage(priority, receiver_id, body, context, **tagged)
     return packets.PutMessage(number, confirmed or [], message, list(queue_ids))
 
 

@@ -1,0 +1,70 @@
+-- Procedure:  list_dead_letters
+-- Purpose:    Shows the dead letters of a queue by rising id. The queue may be gone.
+-- Parameters:
+--   from_queue bigint       the queue
+--   after_message_id bigint   the last letter of the page before; 0 for the first page
+--   max_rows int            at most so many
+--   max_bytes bigint        at most so many bytes of bodies; a first letter comes whatever its size
+-- Returns:
+--   message_id bigint       the message
+--   queue_id bigint         its queue
+--   sender_id bigint        who put it
+--   receiver_id bigint      the only client that may read it; 0 for anyone
+--   priority smallint       1 to 10
+--   time_of_arrival timestamptz   when it was put
+--   attempt int             how often it was handed over
+--   redelivered boolean     whether it came back after a hand-over
+--   context bigint          connects request and response; NULL without
+--   body bytea              the content
+--   reason text             why it is dead
+--   died_at timestamptz     since when
+--   client_id bigint        who had it last; 0 for nobody
+-- Errors:     none raised
+-- Locks:      none
+-- Tables:     dead_letters (read)
+CREATE OR REPLACE FUNCTION telesto.list_dead_letters(
+    from_queue bigint,
+    after_message_id bigint,
+    max_rows int,
+    max_bytes bigint
+)
+RETURNS TABLE (
+    message_id bigint,
+    queue_id bigint,
+    sender_id bigint,
+    receiver_id bigint,
+    priority smallint,
+    time_of_arrival timestamptz,
+    attempt int,
+    redelivered boolean,
+    context bigint,
+    body bytea,
+    reason text,
+    died_at timestamptz,
+    client_id bigint
+)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_sort = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT page.message_id, page.queue_id, page.sender_id, page.receiver_id, page.priority, page.time_of_arrival,
+           page.attempt, page.redelivered, page.context, page.body, page.reason, page.died_at, page.client_id
+    FROM (SELECT letter.*, row_number() OVER position AS i, sum(octet_length(letter.body)) OVER position AS bytes
+          FROM (SELECT letter.* FROM telesto.dead_letters AS letter
+                WHERE letter.queue_id = from_queue AND letter.message_id > after_message_id
+                ORDER BY letter.message_id
+                LIMIT max_rows) AS letter
+          WINDOW position AS (ORDER BY letter.message_id ROWS UNBOUNDED PRECEDING)) AS page
+    WHERE page.i = 1 OR page.bytes <= max_bytes
+    ORDER BY page.message_id;
+END
+$$;

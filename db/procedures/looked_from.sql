@@ -1,0 +1,21 @@
+-- Procedure:  looked_from
+-- Purpose:    Where a job that looks for what has come due begins: all before its last look has been dealt with. The
+--             margin is for transactions that took long to commit; for those that took longer, all is looked at
+--             once a minute.
+-- Parameters:
+--   job text                the job
+--   due timestamptz         the time up to which it looks now
+-- Returns:
+--   timestamptz             the time from which it looks
+-- Errors:     none
+-- Locks:      none
+-- Tables:     jobs (read)
+CREATE OR REPLACE FUNCTION telesto.looked_from(job text, due timestamptz)
+RETURNS timestamptz
+LANGUAGE sql STABLE
+AS $$
+SELECT CASE WHEN date_trunc('minute', look.ended_at + interval '2 seconds') < date_trunc('minute', due)
+            THEN '-infinity' ELSE look.ended_at END
+FROM (SELECT to_timestamp(job.position / 1e6) AS ended_at FROM telesto.jobs AS job
+      WHERE job.job = looked_from.job) AS look
+$$;

@@ -1,0 +1,86 @@
+-- Procedure:  redrive_letters
+-- Purpose:    Sends dead letters back to their queue, under their old ids and as if never attempted, or deletes
+--             them. What expired does not expire again. They are exempt from the queue's bound.
+-- Parameters:
+--   from_queue bigint       the queue
+--   letter_ids bigint[]     which ones; one that is not there is passed over. NULL for all
+--   redriving boolean       whether they are sent back; else deleted
+--   max_rows int            at most so many
+-- Returns:
+--   error smallint          NULL or QUEUE_NOT_EXISTING (7)
+--   settled bigint          how many were sent back or deleted
+--   more boolean            whether there may be more
+--   queue_ids bigint[]      per message that came back: its queue
+--   receiver_ids bigint[]   per message that came back: for whom; 0 for anyone
+-- Errors:     none raised
+-- Locks:      the queue's take lock (wait)
+-- Tables:     dead_letters (delete), messages (insert), take_states, receiver_states (insert, delete)
+CREATE OR REPLACE FUNCTION telesto.redrive_letters(
+    from_queue bigint,
+    letter_ids bigint[],
+    redriving boolean,
+    max_rows int,
+    OUT error smallint,
+    OUT settled bigint,
+    OUT more boolean,
+    OUT queue_ids bigint[],
+    OUT receiver_ids bigint[]
+)
+LANGUAGE plpgsql
+AS $$
+#variable_conflict use_column
+DECLARE
+    letter_rows tid[];
+    state_row tid;
+    priorities smallint[];
+    message_ids bigint[];
+BEGIN
+    settled := 0;
+    more := false;
+    PERFORM pg_advisory_xact_lock(telesto.take_lock_key(from_queue));
+    SELECT state.ctid INTO state_row
+    FROM telesto.take_states AS state
+    WHERE state.queue_id = from_queue
+    ORDER BY state.version DESC
+    LIMIT 1;
+    IF state_row IS NULL AND redriving THEN
+        error := 7;
+        RETURN;
+    END IF;
+    IF letter_ids IS NULL THEN
+        letter_rows := ARRAY(SELECT letter.ctid FROM telesto.dead_letters AS letter
+                             WHERE letter.queue_id = from_queue
+                             ORDER BY letter.message_id
+                             LIMIT max_rows);
+        more := cardinality(letter_rows) = max_rows;
+    ELSE
+        letter_rows := ARRAY(SELECT letter.ctid
+                             FROM (SELECT DISTINCT unnest(letter_ids) AS message_id) AS wanted
+                             CROSS JOIN LATERAL (SELECT letter.ctid FROM telesto.dead_letters AS letter
+                                                 WHERE letter.queue_id = from_queue
+                                                   AND letter.message_id = wanted.message_id
+                                                 LIMIT 1) AS letter);
+    END IF;
+    IF NOT redriving THEN
+        DELETE FROM telesto.dead_letters AS letter WHERE letter.ctid = ANY (letter_rows);
+        GET DIAGNOSTICS settled = ROW_COUNT;
+        RETURN;
+    END IF;
+    WITH removed AS (
+        DELETE FROM telesto.dead_letters AS letter WHERE letter.ctid = ANY (letter_rows) RETURNING letter.*
+    ), placed AS (
+        INSERT INTO telesto.messages (queue_id, receiver_id, priority, message_id, sender_id, context,
+                                      time_of_arrival, attempt, redelivered, body)
+        SELECT removed.queue_id, removed.receiver_id, removed.priority, removed.message_id, removed.sender_id,
+               removed.context, removed.time_of_arrival, 0, true, removed.body
+        FROM removed
+        RETURNING queue_id, receiver_id, priority, message_id
+    )
+    SELECT count(*), array_agg(placed.queue_id), array_agg(placed.receiver_id), array_agg(placed.priority),
+           array_agg(placed.message_id)
+    INTO settled, queue_ids, receiver_ids, priorities, message_ids
+    FROM placed;
+    PERFORM telesto.lower_bounds(ARRAY[from_queue], ARRAY[state_row], queue_ids, receiver_ids, priorities,
+                                 message_ids);
+END
+$$;

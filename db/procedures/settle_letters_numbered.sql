@@ -1,0 +1,70 @@
+-- Procedure:  settle_letters_numbered
+-- Purpose:    Sends dead letters back to their queue, or deletes them.
+-- Parameters:
+--   client_id bigint            who asks
+--   session bigint              the session
+--   number bigint               the request's number; 0 leaves no record
+--   confirm_sessions bigint[]   per confirmed request: its session
+--   confirm_numbers bigint[]    per confirmed request: its number
+--   method_id smallint          the packet, for the record
+--   queue_id bigint             the queue
+--   letter_ids bigint[]         which ones; one that is not there is passed over. NULL for all
+--   redriving boolean           whether they are sent back; else deleted
+--   max_rows int                at most so many in this call, when all are meant
+--   settled_before bigint       how many earlier calls for this request have settled, for the record, which the
+--                               last one leaves
+-- Returns:
+--   error smallint              NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING (5),
+--                               QUEUE_NOT_EXISTING (7), SESSION_FENCED (20) or NUMBER_REPEATED (36)
+--   settled bigint              how many this call has sent back or deleted
+--   more boolean                whether there is more to do: call again, under the same number
+--   queue_ids bigint[]          per message that came back: its queue
+--   receiver_ids bigint[]       per message that came back: for whom; 0 for anyone
+-- Errors:     none raised
+-- Locks:      client (shared, try), the queue's take lock (wait)
+-- Tables:     clients (read), dead_letters (delete), messages (insert), take_states, receiver_states (insert, delete),
+--             operations (insert, delete), deliveries (delete)
+CREATE OR REPLACE FUNCTION telesto.settle_letters_numbered(
+    client_id bigint,
+    session bigint,
+    number bigint,
+    confirm_sessions bigint[],
+    confirm_numbers bigint[],
+    method_id smallint,
+    queue_id bigint,
+    letter_ids bigint[],
+    redriving boolean,
+    max_rows int,
+    settled_before bigint DEFAULT 0,
+    OUT error smallint,
+    OUT settled bigint,
+    OUT more boolean,
+    OUT queue_ids bigint[],
+    OUT receiver_ids bigint[]
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_sort = off
+SET jit = off
+AS $$
+#variable_conflict use_variable
+BEGIN
+    PERFORM telesto.require_read_committed();
+    settled := 0;
+    more := false;
+    error := telesto.fence_client(client_id, session, number);
+    IF error IS NOT NULL THEN
+        RETURN;
+    END IF;
+    SELECT done.error, done.settled, done.more, done.queue_ids, done.receiver_ids
+    INTO error, settled, more, queue_ids, receiver_ids
+    FROM telesto.redrive_letters(queue_id, letter_ids, redriving, max_rows) AS done;
+    PERFORM telesto.finish_request(client_id, session, CASE WHEN more THEN 0 ELSE number END, method_id,
+                                   settled_before + settled, error, confirm_sessions, confirm_numbers);
+END
+$$;

@@ -1,0 +1,105 @@
+"""Listing dead letters, sending them back and deleting them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from telesto.middleware.failures import BUSY, FailedError, check_error, failure_of
+from telesto.middleware.handlers.rows import (
+    ANSWER_OVERHEAD_BYTES,
+    MESSAGE_OVERHEAD_BYTES,
+    message_of,
+    page_rows,
+)
+from telesto.middleware.requests import Request
+from telesto.middleware.results import Arrivals
+from telesto.middleware.settings import ServerSettings
+from telesto.middleware.single import Call, OneCall, Reply, Row, arrivals_of, numbered
+from telesto.protocol.errors import ErrorCode
+from telesto.protocol.packet import Packet
+from telesto.protocol.packets import (
+    DeadLetter,
+    DeleteDeadLettersResponse,
+    ListDeadLettersResponse,
+    RedriveDeadLettersResponse,
+)
+
+SETTLE = "SELECT * FROM telesto.settle_letters_numbered($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
+
+#: How often a call is tried again that is busy after earlier ones of its request have settled something.
+_BUSY_TRIES = 100
+#: Bytes of a letter on the wire beside its message, at most.
+_LETTER_BYTES = MESSAGE_OVERHEAD_BYTES + 64
+
+
+def _bounds(request: Request, settings: ServerSettings) -> tuple[int, int]:
+    """Rows and bytes of bodies of a page."""
+    frame = request.line.frame_bytes - ANSWER_OVERHEAD_BYTES
+    rows = page_rows(request, settings, 2 * _LETTER_BYTES)
+    return rows, frame - rows * _LETTER_BYTES
+
+
+def _list_arguments(request: Request, settings: ServerSettings) -> tuple[Any, ...]:
+    packet = request.packet
+    rows, size = _bounds(request, settings)
+    return packet.queue_id, packet.after_message_id, rows, min(size, settings.max_answer_bytes)
+
+
+def _list_reply(request: Request, rows: list[Row], settings: ServerSettings) -> Reply:
+    letters = [DeadLetter(message_of(row), row["reason"], row["died_at"], row["client_id"]) for row in rows]
+    if letters and len(letters[0].message.body) > _bounds(request, settings)[1]:
+        message_id = letters[0].message.message_id
+        details = f"message {message_id} does not fit the frames that the client accepts"
+        raise FailedError(failure_of(ErrorCode.MESSAGE_TOO_LARGE, details, message_id))
+    return Reply(ListDeadLettersResponse(letters, bool(letters)))
+
+
+@dataclass(frozen=True, slots=True)
+class SettleLetters:
+    """Sends dead letters back, or deletes them, in as many calls as it takes; the last one leaves the record.
+
+    Attributes:
+        redriving: whether they are sent back.
+        response: makes the answer from their number.
+    """
+
+    redriving: bool
+    response: Callable[[int], Packet]
+
+    async def __call__(self, call: Call, request: Request, settings: ServerSettings) -> Reply:
+        """Settles them."""
+        packet = request.packet
+        settled = busy_count = 0
+        arrivals: Arrivals = {}
+        while True:
+            rows = await call(
+                SETTLE,
+                *numbered(request),
+                packet.METHOD_ID,
+                packet.queue_id,
+                packet.message_ids or None,
+                self.redriving,
+                settings.purge_rows,
+                settled,
+            )
+            row = rows[0]
+            if row["error"] == BUSY and settled and busy_count < _BUSY_TRIES:
+                busy_count += 1
+                await asyncio.sleep(settings.busy_backoff_max_ms / 1000)
+                continue
+            check_error(row["error"], f"the dead letters of queue {packet.queue_id} stay", packet.queue_id)
+            settled += row["settled"]
+            for key, count in arrivals_of(row["queue_ids"], row["receiver_ids"]).items():
+                arrivals[key] = arrivals.get(key, 0) + count
+            if not row["more"]:
+                return Reply(self.response(settled), arrivals=arrivals)
+
+
+LIST_DEAD_LETTERS = OneCall(
+    "SELECT * FROM telesto.list_dead_letters($1, $2, $3, $4)", _list_arguments, _list_reply
+)
+REDRIVE_DEAD_LETTERS = SettleLetters(True, RedriveDeadLettersResponse)
+DELETE_DEAD_LETTERS = SettleLetters(False, DeleteDeadLettersResponse)

@@ -1,0 +1,82 @@
+"""`telesto dead`: dead letters are listed, shown, sent back and deleted."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from command_line import CommandLine
+
+PATIENCE_S = 20
+
+
+@pytest.fixture
+def letters(telesto: CommandLine, queue: str) -> list[int]:
+    """Three messages that have expired; their ids."""
+    telesto.output("queue", "update", queue, "--bury-expired")
+    for body in ("one", "two", "three"):
+        telesto.output("put", queue, body, "--expires", "0.001")
+    deadline = time.monotonic() + PATIENCE_S
+    while len(found := telesto.objects("dead", "list", queue)) < 3:
+        assert time.monotonic() < deadline
+    return [letter["message_id"] for letter in found]
+
+
+def test_dead_letters_are_listed_and_shown(telesto: CommandLine, queue: str, letters: list[int]) -> None:
+    found = telesto.objects("dead", "list", queue)
+    assert [(letter["body"], letter["reason"]) for letter in found] == [
+        ("one", "expired"),
+        ("two", "expired"),
+        ("three", "expired"),
+    ]
+    assert len(telesto.output("dead", "list", queue, "--limit", "2").splitlines()) == 2
+    assert b"expired" in telesto.output("dead", "list", queue)
+    (shown,) = telesto.objects("dead", "show", queue, str(letters[1]))
+    assert (shown["body"], shown["client_id"]) == ("two", None)
+    assert b"nobody" in telesto.output("dead", "show", queue, str(letters[1]))
+    assert "no dead letter" in telesto.error(1, "dead", "show", queue, "999")
+
+
+def test_dead_letters_go_back(telesto: CommandLine, queue: str, letters: list[int]) -> None:
+    said = telesto.output("dead", "redrive", queue, str(letters[1]), str(letters[2]))
+    assert said == f"sent 2 dead letters back to {queue}\n".encode()
+    assert telesto.output("get", queue, "--count", "5") == b"two\nthree\n"
+    assert telesto.objects("dead", "redrive", queue, "--all")[0]["redriven"] == 1
+    assert telesto.output("get", queue) == b"one\n"
+
+
+def test_dead_letters_are_deleted(telesto: CommandLine, queue: str, letters: list[int]) -> None:
+    said = telesto.output("dead", "delete", queue, str(letters[0]), "--yes")
+    assert said == f"deleted 1 dead letter of {queue}\n".encode()
+    assert telesto.objects("dead", "delete", queue, "--all", "--yes")[0]["deleted"] == 2
+    assert telesto.objects("dead", "list", queue) == []
+
+
+@pytest.mark.parametrize("which", [[], ["1", "--all"]])
+def test_which_letters_are_meant_has_to_be_said(telesto: CommandLine, queue: str, which: list[str]) -> None:
+    assert "--all" in telesto.error(2, "dead", "redrive", queue, *which)
+
+
+def test_a_delayed_message_cannot_be_read_yet(telesto: CommandLine, queue: str) -> None:
+    telesto.output("put", queue, "later", "--delay", "3600")
+    assert telesto.run("get", queue).returncode == 4
+    assert telesto.objects("queue", "show", queue)[0]["depth"] == 1
+
+
+def test_settings_of_what_waits_and_dies(telesto: CommandLine) -> None:
+    telesto.output("queue", "create", "patient", "--backoff", "0.25", "--backoff-max", "5", "--expires", "60")
+    (shown,) = telesto.objects("queue", "show", "patient")
+    assert [shown[name] for name in ("backoff_ms", "backoff_max_ms", "expires_ms", "bury_expired")] == [
+        250,
+        5_000,
+        60_000,
+        False,
+    ]
+    (changed,) = telesto.objects(
+        "queue", "update", "patient", "--backoff", "0", "--expires", "none", "--bury-expired"
+    )
+    assert [changed[name] for name in ("backoff_ms", "expires_ms", "bury_expired")] == [0, None, True]
+    assert "bury_expired\tyes" in telesto.output("queue", "show", "patient").decode()
+    for wrong in ("0", "never", "-1"):
+        assert "--expires" in telesto.error(2, "queue", "update", "patient", "--expires", wrong)
