@@ -7,6 +7,7 @@ DATA_DIR ?= telesto-data
 PORT ?= 7001
 FILE ?=
 SIZE ?= small
+DATABASE ?= single
 WORK ?= queues
 # Where the type checker finds the top-level folders as telesto.*
 MYPY := MYPYPATH=tools/typing .venv/bin/mypy --strict --explicit-package-bases --namespace-packages
@@ -47,8 +48,8 @@ verify: .venv/dev.stamp ## Fail when a generated file is not what `make generate
 unit: .venv/dev.stamp ## Run the test suite only
 	$(PY) -m pytest -n 2
 
-faults: .venv/dev.stamp ## Kill, stop and cut everything under load, from a random seed (WORK=queues SIZE=small)
-	$(PY) -m tests.faults.run --work $(WORK) --size $(SIZE)
+faults: .venv/dev.stamp ## Kill, stop and cut everything under load, from a random seed (WORK=queues SIZE=small DATABASE=single)
+	$(PY) -m tests.faults.run --work $(WORK) --size $(SIZE) --database $(DATABASE)
 
 bench-core: .venv/dev.stamp ## Measure puts and reads beside ungathered calls and bare asyncpg
 	$(PY) -m telesto.benchmarks.core $(ARGS)

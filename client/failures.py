@@ -65,6 +65,8 @@ def deadline_error(
             details += f", for want of room: {hindrance.details}"
         elif hindrance is not None and not call.tries:
             details += f", for want of a connection: {hindrance.details}"
+        elif call.failure is not None:
+            details += f": {call.failure.details}"
     error = DeadlineExceededError(
         details, error_class=error_class, method=call.method, queue_id=call.queue_id, address=address
     )

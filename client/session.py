@@ -59,6 +59,7 @@ from telesto.protocol.errors import (
     PositionUnknownError,
     SessionFencedError,
     ShuttingDownError,
+    StandbyUnavailableError,
     TelestoError,
 )
 
@@ -743,6 +744,8 @@ class Session(Membership):
             self._again(call)
             self._go_elsewhere(error)
             return
+        if isinstance(error, StandbyUnavailableError):
+            call.tries -= 1  # no middleware can do better, so that only the call's time limits the tries
         self._again(call)
         if call.phase == WAITING:
             self._hold(self._connector.retry_time(call.tries), error.retry_after)

@@ -9,16 +9,18 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, NullPool, create_engine
 from sqlalchemy.engine.interfaces import DBAPIConnection
 
+from telesto.db.url import for_writing
+
 
 def engine_for(url: str) -> Engine:
-    """Return an engine whose connections libpq opens from the URL as it stands.
+    """Return an engine whose connections libpq opens from the URL.
 
     So several hosts, `target_session_attrs` and the service's other parameters work, which SQLAlchemy's own
     URL parser does not know.
     """
 
     def connect() -> DBAPIConnection:
-        return psycopg.connect(url)  # type: ignore[return-value]
+        return psycopg.connect(for_writing(url))  # type: ignore[return-value]
 
     return create_engine("postgresql+psycopg://", creator=connect, poolclass=NullPool)
 

@@ -1,7 +1,7 @@
 """The database's schema: bring it up to date, say where it stands, find what is wrong with it.
 
 All functions take a PostgreSQL URL (`postgresql://...`, several hosts and libpq parameters included), are
-synchronous and open their own connection.
+synchronous and open their own connection; of several hosts it is the primary, unless the URL says otherwise.
 """
 
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ from telesto.db.install import install_procedures
 from telesto.db.manifest import Manifest, load_manifest
 from telesto.db.migrate import engine_for, head_revision, known_revisions, migrate
 from telesto.db.roles import RolesReport, apply_grants
+from telesto.db.url import for_writing
 
 __all__ = [
     "Problem",
@@ -101,10 +102,10 @@ def upgrade(url: str) -> UpgradeReport:
     nothing, when a later release has been here; psycopg.Error when the database refuses.
     """
     manifest = load_manifest()
-    with psycopg.connect(url) as guard:
+    with psycopg.connect(for_writing(url)) as guard:
         # Held by a transaction that does nothing else, so that a transaction pooler keeps it too.
         guard.execute("SELECT pg_advisory_xact_lock(%s)", (UPGRADE_LOCK,))
-        with psycopg.connect(url, autocommit=True) as connection:
+        with psycopg.connect(for_writing(url), autocommit=True) as connection:
             before = _read_status(connection, manifest)
             if before.newer:
                 raise SchemaTooNewError(_too_new(before))
@@ -120,7 +121,7 @@ def upgrade(url: str) -> UpgradeReport:
 
 def current(url: str) -> SchemaStatus:
     """Tell where the database stands; reads only."""
-    with psycopg.connect(url, autocommit=True) as connection:
+    with psycopg.connect(for_writing(url), autocommit=True) as connection:
         return _read_status(connection, load_manifest())
 
 
@@ -147,7 +148,7 @@ def check(url: str) -> list[Problem]:
     Reads every row that waits, in one snapshot: meant for administration, not for a health probe.
     """
     manifest = load_manifest()
-    with psycopg.connect(url, autocommit=True) as connection:
+    with psycopg.connect(for_writing(url), autocommit=True) as connection:
         status = _read_status(connection, manifest)
         problems = [] if status.up_to_date else [Problem("installation", _outdated(status))]
         if status.revision is None:

@@ -37,6 +37,14 @@ def without_password(url: str) -> str:
     return shown._replace(query=_PASSWORD_PARAMETER.sub(r"\1***", parts.query)).geturl()
 
 
+def for_writing(url: str) -> str:
+    """The URL, for libpq: of several servers it leads to the one that takes writes, unless it says which."""
+    parameters = conninfo_to_dict(url)
+    if "target_session_attrs" in parameters or "," not in str(parameters.get("host", "")):
+        return url
+    return make_conninfo(url, target_session_attrs="read-write")
+
+
 def with_time_limit(url: str, limit_s: float) -> str:
     """The URL, for libpq, with a limit for connecting to each server, if it has none of its own."""
     if "connect_timeout" in conninfo_to_dict(url):

@@ -44,12 +44,12 @@ class Executor:
         """Returns the outcome of each request; raises nothing."""
         try:
             rows = await self._call(requests)
-        except UnavailableError:
-            return all_failed(requests, unavailable(self._retry_ms))
+        except UnavailableError as error:
+            return all_failed(requests, error.failure or unavailable(self._retry_ms))
         except LostError as error:
             if error.suspicious:
                 self._suspects.add({request.line.client.client_id for request in requests})
-            return all_failed(requests, in_doubt())
+            return all_failed(requests, in_doubt(error))
         except RefusedError as error:
             return await self._refused(requests, error)
         except Exception:  # noqa: BLE001 - whatever it was, the requests are answered

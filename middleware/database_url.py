@@ -26,11 +26,12 @@ _PASSED = frozenset(
         "sslnegotiation",
         "sslpassword",
         "sslrootcert",
-        "target_session_attrs",
         "user",
     }
 )
 _DONE_HERE = frozenset({"host", "port", "connect_timeout"})
+#: A middleware writes, and looks for the server that takes writes whether the URL says so or not.
+_WRITING = ("any", "read-write", "primary")
 #: The middleware gives its connections names, UTF-8 and limits of its own, stricter ones than libpq's.
 _REPLACED = frozenset(
     {
@@ -53,6 +54,7 @@ _HELD_ANYWAY = {
     "sslcertmode": ("allow",),
     "sslcompression": ("0",),
     "sslsni": ("1",),
+    "target_session_attrs": _WRITING,
 }
 
 
@@ -73,7 +75,7 @@ class DatabaseUrl:
 
     Attributes:
         dsn: what holds for every server, as asyncpg reads it.
-        servers: where to try, one after the other.
+        servers: where to look.
         connect_s: how long each of them may take, in seconds; None when the URL does not say.
     """
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
-from telesto.middleware.database_url import Server, read_database_url
+from telesto.middleware.database_url import Server
 
 #: Microseconds from the Unix epoch to PostgreSQL's, 2000-01-01.
 _POSTGRES_EPOCH_US = 946_684_800_000_000
@@ -19,26 +19,14 @@ else:
     Connection = asyncpg.Connection
 
 
-async def connect(url: str, name: str, timeout_s: float, silent_ms: int) -> Connection:
-    """Opens a connection to the first of the URL's servers that can be had, and is the kind that it asks for.
+async def connect_to(server: Server, dsn: str, name: str, timeout_s: float, silent_ms: int) -> Connection:
+    """Opens a connection to one server; its settings do not depend on the role's or the database's.
 
-    Each server has ``timeout_s``, or what the URL says. The connection's settings do not depend on the role's
-    or the database's. A backend that is blocked on sending to a middleware that hangs keeps its locks, and so
-    does one whose middleware's machine is gone: tcp_user_timeout ends both, on either side of the connection.
+    A backend that is blocked on sending to a middleware that hangs keeps its locks, and so does one whose
+    middleware's machine is gone: tcp_user_timeout ends both, on either side of the connection.
 
-    Raises OSError, asyncio.TimeoutError, asyncpg.PostgresError or asyncpg.InterfaceError.
+    Raises CONNECT_ERRORS.
     """
-    target = read_database_url(url)
-    failures: dict[Server, Exception] = {}
-    for server in target.servers:
-        try:
-            return await _connect_to(server, target.dsn, name, target.connect_s or timeout_s, silent_ms)
-        except _NEXT_SERVER as error:
-            failures[server] = error
-    raise OSError("; ".join(f"{server}: {_reason(error)}" for server, error in failures.items()))
-
-
-async def _connect_to(server: Server, dsn: str, name: str, timeout_s: float, silent_ms: int) -> Connection:
     connection: Connection = await asyncpg.connect(
         dsn,
         host=server.host,
@@ -56,24 +44,19 @@ async def _connect_to(server: Server, dsn: str, name: str, timeout_s: float, sil
             "tcp_keepalives_count": "3",
         },
     )
-    try:
-        _watch_peer(connection, silent_ms)
-        await connection.set_type_codec(
-            "timestamptz",
-            schema="pg_catalog",
-            encoder=_encode_time,
-            decoder=_decode_time,
-            format="tuple",
-        )
-    except BaseException:
-        connection.terminate()
-        raise
+    _watch_peer(connection, silent_ms)
     return connection
 
 
-def _reason(error: Exception) -> str:
-    """What went wrong; a time that ran out has no words of its own."""
-    return str(error) or "it did not answer in time"
+async def read_times_as_microseconds(connection: Connection) -> None:
+    """Has the connection give points in time as whole microseconds since 1970."""
+    await connection.set_type_codec(
+        "timestamptz",
+        schema="pg_catalog",
+        encoder=_encode_time,
+        decoder=_decode_time,
+        format="tuple",
+    )
 
 
 def _watch_peer(connection: Connection, silent_ms: int) -> None:
@@ -107,5 +90,3 @@ CONNECT_ERRORS = (
     asyncpg.InterfaceError,
     asyncpg.InternalClientError,
 )
-#: After these the next server is tried; a password that is wrong is wrong everywhere.
-_NEXT_SERVER = (OSError, asyncpg.TargetServerAttributeNotMatched, asyncpg.CannotConnectNowError)

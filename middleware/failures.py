@@ -6,9 +6,22 @@ from dataclasses import dataclass, replace
 
 from telesto.protocol.errors import ERRORS, ErrorClass, ErrorCode
 
+#: What clients are told of a call whose connection was lost.
+LOST = "the connection to the database was lost during the request"
+#: What they are told of a call that was committed, but not for all who should have it.
+UNCONFIRMED = "the database's synchronous standby has not confirmed the request in time"
+
 
 class UnavailableError(Exception):
-    """No connection to the database could be had; nothing was sent to it."""
+    """Nothing was sent to the database, for want of a connection or because it could not do it now.
+
+    Attributes:
+        failure: what a client is told; None for what ``unavailable`` says.
+    """
+
+    def __init__(self, reason: str, failure: Failure | None = None) -> None:
+        super().__init__(reason)
+        self.failure = failure
 
 
 class LostError(Exception):
@@ -16,11 +29,13 @@ class LostError(Exception):
 
     Attributes:
         suspicious: the server did not say why, so that the call itself may be what ended its process.
+        told: what clients are told; the rest is for the log.
     """
 
-    def __init__(self, reason: str, *, suspicious: bool = True) -> None:
+    def __init__(self, reason: str, *, suspicious: bool = True, told: str = LOST) -> None:
         super().__init__(reason)
         self.suspicious = suspicious
+        self.told = told
 
 
 class RefusedError(Exception):
@@ -99,14 +114,20 @@ def unavailable(retry_ms: int) -> Failure:
     return _retryable(ErrorCode.DATABASE_UNAVAILABLE, "the database cannot be reached", retry_ms)
 
 
+def standby_unavailable(retry_ms: int) -> Failure:
+    """The failure while no synchronous standby confirms commits."""
+    details = "no synchronous standby of the database confirms commits; nothing was done"
+    return _retryable(ErrorCode.STANDBY_UNAVAILABLE, details, retry_ms)
+
+
 def busy_too_long(retry_ms: int) -> Failure:
     """The failure of a request that was busy until its limit."""
     return _retryable(ErrorCode.OVERLOADED, "the queue or the client stayed busy", retry_ms)
 
 
-def in_doubt() -> Failure:
+def in_doubt(error: LostError) -> Failure:
     """The failure of a request whose call died."""
-    return failure_of(ErrorCode.IO_ERROR, "the connection to the database was lost during the request")
+    return failure_of(ErrorCode.IO_ERROR, error.told)
 
 
 def behind(failure: Failure) -> Failure | None:

@@ -5,20 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import asyncpg
 
 from telesto.middleware.dsn import CONNECT_ERRORS, Connection
 from telesto.middleware.failures import (
+    LOST,
     READ_ONLY_SQLSTATE,
     STALE_SQLSTATE,
+    UNCONFIRMED,
     LostError,
     RefusedError,
     UnavailableError,
     is_told,
     loses_connection,
 )
+from telesto.middleware.gate import Gate
 from telesto.middleware.logs import logger
 
 _log = logger("database")
@@ -26,23 +29,40 @@ _log = logger("database")
 Rows = list[asyncpg.Record]
 
 
+class Dropped(NamedTuple):
+    """Why a connection was ended on purpose."""
+
+    reason: str
+    told: str
+
+
 class Link:
     """One connection, made when it is needed first and made again after it was lost.
 
     A link serves one call at a time. A call is never cancelled and has no time limit: if it ends without an
-    answer, nobody knows what became of it. The kernel's limits end a connection whose server is gone.
+    answer, nobody knows what became of it. The kernel's limits end a connection whose server's machine is
+    gone; the watch over the database ends one whose server hangs, or is not the primary any more.
+
+    Attributes:
+        busy_since: since when a call is under way, by the loop's clock in seconds; None while none is.
+        lost_count: how many calls were lost with their connections.
     """
 
-    def __init__(self, name: str, connect: Callable[[str], Any], backoff_s: float) -> None:
+    def __init__(
+        self, name: str, connect: Callable[[str], Any], backoff_s: float, gate: Gate | None = None
+    ) -> None:
         self._name = name
         self._connect = connect
         self._backoff_s = backoff_s
+        self._gate = gate or Gate()
         self._connection: Connection | None = None
         self._statements: dict[str, asyncpg.prepared_stmt.PreparedStatement[asyncpg.Record]] = {}
         self._prepared = 0
         self._retry_at = 0.0
         self._warned = False
         self._cut_off = False
+        self._dropped: Dropped | None = None
+        self.busy_since: float | None = None
         self.lost_count = 0
 
     @property
@@ -61,9 +81,28 @@ class Link:
             LostError: it may have been done.
             RefusedError: nothing was done.
         """
-        statement = self._statements.get(sql)
-        if statement is None or self._connection is None or self._connection.is_closed():
-            statement = await self._prepare(sql)
+        self._gate.check(writes=True)
+        return await self._call(sql, arguments)
+
+    async def read(self, sql: str, *arguments: Any) -> Rows:
+        """The same for a statement that only reads, so that its commit waits for nobody."""
+        self._gate.check(writes=False)
+        return await self._call(sql, arguments)
+
+    async def _call(self, sql: str, arguments: tuple[Any, ...]) -> Rows:
+        self._dropped = None
+        self.busy_since = asyncio.get_running_loop().time()
+        try:
+            statement = self._statements.get(sql)
+            if statement is None or self._connection is None or self._connection.is_closed():
+                statement = await self._prepare(sql)
+            return await self._fetch(statement, arguments)
+        finally:
+            self.busy_since = None
+
+    async def _fetch(
+        self, statement: asyncpg.prepared_stmt.PreparedStatement[asyncpg.Record], arguments: tuple[Any, ...]
+    ) -> Rows:
         self._warned = False
         try:
             rows = await statement.fetch(*arguments)
@@ -74,7 +113,7 @@ class Link:
         except (OSError, asyncpg.InternalClientError) as error:
             raise self._lost(str(error)) from error
         if self._warned:
-            raise self._lost("the server warned about the commit", suspicious=False)
+            raise self._lost("the server warned about the commit", suspicious=False, told=UNCONFIRMED)
         return rows
 
     async def open(self) -> None:
@@ -89,8 +128,13 @@ class Link:
             with suppress(*CONNECT_ERRORS):
                 await connection.close(timeout=1)
 
-    def drop(self) -> None:
-        """Ends the connection at once; a call under way is lost, the next one opens another."""
+    def drop(self, reason: str = "", told: str = LOST) -> None:
+        """Ends the connection at once; a call under way is lost, the next one opens another.
+
+        ``reason`` is for the log, ``told`` for the clients; given a reason, nobody suspects the call.
+        """
+        if reason:
+            self._dropped = Dropped(reason, told)
         connection = self._forget()
         if connection is not None:
             connection.terminate()
@@ -134,6 +178,9 @@ class Link:
             self._retry_at = loop.time() + self._backoff_s
             _log.warning("no_connection", link=self._name, error=str(error))
             raise UnavailableError(str(error)) from error
+        if self._cut_off:
+            connection.terminate()
+            raise UnavailableError("the middleware ends")
         connection.add_log_listener(self._on_log_message)
         self._connection = connection
 
@@ -151,7 +198,7 @@ class Link:
             return self._lost(_brief(error), suspicious=not is_told(told))
         if sqlstate == READ_ONLY_SQLSTATE:
             self.drop()
-            return UnavailableError("the server is a standby by now")
+            return UnavailableError("the server takes no writes any more")
         if sqlstate == STALE_SQLSTATE:
             self._statements.clear()
         return RefusedError(sqlstate, _brief(error))
@@ -161,11 +208,14 @@ class Link:
             return UnavailableError(str(error))
         return RefusedError("", str(error))
 
-    def _lost(self, reason: str, *, suspicious: bool = True) -> LostError:
+    def _lost(self, reason: str, *, suspicious: bool = True, told: str = LOST) -> LostError:
         self.lost_count += 1
+        dropped, self._dropped = self._dropped, None
+        if dropped is not None:
+            reason, suspicious, told = dropped.reason, False, dropped.told
         _log.warning("connection_lost", link=self._name, reason=reason)
         self.drop()
-        return LostError(reason, suspicious=suspicious)
+        return LostError(reason, suspicious=suspicious, told=told)
 
     def _forget(self) -> Connection | None:
         connection, self._connection = self._connection, None

@@ -6,8 +6,11 @@ import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from telesto.middleware.dsn import Connection, connect
+from telesto.middleware.dsn import Connection
+from telesto.middleware.failures import LOST
+from telesto.middleware.gate import Gate
 from telesto.middleware.link import Link
+from telesto.middleware.primary import Epoch, Primary
 from telesto.middleware.settings import ServerSettings
 from telesto.middleware.single import Call, Row
 
@@ -18,20 +21,32 @@ class Links:
     There is no pool to wait for: each worker has its own link, connected when it is needed first.
 
     Attributes:
+        gate: before all links but those that watch over the database.
+        primary: where they lead.
         on_connected: called when there is a new backend.
+        on_moved: called when another primary has taken the place of the one before; all links are dropped.
     """
 
     def __init__(self, settings: ServerSettings) -> None:
         self._settings = settings
         self._links: list[Link] = []
+        self.gate = Gate()
+        epoch = Epoch()
+        self.primary = self._primary(settings.database_url.get_secret_value(), epoch)
+        listen_url = settings.listen_database_url
+        self._listened = (
+            self.primary if listen_url is None else self._primary(listen_url.get_secret_value(), epoch)
+        )
         self.on_connected: Callable[[], None] = lambda: None
+        self.on_moved: Callable[[], None] = lambda: None
 
     def __len__(self) -> int:
         return len(self._links)
 
-    def make(self, name: str) -> Link:
-        """Makes a link for a worker."""
-        link = Link(name, self._connect, self._settings.database_backoff_s)
+    def make(self, name: str, *, gated: bool = True) -> Link:
+        """Makes a link for a worker; without a gate if it is to find out how the database is."""
+        gate = self.gate if gated else None
+        link = Link(name, self._connect, self._settings.database_backoff_s, gate)
         self._links.append(link)
         return link
 
@@ -42,6 +57,10 @@ class Links:
             if pid is not None:
                 yield pid
 
+    def busy_since(self, moment: float) -> list[Link]:
+        """The links whose call is under way since a moment or longer, by the loop's clock in seconds."""
+        return [link for link in self._links if link.busy_since is not None and link.busy_since <= moment]
+
     @property
     def lost_count(self) -> int:
         """How many calls were lost with their connections."""
@@ -49,26 +68,37 @@ class Links:
 
     async def connect_listener(self, name: str) -> Connection:
         """Opens a connection for LISTEN."""
-        url = self._settings.listen_database_url or self._settings.database_url
-        return await self._open(url.get_secret_value(), name)
+        return await self._listened.connect(f"telesto {name}")
 
-    def drop(self) -> None:
+    def drop(self, reason: str, told: str = LOST) -> None:
         """Ends all connections at once; they are opened again when they are needed."""
         for link in self._links:
-            link.drop()
+            link.drop(reason, told)
+
+    def cut_off(self) -> None:
+        """Ends all connections at once and for good."""
+        for link in self._links:
+            link.cut_off()
 
     async def close(self) -> None:
         """Ends all connections."""
+        await asyncio.gather(self.primary.close(), self._listened.close())
         await asyncio.gather(*(link.close() for link in self._links))
 
+    def _primary(self, url: str, epoch: Epoch) -> Primary:
+        settings = self._settings
+        primary = Primary(url, settings.database_connect_s, settings.database_silent_ms, epoch)
+        primary.on_moved = self._moved
+        return primary
+
     async def _connect(self, name: str) -> Connection:
-        connection = await self._open(self._settings.database_url.get_secret_value(), name)
+        connection = await self.primary.connect(f"telesto {name}")
         self.on_connected()
         return connection
 
-    async def _open(self, url: str, name: str) -> Connection:
-        settings = self._settings
-        return await connect(url, f"telesto {name}", settings.database_connect_s, settings.database_silent_ms)
+    def _moved(self) -> None:
+        self.drop("another server is the primary by now")
+        self.on_moved()
 
 
 def shared(link: Link) -> Call:

@@ -21,8 +21,11 @@ class Registry:
     """Registers the middleware and gives a sign of life, with the process ids of its backends.
 
     The heartbeat of the others ends the backends of a middleware that is silent for too long, so that none of
-    them keeps a lock; if that happens to this one (it was stopped and goes on), it registers anew. One that
-    cannot give its sign of life for so long is cut off: its clients are better served by another.
+    them keeps a lock; if that happens to this one (it was stopped and goes on), it registers anew.
+
+    Attributes:
+        beat_at: when the last sign of life was confirmed, by the loop's clock in seconds.
+        on_beat: called when one was.
     """
 
     def __init__(
@@ -32,27 +35,25 @@ class Registry:
         settings: ServerSettings,
         pids: Callable[[], Iterable[int]],
         on_registered_again: Callable[[], None],
-        on_cut_off: Callable[[], None],
         clock: Callable[[], float],
     ) -> None:
         self._call = call
         self._peers = peers
         self._timeout_s = settings.heartbeat_timeout_s
+        self._interval_s = settings.heartbeat_interval_s
         self._pids = pids
         self._on_registered_again = on_registered_again
-        self._on_cut_off = on_cut_off
         self._clock = clock
-        self._beat_at = clock()
-        self._cut_off = False
+        self._pardon_s = 0.0
+        self._pardon_until = 0.0
+        self.beat_at = clock()
+        self.on_beat: Callable[[], None] = lambda: None
         self._address = ""
-        self.work = [
-            Periodic("heartbeat", self._beat, period_s=settings.heartbeat_interval_s),
-            Periodic("heartbeat watch", self._watch, period_s=settings.heartbeat_interval_s),
-        ]
+        self.work = Periodic("heartbeat", self._beat, period_s=settings.heartbeat_interval_s)
 
     def poke(self) -> None:
         """Has the sign of life given soon."""
-        self.work[0].poke()
+        self.work.poke()
 
     async def register(self, address: str) -> None:
         """Registers under an address; raises what Call raises."""
@@ -68,9 +69,10 @@ class Registry:
             await self._call(UNREGISTER, self._peers.middleware_id)
 
     async def _beat(self) -> None:
-        rows = await self._call(HEARTBEAT, self._peers.middleware_id, sorted(self._pids()), self._timeout_s)
-        self._beat_at = self._clock()
-        self._cut_off = False
+        rows = await self._call(
+            HEARTBEAT, self._peers.middleware_id, sorted(self._pids()), self._others_silent_s()
+        )
+        self._note_beat()
         alive = {row["middleware_id"]: row["address"] for row in rows if row["alive"]}
         if self._peers.middleware_id not in alive:
             await self._register_again()
@@ -78,12 +80,27 @@ class Registry:
         del alive[self._peers.middleware_id]
         self._peers.others = alive
 
-    async def _watch(self) -> None:
-        silent_s = self._clock() - self._beat_at
-        if silent_s > self._timeout_s and not self._cut_off:
-            self._cut_off = True
-            _log.warning("cut_off", silent_s=round(silent_s, 1))
-            self._on_cut_off()
+    def _others_silent_s(self) -> float:
+        """How long the others may have been silent until they count as dead.
+
+        Whatever kept this one from giving its sign of life may have kept them too: a database that was away,
+        that hung, whose standby was away. They have as long as ever after it.
+        """
+        now = self._clock()
+        silent_s = now - self.beat_at
+        pardon_s = self._pardon_s if now < self._pardon_until else 0.0
+        return self._timeout_s + max(pardon_s, silent_s if self._is_late(silent_s) else 0.0)
+
+    def _note_beat(self) -> None:
+        now = self._clock()
+        silent_s, self.beat_at = now - self.beat_at, now
+        if self._is_late(silent_s):
+            self._pardon_s = silent_s
+            self._pardon_until = now + self._timeout_s
+        self.on_beat()
+
+    def _is_late(self, silent_s: float) -> bool:
+        return silent_s > 2 * self._interval_s
 
     async def _register_again(self) -> None:
         rows = await self._call(REGISTER, self._address, self._peers.version)

@@ -17,6 +17,7 @@ from telesto.middleware.claimer import Claimer
 from telesto.middleware.connection import Connection, Connections
 from telesto.middleware.consumers import Consumers
 from telesto.middleware.database_start import DatabaseStart
+from telesto.middleware.database_watch import DatabaseWatch
 from telesto.middleware.deadlines import Deadlines
 from telesto.middleware.departures import Departures
 from telesto.middleware.dispatcher import Dispatcher
@@ -138,18 +139,18 @@ class MiddlewareServer:
             self.figures,
             self._wake_sweep.work.poke,
             settings.wake_sweep_s,
+            settings.heartbeat_timeout_s,
         )
         self._wake_listener.on_changed = self._wake_sweep.work.poke
+        registry_link = links.make("registry", gated=False)
         self._registry = Registry(
-            links.make("registry").call,
-            peers,
-            settings,
-            links.pids,
-            self._registered_again,
-            self._send_clients_away,
-            self._loop.time,
+            registry_link.call, peers, settings, links.pids, self._registered_again, self._loop.time
         )
         links.on_connected = self._registry.poke
+        self._watch = DatabaseWatch(links, self._registry, registry_link, settings, self._loop.time)
+        self._watch.on_cut_off = self._send_clients_away
+        self._registry.on_beat = self._watch.confirmed
+        links.on_moved = self._database_moved
         self._jobs = Jobs(shared(links.make("jobs")), peers, settings)
 
     def _make_consuming(self) -> None:
@@ -221,7 +222,8 @@ class MiddlewareServer:
             self._wake_sweep.work,
             self._notifier.work,
             self._wake_listener.work,
-            *self._registry.work,
+            self._registry.work,
+            self._watch.work,
             *self._jobs.work,
             self._departures.work,
             self._lost_leases.work,
@@ -268,9 +270,14 @@ class MiddlewareServer:
         await asyncio.shield(self._stop)
 
     def _send_clients_away(self) -> None:
-        """Without the database nothing can be done here; calls that hang are lost."""
-        self._links.drop()
+        """Without the database nothing can be done here."""
+        self._wake_listener.drop()
         self._say_goodbye("the middleware has lost the database")
+
+    def _database_moved(self) -> None:
+        """Another server is the primary: what is connected to the one before must leave it."""
+        self._wake_listener.drop()
+        self._watch.moved()
 
     def _say_goodbye(self, reason: str) -> None:
         goodbye = GoAway(reason, self._peers.addresses)
@@ -303,9 +310,7 @@ class MiddlewareServer:
             self._workers.cut_off()
         await self._workers.wait()
         await self._end_connections()
-        for work in self._background():
-            work.stop()
-        await asyncio.gather(*self._tasks)
+        await self._end_background()
         with suppress(UnavailableError, LostError, RefusedError, TimeoutError):
             async with asyncio.timeout(_FAREWELL_S):
                 await self._departures.send()
@@ -316,6 +321,18 @@ class MiddlewareServer:
         await self._admin.stop()
         self._lag.stop()
         self._deadlines.close()
+
+    async def _end_background(self) -> None:
+        """Lets background work come to its end, unless the database keeps it waiting."""
+        for work in self._background():
+            work.stop()
+        if not self._tasks:
+            return
+        _, waiting = await asyncio.wait(self._tasks, timeout=_FAREWELL_S)
+        if waiting:
+            _log.warning("cut_off", background=len(waiting))
+            self._links.cut_off()
+        await asyncio.gather(*self._tasks)
 
     async def _end_connections(self) -> None:
         for connection in self._connections.snapshot():

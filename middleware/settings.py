@@ -69,6 +69,18 @@ class ServerSettings(BaseSettings):
         ge=100,
         description="A connection whose peer acknowledges nothing for so long is dead, on both sides.",
     )
+    database_late_s: float = Field(
+        1.0,
+        gt=0,
+        description="When a sign of life, or a call, is late by so much, look what the matter is, and again.",
+    )
+    standby_wait_s: float = Field(
+        5.0,
+        ge=0,
+        description="A commit that waits so long for a synchronous standby is in doubt, and writes are "
+        "refused until the standby is back; 0 lets them wait.",
+    )
+    standby_retry_ms: int = Field(500, ge=1, description="What STANDBY_UNAVAILABLE suggests to wait.")
 
     # --- connections ---------------------------------------------------------------------------
     max_connections: int = Field(10_000, ge=1, description="Connections of clients.")

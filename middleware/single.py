@@ -65,11 +65,13 @@ class OneCall:
         sql: the statement.
         arguments: makes the procedure's arguments.
         reply: makes the answer from its rows; raises BusyError or FailedError.
+        reads: the procedure only reads, so that it can be called also while no commit is confirmed.
     """
 
     sql: str
     arguments: Callable[[Request, ServerSettings], tuple[Any, ...]]
     reply: Callable[[Request, list[Row], ServerSettings], Reply]
+    reads: bool = False
 
     async def __call__(self, call: Call, request: Request, settings: ServerSettings) -> Reply:
         """Calls the procedure."""

@@ -29,7 +29,7 @@ from telesto.middleware.logs import logger
 from telesto.middleware.requests import Kind, Request
 from telesto.middleware.results import error_frame
 from telesto.middleware.settings import ServerSettings
-from telesto.middleware.single import Handler, Reply, Row
+from telesto.middleware.single import Call, Handler, Reply, Row
 from telesto.middleware.turns import Turns
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import IdentifyClient, RegisterClient
@@ -89,16 +89,17 @@ class SingleWorker:
 
     async def _execute(self, request: Request) -> Reply | Failure:
         handler = self._handlers[request.packet.METHOD_ID]
+        call = self._read if getattr(handler, "reads", False) else self._call
         try:
-            return await handler(self._call, request, self._settings)
+            return await handler(call, request, self._settings)
         except BusyError:
             raise
         except FailedError as error:
             return error.failure
-        except UnavailableError:
-            return unavailable(self._settings.overload_retry_ms)
-        except LostError:
-            return in_doubt()
+        except UnavailableError as error:
+            return error.failure or unavailable(self._settings.overload_retry_ms)
+        except LostError as error:
+            return in_doubt(error)
         except RefusedError as error:
             _log.warning("request_refused", packet=type(request.packet).__name__, error=str(error))
             return failure_by_sqlstate(error, self._settings.overload_retry_ms)
@@ -108,12 +109,19 @@ class SingleWorker:
 
     async def _call(self, sql: str, *arguments: object) -> list[Row]:
         """Calls a procedure, once more if its statement was out of date."""
+        return await self._twice(self._link.call, sql, *arguments)
+
+    async def _read(self, sql: str, *arguments: object) -> list[Row]:
+        """The same for a procedure that only reads."""
+        return await self._twice(self._link.read, sql, *arguments)
+
+    async def _twice(self, call: Call, sql: str, *arguments: object) -> list[Row]:
         try:
-            return await self._link.call(sql, *arguments)
+            return await call(sql, *arguments)
         except RefusedError as error:
             if error.sqlstate != STALE_SQLSTATE:
                 raise
-            return await self._link.call(sql, *arguments)
+            return await call(sql, *arguments)
 
     def _give_back(self, request: Request) -> None:
         if request.line.closed:

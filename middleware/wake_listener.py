@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
@@ -15,6 +16,7 @@ from telesto.middleware.services import Peers
 from telesto.middleware.waiting import WaitingRoom
 
 CHANNEL = "telesto_wake"
+READ_ONLY = "SELECT current_setting('transaction_read_only')::boolean"
 
 _log = logger("wake_listener")
 
@@ -22,7 +24,8 @@ _log = logger("wake_listener")
 class WakeListener:
     """Keeps a connection that LISTENs, and makes it again when it was lost.
 
-    What was told meanwhile is lost; ``on_connected`` has it looked for.
+    What was told meanwhile is lost; ``on_connected`` has it looked for. A server that hangs, or takes no
+    writes any more, tells nothing and is left: it is asked from time to time.
     """
 
     def __init__(
@@ -33,12 +36,15 @@ class WakeListener:
         figures: Figures,
         on_connected: Callable[[], None],
         period_s: float,
+        silent_s: float,
     ) -> None:
+        """``silent_s`` is how long the server may take to answer."""
         self._connect = connect
         self._room = room
         self._peers = peers
         self._figures = figures
         self._on_connected = on_connected
+        self._silent_s = silent_s
         self._connection: Connection | None = None
         self.on_changed: Callable[[], None] = lambda: None
         self.work = Periodic("listen", self._keep, period_s=period_s)
@@ -50,13 +56,37 @@ class WakeListener:
             with suppress(*CONNECT_ERRORS):
                 await connection.close(timeout=1)
 
+    def drop(self) -> None:
+        """Ends the connection at once; another one is made."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.terminate()
+        self.work.poke()
+
     async def _keep(self) -> None:
-        if self._connection is not None and not self._connection.is_closed():
-            return
+        if self._connection is not None:
+            if await self._listens(self._connection):
+                return
+            self.drop()
+        await self._listen()
+
+    async def _listens(self, connection: Connection) -> bool:
+        try:
+            async with asyncio.timeout(self._silent_s):
+                return not await connection.fetchval(READ_ONLY)
+        except CONNECT_ERRORS:
+            return False
+
+    async def _listen(self) -> None:
         try:
             connection = await self._connect("listen")
             connection.add_termination_listener(self._on_terminated)
-            await connection.add_listener(CHANNEL, self._on_notification)
+            try:
+                async with asyncio.timeout(self._silent_s):
+                    await connection.add_listener(CHANNEL, self._on_notification)
+            except BaseException:
+                connection.terminate()
+                raise
         except CONNECT_ERRORS as error:
             raise UnavailableError(str(error)) from error
         self._connection = connection

@@ -180,6 +180,10 @@ class ErrorCode(IntEnum):
     #: There is no such consumer (any more); join again.
     CONSUMER_NOT_EXISTING = 50
 
+    #: The database's synchronous standby confirms nothing at present, so that nothing new is begun; nothing
+    #: was done. Another middleware has the same database.
+    STANDBY_UNAVAILABLE = 68
+
 
 class ConnectionState(Enum):
     """How far a connection is, seen from the middleware."""

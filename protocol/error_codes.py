@@ -38,6 +38,7 @@ __all__ = [
     "SequenceGapError",
     "SessionFencedError",
     "ShuttingDownError",
+    "StandbyUnavailableError",
     "SubscriptionDroppedError",
     "TakeoverBusyError",
     "TooManyConnectionsError",
@@ -292,6 +293,13 @@ class ConsumerNotExistingError(RejectedError):
     """There is no such consumer (any more); join again."""
 
     code = ErrorCode.CONSUMER_NOT_EXISTING
+
+
+class StandbyUnavailableError(RetryableError):
+    """The database's synchronous standby confirms nothing at present, so that nothing new is begun;
+    nothing was done. Another middleware has the same database."""
+
+    code = ErrorCode.STANDBY_UNAVAILABLE
 
 
 #: What the specification says about each code, by its number.
@@ -624,5 +632,16 @@ ERRORS: dict[int, ErrorInfo] = {
         sqlstate="TL050",
         exception=ConsumerNotExistingError,
         doc=("There is no such consumer (any more); join again."),
+    ),
+    68: ErrorInfo(
+        code=ErrorCode.STANDBY_UNAVAILABLE,
+        name="STANDBY_UNAVAILABLE",
+        error_class=ErrorClass.RETRYABLE,
+        sqlstate="TL068",
+        exception=StandbyUnavailableError,
+        doc=(
+            "The database's synchronous standby confirms nothing at present, so that nothing new is "
+            "begun; nothing was done. Another middleware has the same database."
+        ),
     ),
 }

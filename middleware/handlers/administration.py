@@ -57,5 +57,5 @@ def _statistics_reply(request: Request, rows: list[Row], _settings: ServerSettin
 
 
 QUEUE_STATISTICS = OneCall(
-    "SELECT * FROM telesto.queue_statistics($1)", _statistics_arguments, _statistics_reply
+    "SELECT * FROM telesto.queue_statistics($1)", _statistics_arguments, _statistics_reply, reads=True
 )

@@ -152,13 +152,15 @@ UPDATE_QUEUE = OneCall(
     _update_arguments,
     _update_reply,
 )
-QUEUE_SETTINGS = OneCall("SELECT * FROM telesto.get_queue_settings($1)", _settings_arguments, _settings_reply)
-GET_QUEUE_ID = OneCall("SELECT * FROM telesto.get_queue_id($1)", _id_arguments, _id_reply)
-GET_QUEUE_NAME = OneCall("SELECT * FROM telesto.get_queue_name($1)", _name_arguments, _name_reply)
-LIST_QUEUES = OneCall("SELECT * FROM telesto.list_queues($1, $2)", _list_arguments, _list_reply)
+QUEUE_SETTINGS = OneCall(
+    "SELECT * FROM telesto.get_queue_settings($1)", _settings_arguments, _settings_reply, reads=True
+)
+GET_QUEUE_ID = OneCall("SELECT * FROM telesto.get_queue_id($1)", _id_arguments, _id_reply, reads=True)
+GET_QUEUE_NAME = OneCall("SELECT * FROM telesto.get_queue_name($1)", _name_arguments, _name_reply, reads=True)
+LIST_QUEUES = OneCall("SELECT * FROM telesto.list_queues($1, $2)", _list_arguments, _list_reply, reads=True)
 LIST_ACTIVE_QUEUES = OneCall(
-    "SELECT * FROM telesto.list_active_queues($1, $2, $3)", _active_arguments, _active_reply
+    "SELECT * FROM telesto.list_active_queues($1, $2, $3)", _active_arguments, _active_reply, reads=True
 )
 BROWSE_MESSAGES = OneCall(
-    "SELECT * FROM telesto.browse_messages($1, $2, $3, $4, $5)", _browse_arguments, _browse_reply
+    "SELECT * FROM telesto.browse_messages($1, $2, $3, $4, $5)", _browse_arguments, _browse_reply, reads=True
 )

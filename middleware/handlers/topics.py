@@ -87,7 +87,12 @@ UNSUBSCRIBE = OneCall(
     _unsubscribe_arguments,
     _unsubscribe_reply,
 )
-LIST_TOPICS = OneCall("SELECT * FROM telesto.list_topics($1, $2)", _topics_arguments, _topics_reply)
+LIST_TOPICS = OneCall(
+    "SELECT * FROM telesto.list_topics($1, $2)", _topics_arguments, _topics_reply, reads=True
+)
 LIST_SUBSCRIPTIONS = OneCall(
-    "SELECT * FROM telesto.list_subscriptions($1, $2, $3)", _subscriptions_arguments, _subscriptions_reply
+    "SELECT * FROM telesto.list_subscriptions($1, $2, $3)",
+    _subscriptions_arguments,
+    _subscriptions_reply,
+    reads=True,
 )

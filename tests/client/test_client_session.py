@@ -46,6 +46,7 @@ from telesto.protocol.errors import (
     QueueNameNotUniqueError,
     QueueNotExistingError,
     SessionFencedError,
+    StandbyUnavailableError,
     TooManyUnconfirmedError,
 )
 from telesto.protocol.packets import NewMessage, QueuedMessage, ReadMode
@@ -448,6 +449,34 @@ def test_a_middleware_without_a_database_is_left(wire: Wire, service: FakeServic
     wire.finish(call)
     assert wire.session.link is not link
     assert [body for _, body in service.put_bodies] == [b"1"]
+
+
+def test_a_standby_that_is_away_is_waited_for_on_the_spot(
+    wire: Wire, service: FakeService, queue_id: int
+) -> None:
+    """No other middleware could do better, so that it is no failed try."""
+    link, tries = wire.session.link, 50
+    service.faults += [Fault(packets.PutMessage, ErrorCode.STANDBY_UNAVAILABLE, retry_after_ms=10)] * tries
+    call = wire.start(put(queue_id, b"1"))
+    wire.settle()
+    for _ in range(tries):
+        wire.advance(0.02)
+    wire.finish(call)
+    assert wire.session.link is link
+    assert [body for _, body in service.put_bodies] == [b"1"]
+
+
+def test_a_standby_that_stays_away_is_named_when_the_time_is_over(
+    wire: Wire, service: FakeService, queue_id: int
+) -> None:
+    service.faults += [Fault(packets.PutMessage, ErrorCode.STANDBY_UNAVAILABLE, retry_after_ms=1_000)] * 100
+    call = wire.start(put(queue_id, b"1"))
+    wire.settle()
+    wire.advance(60)
+    with pytest.raises(DeadlineExceededError, match="STANDBY_UNAVAILABLE") as raised:
+        wire.finish(call)
+    assert raised.value.error_class is ErrorClass.RETRYABLE
+    assert isinstance(raised.value.__cause__, StandbyUnavailableError)
 
 
 def test_another_incarnation_of_the_database(wire: Wire, service: FakeService, queue_id: int) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-from .processes import PATIENCE_S, Middleware
+from .processes import PATIENCE_S, Middleware, addresses_of, with_addresses
 from .proxy import Address, Proxy
 
 #: Short where the default would make a run wait for nothing but the time to pass.
@@ -36,12 +35,19 @@ class Site:
 
     Attributes:
         front: between clients and the middleware.
-        back: between the middleware and PostgreSQL.
+        backs: between the middleware and each of the database's servers.
         middleware: the process.
         lock: held by whoever hurts the middleware or its front; ``back_lock`` likewise.
     """
 
-    def __init__(self, name: str, directory: Path, database_url: str, settings: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        name: str,
+        directory: Path,
+        database_url: str,
+        settings: Mapping[str, Any],
+        primary: Callable[[], int] = lambda: 0,
+    ) -> None:
         self.name = name
         self.log = directory / f"{name}.log"
         self.lock = asyncio.Lock()
@@ -49,17 +55,19 @@ class Site:
         self._database_url = database_url
         self._settings = {**SETTINGS, **settings}
         self.front = Proxy(("127.0.0.1", 0))
-        self.back = Proxy(address_of(database_url))
+        self.backs = [Proxy(address) for address in addresses_of(database_url)]
+        self._primary = primary
         self.middleware: Middleware
+
+    @property
+    def back(self) -> Proxy:
+        """The proxy that leads to the server that takes writes at present."""
+        return self.backs[self._primary()]
 
     async def start(self) -> None:
         """Starts the proxies and the middleware; returns once it serves."""
-        await asyncio.gather(self.front.start(), self.back.start())
-        url = urlsplit(self._database_url)
-        netloc = f"{url.username}:{url.password}@{self.back.address[0]}:{self.back.address[1]}"
-        if url.password is None:
-            netloc = f"{url.username}@{self.back.address[0]}:{self.back.address[1]}"
-        database_url = url._replace(netloc=netloc).geturl()
+        await asyncio.gather(*(proxy.start() for proxy in (self.front, *self.backs)))
+        database_url = with_addresses(self._database_url, [back.address for back in self.backs])
         self.middleware = Middleware(self.log, database_url, self.front.address, self._settings)
         self.front.target = self.middleware.address
         await self.middleware.start()
@@ -80,7 +88,18 @@ class Site:
         """Ends everything at once."""
         self.middleware.signal(signal.SIGCONT)
         await self.middleware.kill()
-        await asyncio.gather(self.front.close(), self.back.close())
+        await asyncio.gather(*(proxy.close() for proxy in (self.front, *self.backs)))
+
+    def lead_to(self, addresses: Sequence[Address]) -> None:
+        """The database's servers listen there now."""
+        for back, address in zip(self.backs, addresses, strict=True):
+            back.target = address
+
+    def heal(self) -> None:
+        """Mends what is the matter with the middleware and its connections."""
+        self.middleware.signal(signal.SIGCONT)
+        for proxy in (self.front, *self.backs):
+            proxy.heal()
 
     async def left(self) -> list[str]:
         """Says what the middleware still holds although nobody uses it any more; waits for it to go."""
@@ -112,10 +131,16 @@ class Cluster:
     """Several sites on one database."""
 
     def __init__(
-        self, directory: Path, database_url: str, count: int, settings: Mapping[str, Any] | None = None
+        self,
+        directory: Path,
+        database_url: str,
+        count: int,
+        settings: Mapping[str, Any] | None = None,
+        primary: Callable[[], int] = lambda: 0,
     ) -> None:
+        """``primary`` says which of the URL's servers takes writes."""
         self.sites = [
-            Site(f"middleware-{number}", directory, database_url, settings or {})
+            Site(f"middleware-{number}", directory, database_url, settings or {}, primary)
             for number in range(1, count + 1)
         ]
 
@@ -130,9 +155,3 @@ class Cluster:
         """Returns the clients' URL: all sites, or those of these indexes, in this order."""
         fronts = [self.sites[index].front.address for index in order or range(len(self.sites))]
         return "telesto://" + ",".join("{}:{}".format(*address) for address in fronts)
-
-
-def address_of(url: str) -> Address:
-    """Returns host and port of a database URL."""
-    parts = urlsplit(url)
-    return parts.hostname or "127.0.0.1", parts.port or 5432

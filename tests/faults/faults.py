@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from .cluster import Site
+from .pair import Pair
 from .processes import Client, Database
 from .proxy import Direction, Proxy
 
@@ -22,6 +23,8 @@ _STOP_S = (0.1, 5.0)
 _HOLD_S = (0.2, 3.0)
 _BACK_HOLD_S = (0.2, 8.0)
 _DOWN_S = (0.0, 1.5)
+#: How long it takes until somebody decides that the primary is to be replaced.
+_UNNOTICED_S = (0.0, 2.0)
 _DELAY_S = (0.02, 0.4)
 _THROTTLE_BYTES_S = (2_000, 60_000)
 
@@ -248,13 +251,14 @@ async def database_away(stage: Stage, blow: Blow) -> None:
     """One middleware loses the database; the others have it."""
     site = _site(stage, blow)
     async with site.back_lock:
-        await _traffic(site.back)
-        before = site.back.refused
-        site.back.refusing = True
-        blow.land(site.name, site.back.cut())
+        back = site.back
+        await _traffic(back)
+        before = back.refused
+        back.refusing = True
+        blow.land(site.name, back.cut())
         await blow.last(_STOP_S)
-        site.back.refusing = False
-        blow.effect += site.back.refused - before
+        back.refusing = False
+        blow.effect += back.refused - before
 
 
 # --- PostgreSQL ----------------------------------------------------------------------------------
@@ -294,7 +298,64 @@ async def crash_postgres(stage: Stage, blow: Blow) -> None:
         await blow.last(_DOWN_S)
         await stage.database.start()
         for site in stage.sites:
-            site.back.target = stage.database.address
+            site.lead_to(stage.database.addresses)
+
+
+# --- two servers ---------------------------------------------------------------------------------
+
+
+def _pair(stage: Stage) -> Pair:
+    assert isinstance(stage.database, Pair), "this fault needs a pair of servers"
+    return stage.database
+
+
+async def fail_over(stage: Stage, blow: Blow) -> None:
+    """The primary is gone; after a while the standby takes its place, later the former primary is back."""
+    pair = _pair(stage)
+    async with stage.database_lock:
+        await _traffic(_site(stage, blow).back)
+        blow.land(pair.leader.name)
+        await pair.leader.kill()
+        await blow.last(_UNNOTICED_S)
+        await pair.promote()
+        await blow.last(_DOWN_S)
+        await pair.rejoin()
+
+
+async def fail_over_frozen(stage: Stage, blow: Blow) -> None:
+    """The primary hangs and is replaced; then it wakes and believes that it is the primary, for a while."""
+    pair = _pair(stage)
+    async with stage.database_lock:
+        await _traffic(_site(stage, blow).back)
+        blow.land(pair.leader.name)
+        pair.leader.freeze()
+        await blow.last(_UNNOTICED_S)
+        await pair.promote()
+        await blow.last(_DOWN_S)
+        pair.follower.thaw()
+        await blow.last(_STOP_S)
+        await pair.rejoin()
+
+
+async def switch_over(stage: Stage, blow: Blow) -> None:
+    """Primary and standby change places in good order."""
+    pair = _pair(stage)
+    async with stage.database_lock:
+        await _traffic(_site(stage, blow).back)
+        blow.land(pair.leader.name)
+        await pair.switch()
+
+
+async def lose_standby(stage: Stage, blow: Blow) -> None:
+    """The standby is away: commits wait until it is back."""
+    pair = _pair(stage)
+    async with stage.database_lock:
+        await _traffic(_site(stage, blow).back)
+        blow.land(pair.follower.name)
+        await pair.follower.kill()
+        await blow.last(_STOP_S)
+        await pair.follower.start()
+        await pair.until_in_step()
 
 
 KINDS: dict[str, Strike] = {
@@ -318,4 +379,11 @@ KINDS: dict[str, Strike] = {
     "exhaust-connections": exhaust_connections,
     "kill-backend": kill_backend,
     "crash-postgres": crash_postgres,
+}
+#: What can happen to a pair of servers besides.
+PAIR_KINDS: dict[str, Strike] = {
+    "failover": fail_over,
+    "failover-frozen": fail_over_frozen,
+    "switchover": switch_over,
+    "standby-away": lose_standby,
 }

@@ -9,7 +9,8 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -60,31 +61,43 @@ def _command(module: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
     return [sys.executable, "-m", f"{__package__}.{module}", *arguments], environment
 
 
-class Database:
-    """An embedded PostgreSQL with the schema."""
+class Database(ABC):
+    """PostgreSQL with the schema: one server, or several of which one is the primary.
 
-    def __init__(self, directory: Path) -> None:
-        self._server = EmbeddedServer(directory, settings=_POSTGRES_SETTINGS)
+    Faults know nothing else of it, so that another kind of database is another class (see ``pair.Pair``).
+    """
 
     @property
+    @abstractmethod
     def url(self) -> str:
-        """Leads straight to the server."""
-        return self._server.url
+        """Leads straight to the servers, all of them."""
 
     @property
-    def address(self) -> Address:
-        """Where the server listens."""
-        parts = urlsplit(self.url)
-        assert parts.port is not None
-        return "127.0.0.1", parts.port
+    @abstractmethod
+    def primary_url(self) -> str:
+        """Leads straight to the one that takes writes."""
 
+    @property
+    def primary(self) -> int:
+        """Which of the servers in the URL takes writes."""
+        return 0
+
+    @property
+    def addresses(self) -> list[Address]:
+        """Where the servers listen, in the order of the URL."""
+        return addresses_of(self.url)
+
+    @abstractmethod
     async def start(self) -> None:
-        """Starts the server; what it did not finish before is recovered."""
-        await asyncio.to_thread(self._server.start)
+        """Starts what there is to start, first or after ``crash``; recovers what was unfinished."""
 
+    @abstractmethod
     async def stop(self) -> None:
-        """Stops the server in good order."""
-        await asyncio.to_thread(self._server.stop)
+        """Stops everything in good order."""
+
+    @abstractmethod
+    async def crash(self) -> None:
+        """Stops the primary at once, without a checkpoint; what it had committed is in its log only."""
 
     async def install(self) -> None:
         """Installs the schema."""
@@ -94,16 +107,6 @@ class Database:
         """Says what the schema's own check finds."""
         found = await asyncio.to_thread(schema.check, self.url)
         return [f"{problem.subject}: {problem.detail}" for problem in found]
-
-    async def crash(self) -> None:
-        """Stops the server at once, without a checkpoint; what it had committed is in its log only."""
-        pid = self._server.pid
-        assert pid is not None
-        ended = process_end(pid)
-        os.kill(pid, signal.SIGQUIT)
-        await asyncio.wait_for(ended, PATIENCE_S)
-        while self._server.running:  # noqa: ASYNC110 - its owner's thread notices a moment later
-            await asyncio.sleep(0.001)
 
     async def kill_backend(self) -> int:
         """Kills one of the middlewares' server processes; returns when PostgreSQL has recovered from it."""
@@ -149,15 +152,65 @@ class Database:
     async def _hoard(self, hoard: list[asyncpg.Connection[Any]]) -> None:
         with suppress(asyncpg.TooManyConnectionsError):
             while True:
-                hoard.append(await asyncpg.connect(self.url))
+                hoard.append(await asyncpg.connect(self.primary_url))
 
     async def execute(self, sql: str, *arguments: object) -> list[Any]:
-        """Executes a statement on a connection of its own; returns its rows."""
-        connection = await asyncpg.connect(self.url)
+        """Executes a statement on a connection of its own to the primary; returns its rows."""
+        connection = await asyncpg.connect(self.primary_url)
         try:
             return list(await connection.fetch(sql, *arguments))
         finally:
             await connection.close()
+
+
+class SingleServer(Database):
+    """An embedded PostgreSQL."""
+
+    def __init__(self, directory: Path) -> None:
+        self._server = EmbeddedServer(directory, settings=_POSTGRES_SETTINGS)
+
+    @property
+    def url(self) -> str:
+        """Leads straight to the server."""
+        return self._server.url
+
+    @property
+    def primary_url(self) -> str:
+        """Leads there too."""
+        return self.url
+
+    async def start(self) -> None:
+        """Starts the server; what it did not finish before is recovered."""
+        await asyncio.to_thread(self._server.start)
+
+    async def stop(self) -> None:
+        """Stops the server in good order."""
+        await asyncio.to_thread(self._server.stop)
+
+    async def crash(self) -> None:
+        """Stops the server at once, without a checkpoint; what it had committed is in its log only."""
+        pid = self._server.pid
+        assert pid is not None
+        ended = process_end(pid)
+        os.kill(pid, signal.SIGQUIT)
+        await asyncio.wait_for(ended, PATIENCE_S)
+        while self._server.running:  # noqa: ASYNC110 - its owner's thread notices a moment later
+            await asyncio.sleep(0.001)
+
+
+def addresses_of(url: str) -> list[Address]:
+    """Returns host and port of each server that a database URL names."""
+    hosts = urlsplit(url).netloc.rpartition("@")[2]
+    parts = [urlsplit(f"//{host}") for host in hosts.split(",")]
+    return [(part.hostname or "127.0.0.1", part.port or 5432) for part in parts]
+
+
+def with_addresses(url: str, addresses: Sequence[Address]) -> str:
+    """Returns a database URL that leads to other servers."""
+    parts = urlsplit(url)
+    user, at, _ = parts.netloc.rpartition("@")
+    hosts = ",".join("{}:{}".format(*address) for address in addresses)
+    return parts._replace(netloc=user + at + hosts).geturl()
 
 
 def process_end(pid: int) -> asyncio.Future[None]:

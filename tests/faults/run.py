@@ -1,6 +1,7 @@
 """A run: clients at work, faults drawn from a seed, a drain, and the verdict.
 
 ``python -m tests.faults.run --size small --seed 1 --kinds cut,kill-middleware``
+``python -m tests.faults.run --database pair --kinds failover,switchover``
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ from telesto.db.embedded_process import end_leftovers
 from .calls import Bounds
 from .client_process import Task
 from .cluster import Cluster
-from .faults import KINDS, Blow
+from .faults import KINDS, PAIR_KINDS, Blow, Strike
 from .history import Fault, Killed, Recorder, read_histories
 from .logs import client_complaints, middleware_complaints, warnings_of
-from .processes import Client, Database
+from .pair import Pair
+from .processes import Client, Database, SingleServer
 from .queue_work import QueueWork
 from .report import Report, recoveries_of, struck_kinds
 from .topic_work import TopicWork
@@ -40,13 +42,27 @@ _TRIES = 3
 
 
 WORK: dict[str, type[Workload]] = {"queues": QueueWork, "topics": TopicWork}
+#: The databases that a run can have, and the kinds of faults that can strike there.
+DATABASES: dict[str, type[Database]] = {"single": SingleServer, "pair": Pair}
+_STRIKES: dict[str, Strike] = {**KINDS, **PAIR_KINDS}
+KINDS_ON = {"single": list(KINDS), "pair": list(_STRIKES)}
 
 
 class Run:
-    """One run; see ``faults.Stage`` for what faults need of it."""
+    """One run; see ``faults.Stage`` for what faults need of it.
+
+    Attributes:
+        database: what holds the state; its class decides which kinds of faults can strike.
+    """
 
     def __init__(
-        self, directory: Path, work: type[Workload], size: Size, seed: int, kinds: list[str]
+        self,
+        directory: Path,
+        work: type[Workload],
+        size: Size,
+        seed: int,
+        kinds: list[str],
+        database: type[Database],
     ) -> None:
         self.directory = directory
         self.histories = directory / "histories"
@@ -56,7 +72,7 @@ class Run:
         self._seed = seed
         self._kinds = kinds
         self.chance = random.Random(seed)
-        self.database = Database(directory / "data")
+        self.database = database(directory / "data")
         self.database_lock = asyncio.Lock()
         self._recorder = Recorder(self.histories, "faults", 1)
         self._clients: dict[str, Client] = {}
@@ -68,7 +84,12 @@ class Run:
         await self.database.start()
         try:
             await self.database.install()
-            self.cluster = Cluster(self.directory, self.database.url, self._size.middlewares)
+            self.cluster = Cluster(
+                self.directory,
+                self.database.url,
+                self._size.middlewares,
+                primary=lambda: self.database.primary,
+            )
             self.sites = self.cluster.sites
             async with self.cluster:
                 await self._perform()
@@ -170,7 +191,7 @@ class Run:
     async def _strike(self, kind: str, number: int, chance: random.Random) -> None:
         for _ in range(_TRIES):
             blow = Blow(chance)
-            await KINDS[kind](self, blow)
+            await _STRIKES[kind](self, blow)
             fault = Fault(kind, number, blow.at, time.monotonic(), blow.target, blow.effect)
             self._recorder.write_event(fault)
             if blow.effect:
@@ -203,10 +224,13 @@ class Run:
         return Report(verdict, failures, faults, recoveries_of(events), warnings)
 
 
-async def perform(work: str, size: str, seed: int, kinds: list[str], directory: Path) -> Report:
+async def perform(
+    work: str, size: str, seed: int, kinds: list[str], directory: Path, database: str = "single"
+) -> Report:
     """Performs a run in an empty directory that other accounts can reach."""
     workload = WORK[work]
-    return await Run(directory, workload, workload.sizes[size], seed, kinds).perform()
+    run = Run(directory, workload, workload.sizes[size], seed, kinds, DATABASES[database])
+    return await run.perform()
 
 
 def scratch_directory() -> Path:
@@ -218,8 +242,9 @@ def scratch_directory() -> Path:
 
 
 def remove_directory(directory: Path) -> None:
-    """Removes the directory of a run, and a server that still runs in it."""
-    end_leftovers(directory / "data" / "postgresql")
+    """Removes the directory of a run, and the servers that still run in it."""
+    for cluster in (directory / "data").glob("**/postgresql"):
+        end_leftovers(cluster)
     shutil.rmtree(directory)
 
 
@@ -230,22 +255,25 @@ def main() -> int:
     parser.add_argument("--size", choices=("small", "medium", "large"), default="small")
     parser.add_argument("--seed", type=int, default=None, help="by default another one each time")
     parser.add_argument("--runs", type=int, default=1, help="with the seeds that follow")
-    parser.add_argument("--kinds", default=",".join(KINDS), help="separated by commas")
-    arguments = parser.parse_args()
-    kinds = arguments.kinds.split(",")
-    if unknown := set(kinds) - set(KINDS):
-        parser.error(f"there are no faults named {', '.join(sorted(unknown))}; known are {', '.join(KINDS)}")
-    first = random.SystemRandom().randrange(1 << 31) if arguments.seed is None else arguments.seed
-    return max(
-        _one(arguments.work, arguments.size, seed, kinds) for seed in range(first, first + arguments.runs)
+    parser.add_argument(
+        "--database", choices=DATABASES, default="single", help="one server, or a primary and its standby"
     )
+    parser.add_argument("--kinds", default=None, help="separated by commas; by default all that there are")
+    arguments = parser.parse_args()
+    known = KINDS_ON[arguments.database]
+    kinds = known if arguments.kinds is None else arguments.kinds.split(",")
+    if unknown := set(kinds) - set(known):
+        parser.error(f"there are no faults named {', '.join(sorted(unknown))}; known are {', '.join(known)}")
+    first = random.SystemRandom().randrange(1 << 31) if arguments.seed is None else arguments.seed
+    seeds = range(first, first + arguments.runs)
+    return max(_one(arguments.work, arguments.size, seed, kinds, arguments.database) for seed in seeds)
 
 
-def _one(work: str, size: str, seed: int, kinds: list[str]) -> int:
+def _one(work: str, size: str, seed: int, kinds: list[str], database: str) -> int:
     directory = scratch_directory()
     began = time.monotonic()
     print(f"{size} run of {work} with seed {seed} in {directory}", flush=True)
-    report = asyncio.run(perform(work, size, seed, kinds, directory))
+    report = asyncio.run(perform(work, size, seed, kinds, directory, database))
     took = time.monotonic() - began
     print("\n".join(report.lines()))
     if report.problems:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -62,9 +61,7 @@ class Service:
     async def recover(self) -> None:
         """Mends everything and closes all clients; returns when all middlewares serve."""
         for site in self.sites:
-            site.middleware.signal(signal.SIGCONT)
-            site.front.heal()
-            site.back.heal()
+            site.heal()
         clients, self._clients = self._clients, []
         await asyncio.gather(*(client.close() for client in clients))
         await self.until_all_serve()

@@ -10,9 +10,9 @@ import asyncpg
 import pytest
 
 from conftest import Connect, StartMiddleware
-from telesto.middleware.dsn import connect as connect_database
 from telesto.middleware.failures import STALE_SQLSTATE, LostError, RefusedError, UnavailableError
 from telesto.middleware.link import Link
+from telesto.middleware.primary import Epoch, Primary
 from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorClass, ErrorCode
@@ -148,7 +148,7 @@ async def test_without_a_database_requests_are_refused_at_once(
 
 @asynccontextmanager
 async def link_to(database_url: str) -> AsyncIterator[Link]:
-    link = Link("test", lambda name: connect_database(database_url, name, 5.0, 5_000), 0.01)
+    link = Link("test", Primary(database_url, 5.0, 5_000, Epoch()).connect, 0.01)
     try:
         yield link
     finally:
@@ -251,6 +251,7 @@ async def test_a_middleware_that_is_cut_off_sends_its_clients_away(
     await admin.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
     await admin.close()
     assert (await wire.put(queue_id)).code == ErrorCode.SHUTTING_DOWN
-    # Whoever comes once the database is back is served.
+    # Whoever comes once the database is back is served, from the next sign of life on.
+    await until(lambda: server._links.gate.is_open)
     again = await (await connect(server)).register()
     await until_taken(again, queue_id)

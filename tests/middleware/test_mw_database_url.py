@@ -11,9 +11,9 @@ import pytest
 from psycopg.pq import Conninfo
 from pydantic import ValidationError
 
-from telesto.middleware import dsn
 from telesto.middleware.database_url import Server, read_database_url
 from telesto.middleware.dsn import Connection
+from telesto.middleware.primary import Epoch, Primary
 from telesto.middleware.settings import ServerSettings
 from wire import PATIENCE_S
 
@@ -40,7 +40,7 @@ HARMLESS = {
 
 
 async def _connected(url: str, timeout_s: float = PATIENCE_S) -> Connection:
-    return await dsn.connect(url, "telesto test", timeout_s, 5_000)
+    return await Primary(url, timeout_s, 5_000, Epoch()).connect("telesto test")
 
 
 def _with(url: str, **parameters: str) -> str:
