@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import psycopg
 
 #: A middleware that gave a sign of life so short ago may live; the default of its own `heartbeat_timeout_s`.
-ALIVE_S = 10.0
+ALIVE_S = 6.0
 
 # Middlewares name their connections; one whose sign of life cannot come through is found by them.
 CONNECTIONS = """

@@ -178,7 +178,7 @@ class ServerSettings(BaseSettings):
 
     # --- running -------------------------------------------------------------------------------
     heartbeat_interval_s: float = Field(2.0, gt=0, description="Period of the sign of life to the others.")
-    heartbeat_timeout_s: float = Field(10.0, gt=0, description="Silent for so long, a middleware is dead.")
+    heartbeat_timeout_s: float = Field(6.0, gt=0, description="Silent for so long, a middleware is dead.")
     sweep_interval_s: float = Field(5.0, gt=0, description="Period of the single jobs: retention, removal.")
     staged_interval_s: float = Field(0.05, gt=0, description="Period of the look for staged messages.")
     staged_idle_s: float = Field(0.25, gt=0, description="The same when there have been none for a while.")
