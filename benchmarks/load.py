@@ -8,6 +8,7 @@ message for whoever takes, and is empty at the end.
 from __future__ import annotations
 
 import asyncio
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from telesto.benchmarks.bodies import BodyMaker, identity_of
-from telesto.benchmarks.sessions import Session, TelestoSession
+from telesto.benchmarks.sessions import BlockingSession, Session, TelestoSession
 from telesto.benchmarks.tally import Tally, Workload, save_tally
 from telesto.benchmarks.worker import Gate, Plan, Result, run_worker
 from telesto.client import Delivery
@@ -44,6 +45,8 @@ class LoadPlan:
     priority: int = 5
     take_timeout_s: float = 10.0
     delivery: Delivery = "once"
+    blocking: bool = False
+    state: bool = False
 
     def as_plan(self) -> Plan:
         """Return the plan as a worker receives it."""
@@ -124,9 +127,15 @@ async def _open_sessions(plan: LoadPlan) -> list[Session]:
         url = plan.urls[index % len(plan.urls)]
         queue_id = plan.queue_ids[index % len(plan.queue_ids)]
         name = f"{plan.names}-{plan.first_stream}-{index}"
+        # Begun anew by every run, like the queue.
+        state_dir = tempfile.mkdtemp(prefix="state-", dir=plan.directory) if plan.state else None
         async with some_at_a_time:
+            if plan.blocking:
+                return BlockingSession.open(
+                    url, name, queue_id, plan.priority, plan.take_timeout_s, state_dir
+                )
             return await TelestoSession.open(
-                url, name, queue_id, plan.priority, plan.take_timeout_s, plan.delivery
+                url, name, queue_id, plan.priority, plan.take_timeout_s, plan.delivery, state_dir
             )
 
     return list(await asyncio.gather(*(open_one(index) for index in range(plan.connections))))

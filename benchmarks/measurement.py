@@ -42,12 +42,14 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What a load meets: messages waiting in another priority, a session with an old snapshot; and how its
-    clients want messages delivered."""
+    """What a load meets: messages waiting in another priority, a session with an old snapshot; how its
+    clients want messages delivered, whether they block, and whether they have a durable state."""
 
     backlog: int = 0
     old_snapshot: bool = False
     delivery: Delivery = "once"
+    blocking: bool = False
+    state: bool = False
 
 
 NO_CONDITIONS: Final = Conditions()

@@ -72,6 +72,8 @@ class Bench:
                 directory=str(self.directory),
                 body_bytes=self.body_bytes,
                 delivery=conditions.delivery,
+                blocking=conditions.blocking,
+                state=conditions.state,
             )
             plans = split_load(plan, self.generators)
             workers = [await Worker.spawn("telesto.benchmarks.load", each.as_plan()) for each in plans]

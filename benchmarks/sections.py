@@ -12,6 +12,7 @@ from telesto.benchmarks.idle_part import idle_part
 from telesto.benchmarks.measurement import Timing
 from telesto.benchmarks.report import Part
 from telesto.benchmarks.service import Middlewares, running_middlewares
+from telesto.benchmarks.state import measure_states, states_part
 from telesto.benchmarks.steady import measure_steady
 from telesto.benchmarks.steady_part import steady_part
 from telesto.benchmarks.tally import Workload
@@ -94,6 +95,14 @@ async def _topics(experiment: Experiment) -> Part:
         )
 
 
+async def _state(experiment: Experiment) -> Part:
+    size = experiment.size
+    async with _service(experiment) as middlewares:
+        return states_part(
+            await measure_states(experiment.bench, middlewares, size.timing, size.repetitions, progress)
+        )
+
+
 SECTIONS: Final[dict[str, Section]] = {
     "put": _put,
     "put-read": _put_read,
@@ -101,4 +110,5 @@ SECTIONS: Final[dict[str, Section]] = {
     "steady": _steady,
     "idle": _idle,
     "topics": _topics,
+    "state": _state,
 }

@@ -15,6 +15,7 @@ from telesto.client import calls, forks, shared
 from telesto.client.aio_consumer import AsyncConsumer
 from telesto.client.calls import Call
 from telesto.client.consuming import ConsumerState
+from telesto.client.durable import DurableSession
 from telesto.client.errors import ClientClosedError, ForkedError, connection_failure
 from telesto.client.handshake import Identity
 from telesto.client.link import Link
@@ -28,6 +29,7 @@ from telesto.client.models import (
     Queue,
     QueueSettings,
     QueueStatistics,
+    RecoveredPut,
     Subscription,
     Topic,
     TopicMessage,
@@ -35,8 +37,10 @@ from telesto.client.models import (
     Unchanged,
 )
 from telesto.client.options import ClientOptions
-from telesto.client.session import Delivery, Session
-from telesto.client.shared import OutcomeT
+from telesto.client.scribe import Scribe
+from telesto.client.session import Delivery
+from telesto.client.shared import OutcomeT, StateDir
+from telesto.client.state import StoredClient
 from telesto.client.topic_calls import (
     GetCall,
     PutOneToTopicCall,
@@ -70,6 +74,7 @@ class AsyncTelestoClient:
         self,
         url: str | None = None,
         *,
+        state_dir: StateDir | None = None,
         delivery: Delivery = "once",
         options: ClientOptions | None = None,
     ) -> None:
@@ -78,6 +83,9 @@ class AsyncTelestoClient:
         Args:
             url: ``telesto://host:port,host:port/?name=...``; by default the environment's TELESTO_URL, else a
                 middleware on this machine.
+            state_dir: a directory in which the client keeps what it must not forget, so that the next process
+                with the same directory goes on where this one ended, however it ended. One at a time has it;
+                it is made by ``connect`` if there is none, and let go of by ``close``.
             delivery: "once" for exactly-once puts and hand-overs; "fast" for less work per message: a put
                 that is tried again may be doubled, and a message whose hand-over fails is lost.
             options: bounds and times.
@@ -86,7 +94,11 @@ class AsyncTelestoClient:
         """
         self._url = parse_url(url)
         self._options = options or ClientOptions()
-        self._session = Session(self._url.addresses, self._options, shared.check_delivery(delivery))
+        state_dir = state_dir if state_dir is not None else self._url.state_dir
+        self._session = shared.make_session(self._url, self._options, delivery, state_dir)
+        self._scribe: Scribe | None = None
+        if isinstance(self._session, DurableSession) and state_dir is not None:
+            self._scribe = Scribe(self._session, state_dir, self._serve)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tried: Identity | None = None
         self._connection: Connection | None = None
@@ -106,7 +118,7 @@ class AsyncTelestoClient:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.close()
+        await self._close(failed=error is not None)
 
     @property
     def client_id(self) -> int | None:
@@ -164,10 +176,14 @@ class AsyncTelestoClient:
                 another process that is connected as this client gets SessionFencedError.
 
         Raises ClientNameNotUniqueError, ClientNotExistingError, ClientModePermissionError when the existing
-        client has another mode, and NotConnectedError when no middleware can be reached.
+        client has another mode, and NotConnectedError when no middleware can be reached. With a state_dir,
+        also StateInUseError, StateDamagedError, StateMismatchError and StateWriteError.
         """
         self._attach()
-        identity = shared.choose_identity(self._url, name, client_id, mode, existing, self._tried)
+        stored: StoredClient | None = None
+        if self._scribe is not None and not self._session.closed:
+            stored = await self._scribe.open()
+        identity = shared.choose_identity(self._url, name, client_id, mode, existing, self._tried, stored)
         call = self._session.connect(identity)
         self._tried = identity
         await self._answer(call)
@@ -181,9 +197,13 @@ class AsyncTelestoClient:
         """Confirms what was taken, gives back what was not, and closes the connection.
 
         Reads that wait end with ClientClosedError. Puts under way are waited for, at most ``close_timeout``.
-        Closing again does nothing.
+        With a state_dir, what the application got counts as processed; leaving the ``async with`` block by an
+        exception gives it back instead. Closing again does nothing.
         """
-        self._session.begin_close()
+        await self._close(failed=False)
+
+    async def _close(self, *, failed: bool) -> None:
+        self._session.begin_close(failed=failed)
         try:
             await self._finish()
         finally:
@@ -420,6 +440,22 @@ class AsyncTelestoClient:
             shared.put_batches(queue_id, messages, self._options), shared.failed_batch
         )
 
+    def recovered_puts(self) -> AsyncIterator[RecoveredPut]:
+        """Tells what became of puts whose calls did not: the process died, or the call ended in doubt.
+
+        Needs a state_dir. It waits until all of that is known, and yields each message in the order of the
+        puts. Each counts as told when the application comes back for the next one; what it did not come back
+        from is told again, also by the next process. Raises NotConnectedError.
+        """
+        return self._told_one_by_one(shared.durable(self._session))
+
+    async def _told_one_by_one(self, session: DurableSession) -> AsyncIterator[RecoveredPut]:
+        self._attach()
+        await self._answer(session.when_settled())
+        for put in shared.told_one_by_one(session):
+            yield put
+            self._flush_soon()
+
     # ------------------------------------------------------------------ reading
 
     async def retrieve_message(
@@ -465,11 +501,14 @@ class AsyncTelestoClient:
         """Says that these messages are processed, when ``auto_confirm`` is off; in topics, with all before.
 
         The confirmation travels with the next request or a little later; ``close`` sends it at the latest.
+        With a state_dir it is durable on return.
         """
         of_queues, of_topics = shared.by_source(messages)
-        self._session.confirm(shared.hand_overs(of_queues))
         self._session.confirm_topics(of_topics)
+        call = self._session.confirm(shared.hand_overs(of_queues))
         self._flush_soon()
+        if call is not None:
+            await self._answer(call)
 
     async def release(self, messages: Iterable[Message | TopicMessage]) -> int:
         """Gives messages back to their queues, to their old places, marked redelivered; returns how many.
@@ -676,7 +715,7 @@ class AsyncTelestoClient:
             except BaseException:
                 self._abandon([self._session.give_back(shared.hand_overs(messages))])
                 raise
-            self._session.confirm(shared.hand_overs(messages))
+            await self.confirm(messages)
 
     # ------------------------------------------------------------------ calls
 
@@ -685,7 +724,7 @@ class AsyncTelestoClient:
         loop = get_running_loop()
         if loop is not self._loop:
             self._attach()
-        self._session.submit(call)
+        self._submit(call)
         if not self._flush_is_due:
             self._flush_is_due = True
             loop.call_soon(self._flush)
@@ -700,8 +739,13 @@ class AsyncTelestoClient:
     def _start(self, call: CallT) -> CallT:
         """Makes a call, to be waited for by ``_answer`` or given up by ``_abandon``."""
         self._attach()
-        self._session.submit(call)
+        self._submit(call)
         return call
+
+    def _submit(self, call: Call[Any]) -> None:
+        if self._scribe is not None and (task := asyncio.current_task()) is not None:
+            shared.with_reader(call, task, task.done)
+        self._session.submit(call)
 
     async def _answer(self, call: Call[ResultT]) -> ResultT:
         """Waits for the end of a call that is made already."""
@@ -793,6 +837,8 @@ class AsyncTelestoClient:
             if session.link is not connection.link:
                 self._connection, self._closing = None, connection
                 connection.transport.abort()
+        if self._scribe is not None:
+            self._scribe.write()
         completed = session.take_completed()
         if completed:
             _wake(completed)
@@ -915,9 +961,13 @@ class AsyncTelestoClient:
             await asyncio.wait([self._connector])
         if self._closing is not None:
             await asyncio.wait([self._closing.gone])
+        if self._scribe is not None:
+            await self._scribe.close()
 
     def forked(self, error: ForkedError) -> None:
         """This process is a child of the one that made the client."""
+        if self._scribe is not None:
+            self._scribe.forked()
         self._session.disown(error)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from types import TracebackType
@@ -12,6 +13,7 @@ from telesto.client.blocking_consumer import Consumer
 from telesto.client.calls import Call
 from telesto.client.consuming import ConsumerState
 from telesto.client.driver import Driver
+from telesto.client.durable import DurableSession
 from telesto.client.errors import ClientClosedError, ForkedError
 from telesto.client.handshake import Identity
 from telesto.client.models import (
@@ -24,6 +26,7 @@ from telesto.client.models import (
     Queue,
     QueueSettings,
     QueueStatistics,
+    RecoveredPut,
     Subscription,
     Topic,
     TopicMessage,
@@ -31,8 +34,10 @@ from telesto.client.models import (
     Unchanged,
 )
 from telesto.client.options import ClientOptions
-from telesto.client.session import Delivery, Session
-from telesto.client.shared import OutcomeT
+from telesto.client.session import Delivery
+from telesto.client.shared import OutcomeT, StateDir
+from telesto.client.state import StoredClient
+from telesto.client.state_directory import StateDirectory
 from telesto.client.topic_calls import (
     GetCall,
     PutOneToTopicCall,
@@ -66,6 +71,7 @@ class TelestoClient:
         self,
         url: str | None = None,
         *,
+        state_dir: StateDir | None = None,
         delivery: Delivery = "once",
         options: ClientOptions | None = None,
     ) -> None:
@@ -74,6 +80,9 @@ class TelestoClient:
         Args:
             url: ``telesto://host:port,host:port/?name=...``; by default the environment's TELESTO_URL, else a
                 middleware on this machine.
+            state_dir: a directory in which the client keeps what it must not forget, so that the next process
+                with the same directory goes on where this one ended, however it ended. One at a time has it;
+                it is made by ``connect`` if there is none, and let go of by ``close``.
             delivery: "once" for exactly-once puts and hand-overs; "fast" for less work per message: a put
                 that is tried again may be doubled, and a message whose hand-over fails is lost.
             options: bounds and times.
@@ -82,7 +91,8 @@ class TelestoClient:
         """
         self._url = parse_url(url)
         self._options = options or ClientOptions()
-        self._session = Session(self._url.addresses, self._options, shared.check_delivery(delivery))
+        self._state_dir = state_dir if state_dir is not None else self._url.state_dir
+        self._session = shared.make_session(self._url, self._options, delivery, self._state_dir)
         self._driver = Driver(self._session, self._options)
         self._tried: Identity | None = None
         forks.watch(self)
@@ -95,7 +105,7 @@ class TelestoClient:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        self._close(failed=error is not None)
 
     @property
     def client_id(self) -> int | None:
@@ -153,10 +163,12 @@ class TelestoClient:
                 another process that is connected as this client gets SessionFencedError.
 
         Raises ClientNameNotUniqueError, ClientNotExistingError, ClientModePermissionError when the existing
-        client has another mode, and NotConnectedError when no middleware can be reached.
+        client has another mode, and NotConnectedError when no middleware can be reached. With a state_dir,
+        also StateInUseError, StateDamagedError, StateMismatchError and StateWriteError.
         """
         with self._driver.lock:
-            identity = shared.choose_identity(self._url, name, client_id, mode, existing, self._tried)
+            stored = self._open_state()
+            identity = shared.choose_identity(self._url, name, client_id, mode, existing, self._tried, stored)
             call = self._session.connect(identity)
             self._tried = identity
             self._answer(call)
@@ -170,11 +182,24 @@ class TelestoClient:
         """Confirms what was taken, gives back what was not, and closes the connection.
 
         Reads that wait end with ClientClosedError. Puts under way are waited for, at most ``close_timeout``.
-        Closing again does nothing.
+        With a state_dir, what the application got counts as processed; leaving the ``with`` block by an
+        exception gives it back instead. Closing again does nothing.
         """
+        self._close(failed=False)
+
+    def _close(self, *, failed: bool) -> None:
         with self._driver.lock:
-            self._driver.close()
+            self._driver.close(failed=failed)
         self._driver.free()
+
+    def _open_state(self) -> StoredClient | None:
+        """Opens the state if there is to be one; returns the client to come back as."""
+        if self._state_dir is None:
+            return None
+        session = shared.durable(self._session)
+        if not self._driver.has_state and not session.closed:
+            self._driver.use_state(StateDirectory(self._state_dir))
+        return session.stored_client
 
     # ------------------------------------------------------------------ queues
 
@@ -403,6 +428,27 @@ class TelestoClient:
         """
         return self._in_batches(shared.put_batches(queue_id, messages, self._options), shared.failed_batch)
 
+    def recovered_puts(self) -> Iterator[RecoveredPut]:
+        """Tells what became of puts whose calls did not: the process died, or the call ended in doubt.
+
+        Needs a state_dir. It waits until all of that is known, and yields each message in the order of the
+        puts. Each counts as told when the application comes back for the next one; what it did not come back
+        from is told again, also by the next process. Raises NotConnectedError.
+        """
+        return self._told_one_by_one(shared.durable(self._session))
+
+    def _told_one_by_one(self, session: DurableSession) -> Iterator[RecoveredPut]:
+        with self._driver.lock:
+            self._answer(session.when_settled())
+        recovered = shared.told_one_by_one(session)
+        while True:
+            with self._driver.lock:
+                put = next(recovered, None)
+                self._driver.hand_on()
+            if put is None:
+                return
+            yield put
+
     # ------------------------------------------------------------------ reading
 
     def retrieve_message(
@@ -448,12 +494,16 @@ class TelestoClient:
         """Says that these messages are processed, when ``auto_confirm`` is off; in topics, with all before.
 
         The confirmation travels with the next request or a little later; ``close`` sends it at the latest.
+        With a state_dir it is durable on return.
         """
         of_queues, of_topics = shared.by_source(messages)
         with self._driver.lock:
-            self._session.confirm(shared.hand_overs(of_queues))
             self._session.confirm_topics(of_topics)
-            self._driver.hand_on()
+            call = self._session.confirm(shared.hand_overs(of_queues))
+            if call is None:
+                self._driver.hand_on()
+            else:
+                self._answer(call)
 
     def release(self, messages: Iterable[Message | TopicMessage]) -> int:
         """Gives messages back to their queues, to their old places, marked redelivered; returns how many.
@@ -668,13 +718,13 @@ class TelestoClient:
     def _run(self, call: Call[ResultT]) -> ResultT:
         """Makes a call and waits for its end."""
         with self._driver.lock:
-            self._session.submit(call)
+            self._submit(call)
             return self._answer(call)
 
     def _start(self, call: CallT) -> CallT:
         """Makes a call, to be waited for by ``_wait_for`` or given up by ``_abandon``."""
         with self._driver.lock:
-            self._session.submit(call)
+            self._submit(call)
             self._driver.push()
             self._driver.hand_on()
             return call
@@ -683,6 +733,12 @@ class TelestoClient:
         """Waits for the end of a call that is made already."""
         with self._driver.lock:
             return self._answer(call)
+
+    def _submit(self, call: Call[Any]) -> None:
+        if self._state_dir is not None:
+            thread = threading.current_thread()
+            shared.with_reader(call, thread, lambda: not thread.is_alive())
+        self._session.submit(call)
 
     def _answer(self, call: Call[ResultT]) -> ResultT:
         """Waits for the end of a call; the lock is held."""

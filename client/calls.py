@@ -20,16 +20,18 @@ from telesto.client.models import (
     QueueSettings,
     QueueStatistics,
 )
+from telesto.client.readers import Reader
 from telesto.protocol import packets
 from telesto.protocol.errors import ERRORS, ErrorClass, TelestoError, exception_for
 from telesto.protocol.packets import ElementResult, Packet, ReadMode
 
 ResultT = TypeVar("ResultT")
 
-# Where a call is: in line, on its way, or answered.
+# Where a call is: in line, on its way, answered, or answered but not yet written to the client's state.
 WAITING = 0
 SENT = 1
 DONE = 2
+HELD = 3
 
 
 class Call(Generic[ResultT]):
@@ -41,7 +43,7 @@ class Call(Generic[ResultT]):
         wait: how long it may wait at the service in all, in seconds; infinity without limit.
         wait_until: when that waiting ends, by the session's clock.
         order: position among all calls of the client.
-        phase: WAITING, SENT or DONE.
+        phase: WAITING, SENT, HELD or DONE.
         deadline: when the call fails, by the session's clock.
         try_until: when the try under way fails.
         tries: how often it was sent.
@@ -52,6 +54,10 @@ class Call(Generic[ResultT]):
         response, error: the answer.
         failure: why the last try failed.
         waiter: what the shell uses to wake the caller.
+        position: where the client's state has the request; 0 for nowhere.
+        gated: what the call returns has to be written to the client's state first.
+        unattended: it comes from the client's state; no caller waits for it.
+        reader: who reads, for a client with a state.
     """
 
     method: ClassVar[str]
@@ -60,6 +66,8 @@ class Call(Generic[ResultT]):
     numbered: ClassVar[bool] = False
     #: It need not be recorded when the client asks for speed (delivery="fast").
     may_be_fast: ClassVar[bool] = False
+    #: A client with a state writes its intent there before it is sent.
+    noted: ClassVar[bool] = False
     #: It answers messages that were pushed, and may be sent while the middleware is about to stop.
     settling: ClassVar[bool] = False
     #: It takes messages.
@@ -85,6 +93,10 @@ class Call(Generic[ResultT]):
     error: TelestoError | None = None
     failure: TelestoError | None = None
     waiter: Any = None
+    position: int = 0
+    gated: bool = False
+    unattended: bool = False
+    reader: Reader | None = None
 
     def __init_subclass__(cls, request: type[Packet] | None = None, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -128,6 +140,7 @@ class PutMessageCall(Call[ResultT], request=packets.PutMessage):
     """Puts one message into one or several queues."""
 
     may_be_fast = True
+    noted = True
 
     message: packets.NewMessage
     queue_ids: list[int]
@@ -195,6 +208,7 @@ class PutManyCall(Call[list[PutResult]], request=packets.PutMessages):
     """Puts several messages in one transaction."""
 
     may_be_fast = True
+    noted = True
 
     def __init__(self, queue_id: int, messages: list[packets.QueuedMessage]) -> None:
         self.queue_id = queue_id
@@ -664,6 +678,24 @@ class ReleaseCall(Call[int]):
     def result(self) -> int:
         """Returns how many messages were given back."""
         return self.count
+
+
+class ConfirmCall(Call[None]):
+    """Waits until it is durable what the application needs no more."""
+
+    method = packets.Confirm.__name__
+
+    def result(self) -> None:
+        """Returns nothing."""
+
+
+class SettledCall(Call[None]):
+    """Waits until it is known what became of the requests that nobody waits for."""
+
+    method = "RecoveredPuts"
+
+    def result(self) -> None:
+        """Returns nothing."""
 
 
 class PingCall(Call[float], request=packets.Ping):

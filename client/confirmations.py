@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from telesto.client.models import HandOverId
 from telesto.protocol import packets
@@ -61,6 +61,16 @@ class _OpenRead:
     released: bool = False
 
 
+class Records(Protocol):
+    """What has to know which messages the service does not keep for the client any more."""
+
+    def drop_message(self, name: HandOverId) -> None:
+        """The service does not keep this message any more."""
+
+    def drop_read(self, operation: OperationId) -> None:
+        """The service keeps nothing of this read any more."""
+
+
 class Confirmations:
     """The confirmations that are owed, and how many numbers of the session are open.
 
@@ -70,8 +80,9 @@ class Confirmations:
         due: when what is owed has to be sent, by the session's clock; infinity when nothing is.
     """
 
-    def __init__(self, confirm_after: float) -> None:
+    def __init__(self, confirm_after: float, records: Records | None = None) -> None:
         self._confirm_after = confirm_after
+        self._records = records
         self._session = 0
         self._taken: list[int] = []
         self._earlier: dict[OperationId, None] = {}
@@ -188,15 +199,15 @@ class Confirmations:
 
     def proven_numbers(self, numbers: list[int]) -> None:
         """A success answer proves that these numbers of the session were applied."""
-        if self._batches:
+        if self._batches or self._records is not None:
             for number in numbers:
-                self._batches.pop(OperationId(self._session, number), None)
+                self._proven_operation(OperationId(self._session, number))
 
     def proven(self, contents: ConfirmContents) -> None:
         """A success answer proves that these were applied."""
         self.proven_numbers(contents.numbers)
         for operation in contents.earlier:
-            self._batches.pop(operation, None)
+            self._proven_operation(operation)
         for hand_over in contents.hand_overs:
             self._proven_message(hand_over)
 
@@ -273,7 +284,14 @@ class Confirmations:
             return None
         return self._reads.get(hand_over.number)
 
+    def _proven_operation(self, operation: OperationId) -> None:
+        self._batches.pop(operation, None)
+        if self._records is not None:
+            self._records.drop_read(operation)
+
     def _proven_message(self, hand_over: HandOverId) -> None:
+        if self._records is not None:
+            self._records.drop_message(hand_over)
         read = self._read_of(hand_over)
         if read is not None:
             read.unproven.discard(hand_over.message_id)

@@ -8,9 +8,11 @@ from typing import Any, Protocol
 
 from telesto.client.calls import TakingCall
 from telesto.client.confirmations import Confirmations, ConfirmContents, OperationId
+from telesto.client.journal import Journal
 from telesto.client.link import Errand
 from telesto.client.models import HandOverId, Message
 from telesto.client.options import ClientOptions
+from telesto.client.readers import InHand
 from telesto.client.recovered import RecoveredMessages
 from telesto.client.takeover import Takeover
 from telesto.protocol import packets
@@ -44,8 +46,16 @@ class Custody:
         closing: no read will come any more, so messages that nobody waits for go back at once.
     """
 
-    def __init__(self, host: CustodyHost, options: ClientOptions, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        host: CustodyHost,
+        options: ClientOptions,
+        clock: Callable[[], float],
+        journal: Journal | None = None,
+    ) -> None:
         self._host = host
+        self._journal = journal
+        self._in_hand: InHand[HandOverId] = InHand()
         self._retry_after = options.backoff_max
         self._auto_confirm = options.auto_confirm
         self._clock = clock
@@ -53,7 +63,7 @@ class Custody:
         self._with_application: set[HandOverId] = set()
         self._to_release: dict[HandOverId, None] = {}
         self._release_due = math.inf
-        self.confirmations = Confirmations(options.confirm_after)
+        self.confirmations = Confirmations(options.confirm_after, journal)
         self.closing = False
         self.recovered = RecoveredMessages(options.recovered_hold, options.max_recovered)
 
@@ -80,6 +90,8 @@ class Custody:
 
     def arrived(self, messages: list[Message]) -> None:
         """These messages are on their way to a caller."""
+        if self._journal is not None:
+            self._journal.handed(messages)
         held = self.confirmations.held
         for message in messages:
             if message.hand_over is not None and message.hand_over.number:
@@ -92,17 +104,30 @@ class Custody:
         names = [message.hand_over for message in messages if message.hand_over and message.hand_over.number]
         if not names:
             return
-        if call.hold or not self._auto_confirm:
+        if call.hold or not self._auto_confirm or self._journal is not None:
             self._open_reads(names)
             self._with_application.update(names)
+            if self._auto_confirm and not call.hold:
+                self._in_hand.give(call.reader, _source(call), names)
         elif call.from_recovered:
             for name in names:
                 confirmations.take_message(name, now)
         else:
             confirmations.take_messages(names, now)
 
+    def came_back(self, call: TakingCall[Any], now: float) -> None:
+        """The caller of a read asks for more: it has processed what it got."""
+        self.confirm(self._in_hand.come_back(call.reader, _source(call)), now)
+
+    def all_came_back(self, now: float) -> None:
+        """The application is done: it has processed what its readers got."""
+        self.confirm(self._in_hand.all_back(), now)
+
     def confirm(self, hand_overs: Iterable[HandOverId], now: float) -> None:
-        """The application has processed these messages, which it confirms itself."""
+        """The application has processed these messages."""
+        hand_overs = list(hand_overs)
+        if self._journal is not None:
+            self._journal.taken(name for name in hand_overs if name in self._with_application)
         for name in hand_overs:
             if name in self._with_application:
                 self._with_application.remove(name)
@@ -112,6 +137,7 @@ class Custody:
         """Returns those of these messages that may still be given back; the application has them no more."""
         names = self.confirmations.give_back((name for name in hand_overs if name.number), now)
         self._with_application.difference_update(names)
+        self._in_hand.drop(names)
         return names
 
     def keep(self, messages: list[Message], now: float) -> None:
@@ -242,14 +268,23 @@ class Custody:
             del self._to_release[name]
         self._released(gone)
         for operation in takeover.operations:
-            confirmations.take(*operation, now)
-        for operation, messages in takeover.hand_overs.items():
+            if self._journal is None or not self._journal.needs(operation):
+                confirmations.take(*operation, now)
+        for messages in takeover.hand_overs.values():
             strays = [message for message in messages if self._is_stray(message.hand_over)]
             for message in strays:
-                message.redelivered = message.redelivered or operation not in unseen
+                message.redelivered = message.redelivered or self._was_seen(message.hand_over, unseen)
             self.keep(strays, now)
         self.release(name for name in takeover.surplus if self._is_stray(name))
         confirmations.hurry(now)
+
+    def _was_seen(self, name: HandOverId | None, unseen: Collection[OperationId]) -> bool:
+        """Tells whether the application may have got this message before."""
+        if name is None:
+            return True
+        if self._journal is not None:
+            return self._journal.has_returned(name)
+        return OperationId(name.session, name.number) not in unseen
 
     def _is_stray(self, hand_over: HandOverId | None) -> bool:
         return hand_over is not None and not (
@@ -258,3 +293,7 @@ class Custody:
             or hand_over in self._to_release
             or self.confirmations.confirms(hand_over)
         )
+
+
+def _source(call: TakingCall[Any]) -> object:
+    return type(call), call.queue_id

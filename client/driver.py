@@ -17,11 +17,19 @@ import time
 from typing import Any
 
 from telesto.client.calls import DONE, Call
-from telesto.client.errors import ClientInterruptedError, ForkedError, connection_failure
+from telesto.client.durable import DurableSession
+from telesto.client.errors import (
+    ClientInterruptedError,
+    ForkedError,
+    StateError,
+    StateWriteError,
+    connection_failure,
+)
 from telesto.client.keeper import Keeper
 from telesto.client.link import Link
 from telesto.client.options import ClientOptions
 from telesto.client.session import Session
+from telesto.client.state import StateChanges, StateStore
 from telesto.client.url import Address
 from telesto.client.waker import Waker
 from telesto.protocol.errors import ConnectionLostError
@@ -30,6 +38,8 @@ from telesto.protocol.errors import ConnectionLostError
 _RECEIVE_SIZE = 64 * 1024
 #: An attempt to connect gets this much time at least, in seconds, whatever else is due.
 _CONNECT_TIME_MIN = 0.05
+#: So often is a write of the state begun anew that the caller is interrupted in.
+_WRITES_INTERRUPTED_MAX = 3
 
 
 class Driver:
@@ -64,7 +74,21 @@ class Driver:
         self._closer: Call[Any] | None = None
         self._closed = False
         self._intact = True
+        self._durable = session if isinstance(session, DurableSession) else None
+        self._store: StateStore | None = None
+        self._writer = threading.Lock()
         self._keeper = Keeper(self, options)
+
+    def use_state(self, store: StateStore) -> None:
+        """Keeps the session's state in a store from now on."""
+        assert self._durable is not None
+        self._durable.load(store.stored)
+        self._store = store
+
+    @property
+    def has_state(self) -> bool:
+        """Tells whether the session's state has its store."""
+        return self._store is not None
 
     # ------------------------------------------------------------------ callers
 
@@ -96,6 +120,11 @@ class Driver:
 
     def push(self) -> None:
         """Sends what the session wants to send, and wakes the callers whose calls are over."""
+        self._push()
+        while self._flush():
+            self._push()
+
+    def _push(self) -> None:
         session = self.session
         self._intact = False
         while True:
@@ -117,9 +146,57 @@ class Driver:
         if self._waiting and session.timer < self._waiting_until:
             self._waker.wake()
 
-    def close(self) -> None:
+    def _flush(self) -> bool:
+        """Writes what the session has to have written, if anything, in the calling thread.
+
+        What other threads do meanwhile is written together, by this thread too.
+        """
+        session = self._durable
+        if session is None or self._store is None:
+            return False
+        self._intact = False
+        if not self._writer.acquire(blocking=False):
+            self._intact = True
+            return False
+        try:
+            changes = session.begin_flush()
+            interruption = None
+            if changes is not None:
+                error, interruption = self._write(self._store, changes)
+                session.end_flush(error)
+            self._intact = True
+        finally:
+            self._writer.release()
+        if interruption is not None:
+            raise interruption
+        return changes is not None
+
+    def _write(
+        self, store: StateStore, changes: StateChanges
+    ) -> tuple[StateError | None, BaseException | None]:
+        """Writes with the lock released. When the caller is interrupted, this is finished first."""
+        interruption = None
+        self._intact = True
+        self.lock.release()
+        try:
+            for _ in range(_WRITES_INTERRUPTED_MAX):
+                try:
+                    if changes:
+                        store.write(changes)
+                except StateError as error:
+                    return error, interruption
+                except BaseException as raised:  # noqa: BLE001 - by a signal's handler; raised again later
+                    interruption = raised
+                else:
+                    return None, interruption
+            return StateWriteError("writing the client's state was interrupted"), interruption
+        finally:
+            self.lock.acquire()
+            self._intact = False
+
+    def close(self, *, failed: bool = False) -> None:
         """Closes the session: tells the service what it has to know, and lets go of the connection."""
-        self.session.begin_close()
+        self.session.begin_close(failed=failed)
         closer = self._closer = Call[None]()
         try:
             self.push()
@@ -132,7 +209,8 @@ class Driver:
             self._closer = None
             self._closed = True
             self.session.end_close()
-            self.push()
+            self._write_the_rest()
+            self._close_store()
             self.hand_on()
 
     def free(self) -> None:
@@ -146,6 +224,9 @@ class Driver:
         self._closed = True
         self._followers.clear()
         self.session.disown(error)
+        if self._store is not None:
+            self._store.forked()
+            self._store = None
         self._keeper.forked()
         self._drop()
         self._waker.close()
@@ -181,9 +262,27 @@ class Driver:
             self.session.abandon(call)
             self.push()
         else:  # in the middle of a change: nothing can be relied on but the next takeover
+            self._close_store()
             self.session.disown(ClientInterruptedError("the client was interrupted at work; open a new one"))
             self.push()
         self.hand_on()
+
+    def _write_the_rest(self) -> None:
+        """Writes what is left, after the write of another thread if one is under way."""
+        self.push()
+        while self._writer.locked():
+            self.lock.release()
+            try:
+                self._writer.acquire()
+            finally:
+                self.lock.acquire()
+            self._writer.release()
+            self.push()
+
+    def _close_store(self) -> None:
+        store, self._store = self._store, None
+        if store is not None:
+            store.close()
 
     # ------------------------------------------------------------------ driving
 

@@ -69,3 +69,37 @@ def connection_failure(address: str, failure: OSError | UnicodeError) -> NotConn
     error = NotConnectedError(f"cannot connect to {address}: {advice}", address=address)
     error.__cause__ = failure
     return error
+
+
+class StateError(TelestoError):
+    """A client's durable state (``state_dir``) cannot be used; nothing was sent."""
+
+    error_class = ErrorClass.REJECTED
+
+
+class StateInUseError(StateError):
+    """Another client, in this process or another one, uses the state directory; one at a time may."""
+
+    error_class = ErrorClass.RETRYABLE
+
+
+class StateWriteError(StateError):
+    """The state cannot be read or written: a full disk, no permission. The request was not sent."""
+
+    error_class = ErrorClass.RETRYABLE
+
+
+class StateDamagedError(StateError):
+    """The state directory holds something that is no state, or a damaged one; it is left as it is."""
+
+
+class StateMismatchError(StateError):
+    """The state belongs to another client or another database than the one to connect to."""
+
+
+class NotDoneError(RetryableError):
+    """The call was given up while its request was in doubt; as it turned out, it was not done."""
+
+
+class OutcomeUnknownError(InDoubtError):
+    """What became of a request cannot be found out: another process was the client meanwhile."""

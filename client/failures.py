@@ -10,9 +10,14 @@ from telesto.client.errors import (
     DeadlineExceededError,
     IncarnationChangedError,
     NotConnectedError,
+    NotDoneError,
+    OutcomeUnknownError,
+    StateMismatchError,
+    StateWriteError,
     TriesExhaustedError,
 )
 from telesto.client.options import ClientOptions
+from telesto.client.state import StoredClient
 from telesto.protocol import packets
 from telesto.protocol.errors import (
     ClientModePermissionError,
@@ -142,6 +147,52 @@ def ended_error(call: Call[Any], reason: TelestoError) -> TelestoError:
         error.__cause__ = reason
         return error
     return not_connected(reason)
+
+
+def outcome_unknown(call: Call[Any]) -> OutcomeUnknownError:
+    """Makes the outcome of a request that a takeover does not list although it may have been done."""
+    return OutcomeUnknownError(
+        "another process was this client meanwhile, or deleted it, and confirmed what it was told of; "
+        "whether the request was done cannot be found out",
+        method=call.method,
+    )
+
+
+def not_done(call: Call[Any]) -> NotDoneError:
+    """Makes the outcome of a request whose call was over before it was found not to be done."""
+    return NotDoneError("the call was given up; as it turned out, nothing was done", method=call.method)
+
+
+def not_written(call: Call[Any], cause: TelestoError) -> TelestoError:
+    """Makes the error for a call that could not be noted in the client's state."""
+    error = StateWriteError(cause.details, method=call.method, queue_id=call.queue_id)
+    error.__cause__ = cause
+    return error
+
+
+def state_misfit(client: StoredClient, incarnation: str, client_id: int) -> StateMismatchError:
+    """Makes the error for a state that does not belong to the client that the service knows by this name."""
+    if client.incarnation != incarnation:
+        what = f"the service runs on another database ({incarnation}) than the state ({client.incarnation})"
+    else:
+        what = f"the service knows {client.name!r} as client {client_id}, the state as {client.client_id}"
+    return StateMismatchError(
+        f"{what}: nothing was sent. If the service is the right one, move the state directory away to begin "
+        "anew: which of the client's last puts were done is then not known any more"
+    )
+
+
+def misfit_error(call: Call[Any], misfit: StateMismatchError) -> TelestoError:
+    """Makes the error for a call of a client whose state turned out to belong elsewhere."""
+    if in_doubt(call):
+        error: TelestoError = IncarnationChangedError(
+            f"{misfit.details}; whether the request was done cannot be found out",
+            method=call.method,
+            queue_id=call.queue_id,
+        )
+        error.__cause__ = misfit
+        return error
+    return not_connected(misfit)
 
 
 def mode_differs(name: str | None, wanted: ClientMode, mode: ClientMode) -> TelestoError:

@@ -24,6 +24,9 @@ from telesto.protocol.errors import (
 )
 from telesto.protocol.packets import ClientMode, Packet
 
+#: Length of what stands for a process.
+TOKEN_BYTES = 16
+
 _LIBRARY = "telesto-python"
 
 
@@ -40,25 +43,41 @@ class Identity:
         attempts: how often it asked to be the client: one that comes late must not undo a later one.
         held: it has been this client. From then on it comes back only if nobody else was it meanwhile, for
             whoever was has confirmed what it was told of: what is not listed then may have been done.
+        revived: an earlier process was this client, and this one has its state but has not been it yet.
     """
 
     client_id: int | None
     name: str | None
     mode: ClientMode | None
     existing: Existing
-    token: bytes = field(default_factory=lambda: secrets.token_bytes(16), repr=False)
+    token: bytes = field(default_factory=lambda: secrets.token_bytes(TOKEN_BYTES), repr=False)
     attempts: int = 0
     held: bool = False
+    revived: bool = False
 
     def next_attempt(self) -> int:
         """Counts one more attempt; returns its number."""
         self.attempts += 1
         return self.attempts
 
+    def begin_anew(self) -> None:
+        """Somebody else was the client, or it was deleted: comes as anybody would, by its name."""
+        if self.name is not None:
+            self.client_id = None
+        self.token = secrets.token_bytes(TOKEN_BYTES)
+        self.attempts = 0
+        self.existing = "use"
+        self.held = self.revived = False
+
 
 @dataclass(frozen=True, slots=True)
 class Established:
-    """What came out of a handshake."""
+    """What came out of a handshake.
+
+    Attributes:
+        resumed: nobody else has been the client since the session before, so that what the takeover does not
+            list was not done.
+    """
 
     client_id: int
     name: str
@@ -67,6 +86,7 @@ class Established:
     next_number: int
     incarnation: str
     takeover: Takeover
+    resumed: bool
 
 
 class HandshakeHost(Protocol):
@@ -77,6 +97,9 @@ class HandshakeHost(Protocol):
 
     def new_takeover(self) -> Takeover:
         """Makes the place for what a takeover lists."""
+
+    def asking(self, identity: Identity) -> None:
+        """The client is about to be asked for, with one more attempt."""
 
     def greeted(self, response: packets.HelloResponse) -> None:
         """Version and limits are agreed on."""
@@ -104,6 +127,7 @@ class Handshake:
         self._identity: Identity | None = None
         self._takeover: Takeover | None = None
         self._identified: packets.IdentifyClientResponse | None = None
+        self._resuming = False
         self._busy = 0
         self.retry_at = math.inf
 
@@ -126,10 +150,12 @@ class Handshake:
         if identity.client_id is None and identity.existing != "use":
             self._register(identity)
             return
+        self._resuming = identity.held
         client_id, name = (identity.client_id, "") if identity.client_id else (0, identity.name or "")
         request = packets.IdentifyClient(
             client_id, name, token=identity.token, resume=identity.held, attempt=identity.next_attempt()
         )
+        self._host.asking(identity)
         self._send(request, self._on_identified)
 
     def tick(self, now: float) -> None:
@@ -143,6 +169,7 @@ class Handshake:
         request = packets.RegisterClient(
             identity.name or "", mode, identity.token, attempt=identity.next_attempt()
         )
+        self._host.asking(identity)
         self._send(request, self._on_registered)
 
     def _send(self, packet: Packet, on_answer: Callable[[Errand], None]) -> None:
@@ -174,6 +201,7 @@ class Handshake:
                 1,
                 response.incarnation,
                 self._host.new_takeover(),
+                False,
             )
         )
 
@@ -203,6 +231,7 @@ class Handshake:
                 identified.next_number,
                 identified.incarnation,
                 takeover,
+                self._resuming,
             )
         )
 

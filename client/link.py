@@ -55,6 +55,7 @@ class Link:
         address: where it leads.
         pending: the calls that wait for an answer, by packet id, in the order of sending.
         output: frames to be written.
+        senders: whose they are.
         output_size: their bytes.
         sent_at: when something was sent last.
         max_frame: the longest frame that the middleware accepts at present.
@@ -66,7 +67,10 @@ class Link:
         self.decoder = FrameDecoder(max_frame)
         self.pending: dict[int, Call[Any]] = {}
         self.output: list[bytes] = []
+        self.senders: list[Call[Any]] = []
         self.output_size = 0
+        self._sealed = 0
+        self._released = 0
         self.sent_at = now
         self.max_frame = self.max_frame_identified = MAX_FRAME_UNIDENTIFIED
         self._packet_id = 0
@@ -91,6 +95,7 @@ class Link:
         call.phase = SENT
         self.pending[packet_id] = call
         self.output.append(frame)
+        self.senders.append(call)
         self.output_size += size
         self.sent_at = now
 
@@ -100,8 +105,41 @@ class Link:
         if not frames:
             return b""
         self.output = []
-        self.output_size = 0
+        self.senders = []
+        self.output_size = self._sealed = self._released = 0
         return frames[0] if len(frames) == 1 else b"".join(frames)
+
+    # With a state, frames wait for the flush of what they depend on
+
+    def seal(self) -> None:
+        """What is to be written by now depends on the flush that begins."""
+        self._sealed = len(self.output)
+
+    def release(self) -> None:
+        """That flush is done."""
+        self._released = self._sealed
+
+    def take_released(self) -> bytes:
+        """Returns what is to be written and waits for no flush."""
+        count, self._released = self._released, 0
+        if not count:
+            return b""
+        output = b"".join(self.output[:count])
+        del self.output[:count]
+        del self.senders[:count]
+        self.output_size -= len(output)
+        self._sealed = max(0, self._sealed - count)
+        return output
+
+    def take_back(self) -> list[Call[Any]]:
+        """The flush failed: drops what waits for one; returns whose it was."""
+        dropped = self.senders[self._released :]
+        del self.output[self._released :]
+        del self.senders[self._released :]
+        self.output_size = sum(map(len, self.output))
+        for call in dropped:
+            self.pending.pop(call.packet_id, None)
+        return dropped
 
     def _free_packet_id(self) -> int:
         packet_id = self._packet_id % _PACKET_ID_MAX + 1

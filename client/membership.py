@@ -110,6 +110,11 @@ class Membership(ABC):
     # ------------------------------------------------------------------ calls
 
     @property
+    def closed(self) -> bool:
+        """Tells whether the client refuses every call."""
+        return self._closed is not None
+
+    @property
     def connected(self) -> bool:
         """Tells whether requests can be sent at present."""
         return self._phase is Phase.READY
@@ -236,6 +241,15 @@ class Membership(ABC):
             error.address = self.address
         self.link_down(error)
 
+    def _connect_again(self, error: TelestoError) -> None:
+        """Gives up a connection that did its part, for another one at once."""
+        link, self.link = self.link, None
+        self._phase = Phase.ABSENT
+        self._handshake = None
+        if link is not None:
+            self._parted(link.pending.values(), error)
+        self._connector.start()
+
     def take_output(self) -> bytes:
         """Returns what is to be written to the connection."""
         return b"" if self.link is None else self.link.take_output()
@@ -280,6 +294,9 @@ class Membership(ABC):
         if self._identity is not None:
             self._identify(self._identity)
 
+    def asking(self, identity: Identity) -> None:  # noqa: B027 - a durable session has to do something
+        """The client is about to be asked for, with one more attempt."""
+
     def established(self, result: Established) -> None:
         """The connection is that of the client."""
         assert self.link is not None
@@ -288,6 +305,7 @@ class Membership(ABC):
         self._connector.succeeded()
         self.client_id = self._identity.client_id = result.client_id
         self._identity.held = True
+        self._identity.revived = False
         self.name = result.name
         self.mode = result.mode
         self.session = result.session
@@ -361,7 +379,7 @@ class Membership(ABC):
         if link is not None:
             self._parted(link.pending.values(), reason)
         for call in [*self._forsake(), *self._pings]:
-            if call.phase != DONE and not isinstance(call, Errand):
+            if call.phase < DONE and not isinstance(call, Errand):
                 self._fail(call, error_for(call))
         self._pings.clear()
         self._handshake = None

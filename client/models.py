@@ -269,6 +269,28 @@ class DeadLetter:
 
 
 @dataclass(slots=True)
+class RecoveredPut:
+    """A message that was put by a call which did not tell what became of it.
+
+    Attributes:
+        queue_id: the queue; None for a message to a topic.
+        topic: the topic; None for a message to a queue.
+        message: what was put.
+        message_id: the message's id, in a topic its number; None when it was not put, or when that cannot be
+            found out.
+        duplicate: it had been put before under its ``dedup_key`` or ``sequence``.
+        error: why it was not put, or why it is not known; ``error_class`` tells which of them.
+    """
+
+    queue_id: int | None
+    topic: str | None
+    message: NewMessage | NewTopicMessage
+    message_id: int | None
+    duplicate: bool = False
+    error: TelestoError | None = None
+
+
+@dataclass(slots=True)
 class QueueStatistics:
     """Figures of a queue.
 

@@ -30,6 +30,8 @@ class ClientOptions:
         recovered_hold: how long messages that nobody waits for any more are kept for the next matching read
             before they are given back to their queue.
         max_recovered: how many of them are kept at most.
+        max_state_bytes: how many bytes of puts a ``state_dir`` holds; while it holds more,
+            further requests wait.
         max_waiting_calls: how many calls may stand in line.
         max_frame: the longest frame that the client accepts, in bytes.
         put_batch_messages: how many messages ``put_many`` sends in one request at most.
@@ -53,6 +55,7 @@ class ClientOptions:
     auto_confirm: bool = True
     recovered_hold: float = 30.0
     max_recovered: int = 10_000
+    max_state_bytes: int = 64 * 1024 * 1024
     max_waiting_calls: int = 65_536
     max_frame: int = 16 * 1024 * 1024
     put_batch_messages: int = 256

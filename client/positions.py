@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from telesto.client.models import TopicMessage
 from telesto.protocol import packets
@@ -29,10 +30,18 @@ class Position:
     fetched: deque[TopicMessage] = field(default_factory=deque)
 
 
+class PositionRecords(Protocol):
+    """What has to know which positions the service knows."""
+
+    def drop_position(self, subscription_id: int, number: int | None = None) -> None:
+        """The service knows this position, or (without a number) does not have the subscription any more."""
+
+
 class Positions:
     """The subscriptions of one client as far as this process has had to do with them."""
 
-    def __init__(self) -> None:
+    def __init__(self, records: PositionRecords | None = None) -> None:
+        self._records = records
         self._positions: dict[int, Position] = {}
         self._unproven: dict[int, None] = {}
         self._ids: dict[str, int] = {}
@@ -72,6 +81,8 @@ class Positions:
         for subscription_id in subscription_ids:
             self._positions.pop(subscription_id, None)
             self._unproven.pop(subscription_id, None)
+            if self._records is not None:
+                self._records.drop_position(subscription_id)
 
     # ------------------------------------------------------------------ messages
 
@@ -158,6 +169,8 @@ class Positions:
             position.proven = max(position.proven, one.confirmed)
             if position.taken <= position.proven:
                 self._unproven.pop(one.subscription_id, None)
+            if self._records is not None:
+                self._records.drop_position(one.subscription_id, one.confirmed)
 
     def _of(self, subscription_id: int) -> Position:
         position = self._positions.get(subscription_id)

@@ -21,6 +21,7 @@ from telesto.client.calls import (
     SENT,
     WAITING,
     Call,
+    ConfirmCall,
     DeleteClientCall,
     PingCall,
     ReleaseCall,
@@ -177,7 +178,7 @@ class Session(Membership):
         if isinstance(call, TakingCall):
             self._custody.taken(call, self._clock())
         elif call.number:
-            self._confirmations.take(call.session, call.number, self._clock())
+            self._confirm_answer(call)
         return call.result()
 
     def abandon(self, call: Call[Any]) -> None:
@@ -217,7 +218,7 @@ class Session(Membership):
 
     def give_back_topics(self, messages: Iterable[TopicMessage]) -> int:
         """Those of these messages that are not confirmed come again; returns how many."""
-        return sum(self._topics.positions.give_back(message) for message in messages)
+        return self._topics.give_back(messages)
 
     # ------------------------------------------------------------------ consumers
 
@@ -297,9 +298,13 @@ class Session(Membership):
 
     # ------------------------------------------------------------------ more of calls
 
-    def confirm(self, hand_overs: Iterable[HandOverId]) -> None:
-        """The application has processed these messages, which it confirms itself."""
+    def confirm(self, hand_overs: Iterable[HandOverId]) -> ConfirmCall | None:
+        """The application has processed these messages, which it confirms itself.
+
+        Returns a call to be waited for, if that is necessary.
+        """
         self._custody.confirm(hand_overs, self._clock())
+        return None
 
     def give_back(self, hand_overs: Iterable[HandOverId]) -> ReleaseCall:
         """Gives back those of these messages of which this is still possible."""
@@ -344,8 +349,11 @@ class Session(Membership):
             return False
         return self._custody.settled and self._topics.settled
 
-    def begin_close(self) -> None:
-        """Refuses further calls, ends what waits, and sends what the service has to know."""
+    def begin_close(self, *, failed: bool = False) -> None:
+        """Refuses further calls, ends what waits, and sends what the service has to know.
+
+        ``failed`` tells that the application closes because it failed; only a durable session asks.
+        """
         if self._closed is not None:
             return
         self._closed = failures.closed_error()
@@ -356,7 +364,7 @@ class Session(Membership):
         # What was acknowledged by leaving its block is told all the same.
         told = [call for call in self._line if isinstance(call, SettleCall) and call.on_done is not None]
         for call in [*self._line, *self._doubtful, *self._pings, *self._topics.waiting, *waiting]:
-            if call.phase != DONE and call not in told:
+            if call.phase < DONE and not call.unattended and call not in told:
                 self._fail_open(call, failures.closed_error(call))
         self._line = deque(call for call in told if call.phase == WAITING)
         self.pump()
@@ -439,23 +447,26 @@ class Session(Membership):
             self._topics.bring_back(owed.positions)
         self._topics.positions.forget_names()
         self._topics.hurry()
-        self._settle(result.takeover)
+        self._settle(result)
         self._consuming.rejoin()
 
-    def _settle(self, takeover: Takeover) -> None:
+    def _settle(self, result: Established) -> None:
         """What a takeover lists was done and is answered; the rest was not done and is sent again."""
         doubtful, self._doubtful = self._doubtful, []
-        unseen = set()
+        unseen = {OperationId(call.session, call.number) for call in doubtful if call.orphaned}
         for call in doubtful:
-            if call.orphaned:
-                unseen.add(OperationId(call.session, call.number))
-            elif call.number and takeover.answer(call):
-                if isinstance(call, TakingCall) and call.error is None:
-                    self._custody.arrived(call.messages)
-                self._finish(call)
-            else:
-                self._again(call)
-        self._custody.settle(takeover, unseen, self._clock())
+            self._resolve(call, result)
+        self._custody.settle(result.takeover, unseen, self._clock())
+
+    def _resolve(self, call: Call[Any], result: Established) -> None:
+        if call.orphaned:
+            return
+        if call.number and result.takeover.answer(call):
+            if isinstance(call, TakingCall) and call.error is None:
+                self._custody.arrived(call.messages)
+            self._finish(call)
+        else:
+            self._again(call)
 
     def _forsake(self) -> list[Call[Any]]:
         """Forgets everything that belongs to the client; returns the calls that are not over.
@@ -503,7 +514,7 @@ class Session(Membership):
         """Tries once more a request that was not done, in its old place."""
         call.number = 0
         call.carried = None
-        if call.tries >= self._options.max_tries:
+        if call.tries >= self._options.max_tries and not call.unattended:
             self._fail(call, failures.tries_exhausted(call))
             return
         call.phase = WAITING
@@ -542,11 +553,15 @@ class Session(Membership):
                 line.popleft()
                 if self._send(link, call, 0, [], now) and isinstance(call, GetCall):
                     self._topics.sent(call)
-            elif confirmations.room(limit):
+            elif confirmations.room(limit) and self._has_room():
                 line.popleft()
                 self._send_numbered(link, call, now)
             else:
                 return
+
+    def _has_room(self) -> bool:
+        """Tells whether the client itself allows one more request under way."""
+        return True
 
     def _regroup(self, link: Link) -> bool:
         """After a refusal for now, begins again once nothing sent before it is open.
@@ -706,14 +721,13 @@ class Session(Membership):
     def _rejected(self, call: Call[Any], error: TelestoError) -> None:
         if isinstance(call, DeleteClientCall):
             self._deleting = False
-        if call.orphaned:
-            call.orphaned = False
-            self._confirm_answer(call)
-            return
-        if isinstance(call, GetCall) and self._get_rejected(call, error):
+        if not call.orphaned and isinstance(call, GetCall) and self._get_rejected(call, error):
             return
         call.error = error
-        self._finish(call)
+        if call.orphaned:
+            self._orphan_ended(call)
+        else:
+            self._finish(call)
 
     def _get_rejected(self, call: GetCall, error: TelestoError) -> bool:
         """Corrects what this client thought to know; True when the get is tried again at once."""
@@ -788,7 +802,7 @@ class Session(Membership):
     def _fenced(self, error: TelestoError) -> None:
         """Another process has become this client; it was told what became of the calls in doubt."""
         reason = failures.fenced_error(None, error)
-        doubtful = [call for call in self._doubtful if call.phase != DONE]
+        doubtful = [call for call in self._doubtful if call.phase < DONE and not call.unattended]
         self._doubtful.clear()
         for call in doubtful:
             self._fail(call, failures.ended_error(call, reason))
@@ -851,12 +865,16 @@ class Session(Membership):
         elif isinstance(call, JoinCall):
             self._consuming.stray(call.response)
         elif not isinstance(call, TakingCall):
-            call.orphaned = False
-            self._confirm_answer(call)
+            self._orphan_ended(call)
         elif call.response.messages:
             self._custody.keep(call.answered(call.response.messages), self._clock())
         elif call.number:
             self._confirmations.open -= 1
+
+    def _orphan_ended(self, call: Call[Any]) -> None:
+        """The call was over before this answer, which is none of messages."""
+        call.orphaned = False
+        self._confirm_answer(call)
 
     def _deleted(self, call: DeleteClientCall) -> None:
         """The client is no more; the middleware closes the connection."""
@@ -930,7 +948,7 @@ class Session(Membership):
         calls = [*under_way, *self._doubtful, *self._line, *self._pings, *self._releases, *waiting]
         calls += self._consuming.waits()
         for call in dict.fromkeys(calls):
-            if call.phase == DONE:
+            if call.phase >= DONE:
                 continue
             if call.deadline <= now:
                 self._time_out(call)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from telesto.client import arguments
-from telesto.client.calls import PutCall, PutManyCall
+from telesto.client.calls import Call, PutCall, PutManyCall
+from telesto.client.durable import DurableSession
+from telesto.client.errors import StateMismatchError
 from telesto.client.handshake import Identity
 from telesto.client.models import (
     HandOverId,
@@ -15,18 +18,24 @@ from telesto.client.models import (
     NewMessage,
     NewTopicMessage,
     PutResult,
+    RecoveredPut,
     TopicMessage,
     TopicPutResult,
 )
 from telesto.client.options import ClientOptions
-from telesto.client.session import Delivery
-from telesto.client.topic_calls import PutToTopicCall
+from telesto.client.readers import Reader
+from telesto.client.session import Delivery, Session
+from telesto.client.state import StoredClient
+from telesto.client.topic_calls import GetCall, PutToTopicCall
 from telesto.client.url import Existing, ServiceUrl
 from telesto.protocol.errors import InvalidParameterError, TelestoError
 from telesto.protocol.packets import ClientMode
 
 ElementT = TypeVar("ElementT")
 OutcomeT = TypeVar("OutcomeT", PutResult, TopicPutResult)
+
+#: Where a client keeps what it must not forget.
+StateDir = str | os.PathLike[str]
 
 
 def check_delivery(delivery: Delivery) -> Delivery:
@@ -36,6 +45,25 @@ def check_delivery(delivery: Delivery) -> Delivery:
     return delivery
 
 
+def make_session(
+    url: ServiceUrl, options: ClientOptions, delivery: Delivery, state_dir: StateDir | None
+) -> Session:
+    """Makes the session of a client, a durable one if it has a state. Raises InvalidParameterError."""
+    check_delivery(delivery)
+    if state_dir is None:
+        return Session(url.addresses, options, delivery)
+    if delivery == "fast":
+        raise InvalidParameterError('a client with a state_dir needs delivery="once"')
+    return DurableSession(url.addresses, options)
+
+
+def durable(session: Session) -> DurableSession:
+    """Returns the session of a client with a state. Raises InvalidParameterError for one without."""
+    if not isinstance(session, DurableSession):
+        raise InvalidParameterError("this needs a state_dir: without one, nothing is known of earlier puts")
+    return session
+
+
 def choose_identity(
     url: ServiceUrl,
     name: str | None,
@@ -43,16 +71,21 @@ def choose_identity(
     mode: ClientMode | None,
     existing: Existing | None,
     before: Identity | None,
+    stored: StoredClient | None = None,
 ) -> Identity:
     """Returns the client to connect as: from the arguments, what they leave out from the URL.
 
     ``before`` was tried last and in vain: connecting under the same name is then the same registration,
-    in case that one was done and only its answer lost. Raises InvalidParameterError.
+    in case that one was done and only its answer lost. ``stored`` is the client that the state belongs to.
+
+    Raises InvalidParameterError, and StateMismatchError when the state is that of another client.
     """
     if name is not None and client_id is not None:
         raise InvalidParameterError("give connect() a name or a client_id, not both")
     if name is None and client_id is None:
         name, client_id = url.name, url.client_id
+    if name is None and client_id is None and stored is not None:
+        name, client_id = stored.name, None if stored.name else stored.client_id
     if name is None and client_id is None:
         raise InvalidParameterError(
             "connect() needs the client's name or client_id, as an argument or in the URL: telesto://...?name=..."
@@ -64,11 +97,44 @@ def choose_identity(
     if mode is not None and not isinstance(mode, ClientMode):
         raise TypeError(f"mode must be a ClientMode, not {type(mode).__name__}")
     if client_id is not None:
-        return Identity(arguments.check_id("client_id", client_id), None, mode, existing)
-    identity = Identity(None, arguments.check_name("name", name), mode, existing)
-    if before is not None and before.name == name and before.mode is mode:
+        identity = Identity(arguments.check_id("client_id", client_id), None, mode, existing)
+    else:
+        identity = Identity(None, arguments.check_name("name", name), mode, existing)
+    if stored is not None:
+        return _with_state(identity, stored)
+    if client_id is None and before is not None and before.name == name and before.mode is mode:
         identity.token, identity.attempts = before.token, before.attempts
     return identity
+
+
+def _with_state(identity: Identity, stored: StoredClient) -> Identity:
+    """Returns the identity as which a client comes back that has been it before, or tried to be."""
+    if stored.scope is not None:
+        asked = identity.client_id if identity.name is None else identity.name
+        if asked not in (stored.client_id, stored.name):
+            raise StateMismatchError(
+                f"the state directory belongs to client {stored.name!r} (id {stored.client_id}), not to "
+                f"{asked!r}; connect as that client, or give this one a state directory of its own"
+            )
+        identity.client_id = stored.client_id
+        identity.held = identity.revived = True
+    elif identity.name != stored.name:
+        return identity
+    identity.token, identity.attempts = stored.token, stored.attempts
+    return identity
+
+
+def told_one_by_one(session: DurableSession) -> Iterator[RecoveredPut]:
+    """Yields what became of puts; a request counts as told when the application asks for more."""
+    for name, puts in session.recovered_puts():
+        yield from puts
+        session.told(name)
+
+
+def with_reader(call: Call[Any], identity: Any, gone: Callable[[], bool]) -> None:
+    """Notes who reads."""
+    if call.taking or isinstance(call, GetCall):
+        call.reader = Reader(identity, gone)
 
 
 def new_context() -> int:

@@ -62,6 +62,7 @@ class PutToTopicCall(Call[list[TopicPutResult]], request=packets.PutToTopic):
     """Puts messages to a topic."""
 
     may_be_fast = True
+    noted = True
 
     def __init__(self, topic: str, messages: list[packets.NewTopicMessage]) -> None:
         self.topic = topic

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
+from telesto.client.journal import Journal
 from telesto.client.link import Errand
 from telesto.client.models import TopicMessage
 from telesto.client.options import ClientOptions
 from telesto.client.positions import Positions
+from telesto.client.readers import InHand
 from telesto.client.topic_calls import GetCall
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorClass, TelestoError
@@ -20,6 +22,10 @@ class TopicsHost(Protocol):
 
     def send_when_ready(self, errand: Errand) -> None:
         """Sends a request of the library; when that is impossible at present it counts as lost at once."""
+
+
+_Place = tuple[int, int]
+"""A message of a topic: its subscription and its number."""
 
 
 class Topics:
@@ -35,15 +41,24 @@ class Topics:
         due: when positions have to be told, by the session's clock.
     """
 
-    def __init__(self, host: TopicsHost, options: ClientOptions, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        host: TopicsHost,
+        options: ClientOptions,
+        clock: Callable[[], float],
+        journal: Journal | None = None,
+    ) -> None:
         self._host = host
+        self._journal = journal
+        self._in_hand: InHand[_Place] = InHand()
+        self._came_back: dict[int, int] = {}
         self._confirm_after = options.confirm_after
         self._retry_after = options.backoff_max
         self._auto_confirm = options.auto_confirm
         self._clock = clock
         self._open: dict[GetCall, None] = {}
         self._telling = False
-        self.positions = Positions()
+        self.positions = Positions(journal)
         self.waiting: dict[GetCall, None] = {}
         self.due = math.inf
 
@@ -104,16 +119,55 @@ class Topics:
         """The caller has the messages of its get."""
         for message in call.messages:
             self.positions.see(message)
-        if self._auto_confirm:
+        if self._auto_confirm and self._journal is not None:
+            self._in_hand.give(call.reader, call.topic, map(_place, call.messages))
+        elif self._auto_confirm:
             self.confirm(call.messages)
 
-    def confirm(self, messages: list[TopicMessage]) -> None:
+    def came_back(self, call: GetCall) -> None:
+        """The caller of a get asks for more: it has processed what it got."""
+        self._back(self._in_hand.come_back(call.reader, call.topic))
+
+    def all_came_back(self) -> None:
+        """The application is done: it has processed what its readers got."""
+        self._back(self._in_hand.all_back())
+
+    def confirm(self, messages: Iterable[TopicMessage]) -> None:
         """The application has these messages, and all before them."""
-        news = False
         for message in messages:
-            news = self.positions.take(message.subscription_id, message.number) or news
-        if news:
+            self._take(*_place(message))
+
+    def give_back(self, messages: Iterable[TopicMessage]) -> int:
+        """Those of these messages that are not confirmed come again, with all behind; returns how many."""
+        count = 0
+        for message in messages:
+            if self.positions.give_back(message):
+                count += 1
+                self._not_processed(*_place(message))
+        return count
+
+    def _not_processed(self, subscription_id: int, number: int) -> None:
+        """This message, and all behind it, are not in the application's hands any more."""
+        places = [place for place in self._in_hand if place[0] == subscription_id and place[1] >= number]
+        self._in_hand.drop(places)
+        if self._came_back.get(subscription_id, 0) >= number:
+            self._came_back[subscription_id] = number - 1
+
+    def _back(self, places: list[_Place]) -> None:
+        """These messages are processed; what is before one that is still in hand can be confirmed."""
+        for subscription_id, number in places:
+            self._came_back[subscription_id] = max(self._came_back.get(subscription_id, 0), number)
+        for subscription_id, number in list(self._came_back.items()):
+            in_hand = [other for held, other in self._in_hand if held == subscription_id]
+            if not in_hand:
+                del self._came_back[subscription_id]
+            self._take(subscription_id, min([number, *(other - 1 for other in in_hand)]))
+
+    def _take(self, subscription_id: int, number: int) -> None:
+        if self.positions.take(subscription_id, number):
             self.due = min(self.due, self._clock() + self._confirm_after)
+            if self._journal is not None:
+                self._journal.reached(subscription_id, number)
 
     # ------------------------------------------------------------------ what the service is told
 
@@ -176,3 +230,7 @@ class Topics:
     def _lost(self) -> None:
         """The next connection tells it."""
         self._telling = False
+
+
+def _place(message: TopicMessage) -> _Place:
+    return message.subscription_id, message.number

@@ -17,7 +17,7 @@ DEFAULT_URL = f"telesto://127.0.0.1:{DEFAULT_PORT}"
 Existing = Literal["error", "use"]
 
 _SCHEME = "telesto"
-_PARAMETERS = ("name", "client_id", "mode", "existing")
+_PARAMETERS = ("name", "client_id", "mode", "existing", "state_dir")
 
 
 class Address(NamedTuple):
@@ -39,10 +39,11 @@ class ServiceUrl:
     client_id: int | None = None
     mode: ClientMode | None = None
     existing: Existing | None = None
+    state_dir: str | None = None
 
 
 def parse_url(url: str | None) -> ServiceUrl:
-    """Reads ``telesto://host:port,host:port/?name=...&client_id=...&mode=...&existing=...``.
+    """Reads ``telesto://host:port,host:port/?name=...&client_id=...&mode=...&existing=...&state_dir=...``.
 
     Without a URL the environment variable TELESTO_URL is read, without that one the default is used: a
     middleware on this machine. Raises AddressError, which says what is wrong.
@@ -109,6 +110,7 @@ def _with_parameters(addresses: tuple[Address, ...], query: str) -> ServiceUrl:
         client_id=_client_id(values.get("client_id")),
         mode=_mode(values.get("mode")),
         existing=_existing(values.get("existing")),
+        state_dir=_state_dir(values.get("state_dir")),
     )
 
 
@@ -135,3 +137,9 @@ def _existing(text: str | None) -> Existing | None:
     if text not in get_args(Existing):
         raise AddressError(f"the URL's existing must be error or use, not {text!r}")
     return cast(Existing, text)
+
+
+def _state_dir(text: str | None) -> str | None:
+    if text == "":
+        raise AddressError("the URL's state_dir must name a directory")
+    return text

@@ -6,12 +6,16 @@ import random
 from typing import Any
 
 from fake_service import FakeConnection, FakeService
+from memory_state import MemoryState
 from telesto.client.calls import DONE, Call
+from telesto.client.durable import DurableSession
 from telesto.client.handshake import Identity
 from telesto.client.link import Link
 from telesto.client.options import ClientOptions
 from telesto.client.session import Delivery, Session
-from telesto.client.url import parse_address
+from telesto.client.shared import choose_identity
+from telesto.client.state import StateChanges
+from telesto.client.url import ServiceUrl, parse_address
 from telesto.protocol.errors import ConnectionLostError
 
 
@@ -32,16 +36,22 @@ class Wire:
         service: FakeService,
         options: ClientOptions | None = None,
         delivery: Delivery = "once",
+        state: MemoryState | None = None,
     ) -> None:
         self.clock = clock
         self.service = service
-        self.session = Session(
-            [parse_address("a:1"), parse_address("b:2")],
-            options or ClientOptions(),
-            delivery,
-            clock,
-            random.Random(1),
-        )
+        self.state = state
+        self.writing: StateChanges | None = None
+        self.writes_wait = False
+        addresses = [parse_address("a:1"), parse_address("b:2")]
+        chance = random.Random(1)
+        options = options or ClientOptions()
+        self.session: Any
+        if state is None:
+            self.session = Session(addresses, options, delivery, clock, chance)
+        else:
+            self.session = DurableSession(addresses, options, clock, chance)
+            self.session.load(state.stored)
         self.link: Link | None = None
         self.remote: FakeConnection | None = None
         self.to_service = b""
@@ -72,12 +82,38 @@ class Wire:
     def collect(self) -> None:
         """Takes what both sides want to send."""
         self.session.pump()
+        if not self.writes_wait:
+            self.write()
         if self.link is not None and self.session.link is not self.link:
             self.cut()
             return
         self.to_service += self.session.take_output()
         if self.remote is not None:
             self.to_client += self.remote.take_output()
+
+    # the state
+
+    def write(self) -> None:
+        """Writes what the session has to have written."""
+        self.end_write()
+        while self.begin_write():
+            self.end_write()
+            self.session.pump()
+
+    def begin_write(self) -> bool:
+        """Begins a write, if the session wants one; it is under way until ``end_write``."""
+        if self.state is None or self.writing is not None:
+            return False
+        self.writing = self.session.begin_flush()
+        return self.writing is not None
+
+    def end_write(self) -> None:
+        """Ends the write that is under way."""
+        changes, self.writing = self.writing, None
+        if self.state is not None and changes is not None:
+            self.session.end_flush(self.state.try_write(changes))
+
+    # bytes
 
     def deliver_to_service(self, size: int | None = None) -> None:
         data, self.to_service = _split(self.to_service, size)
@@ -129,12 +165,23 @@ class Wire:
 
     def connect(self, name: str = "alice", **attributes: Any) -> None:
         """Connects and waits for it."""
-        identity = Identity(
-            attributes.get("client_id"), name, attributes.get("mode"), attributes.get("existing", "error")
-        )
-        call = self.session.connect(identity)
+        call = self.session.connect(self.identity(name, **attributes))
         self.settle()
         self.finish(call)
+
+    def identity(self, name: str | None, **attributes: Any) -> Identity:
+        """Makes the identity to connect as, as the shells do."""
+        client_id = attributes.get("client_id")
+        stored = None if self.state is None else self.session.stored_client
+        return choose_identity(
+            ServiceUrl(()),
+            None if client_id is not None else name,
+            client_id,
+            attributes.get("mode"),
+            attributes.get("existing"),
+            None,
+            stored,
+        )
 
     def start(self, call: Call[Any]) -> Call[Any]:
         """Makes a call without waiting for it."""

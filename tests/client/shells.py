@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
+import tempfile
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -135,18 +137,24 @@ class BlockedLeased:
         self._thread.run(self._leased.touch())
 
 
+#: Where states are flushed quickly, if there is such a place.
+MEMORY_DISK = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
 @contextmanager
 def opening(kind: str) -> Iterator[Open]:
     """Gives a function that opens a client of a kind; closes those that are open at the end."""
     opened: list[Any] = []
-    with LoopThread().running() as thread:
+    with LoopThread().running() as thread, tempfile.TemporaryDirectory(dir=MEMORY_DISK) as states:
 
-        def open_client(url: str, options: ClientOptions | None = None, delivery: Any = "once") -> Any:
+        def open_client(url: str, options: ClientOptions | None = None, **attributes: Any) -> Any:
             client: Any
-            if kind == "blocking":
-                client = TelestoClient(url, options=options, delivery=delivery)
+            if kind.endswith("durable") and attributes.get("delivery") != "fast":
+                attributes.setdefault("state_dir", f"{states}/{len(opened)}")
+            if kind.startswith("blocking"):
+                client = TelestoClient(url, options=options, **attributes)
             else:
-                client = Blocked(thread, AsyncTelestoClient(url, options=options, delivery=delivery))
+                client = Blocked(thread, AsyncTelestoClient(url, options=options, **attributes))
             opened.append(client)
             return client
 

@@ -166,7 +166,7 @@ def test_a_middleware_that_drains_is_left(client: Any, fake_server: FakeServer, 
 
 def test_an_idle_client_confirms(client: Any, fake_server: FakeServer, queue_id: int) -> None:
     client.put_message(queue_id, b"x")
-    client.retrieve_message(queue_id, timeout=0)
+    client.confirm([client.retrieve_message(queue_id, timeout=0)])
     service = fake_server.service
     fake_server.wait_for(lambda: not service.operations and not service.deliveries)
 
