@@ -9,8 +9,9 @@
 --   queue_ids bigint[]      per message that came back: its queue
 --   receiver_ids bigint[]   per message that came back: for whom; 0 for anyone
 -- Errors:     none raised
--- Locks:      queues' take locks (wait). Leases that another transaction ends are left to it
--- Tables:     jobs (read, update), middlewares, clients, queues (read), consumers (read, delete), leases (delete),
+-- Locks:      queues' take locks (wait), middlewares' rows (wait). Leases that another transaction ends are left
+--             to it
+-- Tables:     jobs (read, update), middlewares (lock), clients, queues (read), consumers (read, delete), leases (delete),
 --             lost_leases (insert), messages (insert), dead_letters (insert), take_states, receiver_states (insert,
 --             delete)
 CREATE OR REPLACE FUNCTION telesto.sweep_leases(
@@ -61,6 +62,11 @@ BEGIN
         CROSS JOIN LATERAL (SELECT consumer.middleware_id FROM telesto.consumers AS consumer
                             WHERE consumer.queue_id = lease.queue_id AND consumer.consumer_id = lease.consumer_id
                             LIMIT 1) AS consumer
+        -- Nobody would ever ask for those of a middleware that is gone.
+        CROSS JOIN LATERAL (SELECT FROM telesto.middlewares AS middleware
+                            WHERE middleware.middleware_id = consumer.middleware_id
+                            LIMIT 1
+                            FOR KEY SHARE) AS middleware
         WHERE lease.ctid = ANY (lease_rows);
         SELECT returned.queue_ids, returned.receiver_ids INTO queue_ids, receiver_ids
         FROM telesto.return_leases(queues, lease_rows, true, 'late', 0) AS returned;

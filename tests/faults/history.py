@@ -303,6 +303,85 @@ class GetEnded(Event):
 
 
 @dataclass(slots=True)
+class TakeBegan(Event):
+    """A consumer asked for the next message that was pushed to it; it may wait for ``wait`` seconds."""
+
+    kind = "take"
+
+    number: int
+    wait: float
+    session: int = 0
+
+
+@dataclass(slots=True)
+class Leased:
+    """A message that was pushed, as the application has it.
+
+    Attributes:
+        lease_id: rises with each lease in the service.
+        intact: the body is what was put under this key.
+    """
+
+    message_id: int
+    queue_id: int
+    lease_id: int
+    key: str
+    priority: int
+    sender_id: int
+    redelivered: bool
+    intact: bool
+
+
+@dataclass(slots=True)
+class TakeEnded(Event):
+    """The consumer has messages now, or none came.
+
+    Attributes:
+        error: name of the exception, if any; "cancelled" when the caller gave up.
+    """
+
+    kind = "take_ended"
+
+    number: int
+    messages: list[Leased] = field(default_factory=list)
+    error: str = ""
+    session: int = 0
+
+
+@dataclass(slots=True)
+class SettleBegan(Event):
+    """The application answers a message; ``what`` is ack, nack or touch."""
+
+    kind = "settle"
+
+    number: int
+    message_id: int
+    lease_id: int
+    what: str
+    session: int = 0
+
+
+@dataclass(slots=True)
+class SettleEnded(Event):
+    """The answer was taken.
+
+    Attributes:
+        outcome: DONE; REFUSED when the lease was over, or nothing was done; DOUBT.
+        error: name of the exception, if any.
+    """
+
+    kind = "settle_ended"
+
+    number: int
+    message_id: int
+    lease_id: int
+    what: str
+    outcome: str
+    error: str = ""
+    session: int = 0
+
+
+@dataclass(slots=True)
 class Trouble(Event):
     """Something that must not happen."""
 
@@ -346,12 +425,20 @@ _KINDS = {
         UnsubscribeBegan,
         GetBegan,
         GetEnded,
+        TakeBegan,
+        TakeEnded,
+        SettleBegan,
+        SettleEnded,
         Trouble,
         Fault,
     )
 }
 #: Events that hold messages, and what these are.
-_HOLDING: dict[type[Event], type[Taken | Got]] = {ReadEnded: Taken, GetEnded: Got}
+_HOLDING: dict[type[Event], type[Taken | Got | Leased]] = {
+    ReadEnded: Taken,
+    GetEnded: Got,
+    TakeEnded: Leased,
+}
 
 
 class Recorder:

@@ -21,11 +21,18 @@ from .history import (
     PutEnded,
     ReadBegan,
     ReadEnded,
+    SettleBegan,
+    SettleEnded,
+    TakeBegan,
+    TakeEnded,
 )
 
 #: What begins and ends a put, of a message to a queue or a topic, and any call.
 _PUT = (PutBegan | PublishBegan, PutEnded | PublishEnded)
-_CALL = (PutBegan | PublishBegan | ReadBegan | GetBegan, PutEnded | PublishEnded | ReadEnded | GetEnded)
+_CALL = (
+    PutBegan | PublishBegan | ReadBegan | GetBegan | TakeBegan | SettleBegan,
+    PutEnded | PublishEnded | ReadEnded | GetEnded | TakeEnded | SettleEnded,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from telesto.db.embedded_process import end_leftovers
 from .calls import Bounds
 from .client_process import Task
 from .cluster import Cluster
+from .consumer_work import ConsumerWork
 from .faults import KINDS, PAIR_KINDS, Blow, Strike
 from .history import Fault, Killed, Recorder, read_histories
 from .logs import client_complaints, middleware_complaints, warnings_of
@@ -41,7 +42,7 @@ _END_S = 20.0
 _TRIES = 3
 
 
-WORK: dict[str, type[Workload]] = {"queues": QueueWork, "topics": TopicWork}
+WORK: dict[str, type[Workload]] = {"queues": QueueWork, "topics": TopicWork, "consumers": ConsumerWork}
 #: The databases that a run can have, and the kinds of faults that can strike there.
 DATABASES: dict[str, type[Database]] = {"single": SingleServer, "pair": Pair}
 _STRIKES: dict[str, Strike] = {**KINDS, **PAIR_KINDS}

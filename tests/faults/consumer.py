@@ -1,0 +1,251 @@
+"""A client that consumes: one by one, many at a time, too slowly, or without waiting for answers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from typing import Protocol
+
+from telesto.client import (
+    AsyncConsumer,
+    AsyncLeasedMessage,
+    AsyncTelestoClient,
+    Consumer,
+    LeasedMessage,
+    Message,
+    TelestoClient,
+)
+from telesto.protocol.errors import LeaseLostError, TelestoError
+
+from .bodies import read_body
+from .client_process import ClientProcess, outcome_of
+from .history import (
+    DONE,
+    DOUBT,
+    REFUSED,
+    Leased,
+    Recorder,
+    SettleBegan,
+    SettleEnded,
+    TakeBegan,
+    TakeEnded,
+)
+
+_WAIT_S = (0.2, 2.0)
+_CREDIT = 32
+_WORKERS = 8
+_CANCELLED_SHARE = 0.02
+_NACKED_SHARE = 0.05
+_TOUCHED_SHARE = 0.05
+#: So many messages take longer than the lease, for a slow consumer.
+_LATE_SHARE = 0.02
+_LATE_S = (1.5, 3.0)
+
+AnyClient = TelestoClient | AsyncTelestoClient
+
+
+class AnyLeased(Protocol):
+    """What both clients give."""
+
+    message: Message
+
+
+class Take:
+    """One look for the next message, and its history."""
+
+    def __init__(self, recorder: Recorder, number: int, wait_s: float) -> None:
+        self._recorder = recorder
+        self._number = number
+        self.wait_s = wait_s
+
+    def began(self, client: AnyClient) -> None:
+        """Writes that it begins."""
+        self._recorder.write(TakeBegan, number=self._number, wait=self.wait_s, session=client.session or 0)
+
+    def returned(self, client: AnyClient, leased: AnyLeased | None) -> None:
+        """Writes what the application has now."""
+        messages = [] if leased is None else [leased_of(leased.message)]
+        self._write(client, messages=messages)
+
+    def raised(self, client: AnyClient, error: BaseException) -> None:
+        """Writes that it failed."""
+        cancelled = isinstance(error, asyncio.CancelledError)
+        self._write(client, error="cancelled" if cancelled else type(error).__name__)
+
+    def _write(self, client: AnyClient, **values: object) -> None:
+        self._recorder.write(TakeEnded, number=self._number, session=client.session or 0, **values)
+
+
+class Settle:
+    """One answer to a message, and its history."""
+
+    def __init__(self, recorder: Recorder, number: int, message: Message, what: str) -> None:
+        assert message.lease is not None
+        self._recorder = recorder
+        self.what = what
+        self._values = {
+            "number": number,
+            "message_id": message.message_id,
+            "lease_id": message.lease.lease_id,
+            "what": what,
+        }
+
+    def began(self, client: AnyClient) -> None:
+        """Writes that it begins."""
+        self._recorder.write(SettleBegan, session=client.session or 0, **self._values)
+
+    def done(self, client: AnyClient) -> None:
+        """Writes that the service has done it."""
+        self._write(client, DONE)
+
+    def raised(self, client: AnyClient, error: BaseException) -> None:
+        """Writes that it failed."""
+        if isinstance(error, LeaseLostError):
+            outcome = REFUSED
+        else:
+            outcome = outcome_of(error) if isinstance(error, TelestoError) else DOUBT
+        self._write(client, outcome, type(error).__name__)
+
+    def untold(self, client: AnyClient) -> None:
+        """Writes that nobody waits for what becomes of it."""
+        self._write(client, DOUBT)
+
+    def _write(self, client: AnyClient, outcome: str, error: str = "") -> None:
+        self._recorder.write(
+            SettleEnded, outcome=outcome, error=error, session=client.session or 0, **self._values
+        )
+
+
+def leased_of(message: Message) -> Leased:
+    """Returns a message as the history has it."""
+    assert message.lease is not None
+    key, intact = read_body(message.body)
+    return Leased(
+        message.message_id,
+        message.queue_id,
+        message.lease.lease_id,
+        key,
+        message.priority,
+        message.sender_id,
+        message.redelivered,
+        intact,
+    )
+
+
+class ConsumerProcess(ClientProcess):
+    """Consumes until it is stopped."""
+
+    def run(self) -> None:
+        """Works in the style of the task."""
+        match self.task.style:
+            case "slow":
+                self.run_blocking(lambda client: self._consume_in_turn(client, late_share=_LATE_SHARE))
+            case "untold":
+                self.run_blocking(self._consume_untold)
+            case "asyncio":
+                self.run_asyncio(self._consume_at_once)
+            case _:
+                self.run_blocking(self._consume_in_turn)
+
+    def _take(self, client: AnyClient) -> Take:
+        take = Take(self.recorder, self.number(), self.random.uniform(*_WAIT_S))
+        take.began(client)
+        return take
+
+    def _settle(self, client: AnyClient, message: Message, what: str) -> Settle:
+        settle = Settle(self.recorder, self.number(), message, what)
+        settle.began(client)
+        return settle
+
+    def _answer(self) -> str:
+        return "nack" if self.random.random() < _NACKED_SHARE else "ack"
+
+    # --- blocking ----------------------------------------------------------------------------
+
+    def _consume_in_turn(self, client: TelestoClient, late_share: float = 0.0) -> None:
+        consumer = client.consume(self.task.queue_ids[0], credit=_CREDIT, keep_alive=not late_share)
+        while not self.stopping and client.session is not None:
+            leased = self._next(client, consumer)
+            if leased is None:
+                continue
+            if self.random.random() < late_share:
+                time.sleep(self.random.uniform(*_LATE_S))
+            settle = self._settle(client, leased.message, self._answer())
+            try:
+                leased.ack() if settle.what == "ack" else leased.nack()
+            except TelestoError as error:
+                settle.raised(client, error)
+            else:
+                settle.done(client)
+        with contextlib.suppress(TelestoError):
+            consumer.close()
+
+    def _consume_untold(self, client: TelestoClient) -> None:
+        """Acknowledges by leaving the block, which waits for no answer."""
+        consumer = client.consume(self.task.queue_ids[0], credit=_CREDIT)
+        while not self.stopping and client.session is not None:
+            leased = self._next(client, consumer)
+            if leased is not None:
+                with leased:
+                    self._settle(client, leased.message, "ack").untold(client)
+        with contextlib.suppress(TelestoError):
+            consumer.close()
+
+    def _next(self, client: TelestoClient, consumer: Consumer) -> LeasedMessage | None:
+        take = self._take(client)
+        try:
+            leased = consumer.get(take.wait_s)
+        except TelestoError as error:
+            take.raised(client, error)
+            return None
+        take.returned(client, leased)
+        return leased
+
+    # --- asyncio -----------------------------------------------------------------------------
+
+    async def _consume_at_once(self, client: AsyncTelestoClient) -> None:
+        consumer = client.consume(self.task.queue_ids[0], credit=_CREDIT)
+        async with asyncio.TaskGroup() as workers:
+            for _ in range(_WORKERS):
+                workers.create_task(self._work(client, consumer))
+        with contextlib.suppress(TelestoError):
+            await consumer.close()
+
+    async def _work(self, client: AsyncTelestoClient, consumer: AsyncConsumer) -> None:
+        while not self.stopping and client.session is not None:
+            leased = await self._next_async(client, consumer)
+            if leased is None:
+                continue
+            await asyncio.sleep(self.pause_s())
+            if self.random.random() < _TOUCHED_SHARE:
+                await self._tell(client, leased, "touch")
+            await self._tell(client, leased, self._answer())
+
+    async def _next_async(
+        self, client: AsyncTelestoClient, consumer: AsyncConsumer
+    ) -> AsyncLeasedMessage | None:
+        take = self._take(client)
+        get = asyncio.ensure_future(consumer.get(take.wait_s))
+        if self.random.random() < _CANCELLED_SHARE:
+            asyncio.get_running_loop().call_later(self.pause_s(), get.cancel)
+        try:
+            leased = await get
+        except (TelestoError, asyncio.CancelledError) as error:
+            take.raised(client, error)
+            return None
+        take.returned(client, leased)
+        return leased
+
+    async def _tell(self, client: AsyncTelestoClient, leased: AsyncLeasedMessage, what: str) -> None:
+        settle = self._settle(client, leased.message, what)
+        try:
+            await getattr(leased, what)()
+        except TelestoError as error:
+            settle.raised(client, error)
+        else:
+            settle.done(client)
+
+
+if __name__ == "__main__":
+    ConsumerProcess().run()

@@ -1,0 +1,173 @@
+"""Reads the histories of producers and consumers and says what the service has done that it must not.
+
+What is held against the service:
+
+- a put that was acknowledged is pushed to a consumer, under leases that follow each other, until one of them
+  is acknowledged; one in doubt at most so; nothing else appears;
+- a message is acknowledged once: a second acknowledgement is told that its lease was over;
+- after an acknowledgement that was taken no further lease is given;
+- what comes again is marked redelivered;
+- what one client puts gets rising ids, in the order of the calls;
+- every call returns in time, nothing is left behind.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from .calls import Bounds, misbehaviour, slowest_s
+from .checker import Verdict, disordered_puts
+from .history import DONE, DOUBT, REFUSED, Event, Leased, SettleBegan, SettleEnded, TakeBegan, TakeEnded
+from .ledger import Ledger, Name
+
+ACK = "ack"
+
+
+@dataclass(slots=True)
+class Lease:
+    """One lease of a message that an application had.
+
+    Attributes:
+        outcome: of its acknowledgement; DOUBT while it has not returned; None without one.
+    """
+
+    take: TakeEnded
+    leased: Leased
+    outcome: str | None = None
+
+
+class ConsumerLedger(Ledger):
+    """Sorts the events of producers and consumers.
+
+    Attributes:
+        leases: by message, by lease.
+    """
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        self.leases: dict[int, dict[int, Lease]] = defaultdict(dict)
+        super().__init__(events)
+
+    def enter(self, event: Event) -> None:
+        """Takes note of takes and settlements too."""
+        match event:
+            case TakeBegan():
+                self.process(event).began["take", event.number] = event
+            case TakeEnded():
+                self.process(event).returned["take", event.number] = event
+                for leased in event.messages:
+                    self._leased(event, leased)
+            case SettleBegan():
+                self.process(event).began["settle", event.number] = event
+                if event.what == ACK:
+                    self.leases[event.message_id][event.lease_id].outcome = DOUBT
+            case SettleEnded():
+                self.process(event).returned["settle", event.number] = event
+                if event.what == ACK:
+                    self.leases[event.message_id][event.lease_id].outcome = event.outcome
+            case _:
+                super().enter(event)
+
+    def _leased(self, event: TakeEnded, leased: Leased) -> None:
+        leases = self.leases[leased.message_id]
+        if leased.lease_id in leases:
+            self.problems.append(f"doubled: lease {leased.lease_id} of {leased.message_id} came twice")
+        leases[leased.lease_id] = Lease(event, leased)
+
+
+def check_consumers(events: Iterable[Event], bounds: Bounds) -> Verdict:
+    """Checks the histories, of which a drain that acknowledged everything is part."""
+    ledger = ConsumerLedger(events)
+    violations = [
+        *misbehaviour(ledger, bounds),
+        *losses(ledger),
+        *phantoms(ledger),
+        *doubled_puts(ledger),
+        *doubled_acknowledgements(ledger),
+        *disordered_puts(ledger),
+    ]
+    return Verdict(violations, figures(ledger), slowest_s(ledger))
+
+
+def losses(ledger: ConsumerLedger) -> Iterator[str]:
+    """Puts that were acknowledged and whose last lease ended without an acknowledgement."""
+    for name, put in ledger.puts.items():
+        if put.outcome != DONE:
+            continue
+        assert put.ended is not None
+        message_id = put.ended.message_id
+        leases = ledger.leases.get(message_id)
+        if not leases:
+            yield f"lost: {name} was put as message {message_id} and never pushed"
+        elif leases[max(leases)].outcome not in (DONE, DOUBT) and not _done(leases):
+            yield f"lost: {name}, message {message_id}, was not acknowledged under {max(leases)}, its last"
+
+
+def phantoms(ledger: ConsumerLedger) -> Iterator[str]:
+    """Messages that nobody put, or that differ from what was put."""
+    for lease in _all(ledger):
+        leased = lease.leased
+        name = Name(leased.key, leased.queue_id)
+        put = ledger.puts.get(name)
+        if put is None:
+            yield f"phantom: message {leased.message_id} {name} was never put"
+            continue
+        sender = ledger.process(put.began).client_id
+        if put.outcome == REFUSED:
+            yield f"phantom: {name} was refused and pushed as {leased.message_id}"
+        elif not leased.intact or (leased.priority, leased.sender_id) != (put.began.priority, sender):
+            yield f"changed: message {leased.message_id} {name}"
+
+
+def doubled_puts(ledger: ConsumerLedger) -> Iterator[str]:
+    """Puts that came out under several ids."""
+    ids: dict[Name, set[int]] = defaultdict(set)
+    for name, put in ledger.puts.items():
+        if put.outcome == DONE and put.ended is not None:
+            ids[name].add(put.ended.message_id)
+    for lease in _all(ledger):
+        ids[Name(lease.leased.key, lease.leased.queue_id)].add(lease.leased.message_id)
+    for name, message_ids in ids.items():
+        if len(message_ids) > 1:
+            yield f"doubled: {name} is messages {sorted(message_ids)}"
+
+
+def doubled_acknowledgements(ledger: ConsumerLedger) -> Iterator[str]:
+    """Messages that were acknowledged twice, or given to somebody after that, or not marked."""
+    for message_id, leases in ledger.leases.items():
+        done = _done(leases)
+        if len(done) > 1:
+            yield f"doubled: message {message_id} was acknowledged under the leases {done}"
+        if done and max(leases) > done[0]:
+            yield f"doubled: message {message_id}, acknowledged under {done[0]}, was leased as {max(leases)}"
+        for lease_id in sorted(leases)[1:]:
+            if not leases[lease_id].leased.redelivered:
+                yield f"duplicate: message {message_id} came again under {lease_id}, not marked redelivered"
+
+
+def figures(ledger: ConsumerLedger) -> dict[str, int]:
+    """Counts of what was seen."""
+    outcomes = Counter(put.outcome for put in ledger.puts.values())
+    answers = Counter(lease.outcome for lease in _all(ledger))
+    return {
+        "puts": len(ledger.puts),
+        "put done": outcomes[DONE],
+        "put refused": outcomes[REFUSED],
+        "put doubtful": outcomes[DOUBT],
+        "leases": sum(answers.values()),
+        "acknowledged": answers[DONE],
+        "lease lost": answers[REFUSED],
+        "acknowledged in doubt": answers[DOUBT],
+        "processes": len(ledger.processes),
+        "killed": sum(process.killed for process in ledger.processes.values()),
+    }
+
+
+def _done(leases: dict[int, Lease]) -> list[int]:
+    return [lease_id for lease_id, lease in sorted(leases.items()) if lease.outcome == DONE]
+
+
+def _all(ledger: ConsumerLedger) -> Iterator[Lease]:
+    for leases in ledger.leases.values():
+        yield from leases.values()
