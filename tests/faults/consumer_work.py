@@ -24,7 +24,8 @@ _ATTEMPTS = 1_000_000
 _DRAINER = "drainer"
 #: What a killed consumer had comes back within so long, in seconds.
 _BACK_S = 10.0
-_TABLES = ("messages", "leases", "lost_leases", "consumers", "dead_letters")
+#: Not lost_leases: a middleware asks for them once its consumers have messages again.
+_TABLES = ("messages", "leases", "consumers", "dead_letters")
 
 
 class ConsumerWork(Workload):
