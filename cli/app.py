@@ -19,6 +19,7 @@ from telesto.cli import exit_codes, output
 from telesto.cli.exit_codes import ExitCode
 from telesto.cli.failures import CommandError, OutputClosedError
 from telesto.cli.interrupts import raise_for
+from telesto.cli.options import STATE_DIR_VARIABLE
 
 COMMANDS = {
     "serve": "serve",
@@ -92,8 +93,19 @@ def _root(
         bool,
         typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit."),
     ] = False,
+    state_dir: Annotated[
+        str | None,
+        typer.Option(
+            "--state-dir",
+            envvar=STATE_DIR_VARIABLE,
+            metavar="DIR",
+            help="Where the states of named clients (--client) are kept, by default in your state directory.",
+        ),
+    ] = None,
 ) -> None:
-    """What holds before any command: nothing."""
+    """What holds before any command."""
+    if state_dir is not None:
+        os.environ[STATE_DIR_VARIABLE] = state_dir
 
 
 def _end_by_signal(number: int, _frame: FrameType | None) -> None:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from queue import SimpleQueue
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
+
+POLL_S = 0.5
+"""The waiting is bounded for a signal that comes just before it begins, which would not end it."""
 
 ResultT = TypeVar("ResultT")
 
@@ -20,10 +24,15 @@ class BackgroundCall(Generic[ResultT]):
 
     def result(self) -> ResultT:
         """Wait for what the function returns, or raise what it raised; a signal may come meanwhile."""
-        outcome = self._outcome.get()
+        outcome = self._next_outcome()
         if isinstance(outcome, Exception):
             raise outcome
         return outcome
+
+    def _next_outcome(self) -> ResultT | Exception:
+        while True:
+            with suppress(Empty):
+                return self._outcome.get(timeout=POLL_S)
 
     def _run(self) -> None:
         try:

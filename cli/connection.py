@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from telesto.cli import left_clients
 from telesto.cli.exit_codes import ExitCode
 from telesto.cli.failures import CommandError, usage_error
+from telesto.cli.named_clients import connected_as
 from telesto.client import (
     ClientOptions,
     Queue,
@@ -29,8 +30,7 @@ def connected(url: str, name: str | None, options: ClientOptions | None = None) 
     process is killed. The record is made once the client exists and before it can take anything.
     """
     if name is not None or names_client(url):
-        with TelestoClient(url, options=options) as client:
-            client.connect(name=name, existing="use")
+        with connected_as(url, name, options) as client:
             yield client
         return
     left_clients.remove_left(url)

@@ -9,6 +9,7 @@ import typer
 
 DEFAULT_URL = "telesto://127.0.0.1:7001"
 DEFAULT_DATA_DIRECTORY = Path("telesto-data")
+STATE_DIR_VARIABLE = "TELESTO_STATE_DIR"
 
 Url = Annotated[
     str,
@@ -25,7 +26,8 @@ ClientName = Annotated[
     typer.Option(
         "--client",
         metavar="NAME",
-        help="Act as this client, which is created if there is none and stays. "
+        help="Act as this client, which is created if there is none and stays; a run goes on where the last "
+        "one ended. "
         "Without it, a fresh client is created for this run and deleted at its end.",
     ),
 ]

@@ -12,12 +12,14 @@ from telesto.client import (
     InvalidParameterError,
     RejectedError,
     RetryableError,
+    StateError,
     TelestoError,
 )
 
 _CODES: tuple[tuple[type[TelestoError], ExitCode], ...] = (
     (AddressError, ExitCode.USAGE),
     (InvalidParameterError, ExitCode.USAGE),
+    (StateError, ExitCode.REFUSED),
     (RejectedError, ExitCode.REFUSED),
     (RetryableError, ExitCode.UNREACHABLE),
     (InDoubtError, ExitCode.IN_DOUBT),

@@ -15,7 +15,7 @@ ERROR_CODE = re.compile(r"`([A-Z]+(?:_[A-Z]+)+)`")
 SETTING = re.compile(r"\bTELESTO_([A-Z][A-Z0-9_]*)\b")
 
 # Environment variables that are not settings of the server.
-OTHER_VARIABLES = {"DATA_DIR", "TEST_DATABASE_URL", "TRACEBACK", "URL"}
+OTHER_VARIABLES = {"DATA_DIR", "STATE_DIR", "TEST_DATABASE_URL", "TRACEBACK", "URL"}
 
 Problem = str
 Check = Callable[[str], Iterator[str]]
