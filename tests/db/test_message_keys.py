@@ -16,6 +16,12 @@ TABLES = ("message_keys_0", "message_keys_1", "message_keys_2")
 WINDOW_MS = 300_000
 
 
+@pytest.fixture(autouse=True)
+def begin_a_generation(calls: Calls) -> None:
+    """The test's database is a copy of one that may be older than a generation."""
+    calls.connection.execute("UPDATE telesto.key_generation SET began_at = clock_timestamp()")
+
+
 def put(calls: Calls, client: Client, queue: int, *keys: str | None) -> list[int]:
     """Puts one message for each key in a request of its own; returns the ids, negative for duplicates."""
     answers = calls.put([Put(client, [Element(queue, key=key)]) for key in keys])
