@@ -60,12 +60,13 @@ class Executor:
     async def _call(self, requests: Sequence[Request]) -> Rows:
         """Calls the procedure, once more if its statement was out of date."""
         arguments = self._arguments(requests)
+        call = self._link.call_for_much if self._group.is_large(requests) else self._link.call
         try:
-            return await self._link.call(self._group.sql, *arguments)
+            return await call(self._group.sql, *arguments)
         except RefusedError as error:
             if error.sqlstate != STALE_SQLSTATE:
                 raise
-            return await self._link.call(self._group.sql, *arguments)
+            return await call(self._group.sql, *arguments)
 
     def _arguments(self, requests: Sequence[Request]) -> tuple[object, ...]:
         try:

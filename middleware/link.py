@@ -28,6 +28,11 @@ _log = logger("database")
 
 Rows = list[asyncpg.Record]
 
+#: A cursor that is held is filled when its transaction commits.
+_DECLARE = "DECLARE telesto_answer NO SCROLL CURSOR WITH HOLD FOR "
+_FETCH = "FETCH ALL FROM telesto_answer"
+_CLOSE = "CLOSE telesto_answer"
+
 
 class Dropped(NamedTuple):
     """Why a connection was ended on purpose."""
@@ -88,6 +93,21 @@ class Link:
         """The same for a statement that only reads, so that its commit waits for nobody."""
         self._gate.check(writes=False)
         return await self._call(sql, arguments)
+
+    async def call_for_much(self, sql: str, *arguments: Any) -> Rows:
+        """The same for a statement whose answer may be large: its transaction ends before the answer is sent.
+
+        A server process that cannot send on, because this middleware stands still, has no locks then. Needs a
+        session of its own on the server, and two more messages each way. Raises the same.
+        """
+        self._gate.check(writes=True)
+        await self._call(_DECLARE + sql, arguments)
+        try:
+            rows = await self._call(_FETCH, ())
+            await self._call(_CLOSE, ())
+        except (UnavailableError, RefusedError) as error:
+            raise self._lost(str(error)) from error
+        return rows
 
     async def _call(self, sql: str, arguments: tuple[Any, ...]) -> Rows:
         self._dropped = None

@@ -106,11 +106,22 @@ class Group(Protocol):
     def sql(self) -> str:
         """The statement that calls the procedure."""
 
+    def is_large(self, requests: Sequence[Request]) -> bool:
+        """Says whether the answer may be too large to be sent while the transaction is open."""
+
     def arguments(self, requests: Sequence[Request]) -> tuple[Any, ...]:
         """Makes the procedure's arguments."""
 
     def results(self, requests: Sequence[Request], rows: Sequence[Any]) -> Results:
         """Makes the outcomes from the procedure's rows."""
+
+
+class Small:
+    """A kind whose answers are small, or whose transactions hold nothing but what is the client's own."""
+
+    def is_large(self, _requests: Sequence[Request]) -> bool:
+        """Says no."""
+        return False
 
 
 def error_frame(packet_id: int, failure: Failure) -> bytes:

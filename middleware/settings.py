@@ -129,6 +129,12 @@ class ServerSettings(BaseSettings):
     max_answer_bytes: int = Field(
         4 << 20, ge=1_024, description="Bytes of bodies that one call should return."
     )
+    locked_answer_bytes: int = Field(
+        64 << 10,
+        ge=0,
+        description="Where more is expected, queues are free before a call's answer is sent, at the price of "
+        "two more messages each way; 0 for never, as a transaction pooler needs it.",
+    )
     heavy_queue_s: float = Field(10.0, gt=0, description="How long a queue counts as one of large messages.")
     heavy_queues: int = Field(10_000, ge=1, description="Such queues that are remembered.")
     quantum: int = Field(32, ge=1, description="Requests of a connection in one turn while others wait.")

@@ -93,14 +93,17 @@ class Workers:
 
     def _runs(self) -> list[tuple[str, Run]]:
         settings = self._settings
-        takes = (settings.max_read_messages, settings.max_answer_bytes, self._light_bytes)
+        fetches = (settings.max_read_messages, settings.max_answer_bytes, self._light_bytes)
+        locked = settings.locked_answer_bytes
+        light_bytes = min(self._light_bytes, (locked or settings.max_answer_bytes) // settings.max_batch // 2)
+        takes = (settings.max_read_messages, settings.max_answer_bytes, locked, light_bytes)
         groups: list[tuple[Kind, Group, int]] = [
             (Kind.PUT, PutGroup(), settings.put_workers),
             (Kind.TAKE, TakeGroup(*takes), settings.take_workers),
             (Kind.TAKE_SELECTED, TakeSelectedGroup(*takes), settings.selected_workers),
             (Kind.CONFIRM, ConfirmGroup(), settings.confirm_workers),
             (Kind.PUBLISH, PublishGroup(), settings.publish_workers),
-            (Kind.FETCH, FetchGroup(*takes), settings.fetch_workers),
+            (Kind.FETCH, FetchGroup(*fetches), settings.fetch_workers),
             (Kind.ACK, AckGroup(), settings.ack_workers),
         ]
         runs = []

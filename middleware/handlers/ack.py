@@ -8,12 +8,12 @@ from typing import Any
 from telesto.middleware.failures import BUSY, failure_of
 from telesto.middleware.handlers.rows import confirmed_of
 from telesto.middleware.requests import Request
-from telesto.middleware.results import Mark, Results
+from telesto.middleware.results import Mark, Results, Small
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import AckResponse, ElementResult, LeaseRef
 
 
-class AckGroup:
+class AckGroup(Small):
     """Gathers acknowledgements."""
 
     sql = "SELECT * FROM telesto.ack_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"

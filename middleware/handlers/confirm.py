@@ -7,7 +7,7 @@ from typing import Any
 
 from telesto.middleware.failures import BUSY, failure_of
 from telesto.middleware.requests import Request
-from telesto.middleware.results import Mark, Results
+from telesto.middleware.results import Mark, Results, Small
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import Success
 
@@ -15,7 +15,7 @@ from telesto.protocol.packets import Success
 _WHOLE = 0
 
 
-class ConfirmGroup:
+class ConfirmGroup(Small):
     """Gathers confirmations."""
 
     sql = "SELECT * FROM telesto.confirm_batch($1, $2, $3, $4, $5, $6)"

@@ -9,7 +9,7 @@ from telesto.middleware.failures import BUSY, failure_of
 from telesto.middleware.handlers.rows import ANSWER_OVERHEAD_BYTES
 from telesto.middleware.handlers.shares import Shares
 from telesto.middleware.requests import Get, Request, topic_channel
-from telesto.middleware.results import Mark, Results
+from telesto.middleware.results import Mark, Results, Small
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import (
     GetFromTopics,
@@ -32,7 +32,7 @@ _NAME_BYTES = 4 * 1_024 + 10
 _ALL = -1
 
 
-class FetchGroup:
+class FetchGroup(Small):
     """Gathers gets of messages of topics."""
 
     sql = f"SELECT {_COLUMNS} FROM telesto.fetch_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"

@@ -8,7 +8,7 @@ from typing import Any
 from telesto.middleware.failures import BUSY, failure_of
 from telesto.middleware.handlers.rows import confirmed_of
 from telesto.middleware.requests import Request, topic_channel
-from telesto.middleware.results import Mark, Results
+from telesto.middleware.results import Mark, Results, Small
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import PutToTopicResponse, TopicPutResult
 
@@ -16,7 +16,7 @@ from telesto.protocol.packets import PutToTopicResponse, TopicPutResult
 _GAP = ErrorCode.SEQUENCE_GAP
 
 
-class PublishGroup:
+class PublishGroup(Small):
     """Gathers puts to topics."""
 
     sql = "SELECT * FROM telesto.publish_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"

@@ -8,7 +8,7 @@ from typing import Any
 from telesto.middleware.failures import BUSY, failure_of
 from telesto.middleware.handlers.rows import confirmed_of
 from telesto.middleware.requests import Request
-from telesto.middleware.results import Mark, Results
+from telesto.middleware.results import Mark, Results, Small
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import (
     NewMessage,
@@ -22,7 +22,7 @@ from telesto.protocol.packets import (
 _OF_ELEMENT = (ErrorCode.QUEUE_NOT_EXISTING, ErrorCode.QUEUE_FULL)
 
 
-class PutGroup:
+class PutGroup(Small):
     """Gathers puts."""
 
     sql = (

@@ -27,11 +27,28 @@ class TakeGroup:
 
     sql = f"SELECT {_COLUMNS} FROM telesto.take_batch($1, $2, $3, $4, $5, $6, $7, $8, $9)"
 
-    def __init__(self, max_messages: int, max_answer_bytes: int, light_bytes: int) -> None:
+    def __init__(
+        self, max_messages: int, max_answer_bytes: int, locked_answer_bytes: int, light_bytes: int
+    ) -> None:
         """Bodies up to ``light_bytes`` are not worth to be noted as heavy."""
         self._max_messages = max_messages
-        self._shares = Shares(max_answer_bytes)
+        self._locked_answer_bytes = locked_answer_bytes
+        self._large_shares = Shares(max_answer_bytes)
+        self._small_shares = Shares(min(max_answer_bytes, locked_answer_bytes or max_answer_bytes))
         self._light_bytes = light_bytes
+
+    def is_large(self, requests: Sequence[Request]) -> bool:
+        """Says whether more is expected than may be sent while the queues are locked."""
+        if not self._locked_answer_bytes:
+            return False
+        expected = 0
+        for request in requests:
+            packet = request.packet
+            if type(packet) is not ReadMessage or packet.max_messages == 1:
+                expected += request.weight
+            else:
+                expected += request.weight * min(packet.max_messages, self._max_messages)
+        return expected >= self._locked_answer_bytes
 
     def arguments(self, requests: Sequence[Request]) -> tuple[Any, ...]:
         """Makes the arrays: per request, per confirmed number.
@@ -39,7 +56,8 @@ class TakeGroup:
         A read's share of the call's bytes may be less than it asks for; if that is too little for its first
         message, it is tried again with more weight, at last in a call of its own.
         """
-        bounds = [self._bounds(request, len(requests)) for request in requests]
+        shares = self._shares(requests)
+        bounds = [self._bounds(request, shares, len(requests)) for request in requests]
         packets = [request.packet for request in requests]
         clients = [request.line.client for request in requests]
         return (
@@ -58,6 +76,7 @@ class TakeGroup:
         for row in rows:
             taken.setdefault(row[0], []).append(row)
         results = Results()
+        shares = self._shares(requests)
         for index, request in enumerate(requests, 1):
             of_request = taken.get(index)
             if of_request is None:
@@ -70,13 +89,16 @@ class TakeGroup:
                 if size > self._light_bytes:
                     results.heavy[request.packet.queue_id] = size
             else:
-                self._settle_error(results, request, of_request[0], len(requests))
+                self._settle_error(results, request, of_request[0], shares, len(requests))
         return results
 
-    def _bounds(self, request: Request, request_count: int) -> tuple[int, int]:
+    def _shares(self, requests: Sequence[Request]) -> Shares:
+        return self._large_shares if self.is_large(requests) else self._small_shares
+
+    def _bounds(self, request: Request, shares: Shares, request_count: int) -> tuple[int, int]:
         """How many messages and bytes of bodies a read may take in a call."""
         messages, size = self._own_bounds(request)
-        return messages, min(size, self._shares.granted(request, request_count))
+        return messages, min(size, shares.granted(request, request_count))
 
     def _own_bounds(self, request: Request) -> tuple[int, int]:
         frame = request.line.frame_bytes - ANSWER_OVERHEAD_BYTES
@@ -88,12 +110,14 @@ class TakeGroup:
         held = frame - messages * MESSAGE_OVERHEAD_BYTES
         return messages, min(packet.max_bytes or held, held)
 
-    def _settle_error(self, results: Results, request: Request, row: Any, request_count: int) -> None:
+    def _settle_error(
+        self, results: Results, request: Request, row: Any, shares: Shares, request_count: int
+    ) -> None:
         error = row[1]
         outcome: Outcome | None = None
         if error == BUSY:
             outcome = Mark.BUSY
-        elif error == ErrorCode.MESSAGE_TOO_LARGE and self._shares.tries_again(
+        elif error == ErrorCode.MESSAGE_TOO_LARGE and shares.tries_again(
             request, request_count, self._own_bounds(request)[1]
         ):
             outcome = Mark.SHORT

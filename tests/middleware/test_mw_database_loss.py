@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import asyncpg
 import pytest
@@ -173,6 +174,57 @@ async def test_a_link_tells_what_became_of_a_call(database_url: str) -> None:
         assert not lost.value.suspicious
         assert link.pid is None
         assert (await link.call("SELECT 1"))[0][0] == 1
+
+
+LOCKING = "SELECT pg_try_advisory_xact_lock(4711), n FROM generate_series(1, $1) AS n"
+FREE = "SELECT pg_try_advisory_xact_lock(4711)"
+
+
+async def test_a_call_for_much_ends_its_transaction_before_it_answers(database_url: str) -> None:
+    other = await asyncpg.connect(database_url)
+    async with link_to(database_url) as link:
+        free: list[bool] = []
+        fetch = link._fetch
+
+        async def watched(statement: Any, arguments: tuple[Any, ...]) -> Any:
+            rows = await fetch(statement, arguments)
+            free.append(await other.fetchval(FREE))
+            return rows
+
+        link._fetch = watched  # type: ignore[method-assign]
+        for _ in range(2):
+            rows = await link.call_for_much(LOCKING, 1_000)
+            assert [row["n"] for row in rows] == list(range(1, 1_001))
+        assert free == [True] * 6  # also right after the statement itself, with nothing sent yet
+    await other.close()
+
+
+async def test_a_call_for_much_that_fails_has_done_nothing(database_url: str) -> None:
+    async with link_to(database_url) as link:
+        await link.call("CREATE TABLE t (a int)")
+        body = "INSERT INTO t VALUES (1 / a); SELECT 1"
+        await link.call(f"CREATE FUNCTION f(a int) RETURNS int LANGUAGE sql AS '{body}'")
+        with pytest.raises(RefusedError) as refused:
+            await link.call_for_much("SELECT f($1)", 0)
+        assert refused.value.sqlstate == "22012"
+        assert [tuple(row) for row in await link.call_for_much("SELECT f($1)", 1)] == [(1,)]
+        assert await link.call("SELECT count(*) FROM t") == [(1,)]
+
+
+async def test_a_call_for_much_whose_answer_is_lost_is_in_doubt(database_url: str) -> None:
+    """It was done; a cursor that is not there says nothing else."""
+    async with link_to(database_url) as link:
+        call = link._call
+
+        async def lose(sql: str, arguments: tuple[Any, ...]) -> Any:
+            if sql.startswith("FETCH"):
+                await call("CLOSE telesto_answer", ())
+            return await call(sql, arguments)
+
+        link._call = lose  # type: ignore[method-assign]
+        with pytest.raises(LostError):
+            await link.call_for_much("SELECT 1")
+        assert link.pid is None
 
 
 async def test_an_error_does_not_tell_the_row(database_url: str) -> None:

@@ -406,6 +406,45 @@ async def test_the_heaviest_read_goes_alone_and_gets_all_that_its_client_accepts
         assert all(sizes[0] > 1 << 19 for sizes in granted[1:])
 
 
+@pytest.mark.parametrize("locked", [0, 1_000])
+async def test_queues_are_free_before_much_is_sent(locked: int) -> None:
+    """What is sent while they are locked is bounded, whatever it is that is found in them."""
+    granted: list[tuple[int, list[int]]] = []
+
+    def procedure(*arguments: Any) -> list[Any]:
+        granted.append((link().large_calls, arguments[5]))
+        return [
+            message_row(request, body=bytes(700)) if size >= 700 else error_row(request, 26, 77)
+            for request, size in enumerate(arguments[5], 1)
+        ]
+
+    def link() -> Any:
+        return bench.links["TAKE"]
+
+    async with workbench(
+        take_procedure=procedure, max_answer_bytes=8_192, locked_answer_bytes=locked
+    ) as bench:
+        senders = [bench.sender(client_id) for client_id in range(1, 11)]
+        for sender in senders:
+            sender.read(1)
+        bench.go()
+        await bench.until(lambda: all(sender.answers for sender in senders))
+        if not locked:
+            assert granted == [(0, [819] * 10)]
+            return
+        assert granted[0] == (0, [100] * 10)
+        large = 0
+        for large_calls, sizes in granted[1:]:
+            assert large_calls > large or sum(sizes) <= locked
+            large = large_calls
+        assert large > 0
+        # Of one message, or of light ones, there is never too much.
+        calls = link().large_calls
+        senders[0].read(1)
+        await bench.until(lambda: len(senders[0].answers) == 2)
+        assert link().large_calls == calls
+
+
 async def test_a_message_beyond_what_the_reader_accepts_is_an_answer() -> None:
     async with workbench(take_procedure=lambda *_: [error_row(1, 26, 77)]) as bench:
         sender = bench.sender(1)

@@ -36,6 +36,7 @@ class FakeLink:
     def __init__(self, procedure: Procedure) -> None:
         self.procedure = procedure
         self.calls: list[tuple[Any, ...]] = []
+        self.large_calls = 0
         self.turn = asyncio.Semaphore(0)
         self.called = asyncio.Queue[tuple[Any, ...]]()
 
@@ -44,6 +45,10 @@ class FakeLink:
         self.called.put_nowait(arguments)
         await self.turn.acquire()
         return self.procedure(*arguments)
+
+    async def call_for_much(self, sql: str, *arguments: Any) -> list[Any]:
+        self.large_calls += 1
+        return await self.call(sql, *arguments)
 
 
 class Sender:
@@ -120,9 +125,11 @@ class Workbench:
         self.answered = asyncio.Event()
         self.links: dict[str, FakeLink] = {}
         self._tasks = []
+        answers = self.settings.max_answer_bytes, self.settings.locked_answer_bytes
+        take_group = TakeGroup(100, *answers, LIGHT_BYTES)
         for kind, group, procedure in (
             (Kind.PUT, PutGroup(), put_procedure),
-            (Kind.TAKE, TakeGroup(100, self.settings.max_answer_bytes, LIGHT_BYTES), take_procedure),
+            (Kind.TAKE, take_group, take_procedure),
         ):
             for name, turns in (
                 (kind.name, self.dispatcher.turns[kind]),

@@ -1,0 +1,95 @@
+"""A middleware that stands still, with the settings that it has by default: whom it holds up, how long."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from telesto.client import AsyncTelestoClient
+from telesto.middleware.settings import ServerSettings
+
+from .cluster import SETTINGS as QUICK_SETTINGS
+from .logs import middleware_complaints
+from .service import PATIENCE_S, Service, read_now, running
+
+pytestmark = pytest.mark.faults
+
+DEFAULTS = {name: field.default for name, field in ServerSettings.model_fields.items()}
+#: Those that decide when what hangs is ended.
+SETTINGS = {name: DEFAULTS[name] for name in QUICK_SETTINGS}
+#: What the service says a middleware that hangs may hold up its clients.
+HELD_UP_S = 10.0
+
+HANGING = "SELECT pid FROM pg_stat_activity WHERE application_name LIKE $1 AND wait_event = $2"
+THERE = "SELECT count(*) FROM pg_stat_activity WHERE pid = ANY ($1::int[])"
+
+
+def test_what_hangs_is_ended_in_time() -> None:
+    """By its peers, at their first sign of life after it was silent too long; sooner if it does not read."""
+    by_peers_s = DEFAULTS["heartbeat_timeout_s"] + DEFAULTS["heartbeat_interval_s"]
+    by_the_kernel_s = DEFAULTS["database_silent_ms"] / 1000
+    assert by_peers_s <= 0.8 * HELD_UP_S
+    assert by_the_kernel_s <= by_peers_s
+
+
+@pytest_asyncio.fixture
+async def service(tmp_path: Path, database_url: str) -> AsyncIterator[Service]:
+    async with running(tmp_path, database_url, **SETTINGS) as service:
+        yield service
+    for site in service.sites:
+        assert list(middleware_complaints(site.log)) == []
+
+
+async def test_a_middleware_that_hangs_holds_up_its_own_clients_only(service: Service) -> None:
+    """One transaction waits with its client's lock; another has ended before its answer began to be sent."""
+    first = service.sites[0]
+    putting, reading, other = [
+        await service.client(name, *order)
+        for name, *order in (("putting", 0, 1), ("reading", 0, 1), ("other", 1))
+    ]
+    put_to, read_from, elsewhere = [
+        (await other.create_queue(name)).queue_id for name in ("put to", "read from", "elsewhere")
+    ]
+    body = bytes(12 << 20)
+    await other.put_message(read_from, body)
+    await other.put_message(read_from, b"small")
+    session = putting.session
+    async with service.locked("put_lock_key", put_to):
+        put = asyncio.create_task(putting.put_message(put_to, b"once"))
+        await service.until(lambda: hanging(service, "put", "advisory"))
+        first.back.to_client.bytes_per_s = 200_000
+        read = asyncio.create_task(reading.retrieve_message(read_from, timeout=PATIENCE_S))
+        await service.until(lambda: hanging(service, "take", "ClientWrite"))
+        first.middleware.signal(signal.SIGSTOP)
+        processes = await hanging(service, "put", "advisory") + await hanging(service, "take", "ClientWrite")
+
+        await other.put_message(elsewhere, b"elsewhere")
+        assert await read_now(other, elsewhere) == [(b"elsewhere", False)]
+        assert await read_now(other, read_from) == [(b"small", False)]
+        message = await read
+        assert message is not None
+        assert (message.body == body, message.redelivered) == (True, False)
+        # Nothing of this has waited until what hangs was ended.
+        assert await service.database.fetchval(THERE, processes) == 2
+        assert putting.session == session
+
+        await service.until(lambda: has_moved(putting, session))
+        assert await service.database.fetchval(THERE, processes[:1]) == 0
+    await put
+    assert await read_now(other, put_to) == [(b"once", False)]
+    assert await read_now(other, read_from) == []
+
+
+async def hanging(service: Service, link: str, event: str) -> list[int]:
+    """The server processes of that name that wait for that."""
+    rows = await service.database.fetch(HANGING, f"telesto {link}%", event)
+    return [row["pid"] for row in rows]
+
+
+async def has_moved(client: AsyncTelestoClient, session: int | None) -> bool:
+    return client.connected and client.session != session
