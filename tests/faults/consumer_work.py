@@ -21,11 +21,12 @@ _CONSUMERS = ("blocking", "asyncio", "slow", "untold")
 #: Short, so that leases run out in a run; no message dies of it.
 _LEASE_MS = 2_000
 _ATTEMPTS = 1_000_000
+_BACKOFF_MS = (100, 1_000)
 _DRAINER = "drainer"
 #: What a killed consumer had comes back within so long, in seconds.
 _BACK_S = 10.0
 #: Not lost_leases: a middleware asks for them once its consumers have messages again.
-_TABLES = ("messages", "leases", "consumers", "dead_letters")
+_TABLES = ("messages", "delayed_messages", "leases", "consumers", "dead_letters")
 
 
 class ConsumerWork(Workload):
@@ -55,7 +56,10 @@ class ConsumerWork(Workload):
             await register(url, name)
         async with AsyncTelestoClient(url) as client:
             await client.connect("preparer")
-            queue = await client.create_queue("work", lease_ms=_LEASE_MS, max_attempts=_ATTEMPTS)
+            first, most = _BACKOFF_MS
+            queue = await client.create_queue(
+                "work", lease_ms=_LEASE_MS, max_attempts=_ATTEMPTS, backoff_ms=first, backoff_max_ms=most
+            )
         self._queue_id = queue.queue_id
         return [
             Part(role, name, style, {"queue_ids": [self._queue_id]})
