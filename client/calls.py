@@ -169,12 +169,9 @@ class PutCall(PutMessageCall[int]):
         dedup_key: str | None = None,
         delay: float | None = None,
         expires: float | None = None,
-        partition_key: str | None = None,
     ) -> None:
         self.queue_id = arguments.check_id("queue_id", queue_id)
-        self.message = arguments.new_message(
-            body, priority, receiver_id, context, dedup_key, delay, expires, partition_key
-        )
+        self.message = arguments.new_message(body, priority, receiver_id, context, dedup_key, delay, expires)
         self.queue_ids = [queue_id]
 
     def result(self) -> int:
@@ -198,12 +195,9 @@ class PutSeveralCall(PutMessageCall[list[PutResult]]):
         dedup_key: str | None = None,
         delay: float | None = None,
         expires: float | None = None,
-        partition_key: str | None = None,
     ) -> None:
         self.queue_ids = arguments.check_queue_ids(queue_ids)
-        self.message = arguments.new_message(
-            body, priority, receiver_id, context, dedup_key, delay, expires, partition_key
-        )
+        self.message = arguments.new_message(body, priority, receiver_id, context, dedup_key, delay, expires)
 
     def result(self) -> list[PutResult]:
         """Returns what became of the message in each queue."""
@@ -378,7 +372,6 @@ def handed_over(message: packets.Message, session: int, number: int) -> Message:
         message.redelivered,
         message.body,
         HandOverId(session, number, message_id),
-        partition_key=message.partition_key,
     )
 
 

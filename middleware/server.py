@@ -84,7 +84,6 @@ class MiddlewareServer:
         self._weights = Weights(loop.time, light_bytes, settings.heavy_queue_s, settings.heavy_queues)
         self._effects = Effects(self._room, self._budget, self._weights, self._notifier.tell, empty_frame)
         self._effects.on_settled = self._consumers.settled
-        self._effects.on_lost = self._consumers.came_back
         self._jobs.on_placed = self._effects.arrived
         self._make_consuming()
         self._workers = Workers(
@@ -162,7 +161,6 @@ class MiddlewareServer:
 
     def _make_claimer(self, link: Link) -> Run:
         self._claimer = Claimer(self._consumers, link.call, self.figures, self._settings)
-        self._claimer.on_ready_elsewhere = self._effects.ready_elsewhere
         return self._claimer.run
 
     def _registered_again(self) -> None:

@@ -201,9 +201,11 @@ _PACK_U64X2_U16_U32 = struct.Struct(">QQHI").pack
 _PACK_U64_U32 = struct.Struct(">QI").pack
 _PACK_U8 = struct.Struct(">B").pack
 _PACK_U8X2 = struct.Struct(">BB").pack
+_PACK_U8X2_U16 = struct.Struct(">BBH").pack
 _PACK_U8_I64 = struct.Struct(">Bq").pack
 _PACK_U8_I64_U32 = struct.Struct(">BqI").pack
 _PACK_U8_I64_U8 = struct.Struct(">BqB").pack
+_PACK_U8_I64_U8_U16 = struct.Struct(">BqBH").pack
 _PACK_U8_U16X2 = struct.Struct(">BHH").pack
 _PACK_U8_U32 = struct.Struct(">BI").pack
 _PACK_U8_U32_U8 = struct.Struct(">BIB").pack
@@ -258,8 +260,7 @@ _SUBSCRIPTION_STATE_BY_VALUE: dict[int, SubscriptionState] = {
     member.value: member for member in SubscriptionState
 }
 _ERROR_CLASS_BY_VALUE: dict[int, ErrorClass] = {member.value: member for member in ErrorClass}
-_NEW_MESSAGE_TAGS = frozenset({1, 2, 3, 4})
-_MESSAGE_TAGS = frozenset({1})
+_NEW_MESSAGE_TAGS = frozenset({1, 3, 4})
 _NEW_TOPIC_MESSAGE_TAGS = frozenset({1})
 _SUBSCRIPTION_FIGURES_TAGS = frozenset({1, 2, 3})
 _REGISTER_CLIENT_TAGS = frozenset({1})
@@ -295,9 +296,6 @@ class NewMessage:
         context: Connects a request and its response.
         dedup_key: 1 to 255 characters, no control characters: within a queue's window (dedup_window_ms)
             one message is stored under one key. Tag 1; may be left out.
-        partition_key: 1 to 255 characters, no control characters, and not together with a receiver: the
-            messages of one sender under one key form a partition. Only consumers get them, one consumer at a
-            time, in the order in which they were put; plain reads pass over them. Tag 2; may be left out.
         delay_ms: How long nobody can read it, in milliseconds: 0 to 315360000000 (ten years). Tag 3; may
             be left out.
         expires_ms: After how long it expires, in milliseconds, unless its queue has it expire sooner: 1
@@ -310,7 +308,6 @@ class NewMessage:
     context: int | None
     _: KW_ONLY
     dedup_key: str | None = None
-    partition_key: str | None = None
     delay_ms: int | None = None
     expires_ms: int | None = None
 
@@ -344,8 +341,6 @@ class Message:
         redelivered: It was handed over before and may have been processed.
         body: The content.
         context: Connects a request and its response.
-        partition_key: The key of its partition, which the sender's messages with this key form. Tag 1;
-            may be left out.
     """
 
     message_id: int
@@ -358,8 +353,6 @@ class Message:
     redelivered: bool
     body: bytes
     context: int | None
-    _: KW_ONLY
-    partition_key: str | None = None
 
 
 @dataclass(slots=True)
@@ -672,7 +665,6 @@ def _read_queued_messages(payload: bytes, at: int, count: int) -> tuple[list[Que
         message_tags = payload[at + 1]
         at += 2
         dedup_key: str | None = None
-        partition_key: str | None = None
         delay_ms: int | None = None
         expires_ms: int | None = None
         if message_tags:
@@ -685,14 +677,6 @@ def _read_queued_messages(payload: bytes, at: int, count: int) -> tuple[list[Que
                 if len(content) != place:
                     raise ValueError("size")
                 dedup_key = dedup_key_dedup_key
-            content = found.get(2)
-            if content is not None:
-                (partition_key_partition_key_size,) = _UNPACK_U16(content)
-                partition_key_partition_key = str(content[2 : 2 + partition_key_partition_key_size], "utf-8")
-                place = 2 + partition_key_partition_key_size
-                if len(content) != place:
-                    raise ValueError("size")
-                partition_key = partition_key_partition_key
             content = found.get(3)
             if content is not None:
                 (delay_ms_delay_ms,) = _UNPACK_I64(content)
@@ -714,7 +698,6 @@ def _read_queued_messages(payload: bytes, at: int, count: int) -> tuple[list[Que
                     body,
                     context,
                     dedup_key=dedup_key,
-                    partition_key=partition_key,
                     delay_ms=delay_ms,
                     expires_ms=expires_ms,
                 ),
@@ -743,21 +726,6 @@ def _write_queued_messages(queued_messages: list[QueuedMessage]) -> tuple[list[b
                         (
                             _PACK_U16(dedup_key_dedup_key_size),
                             dedup_key_dedup_key,
-                        )
-                    ),
-                )
-            )
-        partition_key = message.partition_key
-        if partition_key is not None:
-            partition_key_partition_key = partition_key.encode()
-            partition_key_partition_key_size = len(partition_key_partition_key)
-            tagged.append(
-                write_tagged(
-                    2,
-                    b"".join(
-                        (
-                            _PACK_U16(partition_key_partition_key_size),
-                            partition_key_partition_key,
                         )
                     ),
                 )
@@ -808,17 +776,8 @@ def _read_messages(payload: bytes, at: int, count: int) -> tuple[list[Message], 
             at += 8
         tags = payload[at + 1]
         at += 2
-        partition_key: str | None = None
         if tags:
-            found, at = read_tags(payload, at, tags, _MESSAGE_TAGS)
-            content = found.get(1)
-            if content is not None:
-                (partition_key_partition_key_size,) = _UNPACK_U16(content)
-                partition_key_partition_key = str(content[2 : 2 + partition_key_partition_key_size], "utf-8")
-                place = 2 + partition_key_partition_key_size
-                if len(content) != place:
-                    raise ValueError("size")
-                partition_key = partition_key_partition_key
+            at = skip_tags(payload, at, tags)
         messages.append(
             Message(
                 message_id,
@@ -831,7 +790,6 @@ def _read_messages(payload: bytes, at: int, count: int) -> tuple[list[Message], 
                 BOOLS[redelivered],
                 body,
                 context,
-                partition_key=partition_key,
             )
         )
     return messages, at
@@ -844,26 +802,8 @@ def _write_messages(messages: list[Message]) -> tuple[list[bytes], int]:
         body = message.body
         body_size = len(body)
         context = message.context
-        tagged: list[bytes] = []
-        partition_key = message.partition_key
-        if partition_key is not None:
-            partition_key_partition_key = partition_key.encode()
-            partition_key_partition_key_size = len(partition_key_partition_key)
-            tagged.append(
-                write_tagged(
-                    1,
-                    b"".join(
-                        (
-                            _PACK_U16(partition_key_partition_key_size),
-                            partition_key_partition_key,
-                        )
-                    ),
-                )
-            )
-        context_part = (
-            _PACK_U8X2(0, len(tagged)) if context is None else _PACK_U8_I64_U8(1, context, len(tagged))
-        )
-        size += body_size + len(context_part) + sum(map(len, tagged))
+        context_part = b"\x00\x00" if context is None else _PACK_U8_I64_U8(1, context, 0)
+        size += body_size + len(context_part)
         parts += (
             _PACK_I64X4_U8_I64_U16_U8_U32(
                 message.message_id,
@@ -878,7 +818,6 @@ def _write_messages(messages: list[Message]) -> tuple[list[bytes], int]:
             ),
             body,
             context_part,
-            *tagged,
         )
     return parts, size
 
@@ -1006,17 +945,8 @@ def _read_hand_overs(payload: bytes, at: int, count: int) -> tuple[list[HandOver
             at += 8
         message_tags = payload[at + 1]
         at += 2
-        partition_key: str | None = None
         if message_tags:
-            found, at = read_tags(payload, at, message_tags, _MESSAGE_TAGS)
-            content = found.get(1)
-            if content is not None:
-                (partition_key_partition_key_size,) = _UNPACK_U16(content)
-                partition_key_partition_key = str(content[2 : 2 + partition_key_partition_key_size], "utf-8")
-                place = 2 + partition_key_partition_key_size
-                if len(content) != place:
-                    raise ValueError("size")
-                partition_key = partition_key_partition_key
+            at = skip_tags(payload, at, message_tags)
         hand_overs.append(
             HandOver(
                 session,
@@ -1032,7 +962,6 @@ def _read_hand_overs(payload: bytes, at: int, count: int) -> tuple[list[HandOver
                     BOOLS[redelivered],
                     body,
                     context,
-                    partition_key=partition_key,
                 ),
             )
         )
@@ -1047,26 +976,8 @@ def _write_hand_overs(hand_overs: list[HandOver]) -> tuple[list[bytes], int]:
         body = message.body
         body_size = len(body)
         context = message.context
-        tagged: list[bytes] = []
-        partition_key = message.partition_key
-        if partition_key is not None:
-            partition_key_partition_key = partition_key.encode()
-            partition_key_partition_key_size = len(partition_key_partition_key)
-            tagged.append(
-                write_tagged(
-                    1,
-                    b"".join(
-                        (
-                            _PACK_U16(partition_key_partition_key_size),
-                            partition_key_partition_key,
-                        )
-                    ),
-                )
-            )
-        context_part = (
-            _PACK_U8X2(0, len(tagged)) if context is None else _PACK_U8_I64_U8(1, context, len(tagged))
-        )
-        size += body_size + len(context_part) + sum(map(len, tagged))
+        context_part = b"\x00\x00" if context is None else _PACK_U8_I64_U8(1, context, 0)
+        size += body_size + len(context_part)
         parts += (
             _PACK_U64X2_I64X4_U8_I64_U16_U8_U32(
                 hand_over.session,
@@ -1083,7 +994,6 @@ def _write_hand_overs(hand_overs: list[HandOver]) -> tuple[list[bytes], int]:
             ),
             body,
             context_part,
-            *tagged,
         )
     return parts, size
 
@@ -1414,17 +1324,8 @@ def _read_dead_letters(payload: bytes, at: int, count: int) -> tuple[list[DeadLe
             at += 8
         message_tags = payload[at + 1]
         at += 2
-        partition_key: str | None = None
         if message_tags:
-            found, at = read_tags(payload, at, message_tags, _MESSAGE_TAGS)
-            content = found.get(1)
-            if content is not None:
-                (partition_key_partition_key_size,) = _UNPACK_U16(content)
-                partition_key_partition_key = str(content[2 : 2 + partition_key_partition_key_size], "utf-8")
-                place = 2 + partition_key_partition_key_size
-                if len(content) != place:
-                    raise ValueError("size")
-                partition_key = partition_key_partition_key
+            at = skip_tags(payload, at, message_tags)
         (reason_size,) = _UNPACK_U16(payload, at)
         reason = str(payload[at + 2 : at + 2 + reason_size], "utf-8")
         at += 2 + reason_size
@@ -1445,7 +1346,6 @@ def _read_dead_letters(payload: bytes, at: int, count: int) -> tuple[list[DeadLe
                     BOOLS[redelivered],
                     body,
                     context,
-                    partition_key=partition_key,
                 ),
                 reason,
                 died_at,
@@ -1457,34 +1357,20 @@ def _read_dead_letters(payload: bytes, at: int, count: int) -> tuple[list[DeadLe
 
 def _write_dead_letters(dead_letters: list[DeadLetter]) -> tuple[list[bytes], int]:
     parts: list[bytes] = []
-    size = 67 * len(dead_letters)
+    size = 65 * len(dead_letters)
     for dead_letter in dead_letters:
         message = dead_letter.message
         body = message.body
         body_size = len(body)
         context = message.context
-        tagged: list[bytes] = []
-        partition_key = message.partition_key
-        if partition_key is not None:
-            partition_key_partition_key = partition_key.encode()
-            partition_key_partition_key_size = len(partition_key_partition_key)
-            tagged.append(
-                write_tagged(
-                    1,
-                    b"".join(
-                        (
-                            _PACK_U16(partition_key_partition_key_size),
-                            partition_key_partition_key,
-                        )
-                    ),
-                )
-            )
-        context_part = (
-            _PACK_U8X2(0, len(tagged)) if context is None else _PACK_U8_I64_U8(1, context, len(tagged))
-        )
         reason = dead_letter.reason.encode()
         reason_size = len(reason)
-        size += body_size + len(context_part) + sum(map(len, tagged)) + reason_size
+        context_part = (
+            _PACK_U8X2_U16(0, 0, reason_size)
+            if context is None
+            else _PACK_U8_I64_U8_U16(1, context, 0, reason_size)
+        )
+        size += body_size + len(context_part) + reason_size
         parts += (
             _PACK_I64X4_U8_I64_U16_U8_U32(
                 message.message_id,
@@ -1499,8 +1385,6 @@ def _write_dead_letters(dead_letters: list[DeadLetter]) -> tuple[list[bytes], in
             ),
             body,
             context_part,
-            *tagged,
-            _PACK_U16(reason_size),
             reason,
             _PACK_I64X2_U8(dead_letter.died_at, dead_letter.client_id, 0),
         )
@@ -1554,17 +1438,8 @@ def _read_deliverys(payload: bytes, at: int, count: int) -> tuple[list[Delivery]
             at += 8
         message_tags = payload[at + 1]
         at += 2
-        partition_key: str | None = None
         if message_tags:
-            found, at = read_tags(payload, at, message_tags, _MESSAGE_TAGS)
-            content = found.get(1)
-            if content is not None:
-                (partition_key_partition_key_size,) = _UNPACK_U16(content)
-                partition_key_partition_key = str(content[2 : 2 + partition_key_partition_key_size], "utf-8")
-                place = 2 + partition_key_partition_key_size
-                if len(content) != place:
-                    raise ValueError("size")
-                partition_key = partition_key_partition_key
+            at = skip_tags(payload, at, message_tags)
         deliverys.append(
             Delivery(
                 lease_id,
@@ -1579,7 +1454,6 @@ def _read_deliverys(payload: bytes, at: int, count: int) -> tuple[list[Delivery]
                     BOOLS[redelivered],
                     body,
                     context,
-                    partition_key=partition_key,
                 ),
             )
         )
@@ -1594,26 +1468,8 @@ def _write_deliverys(deliverys: list[Delivery]) -> tuple[list[bytes], int]:
         body = message.body
         body_size = len(body)
         context = message.context
-        tagged: list[bytes] = []
-        partition_key = message.partition_key
-        if partition_key is not None:
-            partition_key_partition_key = partition_key.encode()
-            partition_key_partition_key_size = len(partition_key_partition_key)
-            tagged.append(
-                write_tagged(
-                    1,
-                    b"".join(
-                        (
-                            _PACK_U16(partition_key_partition_key_size),
-                            partition_key_partition_key,
-                        )
-                    ),
-                )
-            )
-        context_part = (
-            _PACK_U8X2(0, len(tagged)) if context is None else _PACK_U8_I64_U8(1, context, len(tagged))
-        )
-        size += body_size + len(context_part) + sum(map(len, tagged))
+        context_part = b"\x00\x00" if context is None else _PACK_U8_I64_U8(1, context, 0)
+        size += body_size + len(context_part)
         parts += (
             _PACK_I64X5_U8_I64_U16_U8_U32(
                 delivery.lease_id,
@@ -1629,7 +1485,6 @@ def _write_deliverys(deliverys: list[Delivery]) -> tuple[list[bytes], int]:
             ),
             body,
             context_part,
-            *tagged,
         )
     return parts, size
 
@@ -3384,21 +3239,6 @@ class PutMessage(Packet):
                         ),
                     )
                 )
-            partition_key = message.partition_key
-            if partition_key is not None:
-                partition_key_partition_key = partition_key.encode()
-                partition_key_partition_key_size = len(partition_key_partition_key)
-                tagged.append(
-                    write_tagged(
-                        2,
-                        b"".join(
-                            (
-                                _PACK_U16(partition_key_partition_key_size),
-                                partition_key_partition_key,
-                            )
-                        ),
-                    )
-                )
             delay_ms = message.delay_ms
             if delay_ms is not None:
                 tagged.append(write_tagged(3, _PACK_I64(delay_ms)))
@@ -3457,7 +3297,6 @@ class PutMessage(Packet):
             message_tags = payload[at + 1]
             at += 2
             dedup_key: str | None = None
-            partition_key: str | None = None
             delay_ms: int | None = None
             expires_ms: int | None = None
             if message_tags:
@@ -3470,16 +3309,6 @@ class PutMessage(Packet):
                     if len(content) != place:
                         raise ValueError("size")
                     dedup_key = dedup_key_dedup_key
-                content = found.get(2)
-                if content is not None:
-                    (partition_key_partition_key_size,) = _UNPACK_U16(content)
-                    partition_key_partition_key = str(
-                        content[2 : 2 + partition_key_partition_key_size], "utf-8"
-                    )
-                    place = 2 + partition_key_partition_key_size
-                    if len(content) != place:
-                        raise ValueError("size")
-                    partition_key = partition_key_partition_key
                 content = found.get(3)
                 if content is not None:
                     (delay_ms_delay_ms,) = _UNPACK_I64(content)
@@ -3507,7 +3336,6 @@ class PutMessage(Packet):
                     body,
                     context,
                     dedup_key=dedup_key,
-                    partition_key=partition_key,
                     delay_ms=delay_ms,
                     expires_ms=expires_ms,
                 ),
@@ -4688,8 +4516,7 @@ class LeaveQueue(Packet):
 
 @dataclass(slots=True)
 class LeaseLost(Packet):
-    """A consumer does not have these messages any more: their time was up, one before them in their
-    partition came back, or it has ended.
+    """A consumer does not have these messages any more: their time was up, or it has ended.
 
     Attributes:
         consumer_id: The consumer.
@@ -4846,8 +4673,7 @@ class AckResponse(Packet):
 
 @dataclass(slots=True)
 class Nack(Packet):
-    """The messages are not processed: they go back to the queue. With a message of a partition go back
-    those of the partition that the consumer was given after it, which LeaseLost names.
+    """The messages are not processed: they go back to the queue.
 
     Attributes:
         number: The request's number in this session, one more than the last one's.
@@ -5847,7 +5673,6 @@ _LAYOUTS: dict[str, Layout] = {
         ),
         tagged={
             1: ("dedup_key", "string"),
-            2: ("partition_key", "string"),
             3: ("delay_ms", "i64"),
             4: ("expires_ms", "i64"),
         },
@@ -5874,9 +5699,7 @@ _LAYOUTS: dict[str, Layout] = {
             ("body", "bytes"),
             ("context", "optional<i64>"),
         ),
-        tagged={
-            1: ("partition_key", "string"),
-        },
+        tagged={},
         extensible=True,
     ),
     "PutResult": Layout(

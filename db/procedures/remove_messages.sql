@@ -8,7 +8,7 @@
 --   more boolean            whether some are left; NULL when there is no such queue
 -- Errors:     none raised
 -- Locks:      the queue's take lock (wait)
--- Tables:     put_states (read), messages, delayed_messages, keyed_messages (delete), take_states (insert, delete)
+-- Tables:     put_states (read), messages, delayed_messages (delete), take_states (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.remove_messages(
     queue_id bigint,
     max_rows int,
@@ -26,7 +26,6 @@ DECLARE
     common_count bigint;
     seen bigint;
     hidden bigint := 0;
-    keyed bigint;
     lower bigint[];
 BEGIN
     PERFORM pg_advisory_xact_lock(telesto.take_lock_key(remove_messages.queue_id));
@@ -81,13 +80,6 @@ BEGIN
             WHERE message.queue_id = remove_messages.queue_id AND message.message_id <= state.last_id
             LIMIT max_rows - seen));
         GET DIAGNOSTICS hidden = ROW_COUNT;
-        DELETE FROM telesto.keyed_messages AS message
-        WHERE message.ctid = ANY (ARRAY(
-            SELECT message.ctid FROM telesto.keyed_messages AS message
-            WHERE message.queue_id = remove_messages.queue_id AND message.message_id <= state.last_id
-            LIMIT max_rows - seen - hidden));
-        GET DIAGNOSTICS keyed = ROW_COUNT;
-        hidden := hidden + keyed;
     END IF;
     removed := seen + hidden;
     more := removed > 0 AND removed < state.depth;

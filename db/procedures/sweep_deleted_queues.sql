@@ -8,8 +8,8 @@
 --   more boolean            whether there is more to do
 -- Errors:     none raised
 -- Locks:      the deleted queue's row
--- Tables:     deleted_queues (update, delete), messages, delayed_messages, keyed_messages, partitions,
---             partition_arrivals, partition_states, receiver_states (delete)
+-- Tables:     deleted_queues (update, delete), messages, delayed_messages, receiver_states
+--             (delete)
 CREATE OR REPLACE FUNCTION telesto.sweep_deleted_queues(max_rows int, OUT done bigint, OUT more boolean)
 LANGUAGE plpgsql
 AS $$
@@ -18,7 +18,6 @@ DECLARE
     deleted telesto.deleted_queues;
     last record;
     delayed int := 0;
-    keyed int;
 BEGIN
     done := 0;
     more := false;
@@ -54,28 +53,9 @@ BEGIN
                                         WHERE message.queue_id = deleted.queue_id
                                         LIMIT max_rows - done));
         GET DIAGNOSTICS delayed = ROW_COUNT;
-        DELETE FROM telesto.keyed_messages AS message
-        WHERE message.ctid = ANY (ARRAY(SELECT message.ctid FROM telesto.keyed_messages AS message
-                                        WHERE message.queue_id = deleted.queue_id
-                                        LIMIT max_rows - done - delayed));
-        GET DIAGNOSTICS keyed = ROW_COUNT;
-        delayed := delayed + keyed;
-        DELETE FROM telesto.partitions AS record
-        WHERE record.ctid = ANY (ARRAY(SELECT record.ctid FROM telesto.partitions AS record
-                                       WHERE record.queue_id = deleted.queue_id
-                                       LIMIT max_rows - done - delayed));
-        GET DIAGNOSTICS keyed = ROW_COUNT;
-        delayed := delayed + keyed;
-        DELETE FROM telesto.partition_arrivals AS arrival
-        WHERE arrival.ctid = ANY (ARRAY(SELECT arrival.ctid FROM telesto.partition_arrivals AS arrival
-                                        WHERE arrival.queue_id = deleted.queue_id
-                                        LIMIT max_rows - done - delayed));
-        GET DIAGNOSTICS keyed = ROW_COUNT;
-        delayed := delayed + keyed;
     END IF;
     IF done + delayed < max_rows THEN
         DELETE FROM telesto.receiver_states AS state WHERE state.queue_id = deleted.queue_id;
-        DELETE FROM telesto.partition_states AS state WHERE state.queue_id = deleted.queue_id;
         DELETE FROM telesto.deleted_queues AS queue WHERE queue.queue_id = deleted.queue_id;
         more := EXISTS (SELECT FROM telesto.deleted_queues);
     ELSE

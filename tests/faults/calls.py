@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from .history import Began, Ended, Event, Killed, Trouble
+from .history import Began, Ended, Event, Killed, Left, Trouble
 
 FENCED = "SessionFencedError"
 
@@ -29,6 +30,8 @@ class Process:
     Attributes:
         ordered: what it puts and takes has an order.
         killed, ended: how it ended.
+        killed_at: when it was killed.
+        left: the puts in the state that it left to the next process when it was killed; None for no state.
         calls: began and ended events of its calls by kind and number.
     """
 
@@ -38,6 +41,8 @@ class Process:
     ordered: bool = True
     killed: bool = False
     ended: bool = False
+    killed_at: float = math.inf
+    left: list[tuple[str, int]] | None = None
     leaks: list[str] = field(default_factory=list)
     began: dict[Call, Any] = field(default_factory=dict)
     returned: dict[Call, Any] = field(default_factory=dict)
@@ -72,9 +77,25 @@ class Calls:
                 process = self.process(event)
                 process.ended, process.leaks = True, event.leaks
             case Killed():
-                self.process(event).killed = True
+                process = self.process(event)
+                process.killed, process.killed_at = True, event.at
+            case Left():
+                self.process(event).left = [(key, queue_id) for key, queue_id in event.puts]
             case Trouble():
                 self.problems.append(f"{event.client}.{event.run}: {event.what}")
+
+    def runs_of(self, client: str, first: int) -> list[Process]:
+        """Returns the processes of a client from one of them on, in their order."""
+        runs = [run for name, run in self.processes if name == client and run >= first]
+        return [self.processes[client, run] for run in sorted(runs)]
+
+    def keeps_state(self, event: Event, until: float) -> bool:
+        """Tells whether what the client's state had by this event was still there at a time."""
+        return all(
+            process.left is not None
+            for process in self.runs_of(event.client, event.run)
+            if process.killed_at <= until
+        )
 
 
 def misbehaviour(calls: Calls, bounds: Bounds) -> Iterator[str]:

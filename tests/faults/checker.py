@@ -9,6 +9,8 @@ What is held against the service:
 - a reader gets the messages of one sender and priority in the order of their ids, but for redelivered ones;
 - after a queue refused a put as full, puts called before the refusal was known are refused too;
 - no call fails because another process is this client, for there is none;
+- a client that was killed and came back with its state is told what became of every put in it, surely, and
+  what it has noted there as confirmed does not come again;
 - every call returns in time, nothing is left behind.
 """
 
@@ -58,6 +60,7 @@ def check(events: Iterable[Event], bounds: Bounds, removed: frozenset[int] = fro
         *disordered_puts(ledger),
         *disordered_hand_overs(ledger),
         *overtaken_refusals(ledger),
+        *forgotten_puts(ledger),
     ]
     return Verdict(violations, figures(ledger), slowest_s(ledger))
 
@@ -131,6 +134,8 @@ def _why_not_again(ledger: Ledger, earlier: HandOver, later: HandOver) -> str:
         return "although the first was not killed"
     if earlier.proven:
         return "although the first had confirmed it"
+    if earlier.noted and ledger.keeps_state(earlier.read, later.read.at):
+        return "although the first had noted in its state that it was confirmed"
     return ""
 
 
@@ -198,6 +203,19 @@ def _overtaken(puts: list[Put]) -> Iterator[str]:
                 yield f"reordered: {put.began.key} was put after {refused.began.key} and overtook its refusal"
 
 
+def forgotten_puts(ledger: Ledger) -> Iterator[str]:
+    """Puts that a killed client had in its state, which came back with it, and of which it was never told."""
+    for process in list(ledger.processes.values()):
+        successors = ledger.runs_of(process.client, process.run + 1)
+        if process.left is None or any(each.killed and each.left is None for each in successors):
+            continue
+        for key, queue_id in process.left:
+            put = ledger.puts.get(Name(key, queue_id))
+            if put is None or not put.told:
+                who = f"{process.client}.{process.run}"
+                yield f"forgotten: {key} in queue {queue_id} was in the state of {who}"
+
+
 def figures(ledger: Ledger) -> dict[str, int]:
     """Counts of what was seen."""
     outcomes = Counter(put.outcome for put in ledger.puts.values())
@@ -210,6 +228,7 @@ def figures(ledger: Ledger) -> dict[str, int]:
         "refused": outcomes[REFUSED],
         "doubtful": outcomes[DOUBT],
         "doubtful_done": sum(name in arrived for name in doubtful),
+        "recovered": sum(put.told > 0 for put in ledger.puts.values()),
         "hand_overs": len(hand_overs),
         "redelivered": sum(each.taken.redelivered for each in hand_overs),
         "repeated": sum(len(each) - 1 for each in ledger.hand_overs.values()),

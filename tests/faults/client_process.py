@@ -19,10 +19,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from telesto.client import AsyncTelestoClient, ClientOptions, TelestoClient
+from telesto.client import AsyncTelestoClient, ClientOptions, RecoveredPut, TelestoClient
 from telesto.protocol.errors import ErrorClass, TelestoError
 
-from .history import DOUBT, REFUSED, Began, Ended, Recorder
+from .bodies import read_body
+from .history import DONE, DOUBT, REFUSED, Began, Ended, Recorder, Recovered
 from .processes import end_with_parent
 
 _CONNECT_AGAIN_S = 0.05
@@ -39,6 +40,7 @@ class Task:
         url: where the service is.
         seed: of everything that the process leaves to chance.
         style: which of the ways to work.
+        state_dir: where it keeps a durable state; None without one.
         queue_ids: the queues to use.
         receiver_ids: the clients to which single messages are sent.
         sender_ids: the clients whose messages are asked for at times.
@@ -54,6 +56,7 @@ class Task:
     url: str
     seed: int
     style: str
+    state_dir: str | None = None
     queue_ids: list[int] = field(default_factory=list)
     receiver_ids: list[int] = field(default_factory=list)
     sender_ids: list[int] = field(default_factory=list)
@@ -98,7 +101,9 @@ class ClientProcess:
 
     def run_blocking(self, work: Callable[[TelestoClient], None], *, auto_confirm: bool = True) -> None:
         """Connects, works and closes with the blocking client."""
-        client = TelestoClient(self.task.url, options=self._options(auto_confirm))
+        client = TelestoClient(
+            self.task.url, state_dir=self.task.state_dir, options=self._options(auto_confirm)
+        )
         signal.signal(signal.SIGUSR2, lambda *_: _show(client))
         while not self.stopping:
             try:
@@ -107,7 +112,9 @@ class ClientProcess:
                 time.sleep(_CONNECT_AGAIN_S)
                 continue
             self._began(client)
+            self._recover(client)
             work(client)
+        self._recover(client)
         client.close()
         self._ended([f"thread {thread.name}" for thread in threading.enumerate()[1:]] + _connections())
 
@@ -120,7 +127,9 @@ class ClientProcess:
     async def _run_asyncio(
         self, work: Callable[[AsyncTelestoClient], Awaitable[None]], auto_confirm: bool
     ) -> None:
-        client = AsyncTelestoClient(self.task.url, options=self._options(auto_confirm))
+        client = AsyncTelestoClient(
+            self.task.url, state_dir=self.task.state_dir, options=self._options(auto_confirm)
+        )
         signal.signal(signal.SIGUSR2, lambda *_: _show(client))
         while not self.stopping:
             try:
@@ -129,11 +138,46 @@ class ClientProcess:
                 await asyncio.sleep(_CONNECT_AGAIN_S)
                 continue
             self._began(client)
+            await self._recover_asyncio(client)
             await work(client)
+        await self._recover_asyncio(client)
         await client.close()
         others = asyncio.all_tasks() - {asyncio.current_task()}
         await asyncio.sleep(0)  # the loop closes a socket in its next turn
         self._ended([f"task {task.get_name()}" for task in others] + _connections())
+
+    def _recover(self, client: TelestoClient) -> None:
+        """Writes down what became of puts of which no call told."""
+        while self.task.state_dir is not None:
+            try:
+                for put in client.recovered_puts():
+                    self._recovered(put)
+                return
+            except TelestoError:
+                if client.session is None:
+                    return
+                time.sleep(_CONNECT_AGAIN_S)
+
+    async def _recover_asyncio(self, client: AsyncTelestoClient) -> None:
+        while self.task.state_dir is not None:
+            try:
+                async for put in client.recovered_puts():
+                    self._recovered(put)
+                return
+            except TelestoError:
+                if client.session is None:
+                    return
+                await asyncio.sleep(_CONNECT_AGAIN_S)
+
+    def _recovered(self, put: RecoveredPut) -> None:
+        self.recorder.write(
+            Recovered,
+            key=read_body(put.message.body)[0],
+            queue_id=put.queue_id,
+            outcome=DONE if put.error is None else outcome_of(put.error),
+            message_id=put.message_id or 0,
+            error="" if put.error is None else type(put.error).__name__,
+        )
 
     def _options(self, auto_confirm: bool) -> ClientOptions:
         return ClientOptions(**self.task.options, auto_confirm=auto_confirm)

@@ -44,11 +44,11 @@ class Stage(Protocol):
     def clients(self) -> list[Client]:
         """All clients."""
 
-    def killable(self) -> list[Client]:
-        """Those of them that may be killed."""
+    def killable(self, durable: bool = False) -> list[Client]:
+        """Those of them that may be killed, or of these those that keep a state."""
 
-    async def replace(self, client: Client) -> None:
-        """Kills a client and starts it again under its name."""
+    async def replace(self, client: Client, state: bool = False) -> None:
+        """Kills a client and starts it again under its name, with the state that it kept or without."""
 
 
 @dataclass(slots=True)
@@ -132,11 +132,19 @@ async def restart_middleware(stage: Stage, blow: Blow) -> None:
 
 
 async def kill_client(stage: Stage, blow: Blow) -> None:
-    """kill -9 of a client, and a new start under the same name."""
+    """kill -9 of a client, and a new start under the same name, without its memory."""
     client = blow.chance.choice(stage.killable())
     await _traffic(_site(stage, blow).front)
     blow.land(client.name)
     await stage.replace(client)
+
+
+async def kill_client_state(stage: Stage, blow: Blow) -> None:
+    """kill -9 of a client that keeps a state, and a new start with it."""
+    client = blow.chance.choice(stage.killable(durable=True))
+    await _traffic(_site(stage, blow).front)
+    blow.land(client.name)
+    await stage.replace(client, state=True)
 
 
 async def stop_client(stage: Stage, blow: Blow) -> None:
@@ -363,6 +371,7 @@ KINDS: dict[str, Strike] = {
     "stop-middleware": stop_middleware,
     "restart-middleware": restart_middleware,
     "kill-client": kill_client,
+    "kill-client-state": kill_client_state,
     "stop-client": stop_client,
     "cut": _cut(back=False),
     "half-open": _half_open(back=False),

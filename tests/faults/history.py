@@ -73,6 +73,36 @@ class Killed(Event):
 
 
 @dataclass(slots=True)
+class Left(Event):
+    """The killed process left its state to the next one; without this event it left nothing.
+
+    Attributes:
+        puts: what the state holds of puts: key and queue of each message.
+    """
+
+    kind = "left"
+
+    puts: list[tuple[str, int]]
+
+
+@dataclass(slots=True)
+class Recovered(Event):
+    """The client was told what became of a put whose call had not told it.
+
+    Attributes:
+        outcome, message_id, error: as of PutEnded.
+    """
+
+    kind = "recovered"
+
+    key: str
+    queue_id: int
+    outcome: str
+    message_id: int = 0
+    error: str = ""
+
+
+@dataclass(slots=True)
 class PutBegan(Event):
     """A put of one message into one queue was called.
 
@@ -171,6 +201,15 @@ class Confirmed(Event):
 
     number: int
     session: int
+
+
+@dataclass(slots=True)
+class Noted(Event):
+    """The client has written to its state that the messages of a read are confirmed."""
+
+    kind = "noted"
+
+    number: int
 
 
 @dataclass(slots=True)
@@ -412,11 +451,14 @@ _KINDS = {
         Began,
         Ended,
         Killed,
+        Left,
+        Recovered,
         PutBegan,
         PutEnded,
         ReadBegan,
         ReadEnded,
         Confirmed,
+        Noted,
         Released,
         PublishBegan,
         PublishEnded,

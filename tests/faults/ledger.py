@@ -12,10 +12,12 @@ from .history import (
     DOUBT,
     Confirmed,
     Event,
+    Noted,
     PutBegan,
     PutEnded,
     ReadBegan,
     ReadEnded,
+    Recovered,
     Released,
     Taken,
 )
@@ -34,12 +36,14 @@ class Put:
 
     Attributes:
         place: position among all puts of the client's processes.
-        began, ended: the calls' events; a call that never returned left doubt.
+        began, ended: the calls' events; a call that never returned left doubt, until the client was told.
+        told: how often it was told what became of it.
     """
 
     place: int
     began: PutBegan
     ended: PutEnded | None = None
+    told: int = 0
 
     @property
     def outcome(self) -> str:
@@ -55,12 +59,14 @@ class HandOver:
         read: the event of the read that gave it.
         taken: the message.
         proven: the service is known to have heard of its confirmation.
+        noted: the client's state is known to have it.
         released: the application gave it back: DONE, or DOUBT when nobody knows; empty when it did not.
     """
 
     read: ReadEnded
     taken: Taken
     proven: bool = False
+    noted: bool = False
     released: str = ""
 
 
@@ -96,6 +102,11 @@ class Ledger(Calls):
                 self._read_ended(event)
             case Confirmed():
                 self._confirmed(event)
+            case Recovered():
+                self._recovered(event)
+            case Noted():
+                for hand_over in self._reads[event.client, event.run, event.number]:
+                    hand_over.noted = True
             case Released():
                 for hand_over in self._reads[event.client, event.run, event.number]:
                     hand_over.released = event.outcome
@@ -113,6 +124,23 @@ class Ledger(Calls):
     def _put_ended(self, event: PutEnded) -> None:
         self.puts[Name(event.key, event.queue_id)].ended = event
         self.process(event).returned["put", event.number] = event
+
+    def _recovered(self, event: Recovered) -> None:
+        name = Name(event.key, event.queue_id)
+        put = self.puts.get(name)
+        if put is None:
+            self.problems.append(f"{event.client}.{event.run} was told of {name}, which nobody put")
+            return
+        put.told += 1
+        if event.outcome == DOUBT:
+            self.problems.append(f"in doubt: {name} ({event.error}), although its client has its state")
+        elif put.ended is None or put.ended.outcome == DOUBT:
+            values = (event.outcome, event.message_id, event.error)
+            number = put.began.number
+            put.ended = PutEnded(event.client, event.run, event.at, number, *name, *values)
+        elif (put.ended.outcome, put.ended.message_id) != (event.outcome, event.message_id):
+            known = f"{put.ended.outcome} as {put.ended.message_id}"
+            self.problems.append(f"told: {name} is {event.outcome} as {event.message_id}, but was {known}")
 
     def _read_began(self, event: ReadBegan) -> None:
         self.process(event).began["read", event.number] = event

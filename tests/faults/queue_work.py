@@ -13,9 +13,11 @@ from .checker import Verdict, check
 from .drain import drain
 from .history import Event
 from .processes import Database
-from .workload import CLIENT_OPTIONS, Part, Size, Workload, register, rows_left
+from .workload import CLIENT_OPTIONS, Part, Size, Workload, part_of, register, rows_left
 
 _READERS = ("blocking", "cancelling", "concurrent")
+_DURABLE_PRODUCERS = ("blocking+state", "threads+state", "asyncio+state")
+_DURABLE_READERS = ("blocking+state", "threads+state", "concurrent+state")
 _SOLO_QUEUE = "solo"
 #: The queues and their bounds; the solo queue has one reader, the last one, the others all others.
 _QUEUES = {"shared": None, "bounded": 200, _SOLO_QUEUE: None}
@@ -24,18 +26,22 @@ _QUEUES = {"shared": None, "bounded": 200, _SOLO_QUEUE: None}
 class QueueWork(Workload):
     """Puts and reads."""
 
+    durable = True
     sizes: ClassVar[Mapping[str, Size]] = {
         "small": Size(
             2,
-            {"producer": ("blocking", "asyncio"), "reader": (*_READERS, "blocking")},
+            {
+                "producer": ("blocking", "asyncio", "blocking+state", "asyncio+state"),
+                "reader": (*_READERS, "blocking+state", "blocking"),
+            },
             rounds=1,
             at_once=2,
         ),
         "medium": Size(
             3,
             {
-                "producer": ("blocking", "threads", "asyncio"),
-                "reader": (*_READERS, "threads", "blocking"),
+                "producer": ("blocking", "threads", "asyncio", "threads+state", "asyncio+state"),
+                "reader": (*_READERS, "threads", "blocking+state", "concurrent+state", "blocking"),
             },
             rounds=4,
             at_once=2,
@@ -43,8 +49,8 @@ class QueueWork(Workload):
         "large": Size(
             4,
             {
-                "producer": ("blocking", "threads", "asyncio", "asyncio"),
-                "reader": (*_READERS * 2, "threads", "blocking"),
+                "producer": ("blocking", "threads", "asyncio", "asyncio", *_DURABLE_PRODUCERS),
+                "reader": (*_READERS * 2, "threads", *_DURABLE_READERS, "blocking"),
             },
             rounds=25,
             at_once=3,
@@ -65,10 +71,10 @@ class QueueWork(Workload):
                 self._queues[queue] = (await client.create_queue(queue, bound)).queue_id
         reader_ids, producer_ids = [ids[name] for name in readers], [ids[name] for name in producers]
         return [
-            Part("producer", name, style, self._task(list(_QUEUES), receiver_ids=reader_ids))
+            part_of("producer", name, style, self._task(list(_QUEUES), receiver_ids=reader_ids))
             for name, style in producers.items()
         ] + [
-            Part("reader", name, style, self._task(self._queues_of(name), sender_ids=producer_ids))
+            part_of("reader", name, style, self._task(self._queues_of(name), sender_ids=producer_ids))
             for name, style in readers.items()
         ]
 

@@ -12,7 +12,7 @@ from telesto.protocol.errors import TelestoError
 
 from .bodies import read_body
 from .client_process import ClientProcess
-from .history import DONE, DOUBT, Confirmed, ReadBegan, ReadEnded, Recorder, Released, Taken
+from .history import DONE, DOUBT, Confirmed, Noted, ReadBegan, ReadEnded, Recorder, Released, Taken
 
 _WAIT_S = (0.2, 2.0)
 _CANCELLED_SHARE = 0.1
@@ -66,6 +66,10 @@ class Call:
     def confirmed(self, client: AnyClient) -> None:
         """Writes that the application is about to confirm."""
         self._recorder.write(Confirmed, number=self._number, session=client.session or 0)
+
+    def noted(self) -> None:
+        """Writes that the client's state has it that they are confirmed."""
+        self._recorder.write(Noted, number=self._number)
 
     def released(self, outcome: str) -> None:
         """Writes that the application has given the messages back."""
@@ -133,6 +137,8 @@ class Reader(ClientProcess):
             if messages:
                 call.confirmed(client)
                 client.confirm(messages)
+                if self.task.state_dir is not None:
+                    call.noted()
 
     # --- asyncio -----------------------------------------------------------------------------
 
@@ -171,6 +177,8 @@ class Reader(ClientProcess):
             self._got(client, call, messages)
             if messages:
                 await client.confirm(messages)
+                if self.task.state_dir is not None:
+                    call.noted()
 
     async def _give_back(self, client: AsyncTelestoClient, call: Call, messages: Sequence[Message]) -> None:
         call.returned(client, messages)

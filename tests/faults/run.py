@@ -24,12 +24,13 @@ from .client_process import Task
 from .cluster import Cluster
 from .consumer_work import ConsumerWork
 from .faults import KINDS, PAIR_KINDS, Blow, Strike
-from .history import Fault, Killed, Recorder, read_histories
+from .history import Fault, Killed, Left, Recorder, read_histories
 from .logs import client_complaints, middleware_complaints, warnings_of
 from .pair import Pair
 from .processes import Client, Database, SingleServer
 from .queue_work import QueueWork
 from .report import Report, recoveries_of, struck_kinds
+from .states import puts_of_state
 from .topic_work import TopicWork
 from .workload import CLIENT_OPTIONS, Part, Size, Workload
 
@@ -68,6 +69,7 @@ class Run:
         self.directory = directory
         self.histories = directory / "histories"
         self.histories.mkdir()
+        self._states = directory / "states"
         self._size = size
         self._work = work(size, self.histories)
         self._seed = seed
@@ -123,6 +125,7 @@ class Run:
             url=self.cluster.url(*order),
             seed=self._seed,
             style=part.style,
+            state_dir=str(self._states / part.name) if part.durable else None,
             options=CLIENT_OPTIONS,
             **part.values,
         )
@@ -133,19 +136,23 @@ class Run:
         """All clients."""
         return list(self._clients.values())
 
-    def killable(self) -> list[Client]:
-        """Those of them that may be killed."""
-        return [
-            client for name, client in self._clients.items() if self._work.may_be_killed(self._parts[name][0])
-        ]
+    def killable(self, durable: bool = False) -> list[Client]:
+        """Those of them that may be killed, or of these those that keep a state."""
+        parts = [part for part, _ in self._parts.values() if part.durable or not durable]
+        return [self._clients[part.name] for part in parts if self._work.may_be_killed(part)]
 
-    async def replace(self, client: Client) -> None:
-        """Kills a client and starts it again under its name."""
+    async def replace(self, client: Client, state: bool = False) -> None:
+        """Kills a client and starts it again under its name, with the state that it kept or without."""
         if self._clients.get(client.name) is not client or not client.running:
             return
         part, task = self._parts[client.name]
         await client.kill()
         self._recorder.write_event(Killed(client.name, client.run, time.monotonic()))
+        if state and task.state_dir is not None:
+            left = puts_of_state(task.state_dir)
+            self._recorder.write_event(Left(client.name, client.run, time.monotonic(), left))
+        elif part.durable:
+            shutil.rmtree(self._states / part.name, ignore_errors=True)
         task.run += 1
         successor = self._clients[client.name] = Client(part.role, self.histories, vars(task))
         await successor.start()
@@ -230,6 +237,7 @@ async def perform(
 ) -> Report:
     """Performs a run in an empty directory that other accounts can reach."""
     workload = WORK[work]
+    kinds = [kind for kind in kinds if workload.durable or kind != "kill-client-state"]
     run = Run(directory, workload, workload.sizes[size], seed, kinds, DATABASES[database])
     return await run.perform()
 

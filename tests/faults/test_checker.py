@@ -18,11 +18,14 @@ from .history import (
     Ended,
     Event,
     Killed,
+    Left,
+    Noted,
     PutBegan,
     PutEnded,
     ReadBegan,
     ReadEnded,
     Recorder,
+    Recovered,
     Released,
     Taken,
     Trouble,
@@ -105,6 +108,19 @@ class Story:
     def kill(self, client: str, run: int = 1) -> None:
         self.tell(Killed, client, run)
         self.begin(client, run + 1)
+
+    def kill_with_state(self, client: str, *keys: str, run: int = 1) -> None:
+        """Kills a client that comes back with its state, which holds these puts."""
+        self.tell(Killed, client, run)
+        self.tell(Left, client, run, puts=[(key, QUEUE) for key in keys])
+        self.begin(client, run + 1)
+
+    def recover(
+        self, key: str, message_id: int = 0, outcome: str = DONE, error: str = "", run: int = 2
+    ) -> None:
+        """The sender is told what became of a put."""
+        values = {"queue_id": QUEUE, "outcome": outcome, "message_id": message_id, "error": error}
+        self.tell(Recovered, "sender", run, key=key, **values)
 
     def verdict(self, removed: frozenset[int] = frozenset()) -> Verdict:
         events = list(self.events)
@@ -403,3 +419,81 @@ def test_a_history_survives_its_process(tmp_path: Path) -> None:
 
 def test_a_line_that_was_cut_by_a_kill_is_left_out(tmp_path: Path) -> None:
     assert len(write_story(tmp_path, lambda data: data[:-5])) == 1
+
+
+# --- clients with a state ------------------------------------------------------------------------------
+
+
+def test_what_a_state_holds_is_told_of_and_handed_over(story: Story) -> None:
+    story.call("done")
+    story.call("not done")
+    story.kill_with_state("sender", "done", "not done")
+    story.recover("done", 4)
+    story.recover("not done", 0, REFUSED)
+    story.take("reader", "done", 4)
+    blamed(story)
+    assert story.verdict().figures["recovered"] == 2
+
+
+def test_a_put_in_a_state_of_which_nobody_is_told_is_found(story: Story) -> None:
+    story.call("k4")
+    story.kill_with_state("sender", "k4")
+    blamed(story, "forgotten")
+
+
+def test_a_put_in_a_state_that_was_lost_later_may_be_forgotten(story: Story) -> None:
+    story.call("k4")
+    story.kill_with_state("sender", "k4")
+    story.kill("sender", 2)
+    blamed(story)
+
+
+def test_a_put_that_was_told_of_as_done_must_be_handed_over_once(story: Story) -> None:
+    story.call("k4")
+    story.kill_with_state("sender", "k4")
+    story.recover("k4", 4)
+    blamed(story, "lost")
+    story.take("reader", "k4", 4)
+    story.take("reader", "k4", 5)
+    blamed(story, "doubled", "doubled")
+
+
+def test_a_put_that_was_told_of_as_not_done_must_not_appear(story: Story) -> None:
+    story.call("k4")
+    story.kill_with_state("sender", "k4")
+    story.recover("k4", 0, REFUSED)
+    story.take("reader", "k4", 4)
+    blamed(story, "phantom")
+
+
+def test_doubt_beside_a_state_is_found(story: Story) -> None:
+    story.call("k4")
+    story.kill_with_state("sender", "k4")
+    story.recover("k4", 0, DOUBT, "OutcomeUnknownError")
+    blamed(story, "in doubt")
+
+
+@pytest.mark.parametrize(("message_id", "outcome"), [(5, DONE), (0, REFUSED)])
+def test_being_told_something_else_than_before_is_found(story: Story, message_id: int, outcome: str) -> None:
+    story.put("k4", 4)
+    story.take("reader", "k4", 4)
+    story.kill_with_state("sender", "k4")
+    story.recover("k4", message_id, outcome)
+    blamed(story, "told")
+
+
+def test_being_told_of_what_nobody_put_is_found(story: Story) -> None:
+    story.recover("k4", 4, run=1)
+    assert "which nobody put" in story.verdict().violations[0]
+
+
+@pytest.mark.parametrize("state_kept", [True, False])
+def test_what_a_state_has_as_confirmed_comes_again_only_without_it(story: Story, state_kept: bool) -> None:
+    story.put("k4", 4)
+    story.take("reader", "k4", 4)
+    story.tell(Noted, "reader", number=story.numbers)
+    story.kill_with_state("reader")
+    if not state_kept:
+        story.kill("reader", 2)
+    story.take("reader", "k4", 4, run=2 if state_kept else 3, redelivered=True)
+    blamed(story, *(["duplicate"] if state_kept else []))

@@ -53,12 +53,23 @@ class Part:
         name: the client's.
         style: which of the ways to do it.
         values: of its task, beyond what all have.
+        durable: it keeps a state.
     """
 
     role: str
     name: str
     style: str
     values: dict[str, Any] = field(default_factory=dict)
+    durable: bool = False
+
+
+#: Ends the style of a client that keeps a state.
+_DURABLE = "+state"
+
+
+def part_of(role: str, name: str, style: str, values: dict[str, Any]) -> Part:
+    """Returns what a client has to do, whose style says too whether it keeps a state."""
+    return Part(role, name, style.removesuffix(_DURABLE), values, style.endswith(_DURABLE))
 
 
 class Workload(ABC):
@@ -66,9 +77,11 @@ class Workload(ABC):
 
     Attributes:
         sizes: by name.
+        durable: some clients keep a state.
     """
 
     sizes: ClassVar[Mapping[str, Size]]
+    durable: ClassVar[bool] = False
 
     def __init__(self, size: Size, histories: Path) -> None:
         self._size = size
