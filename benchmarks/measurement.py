@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from telesto.benchmarks.audit import Audit
 from telesto.benchmarks.records import Record, Window, completed, latencies, percentile, series
 from telesto.benchmarks.tally import Tally, Workload
 from telesto.client import Delivery
+
+History = Literal["none", "metadata", "full"]
 
 TAIL_S: Final = 0.3
 
@@ -42,14 +44,16 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What a load meets: messages waiting in another priority, a session with an old snapshot; how its
-    clients want messages delivered, whether they block, and whether they have a durable state."""
+    """What a load meets: messages waiting in another priority, a session with an old snapshot, what its
+    queues keep of messages that are over; how its clients want messages delivered, whether they block, and
+    whether they have a durable state."""
 
     backlog: int = 0
     old_snapshot: bool = False
     delivery: Delivery = "once"
     blocking: bool = False
     state: bool = False
+    history: History = "metadata"
 
 
 NO_CONDITIONS: Final = Conditions()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import time
 from array import array
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import count, pairwise
 from pathlib import Path
@@ -19,7 +20,15 @@ from telesto.benchmarks import ceiling
 from telesto.benchmarks.audit import Claims, audit_queues
 from telesto.benchmarks.ceiling import CeilingPlan
 from telesto.benchmarks.load import LoadPlan
-from telesto.benchmarks.measurement import NO_CONDITIONS, Conditions, Measurement, Shape, Timing, summarise
+from telesto.benchmarks.measurement import (
+    NO_CONDITIONS,
+    Conditions,
+    History,
+    Measurement,
+    Shape,
+    Timing,
+    summarise,
+)
 from telesto.benchmarks.records import Window
 from telesto.benchmarks.service import Database, Middlewares
 from telesto.benchmarks.tally import Tally, Workload, load_tally
@@ -34,9 +43,9 @@ BACKLOG_STREAM: Final = 1 << 31
 BACKLOG_PRIORITY: Final = 1
 FILL_BATCH: Final = 2_000
 
-_HOT_TABLES: Final = "telesto.messages, telesto.deliveries, telesto.operations"
+_HOT_TABLES: Final = "telesto.messages, telesto.deliveries, telesto.operations, telesto.history"
 _CREATE_QUEUE: Final = (
-    "SELECT queue_id FROM telesto.create_queue_numbered($1, $2, $3, '{}'::bigint[], '{}'::bigint[], $4, NULL)"
+    "SELECT queue_id FROM telesto.create_queue_numbered($1, $2, $3, '{}'::bigint[], '{}'::bigint[], $4, $5)"
 )
 
 
@@ -60,7 +69,7 @@ class Bench:
         conditions: Conditions = NO_CONDITIONS,
     ) -> Measurement:
         """Load middlewares through the client library."""
-        async with self.making_queues() as queue_ids:
+        async with self.making_queues(conditions.history) as queue_ids:
             claims = Claims(acknowledged=await self.fill(queue_ids, conditions.backlog))
             plan = LoadPlan(
                 urls=middlewares.urls,
@@ -77,16 +86,31 @@ class Bench:
             )
             plans = split_load(plan, self.generators)
             workers = [await Worker.spawn("telesto.benchmarks.load", each.as_plan()) for each in plans]
-            # Inside, because emptying the tables afterwards waits for whoever has read them.
-            async with old_snapshot(self.database.url) if conditions.old_snapshot else nullcontext():
+            async with self._snapshot(conditions):
                 return await self._run(workers, queue_ids, claims, workload, timing, middlewares)
 
-    async def ceiling(self, clients: int, batch: int, workload: Workload, timing: Timing) -> Measurement:
+    async def ceiling(
+        self,
+        clients: int,
+        batch: int,
+        workload: Workload,
+        timing: Timing,
+        conditions: Conditions = NO_CONDITIONS,
+    ) -> Measurement:
         """Call the procedures without the service, for so many clients in turn."""
-        async with self.making_queues() as queue_ids:
+        async with self.making_queues(conditions.history) as queue_ids:
             plan = self._ceiling_plan(queue_ids, workload, clients, batch, timing.total_s)
             worker = await Worker.spawn("telesto.benchmarks.ceiling", plan.as_plan())
-            return await self._run([worker], queue_ids, Claims(), workload, timing, Middlewares())
+            async with self._snapshot(conditions):
+                return await self._run([worker], queue_ids, Claims(), workload, timing, Middlewares())
+
+    def _snapshot(self, conditions: Conditions) -> AbstractAsyncContextManager[None]:
+        """Hold an old snapshot if that is wanted.
+
+        To be used inside of making_queues, which empties the tables at its end and waits for whoever has read
+        them.
+        """
+        return old_snapshot(self.database.url) if conditions.old_snapshot else nullcontext()
 
     async def _run(
         self,
@@ -109,14 +133,15 @@ class Bench:
         return summarise(tally, workload, window, usage, audit)
 
     @asynccontextmanager
-    async def making_queues(self) -> AsyncIterator[list[int]]:
+    async def making_queues(self, history: History = NO_CONDITIONS.history) -> AsyncIterator[list[int]]:
         """Create the queues; afterwards empty the tables, so that every run finds them alike."""
         name = f"bench-{next(_run_numbers)}-{os.getpid()}"
         client = await self.connection.fetchrow(ceiling.REGISTER, name, ceiling.FULL_MODE, os.urandom(16))
         assert client is not None
         identity = client["client_id"], client["session"]
+        settings = json.dumps({"history": history})
         queue_ids = [
-            await self.connection.fetchval(_CREATE_QUEUE, *identity, number, f"{name}-{number}")
+            await self.connection.fetchval(_CREATE_QUEUE, *identity, number, f"{name}-{number}", settings)
             for number in range(1, self.queues + 1)
         ]
         await self.connection.execute("CHECKPOINT")

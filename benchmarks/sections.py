@@ -7,6 +7,7 @@ from typing import Final
 
 from telesto.benchmarks.delivery import deliveries_part, measure_deliveries
 from telesto.benchmarks.experiment import Experiment
+from telesto.benchmarks.history import histories_part, measure_histories
 from telesto.benchmarks.idle import measure_idle
 from telesto.benchmarks.idle_part import idle_part
 from telesto.benchmarks.measurement import Timing
@@ -69,6 +70,14 @@ async def _delivery(experiment: Experiment) -> Part:
         )
 
 
+async def _history(experiment: Experiment) -> Part:
+    size = experiment.size
+    async with _service(experiment) as middlewares:
+        return histories_part(
+            await measure_histories(experiment.bench, middlewares, size.timing, size.repetitions, progress)
+        )
+
+
 async def _steady(experiment: Experiment) -> Part:
     size = experiment.size
     progress(f"put plus read over {size.steady_s:g} s under each condition")
@@ -107,6 +116,7 @@ SECTIONS: Final[dict[str, Section]] = {
     "put": _put,
     "put-read": _put_read,
     "delivery": _delivery,
+    "history": _history,
     "steady": _steady,
     "idle": _idle,
     "topics": _topics,

@@ -30,6 +30,7 @@ COMMANDS = {
     "browse": "browse",
     "topic": "topic",
     "dead": "dead",
+    "message": "message",
     "ping": "ping",
     "demo": "demo",
     "version": "version",

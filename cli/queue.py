@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from telesto.cli import output
 from telesto.cli.options import DEFAULT_URL, ClientName, Json, Url, Yes
+from telesto.cli.queue_settings import NONE, History, HistoryDays, as_dict, as_properties, number_or_none
 
 if TYPE_CHECKING:
     from telesto.client import Queue, TelestoClient
-
-#: How `show` calls a setting that has another name on a terminal than in the JSON.
-SETTING_LABELS = {"max_messages": "bound"}
-#: What takes a setting away that a queue may be without.
-NONE = "none"
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the queue, 1 to 255 characters.")]
 
@@ -115,6 +110,8 @@ def create(
         ),
     ] = None,
     bury_expired: BuryExpired = None,
+    history: History = None,
+    history_days: HistoryDays = None,
     url: Url = DEFAULT_URL,
     client_name: ClientName = None,
     as_json: Json = False,
@@ -137,6 +134,8 @@ def create(
                 backoff_max_ms=_milliseconds(backoff_max),
                 expires_ms=_milliseconds(expires),
                 bury_expired=bury_expired,
+                history=None if history is None else history.mode(),
+                history_days=history_days,
             )
         except QueueNameNotUniqueError as error:
             raise CommandError(f"a queue named {name!r} exists already", ExitCode.REFUSED) from error
@@ -170,7 +169,7 @@ def show(name: Name, url: Url = DEFAULT_URL, client_name: ClientName = None, as_
     with connected(url, client_name) as client:
         queue = find_queue(client, name)
         statistics = client.queue_statistics(queue.queue_id)
-        settings = dataclasses.asdict(client.queue_settings(queue.queue_id))
+        settings = client.queue_settings(queue.queue_id)
     if as_json:
         output.print_json(
             {
@@ -180,7 +179,7 @@ def show(name: Name, url: Url = DEFAULT_URL, client_name: ClientName = None, as_
                 "directed_depth": statistics.directed_depth,
                 "put_total": statistics.put_total,
                 "taken_total": statistics.taken_total,
-                **settings,
+                **as_dict(settings),
             }
         )
         return
@@ -192,7 +191,7 @@ def show(name: Name, url: Url = DEFAULT_URL, client_name: ClientName = None, as_
             "waiting for one receiver": statistics.directed_depth,
             "ever put": statistics.put_total,
             "ever taken": statistics.taken_total,
-            **{SETTING_LABELS.get(name, name): _shown(value) for name, value in settings.items()},
+            **as_properties(settings),
         }
     )
 
@@ -221,6 +220,8 @@ def update(
         ),
     ] = None,
     bury_expired: BuryExpired = None,
+    history: History = None,
+    history_days: HistoryDays = None,
     url: Url = DEFAULT_URL,
     client_name: ClientName = None,
     as_json: Json = False,
@@ -231,7 +232,7 @@ def update(
 
     changed: dict[str, Any] = {}
     if max_messages is not None:
-        changed["max_messages"] = _number_or_none("--max-messages", max_messages)
+        changed["max_messages"] = number_or_none("--max-messages", max_messages)
     if dedup_window is not None:
         changed["dedup_window_ms"] = _milliseconds(dedup_window)
     if lease is not None:
@@ -246,6 +247,10 @@ def update(
         changed["expires_ms"] = _milliseconds_or_none("--expires", expires)
     if bury_expired is not None:
         changed["bury_expired"] = bury_expired
+    if history is not None:
+        changed["history"] = history.mode()
+    if history_days is not None:
+        changed["history_days"] = history_days
     if not changed:
         raise usage_error("no setting to change is given; see: telesto queue update --help")
     with connected(url, client_name) as client:
@@ -253,7 +258,7 @@ def update(
         client.update_queue(queue.queue_id, **changed)
         settings = client.queue_settings(queue.queue_id)
     if as_json:
-        output.print_json({"queue_id": queue.queue_id, "name": name, **dataclasses.asdict(settings)})
+        output.print_json({"queue_id": queue.queue_id, "name": name, **as_dict(settings)})
     else:
         output.print_line(f"changed the queue {name}")
 
@@ -302,24 +307,6 @@ def purge(
 
 def _milliseconds(seconds: float | None) -> int | None:
     return None if seconds is None else round(1000 * seconds)
-
-
-def _shown(value: object) -> str | int:
-    if value is None:
-        return NONE
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return value if isinstance(value, int) else str(value)
-
-
-def _number_or_none(option: str, text: str) -> int | None:
-    from telesto.cli.failures import usage_error
-
-    if text == NONE:
-        return None
-    if not text.isascii() or not text.isdigit() or int(text) == 0:
-        raise usage_error(f"{option}: {text!r} is neither a number above 0 nor {NONE}")
-    return int(text)
 
 
 def _milliseconds_or_none(option: str, text: str) -> int | None:

@@ -27,6 +27,8 @@ from telesto.client.models import (
     UNCHANGED,
     DeadLetter,
     Message,
+    MessageHistory,
+    MessageRecord,
     NewMessage,
     NewTopicMessage,
     PutResult,
@@ -43,7 +45,15 @@ from telesto.client.options import ClientOptions
 from telesto.client.session import Delivery
 from telesto.protocol import errors as _service_errors
 from telesto.protocol.errors import *  # noqa: F403 - the exceptions, listed in __all__ there
-from telesto.protocol.packets import PROTOCOL_MAJOR, PROTOCOL_MINOR, ClientMode, ReadMode, SubscriptionState
+from telesto.protocol.packets import (
+    PROTOCOL_MAJOR,
+    PROTOCOL_MINOR,
+    ClientMode,
+    HistoryMode,
+    MessageState,
+    ReadMode,
+    SubscriptionState,
+)
 
 if TYPE_CHECKING:
     from telesto.client.aio import AsyncTelestoClient
@@ -66,9 +76,13 @@ __all__ = [
     "DeadlineExceededError",
     "Delivery",
     "ForkedError",
+    "HistoryMode",
     "IncarnationChangedError",
     "LeasedMessage",
     "Message",
+    "MessageHistory",
+    "MessageRecord",
+    "MessageState",
     "NewMessage",
     "NewTopicMessage",
     "NotConnectedError",

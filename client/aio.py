@@ -23,6 +23,7 @@ from telesto.client.models import (
     UNCHANGED,
     DeadLetter,
     Message,
+    MessageHistory,
     NewMessage,
     NewTopicMessage,
     PutResult,
@@ -51,7 +52,7 @@ from telesto.client.topic_calls import (
 )
 from telesto.client.url import Existing, parse_url
 from telesto.protocol.errors import ConnectionLostError, TelestoError
-from telesto.protocol.packets import ClientMode, ReadMode
+from telesto.protocol.packets import ClientMode, HistoryMode, ReadMode
 
 ResultT = TypeVar("ResultT")
 CallT = TypeVar("CallT", bound=Call[Any])
@@ -225,6 +226,8 @@ class AsyncTelestoClient:
         backoff_max_ms: int | None = None,
         expires_ms: int | None = None,
         bury_expired: bool | None = None,
+        history: HistoryMode | None = None,
+        history_days: int | None = None,
     ) -> Queue:
         """Creates a queue.
 
@@ -243,6 +246,8 @@ class AsyncTelestoClient:
             expires_ms: how long a message may wait before it expires, in milliseconds; for ever if it is not
                 given. What has expired is never handed over.
             bury_expired: what has expired goes to the dead letters; otherwise it is removed.
+            history: what is kept of its messages once they are over; None for all but the bodies.
+            history_days: for how many days, 1 to 366; None for 7.
 
         Raises QueueNameNotUniqueError.
         """
@@ -257,6 +262,8 @@ class AsyncTelestoClient:
                 backoff_max_ms=backoff_max_ms,
                 expires_ms=expires_ms,
                 bury_expired=bury_expired,
+                history=history,
+                history_days=history_days,
             )
         )
 
@@ -272,6 +279,8 @@ class AsyncTelestoClient:
         backoff_max_ms: int | Unchanged = UNCHANGED,
         expires_ms: int | Unchanged | None = UNCHANGED,
         bury_expired: bool | Unchanged = UNCHANGED,
+        history: HistoryMode | Unchanged = UNCHANGED,
+        history_days: int | Unchanged = UNCHANGED,
     ) -> None:
         """Changes settings of a queue; those that are not given stay.
 
@@ -282,6 +291,7 @@ class AsyncTelestoClient:
             dedup_window_ms, lease_ms, max_attempts, backoff_ms, backoff_max_ms, bury_expired: as for
                 ``create_queue``.
             expires_ms: as for ``create_queue``; None for ever. It holds for what is put from now on.
+            history, history_days: as for ``create_queue``, for messages that are put from then on.
 
         Raises QueueNotExistingError.
         """
@@ -296,6 +306,8 @@ class AsyncTelestoClient:
                 backoff_max_ms=backoff_max_ms,
                 expires_ms=expires_ms,
                 bury_expired=bury_expired,
+                history=history,
+                history_days=history_days,
             )
         )
 
@@ -330,6 +342,17 @@ class AsyncTelestoClient:
     async def queue_statistics(self, queue_id: int) -> QueueStatistics:
         """Counts what a queue holds."""
         return await self._run(calls.StatisticsCall(queue_id))
+
+    async def message_history(self, message_id: int, queue_id: int | None = None) -> MessageHistory:
+        """Tells what is known of a message: how it and its hand-overs ended, and where it is now.
+
+        Args:
+            message_id: the message.
+            queue_id: its queue; None looks in all. How it ended is known as far as the queue keeps a history.
+
+        Raises MessageNotExistingError when nothing is known.
+        """
+        return await self._run(calls.MessageHistoryCall(message_id, queue_id))
 
     async def read_messages(self, queue_id: int) -> AsyncIterator[Message]:
         """Browses: yields the messages that this client may read, by rising id, without taking them."""

@@ -9,9 +9,11 @@ from typing import Any
 from telesto.client.models import UNCHANGED, NewMessage
 from telesto.protocol import packets
 from telesto.protocol.errors import InvalidParameterError
+from telesto.protocol.packets import HistoryMode
 
 NAME_LENGTH_MAX = 255
 TOPIC_LENGTH_MAX = 1024
+HISTORY_DAYS_MAX = 366
 WAIT_FOREVER_MS = 0xFFFFFFFF
 _WAIT_MS_MAX = WAIT_FOREVER_MS - 1
 _ID_MAX = 2**63 - 1
@@ -155,6 +157,18 @@ def check_window(name: str, value: object) -> int:
     return milliseconds
 
 
+def check_history(name: str, value: object) -> HistoryMode:
+    """Returns what a queue keeps."""
+    if not isinstance(value, HistoryMode):
+        raise TypeError(f"{name} must be a HistoryMode, not {type(value).__name__}")
+    return value
+
+
+def check_history_days(name: str, value: object) -> int:
+    """Returns for how many days a queue keeps its history."""
+    return check_count(name, value, most=HISTORY_DAYS_MAX)
+
+
 #: How a value of each setting of a queue is checked and becomes the wire's.
 _QUEUE_SETTINGS: Mapping[str, Callable[[str, object], Any]] = {
     "max_messages": check_bound,
@@ -165,6 +179,8 @@ _QUEUE_SETTINGS: Mapping[str, Callable[[str, object], Any]] = {
     "backoff_max_ms": check_backoff,
     "expires_ms": check_life,
     "bury_expired": check_flag,
+    "history": check_history,
+    "history_days": check_history_days,
 }
 
 

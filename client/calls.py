@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
+from datetime import datetime
 from typing import Any, ClassVar, Generic, TypeVar
 
 from telesto.client import arguments
@@ -15,15 +16,18 @@ from telesto.client.models import (
     HandOverId,
     LeaseId,
     Message,
+    MessageHistory,
+    MessageRecord,
     PutResult,
     Queue,
     QueueSettings,
     QueueStatistics,
+    utc,
 )
 from telesto.client.readers import Reader
 from telesto.protocol import packets
 from telesto.protocol.errors import ERRORS, ErrorClass, TelestoError, exception_for
-from telesto.protocol.packets import ElementResult, Packet, ReadMode
+from telesto.protocol.packets import ElementResult, HistoryMode, Packet, ReadMode
 
 ResultT = TypeVar("ResultT")
 
@@ -435,14 +439,16 @@ class QueueSettingsCall(Call[QueueSettings], request=packets.GetQueueSettings):
         """Returns the settings."""
         settings: packets.GetQueueSettingsResponse = self.response
         return QueueSettings(
-            settings.max_messages,
-            settings.dedup_window_ms or 0,
-            settings.lease_ms or 0,
-            settings.max_attempts or 0,
-            settings.backoff_ms or 0,
-            settings.backoff_max_ms or 0,
-            settings.expires_ms,
-            bool(settings.bury_expired),
+            max_messages=settings.max_messages,
+            dedup_window_ms=settings.dedup_window_ms or 0,
+            lease_ms=settings.lease_ms or 0,
+            max_attempts=settings.max_attempts or 0,
+            backoff_ms=settings.backoff_ms or 0,
+            backoff_max_ms=settings.backoff_max_ms or 0,
+            expires_ms=settings.expires_ms,
+            bury_expired=bool(settings.bury_expired),
+            history=settings.history or HistoryMode.NONE,
+            history_days=settings.history_days or 0,
         )
 
 
@@ -664,6 +670,59 @@ class DeleteLettersCall(SettleLettersCall, request=packets.DeleteDeadLetters):
         """Makes the response."""
         self.raise_recorded(results)
         return packets.DeleteDeadLettersResponse(results[0].related_id)
+
+
+class MessageHistoryCall(Call[MessageHistory], request=packets.GetMessageHistory):
+    """Asks what is known of a message."""
+
+    def __init__(self, message_id: int, queue_id: int | None) -> None:
+        self.message_id = arguments.check_id("message_id", message_id)
+        self.queue_id = None if queue_id is None else arguments.check_id("queue_id", queue_id)
+
+    def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
+        """Encodes the request."""
+        return packets.GetMessageHistory(self.message_id, queue_id=self.queue_id).encode(packet_id)
+
+    def result(self) -> MessageHistory:
+        """Returns the records."""
+        return MessageHistory(self.message_id, [record(each) for each in self.response.records])
+
+
+def record(given: packets.MessageRecord) -> MessageRecord:
+    """Returns what is known of a message as the application sees it."""
+    return MessageRecord(
+        state=given.state,
+        queue_id=given.queue_id,
+        queue_name=given.queue_name or None,
+        sender_id=given.sender_id,
+        sender_name=given.sender_name or None,
+        receiver_id=given.receiver_id or None,
+        priority=given.priority,
+        context=given.context,
+        put_at=utc(given.time_of_arrival),
+        put_through=given.put_through,
+        put_address=given.put_address,
+        attempt=given.attempt,
+        redelivered=given.redelivered,
+        client_id=given.client_id,
+        client_name=given.client_name,
+        session=given.session,
+        number=given.number if given.consumer_id is None else None,
+        consumer_id=given.consumer_id,
+        lease_id=None if given.consumer_id is None else given.number,
+        handed_over_at=_utc_or_none(given.handed_over_at),
+        handed_over_through=given.handed_over_through,
+        handed_over_address=given.handed_over_address,
+        due_at=_utc_or_none(given.due_at),
+        deadline=_utc_or_none(given.deadline),
+        ended_at=_utc_or_none(given.ended_at),
+        reason=given.reason,
+        body=given.body,
+    )
+
+
+def _utc_or_none(microseconds: int | None) -> datetime | None:
+    return None if microseconds is None else utc(microseconds)
 
 
 class ReleaseCall(Call[int]):

@@ -8,9 +8,14 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from telesto.protocol.errors import TelestoError
-from telesto.protocol.packets import SubscriptionState
+from telesto.protocol.packets import HistoryMode, MessageState, SubscriptionState
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def utc(microseconds: int) -> datetime:
+    """Returns a time that the wire has in microseconds since the Unix epoch."""
+    return _EPOCH + timedelta(microseconds=microseconds)
 
 
 class Unchanged(Enum):
@@ -87,7 +92,7 @@ class Message:
     @property
     def time_of_arrival(self) -> datetime:
         """When the queue took the message, in UTC, by the database's clock."""
-        return _EPOCH + timedelta(microseconds=self.time_of_arrival_us)
+        return utc(self.time_of_arrival_us)
 
     @property
     def text(self) -> str:
@@ -324,6 +329,8 @@ class QueueSettings:
         backoff_max_ms: the longest such wait.
         expires_ms: how long a message may wait before it expires; None for ever.
         bury_expired: what has expired goes to the dead letters.
+        history: what is kept of messages that are put now, once they are over.
+        history_days: for how many days.
     """
 
     max_messages: int | None
@@ -334,3 +341,83 @@ class QueueSettings:
     backoff_max_ms: int
     expires_ms: int | None
     bury_expired: bool
+    history: HistoryMode
+    history_days: int
+
+
+@dataclass(slots=True)
+class MessageRecord:
+    """What is known of a message: where it is now, or how it or one of its hand-overs ended.
+
+    Names and addresses are None when the queue, client or middleware is not known any more.
+
+    Attributes:
+        state: where it is, or how it ended.
+        queue_id, queue_name: its queue.
+        sender_id, sender_name: the client that put it.
+        receiver_id: the only client that may read it, None for anyone.
+        priority: 1 (lowest) to 10 (highest).
+        context: connects a request and its response; None without one.
+        put_at: when the queue took it, in UTC, by the database's clock, as all times here.
+        put_through, put_address: the middleware through which; None when it was put from SQL.
+        attempt: how often it has been handed over.
+        redelivered: it came back to its queue after a hand-over.
+        client_id, client_name: the client to which it was handed over last; None if never.
+        session, number: the read; the session is 0 for one from SQL, the number 0 for one without a record.
+            None for a consumer.
+        consumer_id, lease_id: the consumer that has or had it, and the lease; None for a read.
+        handed_over_at: when; of one that is not confirmed, or when a takeover listed it last.
+        handed_over_through, handed_over_address: the middleware through which; None for one from SQL.
+        due_at: when it can be read, of one that is DELAYED.
+        deadline: until when the consumer has it, of one that is LEASED.
+        ended_at: when that ended, or it became a dead letter; None for where it is now.
+        reason: why it came back from a consumer, or died.
+        body: the content, if the queue's history is full, in the last record that has it; None for a message
+            to another client alone that this one did not put, or when it does not fit into a frame.
+    """
+
+    state: MessageState
+    queue_id: int
+    queue_name: str | None
+    sender_id: int
+    sender_name: str | None
+    receiver_id: int | None
+    priority: int
+    context: int | None
+    put_at: datetime
+    put_through: int | None
+    put_address: str | None
+    attempt: int
+    redelivered: bool
+    client_id: int | None
+    client_name: str | None
+    session: int | None
+    number: int | None
+    consumer_id: int | None
+    lease_id: int | None
+    handed_over_at: datetime | None
+    handed_over_through: int | None
+    handed_over_address: str | None
+    due_at: datetime | None
+    deadline: datetime | None
+    ended_at: datetime | None
+    reason: str | None
+    body: bytes | None
+
+
+@dataclass(slots=True)
+class MessageHistory:
+    """What is known of a message.
+
+    Attributes:
+        message_id: the message.
+        records: how its hand-overs and it ended, the oldest first; then where it is now. Never empty.
+    """
+
+    message_id: int
+    records: list[MessageRecord]
+
+    @property
+    def state(self) -> MessageState:
+        """Where the message is, or how it ended last."""
+        return self.records[-1].state

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import psycopg
 
+from telesto.db.history_checks import HISTORY_INVARIANTS
 from telesto.db.install import installed_functions
 from telesto.db.invariant import Invariant
 from telesto.db.manifest import Manifest
@@ -156,6 +157,7 @@ INVARIANTS = (
         """,
     ),
     *TOPIC_INVARIANTS,
+    *HISTORY_INVARIANTS,
 )
 
 

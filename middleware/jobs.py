@@ -1,4 +1,5 @@
-"""Work that one middleware does for all: retention, removal of what nobody needs, keys, staged messages."""
+"""Work that one middleware does for all: retention, removal of what nobody needs, keys, partitions of the
+history, staged messages."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ SELECT ARRAY(SELECT -unnest(topic_ids)), array_fill(0::bigint, ARRAY[cardinality
 FROM telesto.place_staged_topics($1)
 """
 
-_JOBS = ("unconfirmed", "deleted_queues", "message_keys", "topics", "subscriptions")
+_JOBS = ("unconfirmed", "deleted_queues", "message_keys", "history", "topics", "subscriptions")
 #: Those that somebody waits for.
 _PROMPT_JOBS = ("leases", "delayed", "expired")
 _PLACES = (PLACE_STAGED, PLACE_STAGED_TOPICS)

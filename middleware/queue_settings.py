@@ -9,7 +9,7 @@ from enum import IntEnum
 from typing import Any
 
 from telesto.protocol.errors import InvalidParameterError
-from telesto.protocol.packets import CreateQueue, GetQueueSettingsResponse, UpdateQueue
+from telesto.protocol.packets import CreateQueue, GetQueueSettingsResponse, HistoryMode, UpdateQueue
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,8 @@ QUEUE_SETTINGS: Mapping[str, QueueSetting] = {
     "backoff_max_ms": QueueSetting(least=0, most=24 * 3600 * 1_000),
     "expires_ms": QueueSetting(most=TEN_YEARS_MS, removable=True),
     "bury_expired": QueueSetting(least=0, most=1),
+    "history": QueueSetting(enum=HistoryMode),
+    "history_days": QueueSetting(most=366),
 }
 
 

@@ -80,6 +80,7 @@ _CHECKS: dict[type[Any], Check] = {
     packets.ListTopics: topic_checks.check_topic_page,
     packets.ListSubscriptions: topic_checks.check_subscription_page,
     packets.ConfirmPositions: topic_checks.check_confirm_positions,
+    packets.GetMessageHistory: validation.check_message_history,
 }
 
 

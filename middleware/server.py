@@ -94,6 +94,7 @@ class MiddlewareServer:
             self._links,
             light_bytes,
             single_handlers(self._consumers, self._departures, self._peers),
+            lambda: self._peers.middleware_id,
         )
         self._workers.on_failure = self.request_stop
         self._workers.add("claim", self._make_claimer)

@@ -160,6 +160,9 @@ class ServerSettings(BaseSettings):
     max_page_rows: int = Field(500, ge=1, description="Rows of one page of a list.")
     max_references: int = Field(10_000, ge=1, description="References in one Confirm or Release.")
     purge_rows: int = Field(10_000, ge=1, description="Messages removed by one call of a purge.")
+    max_history_probes: int = Field(
+        200_000, ge=1, description="Look-ups among what waits to find one message by its id."
+    )
 
     # --- waiting reads -------------------------------------------------------------------------
     max_waiting_reads: int = Field(10_000, ge=1, description="Reads that wait at a time.")
@@ -185,7 +188,9 @@ class ServerSettings(BaseSettings):
     # --- running -------------------------------------------------------------------------------
     heartbeat_interval_s: float = Field(2.0, gt=0, description="Period of the sign of life to the others.")
     heartbeat_timeout_s: float = Field(6.0, gt=0, description="Silent for so long, a middleware is dead.")
-    sweep_interval_s: float = Field(5.0, gt=0, description="Period of the single jobs: retention, removal.")
+    sweep_interval_s: float = Field(
+        5.0, gt=0, description="Period of the single jobs: retention, removal, the days of the history."
+    )
     staged_interval_s: float = Field(0.05, gt=0, description="Period of the look for staged messages.")
     staged_idle_s: float = Field(0.25, gt=0, description="The same when there have been none for a while.")
     sweep_rows: int = Field(1_000, ge=1, description="Rows that one call of a single job handles.")

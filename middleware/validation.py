@@ -145,6 +145,15 @@ def check_update_queue(packet: packets.UpdateQueue, _settings: ServerSettings, _
     check_settings(packet)
 
 
+def check_message_history(
+    packet: packets.GetMessageHistory, _settings: ServerSettings, _frame_bytes: int
+) -> None:
+    """Checks GetMessageHistory."""
+    _check_positive("message_id", packet.message_id)
+    if packet.queue_id is not None:
+        _check_positive("queue_id", packet.queue_id)
+
+
 def check_queue_page(packet: Any, _settings: ServerSettings, _frame_bytes: int) -> None:
     """Checks the lists of queues."""
     _check_not_negative("after_queue_id", packet.after_queue_id)

@@ -48,6 +48,7 @@ class Workers:
         links: Links,
         light_bytes: int,
         handlers: Mapping[int, Handler],
+        middleware_id: Callable[[], int],
     ) -> None:
         self._settings = settings
         self._dispatcher = dispatcher
@@ -56,6 +57,7 @@ class Workers:
         self._links = links
         self._light_bytes = light_bytes
         self._handlers = handlers
+        self._middleware_id = middleware_id
         self._own_links: list[Link] = []
         self._others: list[tuple[str, Run]] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -93,12 +95,14 @@ class Workers:
 
     def _runs(self) -> list[tuple[str, Run]]:
         settings = self._settings
+        middleware_id = self._middleware_id
         fetches = (settings.max_read_messages, settings.max_answer_bytes, self._light_bytes)
         locked = settings.locked_answer_bytes
         light_bytes = min(self._light_bytes, (locked or settings.max_answer_bytes) // settings.max_batch // 2)
-        takes = (settings.max_read_messages, settings.max_answer_bytes, locked, light_bytes)
+        answers = (settings.max_answer_bytes, locked, light_bytes)
+        takes = (settings.max_read_messages, *answers, middleware_id)
         groups: list[tuple[Kind, Group, int]] = [
-            (Kind.PUT, PutGroup(), settings.put_workers),
+            (Kind.PUT, PutGroup(middleware_id), settings.put_workers),
             (Kind.TAKE, TakeGroup(*takes), settings.take_workers),
             (Kind.TAKE_SELECTED, TakeSelectedGroup(*takes), settings.selected_workers),
             (Kind.CONFIRM, ConfirmGroup(), settings.confirm_workers),

@@ -39,6 +39,62 @@ class SubscriptionState(IntEnum):
     DROPPED = 3
 
 
+class HistoryMode(IntEnum):
+    """What a queue keeps of its messages once they are over."""
+
+    #: Nothing.
+    NONE = 1
+
+    #: All but the body.
+    METADATA = 2
+
+    #: The body too.
+    FULL = 3
+
+
+class MessageState(IntEnum):
+    """Where a message is, or how it or one of its hand-overs ended."""
+
+    #: It waits in its queue.
+    READY = 1
+
+    #: It waits in its queue for the time at which it can be read.
+    DELAYED = 2
+
+    #: A client has it and has not confirmed it.
+    HANDED_OVER = 3
+
+    #: A consumer has it and has not acknowledged it.
+    LEASED = 4
+
+    #: It is among the dead letters.
+    DEAD_LETTER = 5
+
+    #: The client that had read it has confirmed it.
+    CONFIRMED = 6
+
+    #: The consumer that had it has acknowledged it.
+    ACKNOWLEDGED = 7
+
+    #: It was handed over without a record (number 0), and over with that.
+    UNRECORDED = 8
+
+    #: It came back to its queue from the client that had it.
+    RETURNED = 9
+
+    #: It was purged from its queue.
+    PURGED = 10
+
+    #: It expired.
+    EXPIRED = 11
+
+    #: It went to the dead letters.
+    DEAD = 12
+
+    #: It went with its queue.
+    DELETED = 13
+
+
 class ErrorClass(IntEnum):
     """What holds after an error."""
 
@@ -179,6 +235,10 @@ class ErrorCode(IntEnum):
 
     #: There is no such consumer (any more); join again.
     CONSUMER_NOT_EXISTING = 50
+
+    #: Nothing is known of the message: it never was, or its queue keeps no history, or the time for that is
+    #: over.
+    MESSAGE_NOT_EXISTING = 64
 
     #: The database's synchronous standby confirms nothing at present, so that nothing new is begun; nothing
     #: was done. Another middleware has the same database.

@@ -21,6 +21,7 @@ __all__ = [
     "InvalidParameterError",
     "LeaseLostError",
     "MalformedPacketError",
+    "MessageNotExistingError",
     "MessageTooLargeError",
     "NoActiveQueuesExistingError",
     "NoMessagesInQueueError",
@@ -293,6 +294,13 @@ class ConsumerNotExistingError(RejectedError):
     """There is no such consumer (any more); join again."""
 
     code = ErrorCode.CONSUMER_NOT_EXISTING
+
+
+class MessageNotExistingError(RejectedError):
+    """Nothing is known of the message: it never was, or its queue keeps no history, or the time for that
+    is over."""
+
+    code = ErrorCode.MESSAGE_NOT_EXISTING
 
 
 class StandbyUnavailableError(RetryableError):
@@ -632,6 +640,17 @@ ERRORS: dict[int, ErrorInfo] = {
         sqlstate="TL050",
         exception=ConsumerNotExistingError,
         doc=("There is no such consumer (any more); join again."),
+    ),
+    64: ErrorInfo(
+        code=ErrorCode.MESSAGE_NOT_EXISTING,
+        name="MESSAGE_NOT_EXISTING",
+        error_class=ErrorClass.REJECTED,
+        sqlstate="TL064",
+        exception=MessageNotExistingError,
+        doc=(
+            "Nothing is known of the message: it never was, or its queue keeps no history, or the time "
+            "for that is over."
+        ),
     ),
     68: ErrorInfo(
         code=ErrorCode.STANDBY_UNAVAILABLE,

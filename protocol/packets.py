@@ -13,7 +13,15 @@ from enum import IntEnum
 from typing import ClassVar, Self
 
 from telesto.protocol.diagnosis import Diagnosis, Layout
-from telesto.protocol.enums import ClientMode, ConnectionState, ErrorClass, ReadMode, SubscriptionState
+from telesto.protocol.enums import (
+    ClientMode,
+    ConnectionState,
+    ErrorClass,
+    HistoryMode,
+    MessageState,
+    ReadMode,
+    SubscriptionState,
+)
 from telesto.protocol.packet import Packet, RequestInfo
 from telesto.protocol.primitives import (
     BOOLS,
@@ -63,6 +71,8 @@ __all__ = [
     "GetActiveQueuesResponse",
     "GetFromTopics",
     "GetFromTopicsResponse",
+    "GetMessageHistory",
+    "GetMessageHistoryResponse",
     "GetMessages",
     "GetMessagesResponse",
     "GetQueueId",
@@ -80,6 +90,7 @@ __all__ = [
     "HandOverRef",
     "Hello",
     "HelloResponse",
+    "HistoryMode",
     "IdentifyClient",
     "IdentifyClientResponse",
     "JoinQueue",
@@ -96,6 +107,8 @@ __all__ = [
     "ListUnconfirmed",
     "ListUnconfirmedResponse",
     "Message",
+    "MessageRecord",
+    "MessageState",
     "Nack",
     "NackResponse",
     "NewMessage",
@@ -168,6 +181,8 @@ _PACK_I64_U16 = struct.Struct(">qH").pack
 _PACK_I64_U32 = struct.Struct(">qI").pack
 _PACK_I64_U8 = struct.Struct(">qB").pack
 _PACK_I64_U8X2 = struct.Struct(">qBB").pack
+_PACK_I64_U8X2_I64X2_U16_U8X2 = struct.Struct(">qBBqqHBB").pack
+_PACK_I64_U8X2_I64_U16_U8X2 = struct.Struct(">qBBqHBB").pack
 _PACK_I64_U8X2_U16 = struct.Struct(">qBBH").pack
 _PACK_I64_U8_I64_U32 = struct.Struct(">qBqI").pack
 _PACK_I64_U8_U16 = struct.Struct(">qBH").pack
@@ -203,6 +218,7 @@ _PACK_U8 = struct.Struct(">B").pack
 _PACK_U8X2 = struct.Struct(">BB").pack
 _PACK_U8X2_U16 = struct.Struct(">BBH").pack
 _PACK_U8_I64 = struct.Struct(">Bq").pack
+_PACK_U8_I64_U16 = struct.Struct(">BqH").pack
 _PACK_U8_I64_U32 = struct.Struct(">BqI").pack
 _PACK_U8_I64_U8 = struct.Struct(">BqB").pack
 _PACK_U8_I64_U8_U16 = struct.Struct(">BqBH").pack
@@ -224,6 +240,7 @@ _UNPACK_I64X4_U8_I64_U16_U8_U32 = struct.Struct(">qqqqBqHBI").unpack_from
 _UNPACK_I64X5_U8 = struct.Struct(">qqqqqB").unpack_from
 _UNPACK_I64X5_U8_I64_U16_U8_U32 = struct.Struct(">qqqqqBqHBI").unpack_from
 _UNPACK_I64_U16 = struct.Struct(">qH").unpack_from
+_UNPACK_I64_U16_U8X2 = struct.Struct(">qHBB").unpack_from
 _UNPACK_I64_U32 = struct.Struct(">qI").unpack_from
 _UNPACK_I64_U32X2_U8 = struct.Struct(">qIIB").unpack_from
 _UNPACK_I64_U32_U8 = struct.Struct(">qIB").unpack_from
@@ -247,6 +264,7 @@ _UNPACK_U64X2_U16_U32 = struct.Struct(">QQHI").unpack_from
 _UNPACK_U64X4_I64_U8 = struct.Struct(">QQQQqB").unpack_from
 _UNPACK_U64_U32 = struct.Struct(">QI").unpack_from
 _UNPACK_U8X2 = struct.Struct(">BB").unpack_from
+_UNPACK_U8_I64_U16 = struct.Struct(">BqH").unpack_from
 _UNPACK_U8_I64_U32 = struct.Struct(">BqI").unpack_from
 _UNPACK_U8_U16X2 = struct.Struct(">BHH").unpack_from
 _UNPACK_U8_U32 = struct.Struct(">BI").unpack_from
@@ -259,17 +277,21 @@ _READ_MODE_BY_VALUE: dict[int, ReadMode] = {member.value: member for member in R
 _SUBSCRIPTION_STATE_BY_VALUE: dict[int, SubscriptionState] = {
     member.value: member for member in SubscriptionState
 }
+_HISTORY_MODE_BY_VALUE: dict[int, HistoryMode] = {member.value: member for member in HistoryMode}
+_MESSAGE_STATE_BY_VALUE: dict[int, MessageState] = {member.value: member for member in MessageState}
 _ERROR_CLASS_BY_VALUE: dict[int, ErrorClass] = {member.value: member for member in ErrorClass}
 _NEW_MESSAGE_TAGS = frozenset({1, 3, 4})
 _NEW_TOPIC_MESSAGE_TAGS = frozenset({1})
 _SUBSCRIPTION_FIGURES_TAGS = frozenset({1, 2, 3})
+_MESSAGE_RECORD_TAGS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
 _REGISTER_CLIENT_TAGS = frozenset({1})
 _IDENTIFY_CLIENT_TAGS = frozenset({1, 2, 3})
-_CREATE_QUEUE_TAGS = frozenset({1, 2, 5, 6, 7, 8, 9, 10})
+_CREATE_QUEUE_TAGS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 10})
 _SUBSCRIBE_TAGS = frozenset({1, 2, 3})
 _NACK_TAGS = frozenset({1})
-_UPDATE_QUEUE_TAGS = frozenset({1, 2, 5, 6, 7, 8, 9, 10})
-_GET_QUEUE_SETTINGS_RESPONSE_TAGS = frozenset({1, 2, 5, 6, 7, 8, 9, 10})
+_UPDATE_QUEUE_TAGS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 10})
+_GET_QUEUE_SETTINGS_RESPONSE_TAGS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 10})
+_GET_MESSAGE_HISTORY_TAGS = frozenset({1})
 
 
 @dataclass(slots=True)
@@ -618,6 +640,74 @@ class Delivery:
 
     lease_id: int
     message: Message
+
+
+@dataclass(slots=True)
+class MessageRecord:
+    """What is known of a message: where it is now, or how it or one of its hand-overs ended.
+
+    Attributes:
+        state: Where it is, or how it ended.
+        queue_id: Its queue.
+        queue_name: The queue's name; empty when the queue is gone.
+        sender_id: The client that put it.
+        sender_name: That client's name; empty when the client is gone.
+        receiver_id: The only client that may read it; 0 for anyone.
+        priority: 1 (lowest) to 10 (highest).
+        context: Connects a request and its response.
+        time_of_arrival: Microseconds since the Unix epoch, UTC, by the database's clock, as all times
+            here.
+        attempt: How often it has been handed over.
+        redelivered: It came back to its queue after a hand-over.
+        put_through: The middleware through which it was put; missing when it was put from SQL. Tag 1; may
+            be left out.
+        put_address: Where clients reached that middleware. Tag 2; may be left out.
+        client_id: The client to which it was handed over last. Tag 3; may be left out.
+        client_name: That client's name; missing when the client is gone. Tag 4; may be left out.
+        session: The session of the read; 0 from SQL, missing for a consumer. Tag 5; may be left out.
+        number: The read's number, 0 when it had none; or the consumer's lease. Tag 6; may be left out.
+        handed_over_at: When it was handed over; for a read that is not confirmed, or listed by the last
+            takeover. Tag 7; may be left out.
+        handed_over_through: The middleware through which; missing when it was read from SQL. Tag 8; may
+            be left out.
+        handed_over_address: Where clients reached that middleware. Tag 9; may be left out.
+        ended_at: When that ended, or it became a dead letter. Tag 10; may be left out.
+        reason: Why it came back from a consumer, or is dead. Tag 11; may be left out.
+        consumer_id: The consumer that has or had it; missing for a read. Tag 12; may be left out.
+        due_at: When it can be read, of one that is DELAYED. Tag 13; may be left out.
+        deadline: Until when the consumer has it, of one that is LEASED. Tag 14; may be left out.
+        body: The content, if the history keeps it, in the last record that has it. Missing when the
+            message was for another client alone, neither from nor for the one that asks, and when it does not
+            fit the frames that the client accepts. Tag 15; may be left out.
+    """
+
+    state: MessageState
+    queue_id: int
+    queue_name: str
+    sender_id: int
+    sender_name: str
+    receiver_id: int
+    priority: int
+    context: int | None
+    time_of_arrival: int
+    attempt: int
+    redelivered: bool
+    _: KW_ONLY
+    put_through: int | None = None
+    put_address: str | None = None
+    client_id: int | None = None
+    client_name: str | None = None
+    session: int | None = None
+    number: int | None = None
+    handed_over_at: int | None = None
+    handed_over_through: int | None = None
+    handed_over_address: str | None = None
+    ended_at: int | None = None
+    reason: str | None = None
+    consumer_id: int | None = None
+    due_at: int | None = None
+    deadline: int | None = None
+    body: bytes | None = None
 
 
 def _read_queues(payload: bytes, at: int, count: int) -> tuple[list[Queue], int]:
@@ -1485,6 +1575,329 @@ def _write_deliverys(deliverys: list[Delivery]) -> tuple[list[bytes], int]:
             ),
             body,
             context_part,
+        )
+    return parts, size
+
+
+def _read_message_records(payload: bytes, at: int, count: int) -> tuple[list[MessageRecord], int]:
+    if 43 * count > len(payload) - at:
+        raise ValueError("count")
+    message_records = []
+    for _ in range(count):
+        state, queue_id, queue_name_size = _UNPACK_U8_I64_U16(payload, at)
+        queue_name = str(payload[at + 11 : at + 11 + queue_name_size], "utf-8")
+        at += 11 + queue_name_size
+        sender_id, sender_name_size = _UNPACK_I64_U16(payload, at)
+        sender_name = str(payload[at + 10 : at + 10 + sender_name_size], "utf-8")
+        at += 10 + sender_name_size
+        receiver_id, priority, context_flag = _UNPACK_I64_U8X2(payload, at)
+        context: int | None = None
+        if context_flag:
+            if context_flag != 1:
+                raise ValueError("flag")
+            (context,) = _UNPACK_I64(payload, at + 10)
+            at += 8
+        time_of_arrival, attempt, redelivered, tags = _UNPACK_I64_U16_U8X2(payload, at + 10)
+        at += 22
+        put_through: int | None = None
+        put_address: str | None = None
+        client_id: int | None = None
+        client_name: str | None = None
+        session: int | None = None
+        number: int | None = None
+        handed_over_at: int | None = None
+        handed_over_through: int | None = None
+        handed_over_address: str | None = None
+        ended_at: int | None = None
+        reason: str | None = None
+        consumer_id: int | None = None
+        due_at: int | None = None
+        deadline: int | None = None
+        body: bytes | None = None
+        if tags:
+            found, at = read_tags(payload, at, tags, _MESSAGE_RECORD_TAGS)
+            content = found.get(1)
+            if content is not None:
+                (put_through_put_through,) = _UNPACK_I64(content)
+                if len(content) != 8:
+                    raise ValueError("size")
+                put_through = put_through_put_through
+            content = found.get(2)
+            if content is not None:
+                (put_address_put_address_size,) = _UNPACK_U16(content)
+                put_address_put_address = str(content[2 : 2 + put_address_put_address_size], "utf-8")
+                place = 2 + put_address_put_address_size
+                if len(content) != place:
+                    raise ValueError("size")
+                put_address = put_address_put_address
+            content = found.get(3)
+            if content is not None:
+                (client_id_client_id,) = _UNPACK_I64(content)
+                if len(content) != 8:
+                    raise ValueError("size")
+                client_id = client_id_client_id
+            content = found.get(4)
+            if content is not None:
+                (client_name_client_name_size,) = _UNPACK_U16(content)
+                client_name_client_name = str(content[2 : 2 + client_name_client_name_size], "utf-8")
+                place = 2 + client_name_client_name_size
+                if len(content) != place:
+                    raise ValueError("size")
+                client_name = client_name_client_name
+            content = found.get(5)
+            if content is not None:
+                (session_session,) = _UNPACK_I64(content)
+                if len(content) != 8:
+                    raise ValueError("size")
+                session = session_session
+            content = found.get(6)
+            if content is not None:
+                (number_number,) = _UNPACK_I64(content)
+                if len(content) != 8:
+                    raise ValueError("size")
+                number = number_number
+            content = found.get(7)
+            if content is not None:
+                (handed_over_at_handed_over_at,) = _UNPACK_I64(content)
+                if len(content) != 8:
+                    raise ValueError("size")
+                handed_over_at = handed_over_at_handed_over_at
+            content = found.get(8)
+            if content is not None:
+                (handed_over_through_handed_over_through,) = _UNPACK_I64(content)
+                if len(content) != 8:
+                    raise ValueError("size")
+                handed_over_through = handed_over_through_handed_over_through
+            content = found.get(9)
+            if content is not None:
+                (handed_over_address_handed_over_address_size,) = _UNPACK_U16(content)
+                handed_over_address_handed_over_address = str(
+                    content[2 : 2 + handed_over_address_handed_over_address_size], "utf-8"
+                )
+                place = 2 + handed_over_address_handed_over_address_size
+                if len(content) != place:
+                    raise ValueError("size")
+                handed_over_address = handed_over_address_handed_over_address
+            content = found.get(10)
+            if content is not None:
+                (ended_at_ended_at,) = _UNPACK_I64(content)
+                if len(content) != 8:
+                    raise ValueError("size")
+                ended_at = ended_at_ended_at
+            content = found.get(11)
+            if content is not None:
+                (reason_reason_size,) = _UNPACK_U16(content)
+                reason_reason = str(content[2 : 2 + reason_reason_size], "utf-8")
+                place = 2 + reason_reason_size
+                if len(content) != place:
+                    raise ValueError("size")
+                reason = reason_reason
+            content = found.get(12)
+            if content is not None:
+                (consumer_id_consumer_id,) = _UNPACK_I64(content)
+                if len(content) != 8:
+                    raise ValueError("size")
+                consumer_id = consumer_id_consumer_id
+            content = found.get(13)
+            if content is not None:
+                (due_at_due_at,) = _UNPACK_I64(content)
+                if len(content) != 8:
+                    raise ValueError("size")
+                due_at = due_at_due_at
+            content = found.get(14)
+            if content is not None:
+                (deadline_deadline,) = _UNPACK_I64(content)
+                if len(content) != 8:
+                    raise ValueError("size")
+                deadline = deadline_deadline
+            content = found.get(15)
+            if content is not None:
+                (body_body_size,) = _UNPACK_U32(content)
+                body_body = content[4 : 4 + body_body_size]
+                place = 4 + body_body_size
+                if len(content) != place:
+                    raise ValueError("size")
+                body = body_body
+        message_records.append(
+            MessageRecord(
+                _MESSAGE_STATE_BY_VALUE[state],
+                queue_id,
+                queue_name,
+                sender_id,
+                sender_name,
+                receiver_id,
+                priority,
+                context,
+                time_of_arrival,
+                attempt,
+                BOOLS[redelivered],
+                put_through=put_through,
+                put_address=put_address,
+                client_id=client_id,
+                client_name=client_name,
+                session=session,
+                number=number,
+                handed_over_at=handed_over_at,
+                handed_over_through=handed_over_through,
+                handed_over_address=handed_over_address,
+                ended_at=ended_at,
+                reason=reason,
+                consumer_id=consumer_id,
+                due_at=due_at,
+                deadline=deadline,
+                body=body,
+            )
+        )
+    return message_records, at
+
+
+def _write_message_records(message_records: list[MessageRecord]) -> tuple[list[bytes], int]:
+    parts: list[bytes] = []
+    size = 21 * len(message_records)
+    for message_record in message_records:
+        queue_name = message_record.queue_name.encode()
+        queue_name_size = len(queue_name)
+        sender_name = message_record.sender_name.encode()
+        sender_name_size = len(sender_name)
+        context = message_record.context
+        tagged: list[bytes] = []
+        put_through = message_record.put_through
+        if put_through is not None:
+            tagged.append(write_tagged(1, _PACK_I64(put_through)))
+        put_address = message_record.put_address
+        if put_address is not None:
+            put_address_put_address = put_address.encode()
+            put_address_put_address_size = len(put_address_put_address)
+            tagged.append(
+                write_tagged(
+                    2,
+                    b"".join(
+                        (
+                            _PACK_U16(put_address_put_address_size),
+                            put_address_put_address,
+                        )
+                    ),
+                )
+            )
+        client_id = message_record.client_id
+        if client_id is not None:
+            tagged.append(write_tagged(3, _PACK_I64(client_id)))
+        client_name = message_record.client_name
+        if client_name is not None:
+            client_name_client_name = client_name.encode()
+            client_name_client_name_size = len(client_name_client_name)
+            tagged.append(
+                write_tagged(
+                    4,
+                    b"".join(
+                        (
+                            _PACK_U16(client_name_client_name_size),
+                            client_name_client_name,
+                        )
+                    ),
+                )
+            )
+        session = message_record.session
+        if session is not None:
+            tagged.append(write_tagged(5, _PACK_I64(session)))
+        number = message_record.number
+        if number is not None:
+            tagged.append(write_tagged(6, _PACK_I64(number)))
+        handed_over_at = message_record.handed_over_at
+        if handed_over_at is not None:
+            tagged.append(write_tagged(7, _PACK_I64(handed_over_at)))
+        handed_over_through = message_record.handed_over_through
+        if handed_over_through is not None:
+            tagged.append(write_tagged(8, _PACK_I64(handed_over_through)))
+        handed_over_address = message_record.handed_over_address
+        if handed_over_address is not None:
+            handed_over_address_handed_over_address = handed_over_address.encode()
+            handed_over_address_handed_over_address_size = len(handed_over_address_handed_over_address)
+            tagged.append(
+                write_tagged(
+                    9,
+                    b"".join(
+                        (
+                            _PACK_U16(handed_over_address_handed_over_address_size),
+                            handed_over_address_handed_over_address,
+                        )
+                    ),
+                )
+            )
+        ended_at = message_record.ended_at
+        if ended_at is not None:
+            tagged.append(write_tagged(10, _PACK_I64(ended_at)))
+        reason = message_record.reason
+        if reason is not None:
+            reason_reason = reason.encode()
+            reason_reason_size = len(reason_reason)
+            tagged.append(
+                write_tagged(
+                    11,
+                    b"".join(
+                        (
+                            _PACK_U16(reason_reason_size),
+                            reason_reason,
+                        )
+                    ),
+                )
+            )
+        consumer_id = message_record.consumer_id
+        if consumer_id is not None:
+            tagged.append(write_tagged(12, _PACK_I64(consumer_id)))
+        due_at = message_record.due_at
+        if due_at is not None:
+            tagged.append(write_tagged(13, _PACK_I64(due_at)))
+        deadline = message_record.deadline
+        if deadline is not None:
+            tagged.append(write_tagged(14, _PACK_I64(deadline)))
+        body = message_record.body
+        if body is not None:
+            body_body = body
+            body_body_size = len(body_body)
+            tagged.append(
+                write_tagged(
+                    15,
+                    b"".join(
+                        (
+                            _PACK_U32(body_body_size),
+                            body_body,
+                        )
+                    ),
+                )
+            )
+        context_part = (
+            _PACK_I64_U8X2_I64_U16_U8X2(
+                message_record.receiver_id,
+                message_record.priority,
+                0,
+                message_record.time_of_arrival,
+                message_record.attempt,
+                1 if message_record.redelivered else 0,
+                len(tagged),
+            )
+            if context is None
+            else _PACK_I64_U8X2_I64X2_U16_U8X2(
+                message_record.receiver_id,
+                message_record.priority,
+                1,
+                context,
+                message_record.time_of_arrival,
+                message_record.attempt,
+                1 if message_record.redelivered else 0,
+                len(tagged),
+            )
+        )
+        size += queue_name_size + sender_name_size + len(context_part) + sum(map(len, tagged))
+        parts += (
+            _PACK_U8_I64_U16(
+                _MESSAGE_STATE_BY_VALUE[message_record.state], message_record.queue_id, queue_name_size
+            ),
+            queue_name,
+            _PACK_I64_U16(message_record.sender_id, sender_name_size),
+            sender_name,
+            context_part,
+            *tagged,
         )
     return parts, size
 
@@ -2549,6 +2962,9 @@ class CreateQueue(Packet):
             unbounded. Tag 1; may be left out.
         dedup_window_ms: How long, in milliseconds, a dedup_key stands for the message that was put first
             under it: 1000 to 604800000; 300000 (5 minutes) without it. Tag 2; may be left out.
+        history: What is kept of its messages once they are over; METADATA without it. Tag 3; may be left
+            out.
+        history_days: For how many days, 1 to 366; 7 without it. Tag 4; may be left out.
         lease_ms: How long, in milliseconds, a consumer may take for a message before that goes to another
             one: 100 to 86400000; 30000 without it. Tag 5; may be left out.
         max_attempts: A message whose attempts by consumers failed so often goes to the dead letters: 1 to
@@ -2572,6 +2988,8 @@ class CreateQueue(Packet):
     _: KW_ONLY
     max_messages: int | None = None
     dedup_window_ms: int | None = None
+    history: HistoryMode | None = None
+    history_days: int | None = None
     lease_ms: int | None = None
     max_attempts: int | None = None
     backoff_ms: int | None = None
@@ -2593,6 +3011,12 @@ class CreateQueue(Packet):
             dedup_window_ms = self.dedup_window_ms
             if dedup_window_ms is not None:
                 tagged.append(write_tagged(2, _PACK_I64(dedup_window_ms)))
+            history = self.history
+            if history is not None:
+                tagged.append(write_tagged(3, _PACK_U8(_HISTORY_MODE_BY_VALUE[history])))
+            history_days = self.history_days
+            if history_days is not None:
+                tagged.append(write_tagged(4, _PACK_U16(history_days)))
             lease_ms = self.lease_ms
             if lease_ms is not None:
                 tagged.append(write_tagged(5, _PACK_I64(lease_ms)))
@@ -2644,6 +3068,8 @@ class CreateQueue(Packet):
             at += 1
             max_messages: int | None = None
             dedup_window_ms: int | None = None
+            history: HistoryMode | None = None
+            history_days: int | None = None
             lease_ms: int | None = None
             max_attempts: int | None = None
             backoff_ms: int | None = None
@@ -2664,6 +3090,18 @@ class CreateQueue(Packet):
                     if len(content) != 8:
                         raise ValueError("size")
                     dedup_window_ms = dedup_window_ms_dedup_window_ms
+                content = found.get(3)
+                if content is not None:
+                    history_history = content[0]
+                    if len(content) != 1:
+                        raise ValueError("size")
+                    history = _HISTORY_MODE_BY_VALUE[history_history]
+                content = found.get(4)
+                if content is not None:
+                    (history_days_history_days,) = _UNPACK_U16(content)
+                    if len(content) != 2:
+                        raise ValueError("size")
+                    history_days = history_days_history_days
                 content = found.get(5)
                 if content is not None:
                     (lease_ms_lease_ms,) = _UNPACK_I64(content)
@@ -2708,6 +3146,8 @@ class CreateQueue(Packet):
                 queue_name,
                 max_messages=max_messages,
                 dedup_window_ms=dedup_window_ms,
+                history=history,
+                history_days=history_days,
                 lease_ms=lease_ms,
                 max_attempts=max_attempts,
                 backoff_ms=backoff_ms,
@@ -5052,6 +5492,8 @@ class UpdateQueue(Packet):
         max_messages: As in CreateQueue; 0 takes the bound away. It may be below what the queue holds:
             then puts are refused until there is room. Tag 1; may be left out.
         dedup_window_ms: As in CreateQueue. Tag 2; may be left out.
+        history: As in CreateQueue, for messages that are put from then on. Tag 3; may be left out.
+        history_days: As in CreateQueue, for messages that are put from then on. Tag 4; may be left out.
         lease_ms: As in CreateQueue. Tag 5; may be left out.
         max_attempts: As in CreateQueue. Tag 6; may be left out.
         backoff_ms: As in CreateQueue. Tag 7; may be left out.
@@ -5069,6 +5511,8 @@ class UpdateQueue(Packet):
     _: KW_ONLY
     max_messages: int | None = None
     dedup_window_ms: int | None = None
+    history: HistoryMode | None = None
+    history_days: int | None = None
     lease_ms: int | None = None
     max_attempts: int | None = None
     backoff_ms: int | None = None
@@ -5088,6 +5532,12 @@ class UpdateQueue(Packet):
             dedup_window_ms = self.dedup_window_ms
             if dedup_window_ms is not None:
                 tagged.append(write_tagged(2, _PACK_I64(dedup_window_ms)))
+            history = self.history
+            if history is not None:
+                tagged.append(write_tagged(3, _PACK_U8(_HISTORY_MODE_BY_VALUE[history])))
+            history_days = self.history_days
+            if history_days is not None:
+                tagged.append(write_tagged(4, _PACK_U16(history_days)))
             lease_ms = self.lease_ms
             if lease_ms is not None:
                 tagged.append(write_tagged(5, _PACK_I64(lease_ms)))
@@ -5134,6 +5584,8 @@ class UpdateQueue(Packet):
             at += 9
             max_messages: int | None = None
             dedup_window_ms: int | None = None
+            history: HistoryMode | None = None
+            history_days: int | None = None
             lease_ms: int | None = None
             max_attempts: int | None = None
             backoff_ms: int | None = None
@@ -5154,6 +5606,18 @@ class UpdateQueue(Packet):
                     if len(content) != 8:
                         raise ValueError("size")
                     dedup_window_ms = dedup_window_ms_dedup_window_ms
+                content = found.get(3)
+                if content is not None:
+                    history_history = content[0]
+                    if len(content) != 1:
+                        raise ValueError("size")
+                    history = _HISTORY_MODE_BY_VALUE[history_history]
+                content = found.get(4)
+                if content is not None:
+                    (history_days_history_days,) = _UNPACK_U16(content)
+                    if len(content) != 2:
+                        raise ValueError("size")
+                    history_days = history_days_history_days
                 content = found.get(5)
                 if content is not None:
                     (lease_ms_lease_ms,) = _UNPACK_I64(content)
@@ -5198,6 +5662,8 @@ class UpdateQueue(Packet):
                 queue_id,
                 max_messages=max_messages,
                 dedup_window_ms=dedup_window_ms,
+                history=history,
+                history_days=history_days,
                 lease_ms=lease_ms,
                 max_attempts=max_attempts,
                 backoff_ms=backoff_ms,
@@ -5249,6 +5715,8 @@ class GetQueueSettingsResponse(Packet):
             1; may be left out.
         dedup_window_ms: How long a dedup_key stands for a message, in milliseconds. Tag 2; may be left
             out.
+        history: What is kept of messages that are put now, once they are over. Tag 3; may be left out.
+        history_days: For how many days. Tag 4; may be left out.
         lease_ms: How long a consumer may take for a message, in milliseconds. Tag 5; may be left out.
         max_attempts: A message that failed so often is dead. Tag 6; may be left out.
         backoff_ms: How long a message waits after its first failed attempt, in milliseconds. Tag 7; may
@@ -5264,6 +5732,8 @@ class GetQueueSettingsResponse(Packet):
     _: KW_ONLY
     max_messages: int | None = None
     dedup_window_ms: int | None = None
+    history: HistoryMode | None = None
+    history_days: int | None = None
     lease_ms: int | None = None
     max_attempts: int | None = None
     backoff_ms: int | None = None
@@ -5281,6 +5751,12 @@ class GetQueueSettingsResponse(Packet):
             dedup_window_ms = self.dedup_window_ms
             if dedup_window_ms is not None:
                 tagged.append(write_tagged(2, _PACK_I64(dedup_window_ms)))
+            history = self.history
+            if history is not None:
+                tagged.append(write_tagged(3, _PACK_U8(_HISTORY_MODE_BY_VALUE[history])))
+            history_days = self.history_days
+            if history_days is not None:
+                tagged.append(write_tagged(4, _PACK_U16(history_days)))
             lease_ms = self.lease_ms
             if lease_ms is not None:
                 tagged.append(write_tagged(5, _PACK_I64(lease_ms)))
@@ -5316,6 +5792,8 @@ class GetQueueSettingsResponse(Packet):
             at = 1
             max_messages: int | None = None
             dedup_window_ms: int | None = None
+            history: HistoryMode | None = None
+            history_days: int | None = None
             lease_ms: int | None = None
             max_attempts: int | None = None
             backoff_ms: int | None = None
@@ -5336,6 +5814,18 @@ class GetQueueSettingsResponse(Packet):
                     if len(content) != 8:
                         raise ValueError("size")
                     dedup_window_ms = dedup_window_ms_dedup_window_ms
+                content = found.get(3)
+                if content is not None:
+                    history_history = content[0]
+                    if len(content) != 1:
+                        raise ValueError("size")
+                    history = _HISTORY_MODE_BY_VALUE[history_history]
+                content = found.get(4)
+                if content is not None:
+                    (history_days_history_days,) = _UNPACK_U16(content)
+                    if len(content) != 2:
+                        raise ValueError("size")
+                    history_days = history_days_history_days
                 content = found.get(5)
                 if content is not None:
                     (lease_ms_lease_ms,) = _UNPACK_I64(content)
@@ -5377,6 +5867,8 @@ class GetQueueSettingsResponse(Packet):
             return cls(
                 max_messages=max_messages,
                 dedup_window_ms=dedup_window_ms,
+                history=history,
+                history_days=history_days,
                 lease_ms=lease_ms,
                 max_attempts=max_attempts,
                 backoff_ms=backoff_ms,
@@ -5655,6 +6147,106 @@ class DeleteDeadLettersResponse(Packet):
             raise _DIAGNOSIS.of_payload("DeleteDeadLettersResponse", payload) from None
 
 
+@dataclass(slots=True)
+class GetMessageHistory(Packet):
+    """Asks what is known of a message, of whomever it is: where it is now, and how it and its hand-overs
+    ended as far as its queue keeps a history.
+
+    Attributes:
+        message_id: The message.
+        queue_id: The queue; without it the message is looked for in all. Tag 1; may be left out.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x69
+
+    message_id: int
+    _: KW_ONLY
+    queue_id: int | None = None
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            tagged: list[bytes] = []
+            queue_id = self.queue_id
+            if queue_id is not None:
+                tagged.append(write_tagged(1, _PACK_I64(queue_id)))
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32_I64_U8(
+                        15 + sum(map(len, tagged)), 0x69, packet_id, self.message_id, len(tagged)
+                    ),
+                    *tagged,
+                )
+            )
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("GetMessageHistory", self, packet_id, failure) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            message_id, tags = _UNPACK_I64_U8(payload)
+            at = 9
+            queue_id: int | None = None
+            if tags:
+                found, at = read_tags(payload, at, tags, _GET_MESSAGE_HISTORY_TAGS)
+                content = found.get(1)
+                if content is not None:
+                    (queue_id_queue_id,) = _UNPACK_I64(content)
+                    if len(content) != 8:
+                        raise ValueError("size")
+                    queue_id = queue_id_queue_id
+            if len(payload) != at:
+                raise ValueError("end")
+            return cls(message_id, queue_id=queue_id)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("GetMessageHistory", payload) from None
+
+
+@dataclass(slots=True)
+class GetMessageHistoryResponse(Packet):
+    """What is known of a message. When nothing is known, the request is answered with
+    MESSAGE_NOT_EXISTING.
+
+    Attributes:
+        records: How its hand-overs and it ended, the oldest first, the latest 500 or fewer; then where it
+            is now.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x6A
+
+    records: list[MessageRecord]
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            records = self.records
+            records_count = len(records)
+            records_parts, records_size = _write_message_records(records)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32X2(11 + records_size, 0x6A, packet_id, records_count),
+                    *records_parts,
+                    b"\x00",
+                )
+            )
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("GetMessageHistoryResponse", self, packet_id, failure) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            (records_count,) = _UNPACK_U32(payload)
+            records, at = _read_message_records(payload, 4, records_count)
+            tags = payload[at]
+            if tags or len(payload) != at + 1:
+                check_end(payload, at + 1, tags)
+            return cls(records)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("GetMessageHistoryResponse", payload) from None
+
+
 _LAYOUTS: dict[str, Layout] = {
     "Queue": Layout(
         fields=(
@@ -5853,6 +6445,39 @@ _LAYOUTS: dict[str, Layout] = {
         tagged={},
         extensible=False,
     ),
+    "MessageRecord": Layout(
+        fields=(
+            ("state", "MessageState"),
+            ("queue_id", "i64"),
+            ("queue_name", "string"),
+            ("sender_id", "i64"),
+            ("sender_name", "string"),
+            ("receiver_id", "i64"),
+            ("priority", "u8"),
+            ("context", "optional<i64>"),
+            ("time_of_arrival", "i64"),
+            ("attempt", "u16"),
+            ("redelivered", "bool"),
+        ),
+        tagged={
+            1: ("put_through", "i64"),
+            2: ("put_address", "string"),
+            3: ("client_id", "i64"),
+            4: ("client_name", "string"),
+            5: ("session", "i64"),
+            6: ("number", "i64"),
+            7: ("handed_over_at", "i64"),
+            8: ("handed_over_through", "i64"),
+            9: ("handed_over_address", "string"),
+            10: ("ended_at", "i64"),
+            11: ("reason", "string"),
+            12: ("consumer_id", "i64"),
+            13: ("due_at", "i64"),
+            14: ("deadline", "i64"),
+            15: ("body", "bytes"),
+        },
+        extensible=True,
+    ),
     "Ping": Layout(
         fields=(),
         tagged={},
@@ -6021,6 +6646,8 @@ _LAYOUTS: dict[str, Layout] = {
         tagged={
             1: ("max_messages", "i64"),
             2: ("dedup_window_ms", "i64"),
+            3: ("history", "HistoryMode"),
+            4: ("history_days", "u16"),
             5: ("lease_ms", "i64"),
             6: ("max_attempts", "i64"),
             7: ("backoff_ms", "i64"),
@@ -6406,6 +7033,8 @@ _LAYOUTS: dict[str, Layout] = {
         tagged={
             1: ("max_messages", "i64"),
             2: ("dedup_window_ms", "i64"),
+            3: ("history", "HistoryMode"),
+            4: ("history_days", "u16"),
             5: ("lease_ms", "i64"),
             6: ("max_attempts", "i64"),
             7: ("backoff_ms", "i64"),
@@ -6425,6 +7054,8 @@ _LAYOUTS: dict[str, Layout] = {
         tagged={
             1: ("max_messages", "i64"),
             2: ("dedup_window_ms", "i64"),
+            3: ("history", "HistoryMode"),
+            4: ("history_days", "u16"),
             5: ("lease_ms", "i64"),
             6: ("max_attempts", "i64"),
             7: ("backoff_ms", "i64"),
@@ -6481,12 +7112,26 @@ _LAYOUTS: dict[str, Layout] = {
         tagged={},
         extensible=True,
     ),
+    "GetMessageHistory": Layout(
+        fields=(("message_id", "i64"),),
+        tagged={
+            1: ("queue_id", "i64"),
+        },
+        extensible=True,
+    ),
+    "GetMessageHistoryResponse": Layout(
+        fields=(("records", "list<MessageRecord>"),),
+        tagged={},
+        extensible=True,
+    ),
 }
 
 _ENUMS: dict[str, type[IntEnum]] = {
     "ClientMode": ClientMode,
     "ReadMode": ReadMode,
     "SubscriptionState": SubscriptionState,
+    "HistoryMode": HistoryMode,
+    "MessageState": MessageState,
     "ErrorClass": ErrorClass,
 }
 
@@ -6570,6 +7215,8 @@ PACKETS: dict[int, type[Packet]] = {
     0x6E: RedriveDeadLettersResponse,
     0x6F: DeleteDeadLetters,
     0x70: DeleteDeadLettersResponse,
+    0x69: GetMessageHistory,
+    0x6A: GetMessageHistoryResponse,
 }
 
 #: What a middleware must handle, by the method id.
@@ -7065,5 +7712,17 @@ REQUESTS: dict[int, RequestInfo] = {
         leads_to=None,
         numbered=True,
         mode=ClientMode.FULL,
+    ),
+    0x69: RequestInfo(
+        packet=GetMessageHistory,
+        response=GetMessageHistoryResponse,
+        allowed=frozenset(
+            {
+                ConnectionState.IDENTIFIED,
+            }
+        ),
+        leads_to=None,
+        numbered=False,
+        mode=ClientMode.READ_ONLY,
     ),
 }

@@ -1,5 +1,6 @@
 -- Procedure:  ack_batch
--- Purpose:    Acknowledges leased messages for many requests, of many clients, in one transaction: they are done.
+-- Purpose:    Acknowledges leased messages for many requests, of many clients, in one transaction: they are done,
+--             and what is to be kept of them moves into the history.
 --             Whoever deletes a lease first decides; one that is gone, or another client's, is answered LEASE_LOST.
 -- Parameters:
 --   client_ids bigint[]        per request: who acknowledges
@@ -18,7 +19,8 @@
 --                              NUMBER_REPEATED (36)
 -- Errors:     none raised
 -- Locks:      clients (shared, try)
--- Tables:     clients (read), leases (delete), operations (insert, delete), deliveries (delete)
+-- Tables:     clients (read), leases (delete), operations (insert, delete), deliveries (delete), history_calendar
+--             (read), history (insert)
 CREATE OR REPLACE FUNCTION telesto.ack_batch(
     client_ids bigint[],
     sessions bigint[],
@@ -48,6 +50,9 @@ DECLARE
     verdicts smallint[];
     repeated boolean[];
     done_items int[];
+    moment timestamptz;
+    today date;
+    days date[];
 BEGIN
     PERFORM telesto.require_read_committed();
     SELECT fence.passed, fence.errors INTO passed, verdicts
@@ -61,6 +66,9 @@ BEGIN
                          AND operation.number = request.number
                        LIMIT 1) AS recorded ON true;
 
+    SELECT calendar.days INTO days FROM telesto.history_calendar AS calendar WHERE calendar.only_row;
+    moment := clock_timestamp();
+    today := moment AT TIME ZONE 'UTC';
     -- A lease that was touched meanwhile has moved: whatever was not found is looked for once more.
     FOR turn IN 1..2 LOOP
         WITH item AS (
@@ -76,7 +84,23 @@ BEGIN
                                 LIMIT 1) AS lease
             WHERE (verdicts IS NULL OR verdicts[wanted.request] IS NULL) AND NOT repeated[wanted.request]
         ), removed AS (
-            DELETE FROM telesto.leases AS lease USING item WHERE lease.ctid = item.lease_row RETURNING item.i
+            DELETE FROM telesto.leases AS lease USING item WHERE lease.ctid = item.lease_row
+            RETURNING item.i, lease.message_id, lease.queue_id, lease.sender_id, lease.receiver_id, lease.context,
+                      lease.client_id, lease.lease_id, lease.consumer_id, lease.time_of_arrival,
+                      lease.handed_over_at, lease.history, lease.put_through, lease.handed_over_through,
+                      lease.attempt, lease.priority, lease.redelivered,
+                      CASE WHEN lease.history < 0 THEN lease.body END AS body
+        ), noted AS (
+            INSERT INTO telesto.history (message_id, queue_id, sender_id, receiver_id, context, client_id, number,
+                                         consumer_id, time_of_arrival, handed_over_at, ended_at, drop_on, ending,
+                                         put_through, handed_over_through, attempt, priority, redelivered, body)
+            SELECT removed.message_id, removed.queue_id, removed.sender_id, removed.receiver_id, removed.context,
+                   removed.client_id, removed.lease_id, removed.consumer_id, removed.time_of_arrival,
+                   removed.handed_over_at, moment, telesto.history_day(days, today, removed.history),
+                   'acknowledged', removed.put_through, removed.handed_over_through, removed.attempt,
+                   removed.priority, removed.redelivered, removed.body
+            FROM removed
+            WHERE removed.history <> 0
         )
         SELECT done_items || array_agg(removed.i) INTO done_items FROM removed;
         EXIT WHEN cardinality(done_items) = cardinality(item_requests);

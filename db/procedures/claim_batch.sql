@@ -73,6 +73,7 @@ AS $$
 #variable_conflict use_column
 DECLARE
     verdicts smallint[];
+    middleware_ids int[];
     queues bigint[];
     granted boolean[];
     from_queue bigint;
@@ -85,14 +86,15 @@ BEGIN
     SELECT array_agg(CASE WHEN wanted.error IS NOT NULL THEN wanted.error
                           WHEN NOT granted[width_bucket(wanted.queue_id, queues)] THEN -1
                           WHEN queue.yes IS NULL THEN 7
-                          WHEN consumer.yes IS NULL THEN 50 END ORDER BY wanted.i)
-    INTO verdicts
+                          WHEN consumer.middleware_id IS NULL THEN 50 END ORDER BY wanted.i),
+           array_agg(consumer.middleware_id::int ORDER BY wanted.i)
+    INTO verdicts, middleware_ids
     FROM (SELECT unnest(queue_ids) AS queue_id, unnest(consumer_ids) AS consumer_id, unnest(epochs) AS epoch,
                  unnest(verdicts) AS error, generate_series(1, cardinality(queue_ids)) AS i) AS wanted
     LEFT JOIN LATERAL (SELECT true AS yes FROM telesto.queues AS queue
                        WHERE queue.queue_id = wanted.queue_id
                        LIMIT 1) AS queue ON true
-    LEFT JOIN LATERAL (SELECT true AS yes FROM telesto.consumers AS consumer
+    LEFT JOIN LATERAL (SELECT consumer.middleware_id FROM telesto.consumers AS consumer
                        WHERE consumer.queue_id = wanted.queue_id AND consumer.consumer_id = wanted.consumer_id
                          AND consumer.epoch = wanted.epoch
                        LIMIT 1) AS consumer ON true;
@@ -108,7 +110,7 @@ BEGIN
         RETURN QUERY
         SELECT claimed.*
         FROM telesto.claim_common(
-            from_queue, consumer_ids, client_ids, max_bytes, largest, idle,
+            from_queue, consumer_ids, client_ids, middleware_ids, max_bytes, largest, idle,
             ARRAY(SELECT slot.request FROM (SELECT unnest(slots) AS request) AS slot
                   WHERE queue_ids[slot.request] = from_queue AND verdicts[slot.request] IS NULL),
             answer_bytes) AS claimed;

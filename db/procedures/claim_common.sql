@@ -5,6 +5,7 @@
 --   from_queue bigint       the queue
 --   consumer_ids bigint[]   the consumers of the call
 --   client_ids bigint[]     their clients
+--   middleware_ids int[]    through which middleware each consumes
 --   max_bytes bigint[]      per consumer: how many bytes of bodies it may get
 --   largest bigint[]        per consumer: the length of the longest body that it can be given at all
 --   idle boolean[]          per consumer: it has nothing, so a first message may be beyond max_bytes
@@ -35,6 +36,7 @@ CREATE OR REPLACE FUNCTION telesto.claim_common(
     from_queue bigint,
     consumer_ids bigint[],
     client_ids bigint[],
+    middleware_ids int[],
     max_bytes bigint[],
     largest bigint[],
     idle boolean[],
@@ -155,8 +157,8 @@ BEGIN
 
     RETURN QUERY
     SELECT leased.*
-    FROM telesto.lease_messages(pick_rows, pick_requests, consumer_ids, client_ids, nextval('telesto.lease_ids'),
-                                state.lease_ms) AS leased
+    FROM telesto.lease_messages(pick_rows, pick_requests, consumer_ids, client_ids, middleware_ids,
+                                nextval('telesto.lease_ids'), state.lease_ms) AS leased
     ORDER BY leased.request, leased.priority DESC, leased.message_id;
     PERFORM telesto.advance_takes(ARRAY[state.state_row], ARRAY[state.last_id],
                                   array_fill(1, ARRAY[cardinality(pick_ids)]), pick_readers, pick_priorities,

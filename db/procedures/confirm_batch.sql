@@ -14,7 +14,7 @@
 --   unknown bigint                how many confirmations of requests that are done found nothing
 -- Errors:     none raised
 -- Locks:      clients (shared, try)
--- Tables:     clients (read), operations (delete), deliveries (delete)
+-- Tables:     clients (read), operations (delete), deliveries (delete), history (insert)
 CREATE OR REPLACE FUNCTION telesto.confirm_batch(
     client_ids bigint[],
     sessions bigint[],
@@ -72,7 +72,7 @@ BEGIN
     WHERE errors IS NULL OR errors[confirmed.request] IS NULL;
 
     DELETE FROM telesto.operations AS operation WHERE operation.ctid = ANY (operation_rows);
-    DELETE FROM telesto.deliveries AS delivery WHERE delivery.ctid = ANY (delivery_rows);
+    PERFORM telesto.end_deliveries(delivery_rows);
     unknown := done_count - found_operations - found_deliveries;
     IF unknown > 0 THEN
         PERFORM pg_logical_emit_message(true, 'telesto', '');

@@ -12,7 +12,7 @@
 --   bigint                     how many of the requests had left something to delete
 -- Errors:     none raised
 -- Locks:      none; the caller holds the clients'
--- Tables:     operations (delete), deliveries (delete)
+-- Tables:     operations (delete), deliveries (delete), history (insert)
 CREATE OR REPLACE FUNCTION telesto.delete_confirmed(
     passed bigint[],
     confirm_clients bigint[],
@@ -45,7 +45,7 @@ BEGIN
                                   AND delivery.number = confirmed.number
                                 OFFSET 0) AS delivery
             WHERE passed[width_bucket(confirmed.client_id, passed)] = confirmed.client_id;
-            DELETE FROM telesto.deliveries AS delivery WHERE delivery.ctid = ANY (rows);
+            PERFORM telesto.end_deliveries(rows);
         ELSE
             SELECT array_agg(operation.ctid), count(*)
             INTO rows, found_operations

@@ -10,7 +10,7 @@
 -- Errors:     none raised
 -- Locks:      none; the caller holds the queue's take lock. Leases that another transaction ends are left to it
 -- Tables:     consumers (delete), leases (delete), messages, dead_letters (insert), queues (read),
---             take_states, receiver_states (insert, delete)
+--             take_states, receiver_states (insert, delete), history_calendar (read), history (insert)
 CREATE OR REPLACE FUNCTION telesto.end_consumers(
     queue_id bigint,
     consumer_ids bigint[],

@@ -1,6 +1,7 @@
 -- Procedure:  give_back
 -- Purpose:    Puts messages that were handed over back to their place, under their ids, marked redelivered.
---             They are exempt from the queue's bound; what belongs to a queue that is gone is dropped.
+--             They are exempt from the queue's bound; what belongs to a queue that is gone is dropped. The
+--             history keeps that the client had them.
 -- Parameters:
 --   client_id bigint        whose hand-overs
 --   sessions bigint[]       per message: the session of the read
@@ -12,7 +13,7 @@
 -- Errors:     none raised
 -- Locks:      queues' take locks (wait); the caller holds the client's
 -- Tables:     deliveries (delete), messages (insert), put_states (read), take_states, receiver_states (insert,
---             delete)
+--             delete), history_calendar (read), history (insert)
 CREATE OR REPLACE FUNCTION telesto.give_back(
     client_id bigint,
     sessions bigint[],
@@ -25,6 +26,9 @@ LANGUAGE plpgsql
 AS $$
 #variable_conflict use_column
 DECLARE
+    moment constant timestamptz := clock_timestamp();
+    today constant date := moment AT TIME ZONE 'UTC';
+    days constant date[] := (SELECT calendar.days FROM telesto.history_calendar AS calendar WHERE calendar.only_row);
     queues bigint[];
     state_rows tid[];
     back_sessions bigint[];
@@ -72,11 +76,26 @@ BEGIN
                                   AND delivery.message_id = back.message_id
                                 LIMIT 1) AS delivery))
         RETURNING delivery.*
+    ), noted AS (
+        INSERT INTO telesto.history (message_id, queue_id, sender_id, receiver_id, context, client_id, session,
+                                     number, time_of_arrival, handed_over_at, ended_at, drop_on, ending,
+                                     put_through, handed_over_through, attempt, priority, redelivered, body)
+        SELECT removed.message_id, removed.queue_id, removed.sender_id, removed.receiver_id, removed.context,
+               removed.client_id, removed.session, removed.number, removed.time_of_arrival, removed.handed_over_at,
+               moment, telesto.history_day(days, today, removed.history), gone.ending, removed.put_through,
+               removed.handed_over_through, removed.attempt, removed.priority, removed.redelivered,
+               CASE WHEN removed.history < 0 AND gone.ending = 'deleted' THEN removed.body END
+        FROM removed
+        CROSS JOIN LATERAL (
+            SELECT CASE WHEN state_rows[width_bucket(removed.queue_id, queues)] IS NULL
+                        THEN 'deleted' ELSE 'returned' END::telesto.ending AS ending) AS gone
+        WHERE removed.history <> 0
     ), placed AS (
         INSERT INTO telesto.messages (queue_id, receiver_id, priority, message_id, sender_id, context,
-                                      time_of_arrival, attempt, redelivered, body, expires_at)
+                                      time_of_arrival, attempt, redelivered, body, expires_at, history, put_through)
         SELECT removed.queue_id, removed.receiver_id, removed.priority, removed.message_id, removed.sender_id,
-               removed.context, removed.time_of_arrival, removed.attempt, true, removed.body, removed.expires_at
+               removed.context, removed.time_of_arrival, removed.attempt, true, removed.body, removed.expires_at,
+               removed.history, removed.put_through
         FROM removed
         WHERE state_rows[width_bucket(removed.queue_id, queues)] IS NOT NULL
         RETURNING queue_id, receiver_id, priority, message_id

@@ -16,7 +16,8 @@
 -- Errors:     none raised
 -- Locks:      client (shared, try), the queue's take lock (wait)
 -- Tables:     clients, queues (read), consumers (insert, delete), leases (delete), messages (insert), dead_letters
---             (insert), take_states, receiver_states (insert, delete)
+--             (insert), take_states, receiver_states (insert, delete),
+--             history_calendar (read), history (insert)
 CREATE OR REPLACE FUNCTION telesto.join_queue(
     client_id bigint,
     session bigint,

@@ -5,6 +5,7 @@
 --   message_requests int[]  per message: the consumer that gets it, by its place in the arrays, counted from 1
 --   consumer_ids bigint[]   the consumers
 --   client_ids bigint[]     their clients
+--   middleware_ids int[]    through which middleware each consumes
 --   given_lease bigint      the lease, never used before
 --   lease_ms int            how long it holds, in milliseconds
 -- Returns:
@@ -29,6 +30,7 @@ CREATE OR REPLACE FUNCTION telesto.lease_messages(
     message_requests int[],
     consumer_ids bigint[],
     client_ids bigint[],
+    middleware_ids int[],
     given_lease bigint,
     lease_ms int
 )
@@ -51,7 +53,8 @@ LANGUAGE plpgsql
 AS $$
 #variable_conflict use_column
 DECLARE
-    deadline constant timestamptz := clock_timestamp() + make_interval(secs => lease_ms / 1000.0);
+    moment constant timestamptz := clock_timestamp();
+    deadline constant timestamptz := moment + make_interval(secs => lease_ms / 1000.0);
 BEGIN
     RETURN QUERY
     WITH claimed AS (
@@ -61,11 +64,13 @@ BEGIN
         RETURNING pick.request, message.*
     ), leased AS (
         INSERT INTO telesto.leases (consumer_id, lease_id, message_id, queue_id, client_id, receiver_id, sender_id,
-                                    context, time_of_arrival, deadline, attempt, priority, redelivered, body, expires_at)
+                                    context, time_of_arrival, deadline, attempt, priority, redelivered, body, expires_at,
+                                    history, put_through, handed_over_at, handed_over_through)
         SELECT consumer_ids[claimed.request], given_lease, claimed.message_id, claimed.queue_id,
                client_ids[claimed.request], claimed.receiver_id, claimed.sender_id, claimed.context,
                claimed.time_of_arrival, deadline, claimed.attempt + 1, claimed.priority, claimed.redelivered,
-               claimed.body, claimed.expires_at
+               claimed.body, claimed.expires_at, claimed.history, claimed.put_through, moment,
+               middleware_ids[claimed.request]
         FROM claimed
     )
     SELECT claimed.request, NULL::smallint, given_lease, claimed.message_id, claimed.queue_id, claimed.sender_id,

@@ -10,7 +10,8 @@
 -- Errors:     none raised
 -- Locks:      the queues' take locks (wait)
 -- Tables:     consumers (delete), leases (delete), messages (insert), dead_letters (insert), queues (read),
---             take_states, receiver_states (insert, delete)
+--             take_states, receiver_states (insert, delete),
+--             history_calendar (read), history (insert)
 CREATE OR REPLACE FUNCTION telesto.leave_queues(
     queue_ids bigint[],
     consumer_ids bigint[],

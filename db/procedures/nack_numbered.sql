@@ -22,7 +22,8 @@
 -- Errors:     none raised
 -- Locks:      client (shared, try), queues' take locks (wait)
 -- Tables:     clients, queues (read), leases (delete), messages, delayed_messages, dead_letters (insert), take_states,
---             receiver_states (insert, delete), operations (insert, delete), deliveries (delete)
+--             receiver_states (insert, delete), operations (insert, delete), deliveries (delete),
+--             history_calendar (read), history (insert)
 CREATE OR REPLACE FUNCTION telesto.nack_numbered(
     client_id bigint,
     session bigint,

@@ -39,6 +39,7 @@ DECLARE
     state_rows tid[];
     rooms bigint[];
     queue_lives bigint[];
+    histories smallint[];
     share int;
     staged_rows tid[];
     staged_ids bigint[];
@@ -86,15 +87,16 @@ BEGIN
 
     -- A queue without a state does not exist (any more).
     SELECT array_agg(state.ctid), array_agg(queue.max_messages - (state.total - taken.total)),
-           array_agg(queue.expires_ms)
-    INTO state_rows, rooms, queue_lives
+           array_agg(queue.expires_ms), array_agg(telesto.history_of(queue.history, queue.history_days))
+    INTO state_rows, rooms, queue_lives, histories
     FROM unnest(queues) AS wanted (queue_id)
     LEFT JOIN LATERAL (SELECT state.ctid, state.total
                        FROM telesto.put_states AS state
                        WHERE state.queue_id = wanted.queue_id
                        ORDER BY state.version DESC
                        LIMIT 1) AS state ON true
-    LEFT JOIN LATERAL (SELECT queue.max_messages, queue.expires_ms FROM telesto.queues AS queue
+    LEFT JOIN LATERAL (SELECT queue.max_messages, queue.expires_ms, queue.history, queue.history_days
+                       FROM telesto.queues AS queue
                        WHERE queue.queue_id = wanted.queue_id
                        LIMIT 1) AS queue ON true
     LEFT JOIN LATERAL (SELECT taken.total FROM telesto.take_states AS taken
@@ -136,23 +138,25 @@ BEGIN
                arrived + make_interval(secs => removed.delay_ms / 1000.0) AS due_at,
                arrived + make_interval(secs => least(removed.expires_ms,
                                                      queue_lives[width_bucket(removed.queue_id, queues)]) / 1000.0)
-               AS expires_at
+               AS expires_at,
+               histories[width_bucket(removed.queue_id, queues)] AS history
         FROM removed
         WHERE state_rows[width_bucket(removed.queue_id, queues)] IS NOT NULL
           AND message_ids[width_bucket(removed.staged_id, staged_ids)] > 0
     ), placed AS (
         INSERT INTO telesto.messages (queue_id, receiver_id, priority, message_id, sender_id, context,
-                                      time_of_arrival, attempt, redelivered, body, expires_at)
+                                      time_of_arrival, attempt, redelivered, body, expires_at, history)
         SELECT new.queue_id, new.receiver_id, new.priority, new.message_id, new.sender_id, new.context,
-               arrived, 0, false, new.body, new.expires_at
+               arrived, 0, false, new.body, new.expires_at, new.history
         FROM new
         WHERE new.due_at IS NULL
         RETURNING queue_id, receiver_id
     ), delayed AS (
         INSERT INTO telesto.delayed_messages (queue_id, receiver_id, priority, message_id, sender_id, context,
-                                              time_of_arrival, due_at, expires_at, attempt, redelivered, body)
+                                              time_of_arrival, due_at, expires_at, attempt, redelivered, body,
+                                              history)
         SELECT new.queue_id, new.receiver_id, new.priority, new.message_id, new.sender_id, new.context, arrived,
-               least(new.due_at, new.expires_at), new.expires_at, 0, false, new.body
+               least(new.due_at, new.expires_at), new.expires_at, 0, false, new.body, new.history
         FROM new
         WHERE new.due_at IS NOT NULL
     ), grown AS (

@@ -23,6 +23,7 @@
 --                              all, without
 --   lives_ms bigint[]          per element: after how long it expires, in milliseconds, unless its queue has it
 --                              expire sooner; NULL for an element, or for all, without
+--   middleware_id int          through which middleware; NULL for none
 -- Returns:
 --   errors smallint[]          NULL when all elements are done, else per element: NULL when done, -1 (not
 --                              executed, try again), CLIENT_NOT_EXISTING (5), QUEUE_NOT_EXISTING (7),
@@ -52,6 +53,7 @@ CREATE OR REPLACE FUNCTION telesto.put_batch(
     dedup_keys text[] DEFAULT NULL,
     delays_ms bigint[] DEFAULT NULL,
     lives_ms bigint[] DEFAULT NULL,
+    middleware_id int DEFAULT NULL,
     OUT errors smallint[],
     OUT message_ids bigint[]
 )
@@ -78,6 +80,7 @@ DECLARE
     existing boolean[];
     rooms bigint[];
     queue_lives bigint[];
+    histories smallint[];
     expiries timestamptz[];
     fitting boolean;
     state_rows tid[];
@@ -118,15 +121,17 @@ BEGIN
            bool_and(state.version IS NOT NULL
                     AND (queue.max_messages IS NULL
                          OR wanted.n <= queue.max_messages - (state.total - taken.total))),
-           array_agg(state.ctid), array_agg(queue.expires_ms)
-    INTO existing, rooms, fitting, state_rows, queue_lives
+           array_agg(state.ctid), array_agg(queue.expires_ms),
+           array_agg(telesto.history_of(queue.history, queue.history_days))
+    INTO existing, rooms, fitting, state_rows, queue_lives, histories
     FROM (SELECT unnest(queues) AS queue_id, unnest(counts) AS n) AS wanted
     LEFT JOIN LATERAL (SELECT state.ctid, state.version, state.total
                        FROM telesto.put_states AS state
                        WHERE state.queue_id = wanted.queue_id
                        ORDER BY state.version DESC
                        LIMIT 1) AS state ON true
-    LEFT JOIN LATERAL (SELECT queue.max_messages, queue.expires_ms FROM telesto.queues AS queue
+    LEFT JOIN LATERAL (SELECT queue.max_messages, queue.expires_ms, queue.history, queue.history_days
+                       FROM telesto.queues AS queue
                        WHERE queue.queue_id = wanted.queue_id
                        LIMIT 1) AS queue ON true
     LEFT JOIN LATERAL (SELECT taken.total FROM telesto.take_states AS taken
@@ -167,9 +172,12 @@ BEGIN
         expiries := telesto.expiries_of(queue_ids, lives_ms, queues, queue_lives, arrived);
     END IF;
     INSERT INTO telesto.messages (queue_id, receiver_id, priority, message_id, sender_id, context,
-                                  time_of_arrival, attempt, redelivered, body, expires_at)
+                                  time_of_arrival, attempt, redelivered, body, expires_at, history, put_through)
     SELECT element.queue_id, element.receiver_id, element.priority, element.message_id,
-           client_ids[element.request], element.context, arrived, 0, false, element.body, element.expires_at
+           client_ids[element.request], element.context, arrived, 0, false, element.body, element.expires_at,
+           CASE WHEN cardinality(queues) = 1 THEN histories[1]
+                ELSE histories[width_bucket(element.queue_id, queues)] END,
+           middleware_id
     FROM (SELECT unnest(queue_ids) AS queue_id, unnest(receiver_ids) AS receiver_id,
                  unnest(priorities) AS priority, unnest(message_ids) AS message_id,
                  unnest(element_requests) AS request, unnest(contexts) AS context,
@@ -177,11 +185,13 @@ BEGIN
     WHERE element.message_id > 0 AND element.delay_ms IS NULL;
     IF delays_ms IS NOT NULL THEN
         INSERT INTO telesto.delayed_messages (queue_id, receiver_id, priority, message_id, sender_id, context,
-                                              time_of_arrival, due_at, expires_at, attempt, redelivered, body)
+                                              time_of_arrival, due_at, expires_at, attempt, redelivered, body,
+                                              history, put_through)
         SELECT element.queue_id, element.receiver_id, element.priority, element.message_id,
                client_ids[element.request], element.context, arrived,
                least(arrived + make_interval(secs => element.delay_ms / 1000.0), element.expires_at),
-               element.expires_at, 0, false, element.body
+               element.expires_at, 0, false, element.body, histories[width_bucket(element.queue_id, queues)],
+               middleware_id
         FROM (SELECT unnest(queue_ids) AS queue_id, unnest(receiver_ids) AS receiver_id,
                      unnest(priorities) AS priority, unnest(message_ids) AS message_id,
                      unnest(element_requests) AS request, unnest(contexts) AS context,

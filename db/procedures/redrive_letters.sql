@@ -70,9 +70,10 @@ BEGIN
         DELETE FROM telesto.dead_letters AS letter WHERE letter.ctid = ANY (letter_rows) RETURNING letter.*
     ), placed AS (
         INSERT INTO telesto.messages (queue_id, receiver_id, priority, message_id, sender_id, context,
-                                      time_of_arrival, attempt, redelivered, body)
+                                      time_of_arrival, attempt, redelivered, body, history, put_through)
         SELECT removed.queue_id, removed.receiver_id, removed.priority, removed.message_id, removed.sender_id,
-               removed.context, removed.time_of_arrival, 0, true, removed.body
+               removed.context, removed.time_of_arrival, 0, true, removed.body,
+               removed.history, removed.put_through
         FROM removed
         RETURNING queue_id, receiver_id, priority, message_id
     )

@@ -7,7 +7,7 @@
 --   bigint                  its id, never used before
 -- Errors:     none raised
 -- Locks:      none
--- Tables:     middlewares (insert)
+-- Tables:     middlewares, middleware_names (insert)
 CREATE OR REPLACE FUNCTION telesto.register_middleware(address text, version text)
 RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER
@@ -27,6 +27,8 @@ BEGIN
     INSERT INTO telesto.middlewares AS middleware (middleware_id, address, version)
     VALUES (nextval('telesto.middleware_ids'), register_middleware.address, register_middleware.version)
     RETURNING middleware.middleware_id INTO new_id;
+    INSERT INTO telesto.middleware_names (middleware_id, address, version)
+    VALUES (new_id, register_middleware.address, register_middleware.version);
     RETURN new_id;
 END
 $$;

@@ -1,5 +1,5 @@
 -- Procedure:  remove_messages
--- Purpose:    Removes messages from a queue, those for anyone first, in the order in which they would be read.
+-- Purpose:    Purges messages from a queue, those for anyone first, in the order in which they would be read.
 -- Parameters:
 --   queue_id bigint         the queue
 --   max_rows int            at most so many
@@ -8,7 +8,8 @@
 --   more boolean            whether some are left; NULL when there is no such queue
 -- Errors:     none raised
 -- Locks:      the queue's take lock (wait)
--- Tables:     put_states (read), messages, delayed_messages (delete), take_states (insert, delete)
+-- Tables:     put_states (read), messages, delayed_messages (delete), take_states (insert, delete),
+--             history_calendar (read), history (insert)
 CREATE OR REPLACE FUNCTION telesto.remove_messages(
     queue_id bigint,
     max_rows int,
@@ -19,6 +20,9 @@ LANGUAGE plpgsql
 AS $$
 #variable_conflict use_column
 DECLARE
+    moment constant timestamptz := clock_timestamp();
+    today constant date := moment AT TIME ZONE 'UTC';
+    days constant date[] := (SELECT calendar.days FROM telesto.history_calendar AS calendar WHERE calendar.only_row);
     state record;
     priorities smallint[];
     message_ids bigint[];
@@ -71,15 +75,39 @@ BEGIN
             LIMIT max_rows - common_count);
     END IF;
 
-    DELETE FROM telesto.messages AS message WHERE message.ctid = ANY (message_rows);
-    GET DIAGNOSTICS seen = ROW_COUNT;
+    WITH removed AS (
+        DELETE FROM telesto.messages AS message WHERE message.ctid = ANY (message_rows)
+        RETURNING message.*
+    ), noted AS (
+        INSERT INTO telesto.history (message_id, queue_id, sender_id, receiver_id, context, time_of_arrival, ended_at,
+                                     drop_on, ending, put_through, attempt, priority, redelivered, body)
+        SELECT removed.message_id, removed.queue_id, removed.sender_id, removed.receiver_id, removed.context,
+               removed.time_of_arrival, moment, telesto.history_day(days, today, removed.history), 'purged',
+               removed.put_through, removed.attempt, removed.priority, removed.redelivered,
+               CASE WHEN removed.history < 0 THEN removed.body END
+        FROM removed
+        WHERE removed.history <> 0
+    )
+    SELECT count(*) INTO seen FROM removed;
     IF seen < max_rows AND state.hidden_depth > 0 THEN
-        DELETE FROM telesto.delayed_messages AS message
-        WHERE message.ctid = ANY (ARRAY(
-            SELECT message.ctid FROM telesto.delayed_messages AS message
-            WHERE message.queue_id = remove_messages.queue_id AND message.message_id <= state.last_id
-            LIMIT max_rows - seen));
-        GET DIAGNOSTICS hidden = ROW_COUNT;
+        WITH removed AS (
+            DELETE FROM telesto.delayed_messages AS message
+            WHERE message.ctid = ANY (ARRAY(
+                SELECT message.ctid FROM telesto.delayed_messages AS message
+                WHERE message.queue_id = remove_messages.queue_id AND message.message_id <= state.last_id
+                LIMIT max_rows - seen))
+            RETURNING message.*
+        ), noted AS (
+            INSERT INTO telesto.history (message_id, queue_id, sender_id, receiver_id, context, time_of_arrival, ended_at,
+                                         drop_on, ending, put_through, attempt, priority, redelivered, body)
+            SELECT removed.message_id, removed.queue_id, removed.sender_id, removed.receiver_id, removed.context,
+                   removed.time_of_arrival, moment, telesto.history_day(days, today, removed.history), 'purged',
+                   removed.put_through, removed.attempt, removed.priority, removed.redelivered,
+                   CASE WHEN removed.history < 0 THEN removed.body END
+            FROM removed
+            WHERE removed.history <> 0
+        )
+        SELECT count(*) INTO hidden FROM removed;
     END IF;
     removed := seen + hidden;
     more := removed > 0 AND removed < state.depth;

@@ -6,14 +6,15 @@
 --                           (their messages are removed), 'message_keys' (the next generation of keys),
 --                           'topics' (messages that all have confirmed are removed), 'subscriptions' (they
 --                           are compared with their limits), 'leases' (what consumers kept too long, or left
---                           behind, goes back to the queues), 'delayed' (messages whose time has come can be read)
---                           or 'expired' (messages whose time is over are removed)
+--                           behind, goes back to the queues), 'delayed' (messages whose time has come can be
+--                           read), 'expired' (messages whose time is over are removed) or 'history' (its
+--                           partitions are made and dropped)
 --   max_rows int            at most so many messages in this turn
 --   hold_s double precision   how long the job is kept for the caller, in seconds
 --   retention_s double precision   how long a hand-over may be unconfirmed, in seconds; 7 days by default
 -- Returns:
 --   elected boolean         whether the job is the caller's
---   done bigint             messages moved or removed
+--   done bigint             messages moved or removed, partitions made or dropped
 --   more boolean            whether there is more to do at once
 --   queue_ids bigint[]      per message that can be read now: its queue
 --   receiver_ids bigint[]   per message that can be read now: for whom; 0 for anyone
@@ -46,7 +47,7 @@ AS $$
 BEGIN
     PERFORM telesto.require_read_committed();
     IF job IS NULL OR job NOT IN ('unconfirmed', 'deleted_queues', 'message_keys', 'topics', 'subscriptions',
-                                  'leases', 'delayed', 'expired') THEN
+                                  'leases', 'delayed', 'expired', 'history') THEN
         RAISE EXCEPTION 'unknown job %', coalesce(job, 'NULL') USING ERRCODE = 'invalid_parameter_value';
     END IF;
     done := 0;
@@ -67,6 +68,9 @@ BEGIN
         FROM telesto.sweep_delayed(max_rows) AS swept;
     ELSIF job = 'expired' THEN
         SELECT swept.done, swept.more INTO done, more FROM telesto.sweep_expired(max_rows) AS swept;
+    ELSIF job = 'history' THEN
+        SELECT swept.done, swept.more INTO done, more
+        FROM telesto.sweep_history(clock_timestamp(), max_rows) AS swept;
     ELSIF job = 'deleted_queues' THEN
         SELECT swept.done, swept.more INTO done, more
         FROM telesto.sweep_deleted_queues(max_rows) AS swept;

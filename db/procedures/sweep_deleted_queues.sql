@@ -9,12 +9,15 @@
 -- Errors:     none raised
 -- Locks:      the deleted queue's row
 -- Tables:     deleted_queues (update, delete), messages, delayed_messages, receiver_states
---             (delete)
+--             (delete), history_calendar (read), history (insert)
 CREATE OR REPLACE FUNCTION telesto.sweep_deleted_queues(max_rows int, OUT done bigint, OUT more boolean)
 LANGUAGE plpgsql
 AS $$
 #variable_conflict use_column
 DECLARE
+    moment constant timestamptz := clock_timestamp();
+    today constant date := moment AT TIME ZONE 'UTC';
+    days constant date[] := (SELECT calendar.days FROM telesto.history_calendar AS calendar WHERE calendar.only_row);
     deleted telesto.deleted_queues;
     last record;
     delayed int := 0;
@@ -40,19 +43,40 @@ BEGIN
         LIMIT max_rows
     ), removed AS (
         DELETE FROM telesto.messages AS message WHERE message.ctid = ANY (ARRAY(SELECT chunk.ctid FROM chunk))
-        RETURNING message.receiver_id, message.priority, message.message_id
+        RETURNING message.*
+    ), noted AS (
+        INSERT INTO telesto.history (message_id, queue_id, sender_id, receiver_id, context, time_of_arrival, ended_at,
+                                     drop_on, ending, put_through, attempt, priority, redelivered, body)
+        SELECT removed.message_id, removed.queue_id, removed.sender_id, removed.receiver_id, removed.context,
+               removed.time_of_arrival, moment, telesto.history_day(days, today, removed.history), 'deleted',
+               removed.put_through, removed.attempt, removed.priority, removed.redelivered,
+               CASE WHEN removed.history < 0 THEN removed.body END
+        FROM removed
+        WHERE removed.history <> 0
     )
-    SELECT removed.*, count(*) OVER () AS n INTO last
+    SELECT removed.receiver_id, removed.priority, removed.message_id, count(*) OVER () AS n INTO last
     FROM removed
     ORDER BY removed.receiver_id DESC, removed.priority DESC, removed.message_id DESC
     LIMIT 1;
     done := coalesce(last.n, 0);
     IF done < max_rows THEN
-        DELETE FROM telesto.delayed_messages AS message
-        WHERE message.ctid = ANY (ARRAY(SELECT message.ctid FROM telesto.delayed_messages AS message
-                                        WHERE message.queue_id = deleted.queue_id
-                                        LIMIT max_rows - done));
-        GET DIAGNOSTICS delayed = ROW_COUNT;
+        WITH removed AS (
+            DELETE FROM telesto.delayed_messages AS message
+            WHERE message.ctid = ANY (ARRAY(SELECT message.ctid FROM telesto.delayed_messages AS message
+                                            WHERE message.queue_id = deleted.queue_id
+                                            LIMIT max_rows - done))
+            RETURNING message.*
+        ), noted AS (
+            INSERT INTO telesto.history (message_id, queue_id, sender_id, receiver_id, context, time_of_arrival, ended_at,
+                                         drop_on, ending, put_through, attempt, priority, redelivered, body)
+            SELECT removed.message_id, removed.queue_id, removed.sender_id, removed.receiver_id, removed.context,
+                   removed.time_of_arrival, moment, telesto.history_day(days, today, removed.history), 'deleted',
+                   removed.put_through, removed.attempt, removed.priority, removed.redelivered,
+                   CASE WHEN removed.history < 0 THEN removed.body END
+            FROM removed
+            WHERE removed.history <> 0
+        )
+        SELECT count(*) INTO delayed FROM removed;
     END IF;
     IF done + delayed < max_rows THEN
         DELETE FROM telesto.receiver_states AS state WHERE state.queue_id = deleted.queue_id;

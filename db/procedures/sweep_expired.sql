@@ -9,13 +9,15 @@
 -- Errors:     none raised
 -- Locks:      queues' take locks (wait)
 -- Tables:     jobs (read, update), queues (read), messages (delete), dead_letters (insert), take_states (insert,
---             delete)
+--             delete), history_calendar (read), history (insert)
 CREATE OR REPLACE FUNCTION telesto.sweep_expired(max_rows int, OUT done bigint, OUT more boolean)
 LANGUAGE plpgsql
 AS $$
 #variable_conflict use_column
 DECLARE
     due constant timestamptz := clock_timestamp();
+    today constant date := due AT TIME ZONE 'UTC';
+    days constant date[] := (SELECT calendar.days FROM telesto.history_calendar AS calendar WHERE calendar.only_row);
     looked_from constant timestamptz := telesto.looked_from('expired', due);
     last_due timestamptz;
     queues bigint[];
@@ -44,13 +46,26 @@ BEGIN
                   AND message.queue_id = ANY (queues)
                 ORDER BY message.expires_at))
             RETURNING message.*
+        ), noted AS (
+            INSERT INTO telesto.history (message_id, queue_id, sender_id, receiver_id, context, time_of_arrival,
+                                         ended_at, drop_on, ending, put_through, attempt, priority, redelivered,
+                                         reason, body)
+            SELECT removed.message_id, removed.queue_id, removed.sender_id, removed.receiver_id, removed.context,
+                   removed.time_of_arrival, due, telesto.history_day(days, today, removed.history),
+                   CASE WHEN burying[width_bucket(removed.queue_id, queues)] THEN 'dead'
+                        ELSE 'expired' END::telesto.ending,
+                   removed.put_through, removed.attempt, removed.priority, removed.redelivered,
+                   CASE WHEN burying[width_bucket(removed.queue_id, queues)] THEN 'expired' END,
+                   CASE WHEN removed.history < 0 THEN removed.body END
+            FROM removed
+            WHERE removed.history <> 0
         ), buried AS (
             INSERT INTO telesto.dead_letters (queue_id, message_id, receiver_id, sender_id, context, client_id,
                                               session, number, time_of_arrival, handed_over_at, attempt, priority,
-                                              redelivered, reason, body)
+                                              redelivered, reason, body, history, put_through)
             SELECT removed.queue_id, removed.message_id, removed.receiver_id, removed.sender_id, removed.context, 0, 0, 0,
                    removed.time_of_arrival, removed.expires_at, removed.attempt, removed.priority,
-                   removed.redelivered, 'expired', removed.body
+                   removed.redelivered, 'expired', removed.body, removed.history, removed.put_through
             FROM removed
             WHERE burying[width_bucket(removed.queue_id, queues)]
         ), gone AS (

@@ -13,7 +13,8 @@
 --             to it
 -- Tables:     jobs (read, update), middlewares (lock), clients, queues (read), consumers (read, delete), leases (delete),
 --             lost_leases (insert), messages (insert), dead_letters (insert), take_states, receiver_states (insert,
---             delete)
+--             delete),
+--             history_calendar (read), history (insert)
 CREATE OR REPLACE FUNCTION telesto.sweep_leases(
     max_rows int,
     OUT done bigint,

@@ -14,6 +14,7 @@
 --   confirm_clients bigint[]   per confirmed request: the client; only those with a request here count
 --   confirm_sessions bigint[]  per confirmed request: its session
 --   confirm_numbers bigint[]   per confirmed request: its number
+--   middleware_id int          through which middleware; NULL for none
 -- Returns:
 --   request int                the request, counted from 1; one without a row found nothing
 --   error smallint             NULL with a message; else -1 (not executed, try again), CLIENT_NOT_EXISTING (5),
@@ -42,7 +43,8 @@ CREATE OR REPLACE FUNCTION telesto.take_batch(
     max_bytes int[],
     confirm_clients bigint[],
     confirm_sessions bigint[],
-    confirm_numbers bigint[]
+    confirm_numbers bigint[],
+    middleware_id int DEFAULT NULL
 )
 RETURNS TABLE (
     request int,
@@ -192,10 +194,11 @@ BEGIN
     IF pick_ids IS NOT NULL THEN
         IF max_messages = array_fill(1, ARRAY[cardinality(max_messages)]) THEN
             RETURN QUERY
-            SELECT * FROM telesto.hand_over(pick_rows, pick_requests, client_ids, sessions, numbers);
+            SELECT * FROM telesto.hand_over(pick_rows, pick_requests, client_ids, sessions, numbers, middleware_id);
         ELSE
             RETURN QUERY
-            SELECT * FROM telesto.hand_over(pick_rows, pick_requests, client_ids, sessions, numbers) AS taken
+            SELECT *
+            FROM telesto.hand_over(pick_rows, pick_requests, client_ids, sessions, numbers, middleware_id) AS taken
             ORDER BY taken.request, taken.priority DESC, taken.message_id;
         END IF;
 

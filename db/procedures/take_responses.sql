@@ -12,6 +12,7 @@
 --   request_errors smallint[]   per request: the fence's verdict; NULL when all passed
 --   queues bigint[]         the distinct queues of requests that passed, sorted
 --   granted boolean[]       per queue: whether its take lock is held
+--   middleware_id int       through which middleware
 -- Returns:
 --   request int                the request, counted from 1; one without a row found nothing
 --   error smallint             NULL with a message; else -1 (not executed, try again), CLIENT_NOT_EXISTING (5),
@@ -41,7 +42,8 @@ CREATE OR REPLACE FUNCTION telesto.take_responses(
     contexts bigint[],
     request_errors smallint[],
     queues bigint[],
-    granted boolean[]
+    granted boolean[],
+    middleware_id int
 )
 RETURNS TABLE (
     request int,
@@ -94,7 +96,7 @@ BEGIN
     END IF;
     RETURN QUERY
     SELECT taken.*
-    FROM telesto.hand_over(plan.pick_rows, plan.pick_requests, client_ids, sessions, numbers) AS taken
+    FROM telesto.hand_over(plan.pick_rows, plan.pick_requests, client_ids, sessions, numbers, middleware_id) AS taken
     ORDER BY taken.request, taken.priority DESC, taken.message_id;
 
     PERFORM telesto.advance_takes(state_rows, last_ids, plan.pick_queues, plan.pick_readers, plan.pick_priorities,

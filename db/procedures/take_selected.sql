@@ -10,6 +10,7 @@
 --   from_sender bigint      only messages of this sender; 0 for any
 --   mode smallint           1 by priority, 2 by age
 --   for_context bigint      only messages for the reader alone with this context; NULL for all
+--   middleware_id int       through which middleware; NULL for none
 -- Returns:
 --   error smallint          NULL with a message; else QUEUE_NOT_EXISTING (7) or MESSAGE_TOO_LARGE (26)
 --   related_id bigint       the message that is too large, with error 26
@@ -36,7 +37,8 @@ CREATE OR REPLACE FUNCTION telesto.take_selected(
     max_bytes int,
     from_sender bigint,
     mode smallint,
-    for_context bigint
+    for_context bigint,
+    middleware_id int
 )
 RETURNS TABLE (
     error smallint,
@@ -106,7 +108,7 @@ BEGIN
            taken.priority, taken.time_of_arrival, taken.attempt, taken.redelivered, taken.context, taken.body
     FROM telesto.hand_over(pick.message_rows, array_fill(1, ARRAY[cardinality(pick.message_rows)]),
                            ARRAY[take_selected.client_id], ARRAY[take_selected.session],
-                           ARRAY[take_selected.number]) AS taken
+                           ARRAY[take_selected.number], middleware_id) AS taken
     ORDER BY CASE WHEN by_age THEN 0 ELSE taken.priority END DESC, taken.message_id;
 
     own_count := coalesce(cardinality(pick.own_priorities), 0);

@@ -15,6 +15,7 @@
 --   sender_ids bigint[]        per request: only messages of this sender; 0 for any
 --   modes smallint[]           per request: 1 by priority, 2 by age
 --   contexts bigint[]          per request: only messages for the reader alone with this context; NULL for all
+--   middleware_id int          through which middleware; NULL for none
 -- Returns:
 --   request int                the request, counted from 1; one without a row found nothing
 --   error smallint             NULL with a message; else -1 (not executed, try again), CLIENT_NOT_EXISTING (5),
@@ -46,7 +47,8 @@ CREATE OR REPLACE FUNCTION telesto.take_selected_batch(
     confirm_numbers bigint[],
     sender_ids bigint[],
     modes smallint[],
-    contexts bigint[]
+    contexts bigint[],
+    middleware_id int DEFAULT NULL
 )
 RETURNS TABLE (
     request int,
@@ -90,7 +92,7 @@ BEGIN
         RETURN QUERY
         SELECT taken.*
         FROM telesto.take_responses(client_ids, sessions, numbers, queue_ids, max_messages, max_bytes, contexts,
-                                    request_errors, queues, granted) AS taken;
+                                    request_errors, queues, granted, middleware_id) AS taken;
     ELSE
         verdicts := telesto.judge_takes(client_ids, request_errors, queue_ids, queues, granted,
                                         array_fill(true, ARRAY[cardinality(queues)]));
@@ -101,7 +103,7 @@ BEGIN
             RETURN QUERY
             SELECT r, taken.*
             FROM telesto.take_selected(client_ids[r], sessions[r], numbers[r], queue_ids[r], max_messages[r],
-                                       max_bytes[r], sender_ids[r], modes[r], contexts[r]) AS taken;
+                                       max_bytes[r], sender_ids[r], modes[r], contexts[r], middleware_id) AS taken;
         END LOOP;
     END IF;
 

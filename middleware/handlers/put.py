@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from telesto.middleware.failures import BUSY, failure_of
@@ -27,8 +27,12 @@ class PutGroup(Small):
 
     sql = (
         "SELECT * FROM telesto.put_batch("
-        "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)"
+        "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)"
     )
+
+    def __init__(self, middleware_id: Callable[[], int]) -> None:
+        """``middleware_id`` tells through which middleware the messages come."""
+        self._middleware_id = middleware_id
 
     def arguments(self, requests: Sequence[Request]) -> tuple[Any, ...]:
         """Makes the arrays: per request, per element, per confirmed number.
@@ -98,6 +102,7 @@ class PutGroup(Small):
             _unless_all_none(keys),
             _unless_all_none(delays),
             _unless_all_none(lives),
+            self._middleware_id(),
         )
 
     def results(self, requests: Sequence[Request], rows: Sequence[Any]) -> Results:

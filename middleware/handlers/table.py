@@ -6,7 +6,7 @@ from collections.abc import Hashable
 
 from telesto.middleware.consumers import Consumers
 from telesto.middleware.departures import Departures
-from telesto.middleware.handlers import administration, clients, dead_letters, queues, topics
+from telesto.middleware.handlers import administration, clients, dead_letters, history, queues, topics
 from telesto.middleware.handlers.consumers import NACK, TOUCH, JoinQueueHandler, LeaveQueueHandler
 from telesto.middleware.handlers.put import queue_of as queue_of_put
 from telesto.middleware.requests import Kind, Request
@@ -40,6 +40,7 @@ _SHARED: dict[int, Handler] = {
     packets.DeleteDeadLetters.METHOD_ID: dead_letters.DELETE_DEAD_LETTERS,
     packets.Nack.METHOD_ID: NACK,
     packets.Touch.METHOD_ID: TOUCH,
+    packets.GetMessageHistory.METHOD_ID: history.MESSAGE_HISTORY,
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from telesto.middleware.failures import BUSY, failure_of
@@ -25,17 +25,24 @@ _BODY_AT = 12
 class TakeGroup:
     """Gathers reads by priority of messages of any sender."""
 
-    sql = f"SELECT {_COLUMNS} FROM telesto.take_batch($1, $2, $3, $4, $5, $6, $7, $8, $9)"
+    sql = f"SELECT {_COLUMNS} FROM telesto.take_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
 
     def __init__(
-        self, max_messages: int, max_answer_bytes: int, locked_answer_bytes: int, light_bytes: int
+        self,
+        max_messages: int,
+        max_answer_bytes: int,
+        locked_answer_bytes: int,
+        light_bytes: int,
+        middleware_id: Callable[[], int],
     ) -> None:
-        """Bodies up to ``light_bytes`` are not worth to be noted as heavy."""
+        """Bodies up to ``light_bytes`` are not worth to be noted as heavy; ``middleware_id`` tells through
+        which middleware the messages go."""
         self._max_messages = max_messages
         self._locked_answer_bytes = locked_answer_bytes
         self._large_shares = Shares(max_answer_bytes)
         self._small_shares = Shares(min(max_answer_bytes, locked_answer_bytes or max_answer_bytes))
         self._light_bytes = light_bytes
+        self._middleware_id = middleware_id
 
     def is_large(self, requests: Sequence[Request]) -> bool:
         """Says whether more is expected than may be sent while the queues are locked."""
@@ -51,7 +58,11 @@ class TakeGroup:
         return expected >= self._locked_answer_bytes
 
     def arguments(self, requests: Sequence[Request]) -> tuple[Any, ...]:
-        """Makes the arrays: per request, per confirmed number.
+        """Makes the arrays: per request, per confirmed number."""
+        return *self._arrays(requests), self._middleware_id()
+
+    def _arrays(self, requests: Sequence[Request]) -> tuple[Any, ...]:
+        """The arrays that all reads have.
 
         A read's share of the call's bytes may be less than it asks for; if that is too little for its first
         message, it is tried again with more weight, at last in a call of its own.
@@ -135,7 +146,7 @@ class TakeSelectedGroup(TakeGroup):
 
     sql = (
         f"SELECT {_COLUMNS} "
-        "FROM telesto.take_selected_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
+        "FROM telesto.take_selected_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"
     )
 
     def arguments(self, requests: Sequence[Request]) -> tuple[Any, ...]:
@@ -144,10 +155,11 @@ class TakeSelectedGroup(TakeGroup):
         plain = [isinstance(packet, ReadMessage) for packet in packets]
         pairs = list(zip(packets, plain, strict=True))
         return (
-            *super().arguments(requests),
+            *self._arrays(requests),
             [packet.sender_id if is_plain else 0 for packet, is_plain in pairs],
             [packet.mode if is_plain else ReadMode.PRIORITY for packet, is_plain in pairs],
             [None if is_plain else packet.context for packet, is_plain in pairs],
+            self._middleware_id(),
         )
 
 

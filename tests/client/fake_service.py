@@ -46,6 +46,21 @@ class Stored:
             self.context,
         )
 
+    def record(self, state: packets.MessageState) -> packets.MessageRecord:
+        return packets.MessageRecord(
+            state,
+            self.queue_id,
+            "",
+            self.sender_id,
+            "",
+            self.receiver_id,
+            self.priority,
+            self.context,
+            1_700_000_000_000_000 + self.message_id,
+            self.attempt,
+            self.redelivered,
+        )
+
 
 USUAL_SETTINGS = {
     "dedup_window_ms": 300_000,
@@ -55,6 +70,8 @@ USUAL_SETTINGS = {
     "backoff_max_ms": 60_000,
     "expires_ms": None,
     "bury_expired": False,
+    "history": packets.HistoryMode.METADATA,
+    "history_days": 7,
 }
 
 
@@ -587,6 +604,31 @@ class FakeConnection:
     def _on_get_queue_settings(self, _: int, packet: packets.GetQueueSettings) -> packets.Packet:
         queue = self._queue(packet.queue_id)
         return packets.GetQueueSettingsResponse(max_messages=queue.max_messages, **queue.settings)
+
+    def _on_get_message_history(self, _: int, packet: packets.GetMessageHistory) -> packets.Packet:
+        """Of what is over it knows nothing."""
+        ready = [message for queue in self.service.queues.values() for message in queue.messages]
+        taken = [message for messages in self.service.deliveries.values() for message in messages]
+        for state, messages in (
+            (packets.MessageState.READY, ready),
+            (packets.MessageState.HANDED_OVER, taken),
+        ):
+            for message in messages:
+                if message.message_id == packet.message_id:
+                    return packets.GetMessageHistoryResponse([message.record(state)])
+        raise RefusalError(ErrorCode.MESSAGE_NOT_EXISTING, packet.message_id)
+
+    def _on_list_dead_letters(self, _: int, packet: packets.ListDeadLetters) -> packets.Packet:
+        """Nothing dies here."""
+        return packets.ListDeadLettersResponse([], False)
+
+    def _on_redrive_dead_letters(self, _: int, packet: packets.RedriveDeadLetters) -> packets.Packet:
+        self._record(packet, [packets.ElementResult(0, None)])
+        return packets.RedriveDeadLettersResponse(0)
+
+    def _on_delete_dead_letters(self, _: int, packet: packets.DeleteDeadLetters) -> packets.Packet:
+        self._record(packet, [packets.ElementResult(0, None)])
+        return packets.DeleteDeadLettersResponse(0)
 
     def _on_delete_queue(self, _: int, packet: packets.DeleteQueue) -> packets.Packet:
         if self.service.queues.pop(packet.queue_id, None) is None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cancelling import TURNS_MAX, Scene, run_and_cancel
-from telesto.client import AsyncTelestoClient, NotConnectedError
+from telesto.client import AsyncTelestoClient, MessageState, NotConnectedError
 
 
 async def put(scene: Scene) -> None:
@@ -62,6 +62,8 @@ async def ask(scene: Scene) -> None:
     await scene.client.ping()
     await scene.client.queue_statistics(scene.queue_id)
     [_ async for _ in scene.client.read_messages(scene.queue_id)]
+    message_id = await scene.client.put_message(scene.queue_id, b"known")
+    assert (await scene.client.message_history(message_id)).state is MessageState.READY
 
 
 async def administer(scene: Scene) -> None:
@@ -71,6 +73,9 @@ async def administer(scene: Scene) -> None:
     others = await scene.client.get_queue_by_name("others")
     await scene.client.get_active_queues()
     await scene.client.purge_queue(others.queue_id)
+    [_ async for _ in scene.client.dead_letters(others.queue_id)]
+    assert await scene.client.redrive(others.queue_id) == 0
+    assert await scene.client.delete_dead_letters(others.queue_id) == 0
     await scene.client.delete_queue(others.queue_id)
 
 

@@ -18,6 +18,7 @@ from telesto.client import (
     ClientNameNotUniqueError,
     ClientNotExistingError,
     ClientOptions,
+    HistoryMode,
     InvalidParameterError,
     MessageTooLargeError,
     NewMessage,
@@ -275,6 +276,23 @@ def test_a_key_belongs_to_its_queue_and_takes_no_room(client: Any, queue_id: int
     assert client.queue_settings(small).expires_ms is None
     client.update_queue(small, dedup_window_ms=1_000)
     assert client.queue_settings(small).dedup_window_ms == 1_000
+
+
+def test_what_a_queue_keeps_of_what_is_over_is_a_setting(client: Any) -> None:
+    usual = client.create_queue("usual").queue_id
+    settings = client.queue_settings(usual)
+    assert (settings.history, settings.history_days) == (HistoryMode.METADATA, 7)
+    audit = client.create_queue("audit", history=HistoryMode.FULL, history_days=366).queue_id
+    settings = client.queue_settings(audit)
+    assert (settings.history, settings.history_days) == (HistoryMode.FULL, 366)
+    client.update_queue(audit, history=HistoryMode.NONE)
+    settings = client.queue_settings(audit)
+    assert (settings.history, settings.history_days) == (HistoryMode.NONE, 366)
+    for wrong in ({"history_days": 0}, {"history_days": 367}):
+        with pytest.raises(InvalidParameterError):
+            client.update_queue(audit, **wrong)
+    with pytest.raises(TypeError):
+        client.update_queue(audit, history="full")
 
 
 @pytest.mark.parametrize("key", ["", "k" * 256, "a\0b"])

@@ -309,6 +309,12 @@ DAMAGE = {
     "position before the start": "UPDATE telesto.positions SET position = 0",
     "topic message missing": "DELETE FROM telesto.topic_messages WHERE number = 3",
     "topic message above": "UPDATE telesto.topic_messages SET number = 9 WHERE number = 2",
+    "partition noted and missing": (
+        "INSERT INTO telesto.history_partitions (day, name) VALUES ('2001-01-01', 'nowhere')"
+    ),
+    "partition not noted": "UPDATE telesto.history_partitions SET name = 'other'",
+    "days of the partitions": "UPDATE telesto.history_calendar SET days = '{2001-01-01}'",
+    "no days": "DELETE FROM telesto.history_calendar",
     "subscriber": (
         "DELETE FROM telesto.clients WHERE client_id IN (SELECT client_id FROM telesto.subscriptions)"
     ),
@@ -337,8 +343,9 @@ def test_a_check_finds_rows_that_contradict_each_other(
 
 
 def test_every_invariant_is_damaged_by_some_test() -> None:
-    # What the totals say is damaged in three ways, where a leased message may be besides in two.
-    assert len(DAMAGE) == len(INVARIANTS) + 3
+    # What the totals say is damaged in three ways; where a leased message may be besides, and the history's
+    # partitions, in two.
+    assert len(DAMAGE) == len(INVARIANTS) + 4
 
 
 # --- the files ---------------------------------------------------------------------------------

@@ -350,6 +350,8 @@ async def test_settings_change_what_the_next_put_is_told(
         backoff_ms=1_000,
         backoff_max_ms=60_000,
         bury_expired=False,
+        history=packets.HistoryMode.METADATA,
+        history_days=7,
     )
     await wire.put_one(queue_id)
     lowered = await wire.ask(packets.UpdateQueue(wire.number(), [], queue_id, max_messages=1))

@@ -108,6 +108,9 @@ class Sender:
         self.finished = True
 
 
+MIDDLEWARE_ID = 7
+
+
 class Workbench:
     """A dispatcher, its workers for puts and reads, and a waiting room."""
 
@@ -126,9 +129,9 @@ class Workbench:
         self.links: dict[str, FakeLink] = {}
         self._tasks = []
         answers = self.settings.max_answer_bytes, self.settings.locked_answer_bytes
-        take_group = TakeGroup(100, *answers, LIGHT_BYTES)
+        take_group = TakeGroup(100, *answers, LIGHT_BYTES, lambda: MIDDLEWARE_ID)
         for kind, group, procedure in (
-            (Kind.PUT, PutGroup(), put_procedure),
+            (Kind.PUT, PutGroup(lambda: MIDDLEWARE_ID), put_procedure),
             (Kind.TAKE, take_group, take_procedure),
         ):
             for name, turns in (

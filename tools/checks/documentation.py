@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from enum import EnumType
 from pathlib import Path
 
 LINK = re.compile(r"\]\((?!\w+:)([^)#\s]+)(?:#[^)]*)?\)")
@@ -99,10 +100,12 @@ def _methods() -> Check:
 
 
 def _error_codes() -> Check:
-    from telesto.protocol.errors import ErrorClass, ErrorCode
-    from telesto.protocol.packets import ClientMode, ConnectionState
+    from telesto.protocol import enums
+    from telesto.protocol.errors import ErrorCode
 
-    known = {member.name for enum in (ErrorCode, ErrorClass, ClientMode, ConnectionState) for member in enum}
+    known = set(ErrorCode.__members__)
+    for value in vars(enums).values():
+        known |= set(value.__members__) if isinstance(value, EnumType) else set()
 
     def check(code: str) -> Iterator[str]:
         for name in ERROR_CODE.findall(code):

@@ -1,0 +1,18 @@
+-- Procedure:  history_day
+-- Purpose:    The partition of history for a message that ends: the first whose day comes after the last day on
+--             which it is to be kept. Without one, the last there is; sweep_history then keeps that one longer.
+-- Parameters:
+--   days date[]             the days of the partitions, sorted
+--   today date              the day on which it ends, UTC
+--   history smallint        for how many days it is kept; the sign says nothing here
+-- Returns:
+--   date                    the value of drop_on
+-- Errors:     none
+-- Locks:      none
+-- Tables:     none
+CREATE OR REPLACE FUNCTION telesto.history_day(days date[], today date, history smallint)
+RETURNS date
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+SELECT coalesce(days[width_bucket(today + abs(history), days) + 1], days[cardinality(days)])
+$$;
