@@ -38,6 +38,7 @@ COMMANDS = {
 """The first word of a command and the module that has it, in the order of the help."""
 
 TRACEBACK_VARIABLE = "TELESTO_TRACEBACK"
+QUOTES_HINT = "; a message of several words goes in quotes"
 
 
 def execute(arguments: list[str]) -> int:
@@ -122,7 +123,8 @@ def _report_usage(error: typer.TyperException) -> ExitCode:
     message = error.format_message()
     command = getattr(getattr(error, "ctx", None), "command_path", "telesto")
     if message:
-        output.print_error(f"{message.rstrip('.')} (see: {command} --help)")
+        hint = QUOTES_HINT if message.startswith("Got unexpected extra") and command.endswith(" put") else ""
+        output.print_error(f"{message.rstrip('.')}{hint} (see: {command} --help)")
     return ExitCode.USAGE
 
 

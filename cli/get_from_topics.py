@@ -7,7 +7,8 @@ import json
 from telesto.cli.connection import connected
 from telesto.cli.exit_codes import ExitCode
 from telesto.cli.message_lines import as_raw_line, body_fields
-from telesto.cli.taking import TakePlan, Taking
+from telesto.cli.subscriptions import explained_subscription
+from telesto.cli.taking import TakePlan, Taking, exit_code
 from telesto.client import ClientOptions, TopicMessage
 
 
@@ -18,14 +19,17 @@ def get_from_topics(
 
     Raises OutputClosedError when the reader of the output goes away.
     """
-    with connected(url, client_name, ClientOptions(auto_confirm=False)) as client:
+    with (
+        connected(url, client_name, ClientOptions(auto_confirm=False)) as client,
+        explained_subscription(client, topic),
+    ):
 
         def read(count: int, timeout: float | None) -> list[TopicMessage]:
             return client.get_messages(topic, max_messages=count, timeout=timeout)
 
         to_line = _as_json_line if as_json else as_raw_line
         written = Taking(client, read, to_line, plan).run()
-    return ExitCode.DONE if written else ExitCode.NOTHING
+    return exit_code(written, topic or "any topic")
 
 
 def _as_json_line(message: TopicMessage) -> bytes:

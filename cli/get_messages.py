@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from telesto.cli.connection import connected, find_queue
 from telesto.cli.exit_codes import ExitCode
 from telesto.cli.message_lines import as_json_line, as_raw_line
-from telesto.cli.taking import TakePlan, Taking
+from telesto.cli.taking import TakePlan, Taking, exit_code
 from telesto.client import ClientOptions, Message, ReadMode
 
 
@@ -44,4 +44,4 @@ def get_messages(plan: GetPlan) -> ExitCode:
 
         to_line = as_json_line if plan.as_json else as_raw_line
         written = Taking(client, read, to_line, plan.take).run()
-    return ExitCode.DONE if written else ExitCode.NOTHING
+    return exit_code(written, plan.queue)

@@ -15,6 +15,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from telesto.cli import output
+from telesto.cli.connection_notices import watched
 from telesto.cli.exit_codes import ExitCode
 from telesto.cli.failures import CommandError
 from telesto.cli.options import STATE_DIR_VARIABLE
@@ -41,7 +42,10 @@ def connected_as(url: str, name: str | None, options: ClientOptions | None) -> I
     """The client called `name`, or as the URL says, with its state; created if there is none."""
     service = parse_url(url)
     directory = Path(service.state_dir) if service.state_dir else state_directory(service, name)
-    with TelestoClient(url, state_dir=directory, options=options) as client:
+    with (
+        TelestoClient(url, state_dir=directory, options=options) as client,
+        watched(url, lambda: client.connected),
+    ):
         try:
             client.connect(name=name, existing="use")
         except StateError as error:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
+import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,7 +58,22 @@ def _first_commands(host: str, port: int) -> list[str]:
 
     url = _url(host, port)
     setting = [] if url == DEFAULT_URL else [f"export TELESTO_URL={url}"]
-    return [*setting, "telesto queue create orders", "telesto put orders hello", "telesto get orders"]
+    return [
+        *_to_find_telesto(),
+        *setting,
+        "telesto queue create orders",
+        "telesto put orders hello",
+        "telesto get orders",
+    ]
+
+
+def _to_find_telesto() -> list[str]:
+    """What has to be typed for the shell to find the `telesto` of this environment; nothing if it does."""
+    script = Path(sys.executable).with_name("telesto")
+    found = shutil.which("telesto")
+    if not script.exists() or (found and Path(found).resolve() == script.resolve()):
+        return []
+    return [f'export PATH={shlex.quote(str(script.parent))}:"$PATH"']
 
 
 def _url(host: str, port: int) -> str:

@@ -122,7 +122,8 @@ def _address_errors(settings: ServerSettings) -> Iterator[None]:
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise CommandError(
-                f"cannot listen on {error.strerror}; stop what listens there, or choose another port",
+                f"cannot listen on {error.strerror}; stop what listens there, or choose another port "
+                "(--port; make run PORT=...)",
                 ExitCode.IN_USE,
             ) from error
         if error.errno in (errno.EACCES, errno.EADDRNOTAVAIL):

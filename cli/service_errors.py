@@ -6,10 +6,13 @@ from telesto.cli.exit_codes import ExitCode
 from telesto.cli.failures import CommandError
 from telesto.client import (
     AddressError,
+    ConnectionLostError,
+    DeadlineExceededError,
     ErrorClass,
     FatalError,
     InDoubtError,
     InvalidParameterError,
+    NotConnectedError,
     RejectedError,
     RetryableError,
     StateError,
@@ -27,17 +30,29 @@ _CODES: tuple[tuple[type[TelestoError], ExitCode], ...] = (
 )
 """The first class that fits decides."""
 
+ADDRESS_ADVICE = " (the address is set by --url or TELESTO_URL)"
+
 
 def explain(error: TelestoError) -> CommandError:
     """The line and the exit code for an error of the service or the library."""
     code = next((code for branch, code in _CODES if isinstance(error, branch)), None)
-    return CommandError(describe(error), code if code is not None else _code_of_class(error))
+    message = describe(error) + _advice(error)
+    return CommandError(message, code if code is not None else _code_of_class(error))
 
 
 def describe(error: TelestoError) -> str:
     """What happened, with the name of the error's code: `the queue is full (QUEUE_FULL)`."""
     text = (error.details or error.__class__.__name__).rstrip(".")
     return text if error.code is None else f"{text} ({error.code.name})"
+
+
+def _advice(error: TelestoError) -> str:
+    """Where the address came from, for errors that another address may be the answer to."""
+    if isinstance(error, DeadlineExceededError) and error.error_class is ErrorClass.RETRYABLE:
+        unreachable = isinstance(error.__cause__, ConnectionLostError | NotConnectedError)
+    else:
+        unreachable = isinstance(error, NotConnectedError) and error.address is not None
+    return ADDRESS_ADVICE if unreachable or isinstance(error, AddressError) else ""
 
 
 def _code_of_class(error: TelestoError) -> ExitCode:

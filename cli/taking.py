@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar
 
+from telesto.cli import output
 from telesto.cli.background import BackgroundCall
+from telesto.cli.exit_codes import ExitCode
 from telesto.cli.interrupts import Interrupts
 from telesto.cli.output_watch import OutputWatch
 from telesto.cli.piece_writer import PieceWriter
@@ -90,6 +92,15 @@ class Taking(Generic[MessageT]):
                 whole = _whole_lines(lines, self._writer.written)
                 self._client.confirm(messages[:whole])
                 self._written += whole
+
+
+def exit_code(written: int, source: str) -> ExitCode:
+    """NOTHING if nothing was written, which a terminal is told in words; `source` is the queue or topic."""
+    if written:
+        return ExitCode.DONE
+    if output.is_terminal():
+        output.print_error(f"nothing to get from {source}")
+    return ExitCode.NOTHING
 
 
 def _whole_lines(lines: list[bytes], written: int) -> int:

@@ -76,9 +76,10 @@ def unsubscribe(
 ) -> None:
     """End a client's subscription of a topic; what it has not got yet, it does not get any more."""
     from telesto.cli.connection import connected, require_name
+    from telesto.cli.subscriptions import explained_subscription
 
     require_name(url, client_name)
-    with connected(url, client_name) as client:
+    with connected(url, client_name) as client, explained_subscription(client, topic):
         client.unsubscribe(topic)
     if as_json:
         output.print_json({"topic": topic})
@@ -104,7 +105,7 @@ def put(
     client_name: ClientName = None,
     as_json: Json = False,
 ) -> None:
-    """Put a message, or every line of a file, to a topic."""
+    """Put a message, or every line of a file, to a topic. What nobody subscribes to is not kept."""
     from telesto.cli import inputs
     from telesto.cli.connection import connected
     from telesto.cli.failures import usage_error

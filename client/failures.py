@@ -116,8 +116,8 @@ def fenced_error(call: Call[Any] | None, cause: TelestoError) -> TelestoError:
     """Makes the error for a call of a client that another process has taken over."""
     outcome = "; the request may have been done" if call is not None and in_doubt(call) else ""
     error = SessionFencedError(
-        "another process has connected as this client since; a client is for one process at a time. "
-        f"Connect again to take it back{outcome}",
+        "another process has connected as this client since; a client is for one process at a time: "
+        f"give each a name of its own, or connect again to take it back{outcome}",
         method=call.method if call else None,
         queue_id=call.queue_id if call else None,
         address=cause.address,

@@ -938,7 +938,9 @@ class Session(Membership):
         self._check_at = math.inf
         under_way = [] if self.link is None else list(self.link.pending.values())
         if any(call.try_until <= now for call in under_way):
-            self._leave(ConnectionLostError(f"no answer within {self._options.try_timeout:g} s"))
+            self._leave(
+                ConnectionLostError(f"no answer within {self._options.try_timeout:g} s from {self.address}")
+            )
         elif under_way:
             self._check_at = min(call.try_until for call in under_way)
         for get in self._topics.take_expired(now):

@@ -50,12 +50,14 @@ def parse_url(url: str | None) -> ServiceUrl:
     """
     if url is None:
         url = os.environ.get(ENVIRONMENT_VARIABLE) or DEFAULT_URL
+    if not isinstance(url, str):
+        raise TypeError(f"url must be a str, not {type(url).__name__}")
     try:
         parts = urlsplit(url)
     except ValueError as error:
         raise AddressError(f"{url!r} is not a URL: {error}") from error
-    if parts.scheme != _SCHEME:
-        raise AddressError(f"{url!r} does not begin with {_SCHEME}://")
+    if parts.scheme != _SCHEME or not url[len(_SCHEME) :].startswith("://"):
+        raise AddressError(f"{url!r} does not begin with {_SCHEME}://; write {_SCHEME}://host:port")
     if parts.path not in ("", "/") or parts.fragment:
         raise AddressError(f"{url!r} has a path; after the addresses only /?name=value parameters may follow")
     if "@" in parts.netloc:

@@ -26,11 +26,17 @@ def _register_arguments(request: Request, _settings: ServerSettings) -> tuple[An
 
 def _register_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
     row, packet = rows[0], request.packet
-    check_error(row["error"], f"client {packet.client_name!r} was not registered")
+    check_error(row["error"], _not_registered(row["error"], packet.client_name))
     return Reply(
         RegisterClientResponse(row["client_id"], row["session"], row["incarnation"]),
         identity=Client(row["client_id"], row["session"], packet.mode),
     )
+
+
+def _not_registered(error: int | None, name: str) -> str:
+    if error == ErrorCode.CLIENT_NAME_NOT_UNIQUE:
+        return f'a client named {name!r} exists already; to become that client, connect with existing="use"'
+    return f"client {name!r} was not registered"
 
 
 IDENTIFY = "SELECT * FROM telesto.identify_client($1, $2, $3, $4, $5)"

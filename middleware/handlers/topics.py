@@ -40,7 +40,7 @@ def _unsubscribe_arguments(request: Request, _settings: ServerSettings) -> tuple
 
 
 def _unsubscribe_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
-    check_error(rows[0]["error"], f"topic {request.packet.topic!r} was not unsubscribed from")
+    check_error(rows[0]["error"], f"the client does not subscribe to {request.packet.topic!r}")
     return Reply(Success(), changed_topic=rows[0]["topic_id"])
 
 

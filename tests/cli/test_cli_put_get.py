@@ -140,6 +140,7 @@ def test_waiting_get_ends_when_the_message_comes(telesto: CommandLine, queue: st
         (["--file", "missing"], "cannot read 'missing': No such file"),
         (["--lines", "."], "cannot read '.': Is a directory"),
         (["x", "--priority", "11"], "--priority"),
+        (["two", "boxes", "of", "nails"], "a message of several words goes in quotes"),
     ],
 )
 def test_wrong_usage_of_put(

@@ -35,17 +35,27 @@ def test_serves_until_a_signal(
         assert process.wait(TIMEOUT_S) == 0
 
 
+def _found_by_shell(setting: str) -> str:
+    """Which `telesto` a shell finds after `setting` was typed."""
+    shell = ["/bin/sh", "-c", f"{setting}; command -v telesto"]
+    return subprocess.run(
+        shell, env={"PATH": os.defpath}, capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
 def test_tells_a_newcomer_what_to_do_next(bare_telesto: CommandLine, data_dir: Path) -> None:
+    bare_telesto.environment["PATH"] = os.defpath
     with bare_telesto.started("serve", "--data-dir", str(data_dir), "--port", "0") as process:
         assert process.stdout is not None
-        said = [process.stdout.readline().decode() for _ in range(7)]
+        said = [process.stdout.readline().decode() for _ in range(8)]
         process.send_signal(signal.SIGINT)
         assert process.wait(TIMEOUT_S) == 0
     assert said[0].startswith("Telesto serves telesto://127.0.0.1:")
     assert str(data_dir) in said[1]
     commands = [line.strip() for line in said[3:]]
-    assert commands[0].startswith("export TELESTO_URL=telesto://127.0.0.1:")
-    telesto_commands = [command.split() for command in commands[1:]]
+    assert _found_by_shell(commands[0]).endswith("/telesto")
+    assert commands[1].startswith("export TELESTO_URL=telesto://127.0.0.1:")
+    telesto_commands = [command.split() for command in commands[2:]]
     assert [command[0] for command in telesto_commands] == ["telesto"] * 3
     # What is advised works, in that order.
     with bare_telesto.started("serve", "--data-dir", str(data_dir), "--port", "0", "--json") as process:
@@ -121,6 +131,7 @@ def test_port_in_use(bare_telesto: CommandLine, database_url: str) -> None:
             )
             assert f"127.0.0.1:{port}" in said
             assert "in use" in said
+            assert "--port" in said
 
 
 def test_host_that_is_not_ours(bare_telesto: CommandLine, database_url: str) -> None:

@@ -57,6 +57,14 @@ def test_listings_are_tables(telesto: CommandLine, queue: str) -> None:
     assert lines[-2][-3:] == ["-", "10", "first·line"]
 
 
+def test_nothing_to_get_is_said(telesto: CommandLine, queue: str) -> None:
+    assert _at_terminal(telesto, "get", queue) == (4, f"telesto: nothing to get from {queue}\n")
+    telesto.output("topic", "subscribe", queue, "--client", "dora")
+    for topic in ([queue], ["--all-topics"]):
+        code, shown = _at_terminal(telesto, "topic", "get", *topic, "--client", "dora")
+        assert (code, shown.startswith("telesto: nothing to get from ")) == (4, True)
+
+
 def test_lines_have_a_progress_bar(telesto: CommandLine, queue: str) -> None:
     (telesto.home / "lines").write_bytes(b"line\n" * 20_000)
     code, shown = _at_terminal(telesto, "put", queue, "--lines", "lines")

@@ -97,8 +97,10 @@ def test_what_is_subscribed_to_already_or_not_is_said(telesto: CommandLine, topi
     )
     telesto.output("topic", "unsubscribe", topic, "--client", name)
     for command in (("unsubscribe", topic), ("get", topic), ("get", "--all-topics")):
-        result = telesto.run("topic", *command, "--client", name)
-        assert (result.returncode, b"NOT_SUBSCRIBED" in result.stderr) == (1, True)
+        said = telesto.error(1, "topic", *command, "--client", name)
+        wanted = topic if topic in command else "TOPIC"
+        assert said.startswith(f"telesto: {name} does not subscribe to ")
+        assert said.endswith(f"subscribe with: telesto topic subscribe {wanted} --client {name}\n")
 
 
 @pytest.mark.parametrize(

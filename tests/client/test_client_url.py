@@ -39,6 +39,9 @@ def test_good_urls(url: str, expected: ServiceUrl) -> None:
     [
         ("http://a", "telesto://"),
         ("127.0.0.1:7001", "telesto://"),
+        ("localhost", "write telesto://host:port"),
+        ("telesto:/127.0.0.1:7001", "does not begin with telesto://"),
+        ("telesto:127.0.0.1", "does not begin with telesto://"),
         ("telesto://", "no host"),
         ("telesto://a,,b", "no host"),
         ("telesto://:7001", "no host"),
@@ -63,6 +66,12 @@ def test_good_urls(url: str, expected: ServiceUrl) -> None:
 def test_bad_urls_are_told(url: str, hint: str) -> None:
     with pytest.raises(AddressError, match=hint):
         parse_url(url)
+
+
+def test_what_is_no_text_is_no_url() -> None:
+    for url in (7001, b"telesto://a", ("a", 1)):
+        with pytest.raises(TypeError, match="url must be a str"):
+            parse_url(url)  # type: ignore[arg-type]
 
 
 def test_a_secret_in_a_url_is_not_repeated() -> None:

@@ -218,6 +218,8 @@ async def test_a_registration_is_repeated_with_its_token(connect: Connect) -> No
     await other.hello()
     answer = await other.ask(packets.RegisterClient("name", packets.ClientMode.FULL, bytes(16)))
     assert answer.code == ErrorCode.CLIENT_NAME_NOT_UNIQUE
+    assert "'name' exists already" in answer.details
+    assert 'existing="use"' in answer.details
     # The connection is still nobody's: it may identify.
     found = await other.ask(packets.IdentifyClient(0, "name"))
     assert found.client_id == first.client_id
