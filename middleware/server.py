@@ -161,7 +161,9 @@ class MiddlewareServer:
         self._lost_leases = LostLeases(call, self._consumers, self._peers, settings)
 
     def _make_claimer(self, link: Link) -> Run:
-        self._claimer = Claimer(self._consumers, link.call, self.figures, self._settings)
+        # What is claimed may be large at any time, and others that consume must not wait until it is sent.
+        call = link.call_for_much if self._settings.locked_answer_bytes else link.call
+        self._claimer = Claimer(self._consumers, call, self.figures, self._settings)
         return self._claimer.run
 
     def _registered_again(self) -> None:

@@ -46,18 +46,19 @@ async def service(tmp_path: Path, database_url: str) -> AsyncIterator[Service]:
 
 
 async def test_a_middleware_that_hangs_holds_up_its_own_clients_only(service: Service) -> None:
-    """One transaction waits with its client's lock; another has ended before its answer began to be sent."""
+    """One transaction waits with its client's lock; others have ended before their answers are sent."""
     first = service.sites[0]
-    putting, reading, other = [
-        await service.client(name, *order)
-        for name, *order in (("putting", 0, 1), ("reading", 0, 1), ("other", 1))
+    putting, reading, consuming = [
+        await service.client(name, 0, 1) for name in ("putting", "reading", "consuming")
     ]
-    put_to, read_from, elsewhere = [
-        (await other.create_queue(name)).queue_id for name in ("put to", "read from", "elsewhere")
+    other = await service.client("other", 1)
+    put_to, read_from, consumed, elsewhere = [
+        (await other.create_queue(name)).queue_id for name in ("put to", "read from", "consumed", "elsewhere")
     ]
     body = bytes(12 << 20)
-    await other.put_message(read_from, body)
-    await other.put_message(read_from, b"small")
+    for queue_id in (read_from, consumed):
+        await other.put_message(queue_id, body)
+        await other.put_message(queue_id, b"small")
     session = putting.session
     async with service.locked("put_lock_key", put_to):
         put = asyncio.create_task(putting.put_message(put_to, b"once"))
@@ -65,22 +66,30 @@ async def test_a_middleware_that_hangs_holds_up_its_own_clients_only(service: Se
         first.back.to_client.bytes_per_s = 200_000
         read = asyncio.create_task(reading.retrieve_message(read_from, timeout=PATIENCE_S))
         await service.until(lambda: hanging(service, "take", "ClientWrite"))
+        consume = asyncio.create_task(consuming.consume(consumed, credit=1).get())
+        await service.until(lambda: hanging(service, "claim", "ClientWrite"))
         first.middleware.signal(signal.SIGSTOP)
-        processes = await hanging(service, "put", "advisory") + await hanging(service, "take", "ClientWrite")
+        processes = await hanging(service, "put", "advisory")
+        for link in ("take", "claim"):
+            processes += await hanging(service, link, "ClientWrite")
 
         await other.put_message(elsewhere, b"elsewhere")
         assert await read_now(other, elsewhere) == [(b"elsewhere", False)]
-        assert await read_now(other, read_from) == [(b"small", False)]
+        for queue_id in (read_from, consumed):
+            assert await read_now(other, queue_id) == [(b"small", False)]
         message = await read
         assert message is not None
         assert (message.body == body, message.redelivered) == (True, False)
         # Nothing of this has waited until what hangs was ended.
-        assert await service.database.fetchval(THERE, processes) == 2
+        assert await service.database.fetchval(THERE, processes) == 3
         assert putting.session == session
 
         await service.until(lambda: has_moved(putting, session))
         assert await service.database.fetchval(THERE, processes[:1]) == 0
     await put
+    leased = await asyncio.wait_for(consume, PATIENCE_S)
+    assert leased is not None
+    assert leased.message.body == body
     assert await read_now(other, put_to) == [(b"once", False)]
     assert await read_now(other, read_from) == []
 
