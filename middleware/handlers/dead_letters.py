@@ -99,7 +99,7 @@ class SettleLetters:
 
 
 LIST_DEAD_LETTERS = OneCall(
-    "SELECT * FROM telesto.list_dead_letters($1, $2, $3, $4)", _list_arguments, _list_reply
+    "SELECT * FROM telesto.list_dead_letters($1, $2, $3, $4)", _list_arguments, _list_reply, reads=True
 )
 REDRIVE_DEAD_LETTERS = SettleLetters(True, RedriveDeadLettersResponse)
 DELETE_DEAD_LETTERS = SettleLetters(False, DeleteDeadLettersResponse)

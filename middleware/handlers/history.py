@@ -72,5 +72,5 @@ def _record(row: Row) -> MessageRecord:
 
 
 MESSAGE_HISTORY = OneCall(
-    "SELECT * FROM telesto.get_message_history($1, $2, $3, $4, $5, $6)", _arguments, _reply
+    "SELECT * FROM telesto.get_message_history($1, $2, $3, $4, $5, $6)", _arguments, _reply, reads=True
 )

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
 from telesto.middleware.database_url import Server
 from telesto.middleware.failures import UnavailableError, standby_unavailable, unavailable
 from telesto.middleware.gate import Gate
+from telesto.middleware.handlers import table
 from telesto.middleware.primary import Epoch, NotPrimaryError, Primary
 from telesto.middleware.search import Found, Search
+from telesto.middleware.single import OneCall
 from telesto.middleware.standing import Standing
 from telesto.protocol.errors import ErrorClass, ErrorCode
 from wire import PATIENCE_S
 
+PROCEDURES = Path(__file__).parents[2] / "db" / "procedures"
 ONE, TWO, THREE = (Server(name, 5432) for name in ("one", "two", "three"))
 
 Ask = Callable[[Server], Awaitable[Found]]
@@ -153,3 +158,13 @@ def test_a_gate_refuses_what_it_is_shut_for() -> None:
     gate.open()
     gate.check(writes=True)
     assert gate.is_open
+
+
+def test_what_only_reads_is_done_also_while_commits_wait() -> None:
+    """A procedure that is STABLE cannot write; all others are refused then."""
+    calls = [handler for handler in table._SHARED.values() if isinstance(handler, OneCall)]
+    names = [call.sql.partition("telesto.")[2].partition("(")[0] for call in calls]
+    stable = [bool(re.search(r"\bSTABLE\b", (PROCEDURES / f"{name}.sql").read_text())) for name in names]
+    reading = {name for name, call in zip(names, calls, strict=True) if call.reads}
+    assert reading == {name for name, is_stable in zip(names, stable, strict=True) if is_stable}
+    assert {"list_queues", "list_dead_letters", "queue_statistics"} <= reading
