@@ -17,11 +17,11 @@ What is held against the service:
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from .calls import Bounds, misbehaviour, slowest_s
+from .calls import Bounds, Calls, misbehaviour, slowest_s
 from .history import DONE, DOUBT, REFUSED, Event
 from .ledger import HandOver, Ledger, Name, Put
 
@@ -204,16 +204,24 @@ def _overtaken(puts: list[Put]) -> Iterator[str]:
 
 
 def forgotten_puts(ledger: Ledger) -> Iterator[str]:
+    """Puts in a client's state of which it was never told."""
+
+    def told(key: str, queue_id: int) -> bool:
+        put = ledger.puts.get(Name(key, queue_id))
+        return put is not None and put.told > 0
+
+    yield from forgotten(ledger, told)
+
+
+def forgotten(calls: Calls, told: Callable[[str, int], bool]) -> Iterator[str]:
     """Puts that a killed client had in its state, which came back with it, and of which it was never told."""
-    for process in list(ledger.processes.values()):
-        successors = ledger.runs_of(process.client, process.run + 1)
+    for process in list(calls.processes.values()):
+        successors = calls.runs_of(process.client, process.run + 1)
         if process.left is None or any(each.killed and each.left is None for each in successors):
             continue
         for key, queue_id in process.left:
-            put = ledger.puts.get(Name(key, queue_id))
-            if put is None or not put.told:
-                who = f"{process.client}.{process.run}"
-                yield f"forgotten: {key} in queue {queue_id} was in the state of {who}"
+            if not told(key, queue_id):
+                yield f"forgotten: {key} ({queue_id}) was in the state of {process.client}.{process.run}"
 
 
 def figures(ledger: Ledger) -> dict[str, int]:

@@ -173,7 +173,8 @@ class ClientProcess:
         self.recorder.write(
             Recovered,
             key=read_body(put.message.body)[0],
-            queue_id=put.queue_id,
+            queue_id=put.queue_id or 0,
+            topic=put.topic or "",
             outcome=DONE if put.error is None else outcome_of(put.error),
             message_id=put.message_id or 0,
             error="" if put.error is None else type(put.error).__name__,

@@ -77,7 +77,7 @@ class Left(Event):
     """The killed process left its state to the next one; without this event it left nothing.
 
     Attributes:
-        puts: what the state holds of puts: key and queue of each message.
+        puts: what the state holds of puts: key and queue of each message, 0 for one to a topic.
     """
 
     kind = "left"
@@ -90,6 +90,7 @@ class Recovered(Event):
     """The client was told what became of a put whose call had not told it.
 
     Attributes:
+        queue_id, topic: where it was put; 0 or empty for the other.
         outcome, message_id, error: as of PutEnded.
     """
 
@@ -100,6 +101,7 @@ class Recovered(Event):
     outcome: str
     message_id: int = 0
     error: str = ""
+    topic: str = ""
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from .bodies import read_body
 
 
 def puts_of_state(directory: str) -> list[tuple[str, int]]:
-    """Returns the messages that the client had begun to put: key and queue of each."""
+    """Returns the messages that the client had begun to put: key and queue of each, 0 for one to a topic."""
     state = StateDirectory(directory)
     try:
         requests = list(state.stored.requests.values())
@@ -24,6 +24,8 @@ def _messages(method_id: int, payload: bytes) -> list[tuple[str, int]]:
     packet: Any = packets.PACKETS[method_id].decode(payload)
     if isinstance(packet, packets.PutMessage):
         return [(_key(packet.message.body), queue_id) for queue_id in packet.queue_ids]
+    if isinstance(packet, packets.PutToTopic):
+        return [(_key(message.body), 0) for message in packet.messages]
     return [(_key(message.message.body), message.queue_id) for message in packet.messages]
 
 

@@ -16,6 +16,7 @@ from .history import (
     GetBegan,
     GetEnded,
     Got,
+    Noted,
     Recorder,
     Released,
     SubscribeBegan,
@@ -60,6 +61,10 @@ class Call:
         """Writes that the call failed."""
         cancelled = isinstance(error, asyncio.CancelledError)
         self._write(client, error="cancelled" if cancelled else type(error).__name__)
+
+    def noted(self) -> None:
+        """Writes that the client's state has it that they are confirmed."""
+        self._recorder.write(Noted, number=self._number)
 
     def confirmed(self, client: AnyClient) -> None:
         """Writes that the application is about to confirm."""
@@ -189,6 +194,8 @@ class Subscriber(ClientProcess):
         elif messages:
             call.confirmed(client)
             client.confirm(messages)
+            if self.task.state_dir is not None:
+                call.noted()
 
     def _iterate(self, client: TelestoClient) -> None:
         """Takes message by message, of which the library fetches several; the library confirms."""

@@ -19,8 +19,11 @@ from .history import (
     GetEnded,
     Got,
     Killed,
+    Left,
+    Noted,
     PublishBegan,
     PublishEnded,
+    Recovered,
     Released,
     SubscribeBegan,
     Subscribed,
@@ -49,8 +52,11 @@ class Story:
     def begin(self, client: str, run: int = 1) -> None:
         self.tell(Began, client, run, client_id=IDS[client])
 
-    def kill(self, client: str) -> None:
+    def kill(self, client: str, state: list[str] | None = None) -> None:
+        """Kills a client; it comes back with its state, if that holds something or nothing, or without."""
         self.tell(Killed, client)
+        if state is not None:
+            self.tell(Left, client, puts=[(key, 0) for key in state])
         self.begin(client, 2)
         self.tell(Ended, client, 2)
 
@@ -73,6 +79,11 @@ class Story:
             error=error,
             session=1,
         )
+
+    def recover(self, key: str, message: int = 0, outcome: str = DONE) -> None:
+        """The publisher is told what became of a put."""
+        values = {"queue_id": 0, "topic": TOPIC, "outcome": outcome, "message_id": message}
+        self.tell(Recovered, "publisher", 2, key=key, **values)
 
     def put(self, *messages: int) -> None:
         for message in messages:
@@ -151,6 +162,24 @@ def left_before_it_got_all(story: Story) -> None:
     story.tell(UnsubscribeBegan, "one", topic=TOPIC)
 
 
+def killed_with_a_state(story: Story) -> None:
+    story.subscribe()
+    for message in (1, 2):
+        story.call(f"key-{message}")
+    story.kill("publisher", ["key-1", "key-2"])
+    story.recover("key-1", 1)
+    story.recover("key-2", outcome=REFUSED)
+    story.get(1)
+
+
+def killed_with_its_state_and_then_without(story: Story) -> None:
+    story.subscribe()
+    story.put(1, 2)
+    story.tell(Noted, "one", number=story.get(1))
+    story.kill("one")
+    story.get(1, 2, run=2)
+
+
 def put_while_it_subscribed(story: Story) -> None:
     number = story.call("key-1")
     story.subscribe()
@@ -166,6 +195,8 @@ def put_while_it_subscribed(story: Story) -> None:
         released,
         sequence_put_by_two_processes,
         left_before_it_got_all,
+        killed_with_a_state,
+        killed_with_its_state_and_then_without,
         put_while_it_subscribed,
     ],
 )
@@ -230,6 +261,40 @@ def got_again_after_its_proof(story: Story) -> None:
     story.get(2)
     story.kill("one")
     story.get(1, 2, run=2)
+
+
+def got_again_although_the_state_has_it(story: Story) -> None:
+    story.subscribe()
+    story.put(1, 2)
+    story.tell(Noted, "one", number=story.get(1))
+    story.kill("one", [])
+    story.get(1, 2, run=2)
+
+
+def not_told_of_what_the_state_holds(story: Story) -> None:
+    story.call("key-1")
+    story.kill("publisher", ["key-1"])
+
+
+def told_of_as_done_and_not_there(story: Story) -> None:
+    story.subscribe()
+    story.call("key-1")
+    story.kill("publisher", ["key-1"])
+    story.recover("key-1", 1)
+
+
+def told_of_as_not_done_and_there(story: Story) -> None:
+    story.subscribe()
+    story.call("key-1")
+    story.kill("publisher", ["key-1"])
+    story.recover("key-1", outcome=REFUSED)
+    story.get(1)
+
+
+def told_of_in_doubt(story: Story) -> None:
+    story.call("key-1")
+    story.kill("publisher", ["key-1"])
+    story.recover("key-1", outcome=DOUBT)
 
 
 def reordered_at_the_subscriber(story: Story) -> None:
@@ -314,6 +379,11 @@ def unaccounted_end(story: Story) -> None:
         (lost_over_a_kill, "lost"),
         (got_twice, "duplicate"),
         (got_again_after_its_proof, "duplicate"),
+        (got_again_although_the_state_has_it, "duplicate"),
+        (not_told_of_what_the_state_holds, "forgotten"),
+        (told_of_as_done_and_not_there, "lost"),
+        (told_of_as_not_done_and_there, "phantom"),
+        (told_of_in_doubt, "in doubt"),
         (reordered_at_the_subscriber, "duplicate"),
         (from_before_the_subscription, "phantom"),
         (never_put, "phantom"),

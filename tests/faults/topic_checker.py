@@ -10,6 +10,8 @@ What is held against the service:
   before it was asked for, and each that was put once it was known;
 - it gets these one by one, in order and without a gap; one comes again only after the application released it
   or its process was killed before its confirmation was known to the service;
+- a client that was killed and came back with its state is told what became of every put in it, surely, and
+  what it has noted there as confirmed does not come again;
 - every call returns in time, nothing is left behind.
 """
 
@@ -19,7 +21,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 
 from .calls import Bounds, misbehaviour, slowest_s
-from .checker import Verdict
+from .checker import Verdict, forgotten
 from .history import DONE, DOUBT, REFUSED, Event
 from .topic_ledger import Life, Publish, Receipt, TopicLedger
 
@@ -39,6 +41,7 @@ def check_topics(events: Iterable[Event], bounds: Bounds) -> Verdict:
         *wrong_steps(ledger),
         *wrong_begins(ledger, numbers),
         *losses(ledger, numbers),
+        *forgotten(ledger, lambda key, _: key in ledger.publishes and ledger.publishes[key].told > 0),
     ]
     return Verdict(violations, figures(ledger), slowest_s(ledger))
 
@@ -123,13 +126,17 @@ def wrong_steps(ledger: TopicLedger) -> Iterator[str]:
         begin: int | None = None
         last: Receipt | None = None
         proven = 0
+        noted: Receipt | None = None
         again: int | None = None
         for receipt in life.receipts:
             number = receipt.got.message_number
             if begin is None or last is None:
                 begin = number
             else:
-                first, most = _may_follow(ledger, last, proven or begin - 1, again, receipt)
+                known = proven or begin - 1
+                if noted is not None and ledger.keeps_state(noted.get, receipt.get.at):
+                    known = max(known, noted.got.message_number)
+                first, most = _may_follow(ledger, last, known, again, receipt)
                 if number > most:
                     yield f"lost: {_who(receipt)} got {life.topic} {number} after {most - 1}"
                 elif number < first:
@@ -140,6 +147,8 @@ def wrong_steps(ledger: TopicLedger) -> Iterator[str]:
                 again = None
             if receipt.proven:
                 proven = max(proven, number)
+            if receipt.noted:
+                noted = receipt
             last = receipt
 
 
@@ -190,6 +199,7 @@ def figures(ledger: TopicLedger) -> dict[str, int]:
         "refused": outcomes[REFUSED],
         "doubtful": outcomes[DOUBT],
         "put again": sum(publish.calls - 1 for publish in ledger.publishes.values()),
+        "recovered": sum(publish.told > 0 for publish in ledger.publishes.values()),
         "subscriptions": len(ledger.lives),
         "ended": sum(life.left_at != float("inf") for life in ledger.lives.values()),
         "got": len(receipts),

@@ -16,8 +16,10 @@ from .history import (
     GetBegan,
     GetEnded,
     Got,
+    Noted,
     PublishBegan,
     PublishEnded,
+    Recovered,
     Released,
     SubscribeBegan,
     Subscribed,
@@ -34,12 +36,14 @@ class Publish:
         began: the first call's event.
         ended: of each call that returned, in order.
         calls: how often it was tried.
+        told: how often its client was told what became of it.
     """
 
     place: int
     began: PublishBegan
     ended: list[PublishEnded] = field(default_factory=list)
     calls: int = 1
+    told: int = 0
 
     @property
     def outcome(self) -> str:
@@ -63,12 +67,14 @@ class Receipt:
     Attributes:
         released: the application wants it, and what follows, again.
         proven: the service is known to have heard of its confirmation.
+        noted: the client's state is known to have it.
     """
 
     get: GetEnded
     got: Got
     released: bool = False
     proven: bool = False
+    noted: bool = False
 
 
 @dataclass(slots=True)
@@ -117,6 +123,11 @@ class TopicLedger(Calls):
             case PublishEnded():
                 self.publishes[event.key].ended.append(event)
                 self.process(event).returned["publish", event.number] = event
+            case Recovered():
+                self._recovered(event)
+            case Noted():
+                for receipt in self._gets[event.client, event.run, event.number]:
+                    receipt.noted = True
             case SubscribeBegan():
                 self._begins[event.client, event.topic] = event.at
             case Subscribed():
@@ -135,6 +146,23 @@ class TopicLedger(Calls):
                     receipt.released = True
             case _:
                 self.enter(event)
+
+    def _recovered(self, event: Recovered) -> None:
+        who = f"{event.client}.{event.run}"
+        publish = self.publishes.get(event.key)
+        if publish is None or publish.began.topic != event.topic:
+            self.problems.append(f"{who} was told of {event.key}, which nobody put")
+            return
+        publish.told += 1
+        if event.outcome == DOUBT:
+            self.problems.append(f"in doubt: {event.key} ({event.error}), although {who} has its state")
+            return
+        if publish.outcome not in (DOUBT, event.outcome):
+            self.problems.append(f"told: {event.key} is {event.outcome}, but was {publish.outcome}")
+        number = publish.began.number
+        values = (event.topic, event.outcome, event.message_id, event.error)
+        publish.ended = [ended for ended in publish.ended if ended.outcome != DOUBT]
+        publish.ended.append(PublishEnded(event.client, event.run, event.at, number, event.key, *values))
 
     def _publish_began(self, event: PublishBegan) -> None:
         self.process(event).began["publish", event.number] = event

@@ -14,7 +14,7 @@ from .history import Began, Ended, Event, Recorder, Subscribed
 from .processes import PATIENCE_S, Database
 from .subscriber import Call
 from .topic_checker import check_topics
-from .workload import CLIENT_OPTIONS, Part, Size, Workload, register, rows_left
+from .workload import CLIENT_OPTIONS, Part, Size, Workload, part_of, register, rows_left
 
 _TOPICS = ("news", "prices", "weather")
 _PUBLISHERS = ("blocking", "numbering", "asyncio")
@@ -30,14 +30,34 @@ _PAUSE_S = 0.012
 class TopicWork(Workload):
     """Puts to topics and gets from them."""
 
+    durable = True
     sizes: ClassVar[Mapping[str, Size]] = {
-        "small": Size(2, {"publisher": _PUBLISHERS, "subscriber": _SUBSCRIBERS}, rounds=1, at_once=2),
-        "medium": Size(3, {"publisher": _PUBLISHERS, "subscriber": _SUBSCRIBERS * 2}, rounds=2, at_once=2),
+        "small": Size(
+            2,
+            {
+                "publisher": (*_PUBLISHERS, "asyncio+state"),
+                "subscriber": (*_SUBSCRIBERS, "blocking+state"),
+            },
+            rounds=1,
+            at_once=2,
+        ),
+        "medium": Size(
+            3,
+            {
+                "publisher": (*_PUBLISHERS, "blocking+state", "asyncio+state"),
+                "subscriber": (*_SUBSCRIBERS * 2, "blocking+state"),
+            },
+            rounds=2,
+            at_once=2,
+        ),
         "large": Size(
             3,
             {
-                "publisher": ("blocking", "numbering", "numbering", "asyncio", "asyncio"),
-                "subscriber": _SUBSCRIBERS * 5,
+                "publisher": (
+                    *("blocking", "numbering", "numbering", "asyncio", "asyncio"),
+                    *("blocking+state", "asyncio+state"),
+                ),
+                "subscriber": (*_SUBSCRIBERS * 5, "blocking+state", "blocking+state"),
             },
             rounds=12,
             at_once=3,
@@ -50,10 +70,10 @@ class TopicWork(Workload):
         for name in (*publishers, *subscribers):
             await register(url, name)
         return [
-            Part("publisher", name, style, {"topics": self._rotated(number), "pause_s": _PAUSE_S})
+            part_of("publisher", name, style, {"topics": self._rotated(number), "pause_s": _PAUSE_S})
             for number, (name, style) in enumerate(publishers.items())
         ] + [
-            Part("subscriber", name, style, {"topics": self._rotated(number)[:2]})
+            part_of("subscriber", name, style, {"topics": self._rotated(number)[:2]})
             for number, (name, style) in enumerate(subscribers.items())
         ]
 
