@@ -11,6 +11,7 @@ from telesto.cli import output
 from telesto.cli.database import explained_errors
 from telesto.db import schema
 from telesto.db.embedded import EmbeddedServer, EmbeddedServerError
+from telesto.db.embedded_cluster import DataDirectory
 
 WATCH_INTERVAL_S = 1.0
 
@@ -18,7 +19,7 @@ WATCH_INTERVAL_S = 1.0
 @contextmanager
 def embedded_database(data_dir: Path) -> Iterator[EmbeddedServer]:
     """Run a PostgreSQL in `data_dir` for the time of the block. Raises CommandError when it cannot be had."""
-    if not data_dir.exists():
+    if _is_to_be_made(data_dir):
         output.print_note(f"creating a PostgreSQL database in {data_dir} ...")
     server = EmbeddedServer(data_dir)
     stopping = threading.Event()
@@ -34,6 +35,14 @@ def embedded_database(data_dir: Path) -> Iterator[EmbeddedServer]:
         if watcher.is_alive():
             watcher.join()
         server.stop()
+
+
+def _is_to_be_made(data_dir: Path) -> bool:
+    """Whether there is no database yet; what cannot be looked at is for the server to complain of."""
+    try:
+        return not DataDirectory(data_dir).initialised
+    except OSError:
+        return False
 
 
 def _watch(server: EmbeddedServer, stopping: threading.Event) -> None:

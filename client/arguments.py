@@ -44,7 +44,8 @@ def check_id(name: str, value: object) -> int:
     if type(value) is int and 0 < value <= _ID_MAX:
         return value
     if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} must be an int, not {type(value).__name__}")
+        hint = f"; pass its {name}" if hasattr(value, name) else ""
+        raise TypeError(f"{name} must be an int, not {type(value).__name__}{hint}")
     raise InvalidParameterError(f"{name} must be an id above 0, not {value}")
 
 

@@ -133,7 +133,7 @@ class FetchGroup(Small):
 
 _DETAILS = {
     ErrorCode.MESSAGE_TOO_LARGE: "the next message is larger than the get may return",
-    ErrorCode.NOT_SUBSCRIBED: "the client has no such subscription",
+    ErrorCode.NOT_SUBSCRIBED: "the client has no such subscription; subscribe first",
     ErrorCode.POSITION_UNKNOWN: "the position lies beyond the topic's end or before the subscription",
     ErrorCode.SUBSCRIPTION_DROPPED: "the subscription was too far behind and was dropped; subscribe again",
 }

@@ -37,7 +37,11 @@ def _create_arguments(request: Request, _settings: ServerSettings) -> tuple[Any,
 
 def _create_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
     name = request.packet.queue_name
-    check_error(rows[0]["error"], f"queue {name!r} was not created")
+    taken = rows[0]["error"] == ErrorCode.QUEUE_NAME_NOT_UNIQUE
+    check_error(
+        rows[0]["error"],
+        f"a queue named {name!r} exists already" if taken else f"queue {name!r} was not created",
+    )
     return Reply(CreateQueueResponse(Queue(rows[0]["queue_id"], name)))
 
 

@@ -74,8 +74,17 @@ def test_sigterm_while_the_database_is_waited_for(bare_telesto: CommandLine) -> 
         assert process.wait(TIMEOUT_S) == 143
 
 
+def test_a_data_directory_that_cannot_be_is_told(bare_telesto: CommandLine) -> None:
+    said = bare_telesto.error(1, "serve", "--data-dir", "x" * 300, "--port", "0")
+    assert "cannot be created (File name too long)" in said
+
+
 def test_sigterm_while_postgresql_starts_ends_it_too(bare_telesto: CommandLine, data_dir: Path) -> None:
+    data_dir.mkdir()
     with bare_telesto.started("serve", "--data-dir", str(data_dir), "--port", "0") as process:
+        # An empty directory has everything made in it too, which takes its time.
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith(b"creating a PostgreSQL database")
         while not (pid_files := list(data_dir.glob("**/postmaster.pid"))) and process.poll() is None:
             time.sleep(0.01)
         process.terminate()

@@ -432,6 +432,7 @@ def test_a_frame_that_is_too_large_is_refused_at_once(connected: Connect) -> Non
         ({"receiver_id": -1}, InvalidParameterError, "receiver_id"),
         ({"context": "c"}, TypeError, "context"),
         ({"queue_id": "orders"}, TypeError, "queue_id"),
+        ({"queue_id": Queue(1, "orders")}, TypeError, "not Queue; pass its queue_id"),
         ({"queue_id": 0}, InvalidParameterError, "queue_id"),
         ({"context": 2**63}, InvalidParameterError, "context"),
     ],

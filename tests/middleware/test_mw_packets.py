@@ -175,7 +175,10 @@ async def test_queues_are_found_and_listed(connect: Connect) -> None:
     missing = await wire.ask(packets.GetQueueName(1 << 40))
     assert (missing.code, missing.related_id) == (ErrorCode.QUEUE_NOT_EXISTING, 1 << 40)
     taken = await wire.ask(packets.CreateQueue(wire.number(), [], "queue 1"))
-    assert taken.code == ErrorCode.QUEUE_NAME_NOT_UNIQUE
+    assert (taken.code, taken.details) == (
+        ErrorCode.QUEUE_NAME_NOT_UNIQUE,
+        "a queue named 'queue 1' exists already",
+    )
     assert await pages(wire, packets.GetQueues, 2) == queue_ids
 
 

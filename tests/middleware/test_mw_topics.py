@@ -174,7 +174,9 @@ async def test_a_waiting_get_ends_with_its_subscription(
         waiting = wire.send(request)
         await until_waiting(server, 1)
         assert await wire.ask(packets.Unsubscribe(wire.number(), [], "t")) == packets.Success()
-        assert code(await waiting) == ErrorCode.NOT_SUBSCRIBED
+        answer = await waiting
+        assert code(answer) == ErrorCode.NOT_SUBSCRIBED
+        assert "subscribe first" in answer.details
 
 
 async def test_a_waiting_get_is_cancelled_and_times_out(
