@@ -201,7 +201,7 @@ def test_a_lease_kept_alive_does_not_run_out(
     client: Any, connected: Connect, queue_id: int, real_service: Any
 ) -> None:
     put_numbers(client, queue_id, 1)
-    real_service.execute("UPDATE telesto.queues SET lease_ms = 300")
+    real_service.execute("UPDATE telesto.queues SET lease_ms = 3000")
     with client.consume(queue_id, keep_alive=True) as consumer:
         leased = consumer.get(20)
         deadline = real_service.query("SELECT deadline FROM telesto.leases")
