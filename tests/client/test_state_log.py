@@ -7,6 +7,7 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from copy import deepcopy
@@ -18,6 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shells import MEMORY_DISK
 from telesto.client import state_codec, state_log
 from telesto.client.errors import StateDamagedError, StateInUseError, StateWriteError
 from telesto.client.state import (
@@ -80,9 +82,17 @@ clients = st.builds(
 ).map(lambda client: client if client.client_id is not None else replace(client, incarnation=None))
 
 
+@contextmanager
+def some_directory() -> Iterator[Path]:
+    """In memory where there is such a place: what is tested is what stands in the file."""
+    with tempfile.TemporaryDirectory(dir=MEMORY_DISK) as directory:
+        yield Path(directory)
+
+
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "log"
+def path() -> Iterator[Path]:
+    with some_directory() as directory:
+        yield directory / "log"
 
 
 @contextmanager
@@ -138,13 +148,15 @@ def test_what_is_cut_off_is_not_decoded(drawn: StateChanges, data: st.DataObject
     compacted=st.booleans(),
 )
 def test_a_truncated_log_holds_a_prefix(
-    tmp_path_factory: pytest.TempPathFactory,
-    operations: list[StateChanges],
-    kept: float,
-    tail: bytes,
-    compacted: bool,
+    operations: list[StateChanges], kept: float, tail: bytes, compacted: bool
 ) -> None:
-    path = tmp_path_factory.mktemp("state") / "log"
+    with some_directory() as directory:
+        check_truncated(directory / "log", operations, kept, tail, compacted)
+
+
+def check_truncated(
+    path: Path, operations: list[StateChanges], kept: float, tail: bytes, compacted: bool
+) -> None:
     states = [StoredState()]
     with pytest.MonkeyPatch.context() as patch, log(path) as opened:
         if compacted:
@@ -169,9 +181,13 @@ def test_a_truncated_log_holds_a_prefix(
 @settings(max_examples=150, deadline=None)
 @given(operations=st.lists(changes, min_size=1, max_size=6), data=st.data())
 def test_a_damaged_log_is_refused_or_holds_a_prefix(
-    tmp_path_factory: pytest.TempPathFactory, operations: list[StateChanges], data: st.DataObject
+    operations: list[StateChanges], data: st.DataObject
 ) -> None:
-    path = tmp_path_factory.mktemp("state") / "log"
+    with some_directory() as directory:
+        check_damaged(directory / "log", operations, data)
+
+
+def check_damaged(path: Path, operations: list[StateChanges], data: st.DataObject) -> None:
     states = [StoredState()]
     ends = []
     with log(path) as opened:
@@ -245,12 +261,12 @@ def test_entries_of_several_clients_are_refused(path: Path) -> None:
 
 def test_the_file_stays_as_small_as_what_counts(path: Path) -> None:
     with log(path) as opened:
-        for position in range(1, 2000):
-            opened.write(put(position, 10_000))
+        for position in range(1, 200):
+            opened.write(put(position, 50_000))
             opened.write(done(position))
             assert path.stat().st_size <= state_log.LOG_BYTES_MIN + 2 * state_log.CHUNK_BYTES
-        opened.write(put(2000))
-    assert list(read_back(path).requests) == [2000]
+        opened.write(put(200))
+    assert list(read_back(path).requests) == [200]
 
 
 def test_much_that_counts_is_not_written_again_and_again(path: Path) -> None:
