@@ -54,6 +54,15 @@ Expires = Annotated[
     typer.Option("--expires", metavar="SECONDS", min=0.001, help="Nobody can read it after so long."),
 ]
 
+PartitionKey = Annotated[
+    str | None,
+    typer.Option(
+        "--partition-key",
+        metavar="KEY",
+        help="Only consumers get it; those of one key go to one consumer at a time, in order.",
+    ),
+]
+
 
 def register(root: typer.Typer) -> None:
     """Add the command to the command line."""
@@ -69,6 +78,7 @@ def put(
     receiver: Receiver = None,
     context: Context = None,
     dedup_key: DedupKey = None,
+    partition_key: PartitionKey = None,
     delay: Delay = None,
     expires: Expires = None,
     url: Url = DEFAULT_URL,
@@ -83,7 +93,7 @@ def put(
     from telesto.client import NewMessage
 
     inputs.check_one_given(body, lines, file)
-    message = NewMessage(b"", priority, receiver, context, dedup_key, delay, expires)
+    message = NewMessage(b"", priority, receiver, context, dedup_key, delay, expires, partition_key)
     if lines is not None:
         if dedup_key is not None:
             raise usage_error("--dedup-key names one message; --lines puts many")
@@ -110,6 +120,7 @@ def _put_one(client: TelestoClient, queue: Queue, message: NewMessage, as_json: 
         receiver_id=message.receiver_id,
         context=message.context,
         dedup_key=message.dedup_key,
+        partition_key=message.partition_key,
         delay=message.delay,
         expires=message.expires,
     )[0]

@@ -405,6 +405,7 @@ class AsyncTelestoClient:
         priority: int = 5,
         receiver_id: int | None = None,
         context: int | None = None,
+        partition_key: str | None = None,
         dedup_key: str | None = None,
         delay: float | None = None,
         expires: float | None = None,
@@ -417,6 +418,8 @@ class AsyncTelestoClient:
             priority: 1 (lowest) to 10 (highest).
             receiver_id: the only client that may read it; it need not exist yet.
             context: connects a request and its response.
+            partition_key: 1 to 255 characters: only consumers get it, and of all that this client puts under
+                one key one consumer at a time, in order. Not together with a receiver.
             dedup_key: 1 to 255 characters. Within the queue's window (``dedup_window_ms``) one message is
                 stored under one key: a repeated put returns the id of the first one.
             delay: how long nobody can read it, in seconds.
@@ -426,7 +429,9 @@ class AsyncTelestoClient:
         Raises QueueNotExistingError, QueueFullError and MessageTooLargeError.
         """
         return await self._run(
-            calls.PutCall(queue_id, body, priority, receiver_id, context, dedup_key, delay, expires)
+            calls.PutCall(
+                queue_id, body, priority, receiver_id, context, dedup_key, delay, expires, partition_key
+            )
         )
 
     async def put_messages(
@@ -437,6 +442,7 @@ class AsyncTelestoClient:
         priority: int = 5,
         receiver_id: int | None = None,
         context: int | None = None,
+        partition_key: str | None = None,
         dedup_key: str | None = None,
         delay: float | None = None,
         expires: float | None = None,
@@ -447,7 +453,7 @@ class AsyncTelestoClient:
         when none took it is the first error raised.
         """
         call = calls.PutSeveralCall(
-            queue_ids, body, priority, receiver_id, context, dedup_key, delay, expires
+            queue_ids, body, priority, receiver_id, context, dedup_key, delay, expires, partition_key
         )
         return shared.raise_if_all_failed(await self._run(call))
 

@@ -226,6 +226,7 @@ def new_message(
     dedup_key: str | None = None,
     delay: float | None = None,
     expires: float | None = None,
+    partition_key: str | None = None,
 ) -> packets.NewMessage:
     """Makes the message to put, after checking its parts."""
     if type(body) is not bytes:
@@ -238,12 +239,17 @@ def new_message(
         raise TypeError(f"context must be an int, not {type(context).__name__}")
     if dedup_key is not None:
         check_name("dedup_key", dedup_key)
+    if partition_key is not None:
+        check_name("partition_key", partition_key)
+        if receiver_id is not None:
+            raise InvalidParameterError("a message has a receiver_id or a partition_key, not both")
     return packets.NewMessage(
         priority,
         receiver_id or 0,
         body,
         context,
         dedup_key=dedup_key,
+        partition_key=partition_key,
         delay_ms=None if delay is None else check_delay_ms("delay", delay),
         expires_ms=None if expires is None else check_life_ms("expires", expires),
     )
@@ -260,6 +266,7 @@ def queued_message(queue_id: int, message: NewMessage | bytes) -> packets.Queued
             message.dedup_key,
             message.delay,
             message.expires,
+            message.partition_key,
         )
     else:
         wire = new_message(message, 5, None, None)

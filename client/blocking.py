@@ -395,6 +395,7 @@ class TelestoClient:
         priority: int = 5,
         receiver_id: int | None = None,
         context: int | None = None,
+        partition_key: str | None = None,
         dedup_key: str | None = None,
         delay: float | None = None,
         expires: float | None = None,
@@ -407,6 +408,8 @@ class TelestoClient:
             priority: 1 (lowest) to 10 (highest).
             receiver_id: the only client that may read it; it need not exist yet.
             context: connects a request and its response.
+            partition_key: 1 to 255 characters: only consumers get it, and of all that this client puts under
+                one key one consumer at a time, in order. Not together with a receiver.
             dedup_key: 1 to 255 characters. Within the queue's window (``dedup_window_ms``) one message is
                 stored under one key: a repeated put returns the id of the first one.
             delay: how long nobody can read it, in seconds.
@@ -416,7 +419,9 @@ class TelestoClient:
         Raises QueueNotExistingError, QueueFullError and MessageTooLargeError.
         """
         return self._run(
-            calls.PutCall(queue_id, body, priority, receiver_id, context, dedup_key, delay, expires)
+            calls.PutCall(
+                queue_id, body, priority, receiver_id, context, dedup_key, delay, expires, partition_key
+            )
         )
 
     def put_messages(
@@ -427,6 +432,7 @@ class TelestoClient:
         priority: int = 5,
         receiver_id: int | None = None,
         context: int | None = None,
+        partition_key: str | None = None,
         dedup_key: str | None = None,
         delay: float | None = None,
         expires: float | None = None,
@@ -437,7 +443,7 @@ class TelestoClient:
         when none took it is the first error raised.
         """
         call = calls.PutSeveralCall(
-            queue_ids, body, priority, receiver_id, context, dedup_key, delay, expires
+            queue_ids, body, priority, receiver_id, context, dedup_key, delay, expires, partition_key
         )
         return shared.raise_if_all_failed(self._run(call))
 

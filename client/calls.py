@@ -173,9 +173,12 @@ class PutCall(PutMessageCall[int]):
         dedup_key: str | None = None,
         delay: float | None = None,
         expires: float | None = None,
+        partition_key: str | None = None,
     ) -> None:
         self.queue_id = arguments.check_id("queue_id", queue_id)
-        self.message = arguments.new_message(body, priority, receiver_id, context, dedup_key, delay, expires)
+        self.message = arguments.new_message(
+            body, priority, receiver_id, context, dedup_key, delay, expires, partition_key
+        )
         self.queue_ids = [queue_id]
 
     def result(self) -> int:
@@ -199,9 +202,12 @@ class PutSeveralCall(PutMessageCall[list[PutResult]]):
         dedup_key: str | None = None,
         delay: float | None = None,
         expires: float | None = None,
+        partition_key: str | None = None,
     ) -> None:
         self.queue_ids = arguments.check_queue_ids(queue_ids)
-        self.message = arguments.new_message(body, priority, receiver_id, context, dedup_key, delay, expires)
+        self.message = arguments.new_message(
+            body, priority, receiver_id, context, dedup_key, delay, expires, partition_key
+        )
 
     def result(self) -> list[PutResult]:
         """Returns what became of the message in each queue."""
@@ -376,6 +382,7 @@ def handed_over(message: packets.Message, session: int, number: int) -> Message:
         message.redelivered,
         message.body,
         HandOverId(session, number, message_id),
+        partition_key=message.partition_key,
     )
 
 

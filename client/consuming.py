@@ -402,6 +402,11 @@ class Consuming:
         for lease in leases:
             state.open.pop(lease, None)
 
+    def given_back(self, state: ConsumerState, leases: Iterable[LeaseId]) -> None:
+        """The application gives these back: what comes after them in their partitions is not to be begun."""
+        first = {lease.lease_id: lease.message_id for lease in sorted(leases, reverse=True)}
+        state.buffer = deque(message for message in state.buffer if not _follows(message, first))
+
     def settled(self, state: ConsumerState, call: SettleCall) -> None:
         """An answer that nobody waits for was received."""
         state.lost += len(call.lost)
@@ -434,6 +439,14 @@ class Consuming:
             if lease in state.open:
                 del state.open[lease]
                 state.lost += 1
+
+
+def _follows(message: Message, first: dict[int, int]) -> bool:
+    """Tells whether a message of a partition comes after the first one given back of its lease."""
+    lease = message.lease
+    if lease is None or message.partition_key is None:
+        return False
+    return lease.message_id > first.get(lease.lease_id, lease.message_id)
 
 
 def _parts(ref: LeaseRef) -> tuple[int, int, int]:

@@ -74,6 +74,7 @@ class Message:
         body: the content.
         hand_over: names the read that took it; None when it was browsed or delivery is "fast".
         lease: names the lease under which a consumer has it; None when it was not pushed to one.
+        partition_key: the key of its partition; None without one.
     """
 
     message_id: int
@@ -88,6 +89,7 @@ class Message:
     body: bytes
     hand_over: HandOverId | None = field(default=None, repr=False, compare=False)
     lease: LeaseId | None = field(default=None, repr=False, compare=False)
+    partition_key: str | None = None
 
     @property
     def time_of_arrival(self) -> datetime:
@@ -112,6 +114,7 @@ class NewMessage:
         dedup_key: within the queue's window one message is stored under one key; None without one.
         delay: how long nobody can read it, in seconds; None for not at all.
         expires: after how long it expires, in seconds; None for as long as its queue says.
+        partition_key: the messages of one client under one key form a partition; None without one.
     """
 
     body: bytes
@@ -121,6 +124,7 @@ class NewMessage:
     dedup_key: str | None = None
     delay: float | None = None
     expires: float | None = None
+    partition_key: str | None = None
 
 
 @dataclass(slots=True)

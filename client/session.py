@@ -35,6 +35,7 @@ from telesto.client.consuming import (
     Consuming,
     JoinCall,
     LeaveCall,
+    NackCall,
     NextCall,
     SettleCall,
     TouchCall,
@@ -244,6 +245,8 @@ class Session(Membership):
         self.submit(call)
         if not isinstance(call, TouchCall):
             self._consuming.answering(state, call.leases)
+        if isinstance(call, NackCall):
+            self._consuming.given_back(state, call.leases)
         return call
 
     def ack_soon(self, state: ConsumerState, lease: LeaseId) -> None:

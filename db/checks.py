@@ -8,6 +8,7 @@ from telesto.db.history_checks import HISTORY_INVARIANTS
 from telesto.db.install import installed_functions
 from telesto.db.invariant import Invariant
 from telesto.db.manifest import Manifest
+from telesto.db.partition_checks import PARTITION_INVARIANTS
 from telesto.db.topic_checks import TOPIC_INVARIANTS
 
 
@@ -61,7 +62,9 @@ INVARIANTS = (
         FROM telesto.put_states p JOIN telesto.take_states t USING (queue_id)
         CROSS JOIN LATERAL (SELECT count(*) AS n, count(*) FILTER (WHERE receiver_id <> 0) AS directed
                             FROM telesto.messages WHERE queue_id = p.queue_id) m
-        CROSS JOIN LATERAL (SELECT count(*) AS n FROM telesto.delayed_messages WHERE queue_id = p.queue_id) h
+        CROSS JOIN LATERAL (SELECT (SELECT count(*) FROM telesto.delayed_messages WHERE queue_id = p.queue_id)
+                                   + (SELECT count(*) FROM telesto.keyed_messages WHERE queue_id = p.queue_id)
+                                   AS n) h
         WHERE p.total - t.total <> m.n + h.n OR p.directed_total - t.directed_total <> m.directed
            OR p.hidden_total - t.hidden_total <> h.n
         """,
@@ -128,6 +131,8 @@ INVARIANTS = (
                       WHERE m.queue_id = l.queue_id AND m.message_id = l.message_id)
            OR EXISTS (SELECT 1 FROM telesto.delayed_messages m
                       WHERE m.queue_id = l.queue_id AND m.message_id = l.message_id)
+           OR EXISTS (SELECT 1 FROM telesto.keyed_messages m
+                      WHERE m.queue_id = l.queue_id AND m.message_id = l.message_id)
            OR EXISTS (SELECT 1 FROM telesto.deliveries d
                       WHERE d.queue_id = l.queue_id AND d.message_id = l.message_id)
         """,
@@ -156,6 +161,7 @@ INVARIANTS = (
         GROUP BY o.client_id
         """,
     ),
+    *PARTITION_INVARIANTS,
     *TOPIC_INVARIANTS,
     *HISTORY_INVARIANTS,
 )

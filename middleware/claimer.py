@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from telesto.middleware.consumed_queue import ConsumedQueue
@@ -27,10 +27,18 @@ _DETAILS = {
     ErrorCode.QUEUE_NOT_EXISTING: "the queue was deleted",
     ErrorCode.CONSUMER_NOT_EXISTING: "the service took the consumer for gone; it may join again",
 }
-#: In the place of an error, for a whole queue: it holds more, which was too large for now.
+#: Notes in the place of an error. For a queue: it holds more, which was too large for now.
 _MORE = -2
+#: For a consumer: its partitions hold more.
+_READY = -3
+#: For a queue: partitions wait until what is leased of them is answered.
+_WAITING = -4
+#: For a queue: puts have reached more partitions.
+_REACHED = -5
 #: Bytes of a delivery on the wire beside its message's body, at most.
 _DELIVERY_BYTES = 8 + MESSAGE_OVERHEAD_BYTES
+#: Bytes of a partition key on the wire, at most.
+_KEY_BYTES = 8 + 4 * 255
 
 _log = logger("claimer")
 
@@ -40,6 +48,9 @@ class Claimer:
 
     There is no timer: consumers get room and queues get messages while the call runs. A claim of which nobody
     knows what became is looked for before the next one, in the database that has it or has it not.
+
+    Attributes:
+        on_ready_elsewhere: takes a queue in which a consumer of another middleware was given a partition.
     """
 
     def __init__(
@@ -59,6 +70,7 @@ class Claimer:
         self._due = asyncio.Event()
         self._closed = False
         self._doubtful: dict[Consumer, None] = {}
+        self.on_ready_elsewhere: Callable[[int], None] = lambda queue_id: None
         consumers.on_due = self._due.set
 
     async def run(self) -> None:
@@ -110,8 +122,8 @@ class Claimer:
             error = row["error"]
             if error is None:
                 continue
-            if error == _MORE:
-                batch.by_id[row["queue_id"]].awake = True
+            if error < BUSY:
+                self._note(batch, row, counts)
                 continue
             consumer = batch.consumers[row["request"] - 1]
             queue = batch.queue_of[consumer]
@@ -127,6 +139,30 @@ class Claimer:
             if count >= batch.asked[queue.queue_id]:
                 queue.awake = True
         return self._busy_s if busy and not counts else 0.0
+
+    def _note(self, batch: _Batch, row: Row, counts: dict[int, int]) -> None:
+        """Sees to what a claim has told beside messages.
+
+        What is left for consumers that have room is claimed at once only if this claim has brought something:
+        otherwise it did not fit, and an answer has to make room first.
+        """
+        queue = batch.by_id[row["queue_id"]]
+        if not queue.keyed and row["error"] != _MORE:
+            # From now on claims ask for all consumers; this one did not.
+            queue.keyed = queue.awake = True
+        if row["error"] == _WAITING:
+            queue.settling = True
+        elif row["error"] == _REACHED:
+            queue.awake = True
+        elif row["error"] == _READY and row["request"] == 0:
+            if not self._consumers.ready(row["message_id"]):
+                self.on_ready_elsewhere(queue.queue_id)
+        elif not counts.get(queue.queue_id):
+            queue.settling = True
+        elif row["error"] == _READY:
+            batch.consumers[row["request"] - 1].ready = True
+        else:
+            queue.awake = True
 
     def _deliver(self, consumers: Sequence[Consumer], rows: Sequence[Row]) -> dict[int, int]:
         """Pushes messages to their consumers; returns how many came from each queue."""
@@ -163,7 +199,7 @@ class Claimer:
                     [consumer.queue_id for consumer in consumers],
                     [consumer.consumer_id for consumer in consumers],
                     [consumer.epoch for consumer in consumers],
-                    [consumer.seen_lease for consumer in consumers],
+                    [consumer.seen_claim for consumer in consumers],
                 )
             except (LostError, UnavailableError, RefusedError) as error:
                 _log.warning("recovery_failed", error=str(error))
@@ -204,7 +240,7 @@ class _Batch:
             slots = queue.deal(room)
             if slots:
                 # Whatever comes from now on wakes it again; what this claim leaves, the claim itself tells.
-                queue.awake = False
+                queue.awake = queue.settling = False
             self.by_id[queue.queue_id] = queue
             self.asked[queue.queue_id] = len(slots)
             self._add(queue, slots)
@@ -216,6 +252,13 @@ class _Batch:
                 self.consumers.append(consumer)
                 self.queue_of[consumer] = queue
                 places[consumer] = len(self.consumers)
+        if queue.keyed:
+            for consumer in queue.consumers.values():
+                if consumer not in places and not consumer.ended:
+                    self.consumers.append(consumer)
+                    self.queue_of[consumer] = queue
+        for consumer in queue.consumers.values():
+            consumer.ready = False
         self._slots += [places[consumer] for consumer in slots]
 
     def arguments(self) -> tuple[Any, ...]:
@@ -236,7 +279,7 @@ class _Batch:
 
 def _largest(consumer: Consumer) -> int:
     """The length of the longest body that a consumer's connection can carry."""
-    return max(0, consumer.line.frame_bytes - ANSWER_OVERHEAD_BYTES - _DELIVERY_BYTES)
+    return max(0, consumer.line.frame_bytes - ANSWER_OVERHEAD_BYTES - _DELIVERY_BYTES - _KEY_BYTES)
 
 
 def _push(consumer: Consumer, rows: Sequence[Row]) -> None:
@@ -246,10 +289,15 @@ def _push(consumer: Consumer, rows: Sequence[Row]) -> None:
     left = room
     for row in rows:
         size = len(row["body"])
-        consumer.add(LeaseKey(row["lease_id"], row["message_id"]), size)
-        if deliveries and size + _DELIVERY_BYTES > left:
+        consumer.add(LeaseKey(row["lease_id"], row["message_id"]), size, row["claim_id"])
+        message = message_of(row)
+        wire_bytes = size + _DELIVERY_BYTES
+        if row["partition_key"] is not None:
+            message.partition_key = row["partition_key"]
+            wire_bytes += _KEY_BYTES
+        if deliveries and wire_bytes > left:
             consumer.line.send(Deliver(consumer.consumer_id, deliveries).encode(0))
             deliveries, left = [], room
-        deliveries.append(Delivery(row["lease_id"], message_of(row)))
-        left -= size + _DELIVERY_BYTES
+        deliveries.append(Delivery(row["lease_id"], message))
+        left -= wire_bytes
     consumer.line.send(Deliver(consumer.consumer_id, deliveries).encode(0))

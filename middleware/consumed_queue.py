@@ -16,9 +16,11 @@ class ConsumedQueue:
         awake: it may hold messages that nobody has claimed.
         standing: it stands in the line for the next claim, or is being claimed for.
         alone: it was locked by others: the next claim is for it alone, and waits.
+        keyed: it has held messages of partitions, so that claims ask for all consumers what is ready.
+        settling: an answer of a consumer may let it go on.
     """
 
-    __slots__ = ("alone", "awake", "consumers", "queue_id", "standing")
+    __slots__ = ("alone", "awake", "consumers", "keyed", "queue_id", "settling", "standing")
 
     def __init__(self, queue_id: int) -> None:
         self.queue_id = queue_id
@@ -26,11 +28,13 @@ class ConsumedQueue:
         self.awake = True
         self.standing = False
         self.alone = False
+        self.keyed = False
+        self.settling = False
 
     @property
-    def has_room(self) -> bool:
-        """Tells whether some consumer may be given a message."""
-        return any(consumer.room for consumer in self.consumers.values())
+    def is_due(self) -> bool:
+        """Tells whether some consumer may be given a message, and there may be one for it."""
+        return any((self.awake or consumer.ready) and consumer.room for consumer in self.consumers.values())
 
     def deal(self, count: int) -> list[Consumer]:
         """The consumers in the order in which they get up to so many messages: who has least comes first."""

@@ -28,7 +28,8 @@ class Consumer:
         line: its connection.
         client: who it is.
         epoch: rises when a claim for it got lost, so that the database refuses that one if it comes late.
-        seen_lease: the last lease that came for it.
+        seen_claim: the last claim by which something came for it.
+        ready: partitions of its own hold more for it.
         ended: it is not a member any more.
     """
 
@@ -43,7 +44,8 @@ class Consumer:
         "epoch",
         "line",
         "queue_id",
-        "seen_lease",
+        "ready",
+        "seen_claim",
     )
 
     def __init__(self, consumer_id: int, queue_id: int, line: Line, messages: int, size: int) -> None:
@@ -52,7 +54,8 @@ class Consumer:
         self.line = line
         self.client: Client = line.client
         self.epoch = 0
-        self.seen_lease = 0
+        self.seen_claim = 0
+        self.ready = False
         self.ended = False
         self._held: dict[LeaseKey, int] = {}
         self._bytes = 0
@@ -80,11 +83,11 @@ class Consumer:
         """How many more bytes of bodies."""
         return max(0, self._credit_bytes - self._bytes)
 
-    def add(self, key: LeaseKey, size: int) -> None:
-        """It was given a message."""
+    def add(self, key: LeaseKey, size: int, claim_id: int) -> None:
+        """It was given a message by a claim."""
         self._held[key] = size
         self._bytes += size
-        self.seen_lease = max(self.seen_lease, key.lease_id)
+        self.seen_claim = max(self.seen_claim, claim_id)
 
     def has(self, key: LeaseKey) -> bool:
         """Tells whether it has a message."""

@@ -24,7 +24,8 @@ class Consumers:
     """Keeps the consumers and the queues that it is time to claim from.
 
     A queue stands in the line when it may hold messages and a consumer has room; ``awake`` falls when a claim
-    found less than it asked for, and rises with every sign that there may be more.
+    found less than it asked for, and rises with every sign that there may be more. The same holds for what
+    waits in the partitions of one consumer, and its ``ready``.
 
     Attributes:
         on_due: called when a queue has come to stand in an empty line.
@@ -139,11 +140,30 @@ class Consumers:
             if consumer is not None and consumer.drop(LeaseKey(ref.lease_id, ref.message_id)):
                 queue_ids.add(consumer.queue_id)
         for queue_id in queue_ids:
+            queue = self._queues.get(queue_id)
+            if queue is not None and queue.settling:
+                queue.awake = True
             self._consider(queue_id)
 
+    def ready(self, consumer_id: int) -> bool:
+        """Partitions of a consumer hold something for it; returns False when this middleware has it not."""
+        consumer = self._all.get(consumer_id)
+        if consumer is None:
+            return False
+        consumer.ready = True
+        self._consider(consumer.queue_id)
+        return True
+
     def lost(self, refs: Sequence[LeaseRef]) -> None:
-        """The time of these leases was up."""
-        failure = failure_of(ErrorCode.LEASE_LOST, "the time of the lease was up")
+        """The time of these leases was up, or of one before them in their partitions."""
+        self._lose(refs, "the time of the lease was up")
+
+    def came_back(self, refs: Sequence[LeaseRef]) -> None:
+        """Messages before these in their partitions went back, and so did these."""
+        self._lose(refs, "a message before it in its partition went back")
+
+    def _lose(self, refs: Sequence[LeaseRef], details: str) -> None:
+        failure = failure_of(ErrorCode.LEASE_LOST, details)
         by_consumer: dict[Consumer, list[LeaseRef]] = {}
         for ref in refs:
             consumer = self._all.get(ref.consumer_id)
@@ -206,7 +226,7 @@ class Consumers:
     def _consider(self, queue_id: int) -> None:
         """Lets a queue stand in line when it is time to claim from it."""
         queue = self._queues.get(queue_id)
-        if queue is None or queue.standing or not queue.awake or self.draining or not queue.has_room:
+        if queue is None or queue.standing or self.draining or not queue.is_due:
             return
         queue.standing = True
         self._due.append(queue)

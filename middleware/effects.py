@@ -20,6 +20,7 @@ class Effects:
 
     Attributes:
         on_settled: takes the messages that consumers do not have any more.
+        on_lost: the same, of those that consumers do not know of.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class Effects:
         self._tell_others = tell_others
         self._empty_frame = empty_frame
         self.on_settled: Callable[[list[LeaseRef]], None] = lambda refs: None
+        self.on_lost: Callable[[list[LeaseRef]], None] = lambda refs: None
         room.on_answer = self.answer_read
 
     @property
@@ -103,6 +105,10 @@ class Effects:
         """Messages came to queues, or came back."""
         self._room.arrived(arrivals)
         self._tell_others(arrivals)
+
+    def ready_elsewhere(self, queue_id: int) -> None:
+        """Other middlewares have something to claim from a queue."""
+        self._tell_others({(queue_id, 0): 1})
 
     def queue_deleted(self, queue_id: int) -> None:
         """A queue is gone: those who wait for it, here and elsewhere, are to know."""

@@ -84,6 +84,7 @@ class MiddlewareServer:
         self._weights = Weights(loop.time, light_bytes, settings.heavy_queue_s, settings.heavy_queues)
         self._effects = Effects(self._room, self._budget, self._weights, self._notifier.tell, empty_frame)
         self._effects.on_settled = self._consumers.settled
+        self._effects.on_lost = self._consumers.came_back
         self._jobs.on_placed = self._effects.arrived
         self._make_consuming()
         self._workers = Workers(
@@ -164,6 +165,7 @@ class MiddlewareServer:
         # What is claimed may be large at any time, and others that consume must not wait until it is sent.
         call = link.call_for_much if self._settings.locked_answer_bytes else link.call
         self._claimer = Claimer(self._consumers, call, self.figures, self._settings)
+        self._claimer.on_ready_elsewhere = self._effects.ready_elsewhere
         return self._claimer.run
 
     def _registered_again(self) -> None:

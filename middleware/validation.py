@@ -212,6 +212,12 @@ def _check_new_message(message: packets.NewMessage, settings: ServerSettings) ->
         raise _invalid("receiver_id", message.receiver_id, "0 or above")
     if message.dedup_key is not None:
         check_name("dedup_key", message.dedup_key)
+    if message.partition_key is not None:
+        check_name("partition_key", message.partition_key)
+        if message.receiver_id:
+            raise _invalid(
+                "partition_key", repr(message.partition_key), "nothing when there is a receiver_id"
+            )
     if message.delay_ms is not None:
         _check_within("delay_ms", message.delay_ms, 0, TEN_YEARS_MS)
     if message.expires_ms is not None:

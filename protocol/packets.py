@@ -216,12 +216,10 @@ _PACK_U64X2_U16_U32 = struct.Struct(">QQHI").pack
 _PACK_U64_U32 = struct.Struct(">QI").pack
 _PACK_U8 = struct.Struct(">B").pack
 _PACK_U8X2 = struct.Struct(">BB").pack
-_PACK_U8X2_U16 = struct.Struct(">BBH").pack
 _PACK_U8_I64 = struct.Struct(">Bq").pack
 _PACK_U8_I64_U16 = struct.Struct(">BqH").pack
 _PACK_U8_I64_U32 = struct.Struct(">BqI").pack
 _PACK_U8_I64_U8 = struct.Struct(">BqB").pack
-_PACK_U8_I64_U8_U16 = struct.Struct(">BqBH").pack
 _PACK_U8_U16X2 = struct.Struct(">BHH").pack
 _PACK_U8_U32 = struct.Struct(">BI").pack
 _PACK_U8_U32_U8 = struct.Struct(">BIB").pack
@@ -280,7 +278,8 @@ _SUBSCRIPTION_STATE_BY_VALUE: dict[int, SubscriptionState] = {
 _HISTORY_MODE_BY_VALUE: dict[int, HistoryMode] = {member.value: member for member in HistoryMode}
 _MESSAGE_STATE_BY_VALUE: dict[int, MessageState] = {member.value: member for member in MessageState}
 _ERROR_CLASS_BY_VALUE: dict[int, ErrorClass] = {member.value: member for member in ErrorClass}
-_NEW_MESSAGE_TAGS = frozenset({1, 3, 4})
+_NEW_MESSAGE_TAGS = frozenset({1, 2, 3, 4})
+_MESSAGE_TAGS = frozenset({1})
 _NEW_TOPIC_MESSAGE_TAGS = frozenset({1})
 _SUBSCRIPTION_FIGURES_TAGS = frozenset({1, 2, 3})
 _MESSAGE_RECORD_TAGS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
@@ -318,6 +317,9 @@ class NewMessage:
         context: Connects a request and its response.
         dedup_key: 1 to 255 characters, no control characters: within a queue's window (dedup_window_ms)
             one message is stored under one key. Tag 1; may be left out.
+        partition_key: 1 to 255 characters, no control characters, and not together with a receiver: the
+            messages of one sender under one key form a partition. Only consumers get them, one consumer at a
+            time, in the order in which they were put; plain reads pass over them. Tag 2; may be left out.
         delay_ms: How long nobody can read it, in milliseconds: 0 to 315360000000 (ten years). Tag 3; may
             be left out.
         expires_ms: After how long it expires, in milliseconds, unless its queue has it expire sooner: 1
@@ -330,6 +332,7 @@ class NewMessage:
     context: int | None
     _: KW_ONLY
     dedup_key: str | None = None
+    partition_key: str | None = None
     delay_ms: int | None = None
     expires_ms: int | None = None
 
@@ -363,6 +366,8 @@ class Message:
         redelivered: It was handed over before and may have been processed.
         body: The content.
         context: Connects a request and its response.
+        partition_key: The key of its partition, which the sender's messages with this key form. Tag 1;
+            may be left out.
     """
 
     message_id: int
@@ -375,6 +380,8 @@ class Message:
     redelivered: bool
     body: bytes
     context: int | None
+    _: KW_ONLY
+    partition_key: str | None = None
 
 
 @dataclass(slots=True)
@@ -755,6 +762,7 @@ def _read_queued_messages(payload: bytes, at: int, count: int) -> tuple[list[Que
         message_tags = payload[at + 1]
         at += 2
         dedup_key: str | None = None
+        partition_key: str | None = None
         delay_ms: int | None = None
         expires_ms: int | None = None
         if message_tags:
@@ -767,6 +775,14 @@ def _read_queued_messages(payload: bytes, at: int, count: int) -> tuple[list[Que
                 if len(content) != place:
                     raise ValueError("size")
                 dedup_key = dedup_key_dedup_key
+            content = found.get(2)
+            if content is not None:
+                (partition_key_partition_key_size,) = _UNPACK_U16(content)
+                partition_key_partition_key = str(content[2 : 2 + partition_key_partition_key_size], "utf-8")
+                place = 2 + partition_key_partition_key_size
+                if len(content) != place:
+                    raise ValueError("size")
+                partition_key = partition_key_partition_key
             content = found.get(3)
             if content is not None:
                 (delay_ms_delay_ms,) = _UNPACK_I64(content)
@@ -788,6 +804,7 @@ def _read_queued_messages(payload: bytes, at: int, count: int) -> tuple[list[Que
                     body,
                     context,
                     dedup_key=dedup_key,
+                    partition_key=partition_key,
                     delay_ms=delay_ms,
                     expires_ms=expires_ms,
                 ),
@@ -816,6 +833,21 @@ def _write_queued_messages(queued_messages: list[QueuedMessage]) -> tuple[list[b
                         (
                             _PACK_U16(dedup_key_dedup_key_size),
                             dedup_key_dedup_key,
+                        )
+                    ),
+                )
+            )
+        partition_key = message.partition_key
+        if partition_key is not None:
+            partition_key_partition_key = partition_key.encode()
+            partition_key_partition_key_size = len(partition_key_partition_key)
+            tagged.append(
+                write_tagged(
+                    2,
+                    b"".join(
+                        (
+                            _PACK_U16(partition_key_partition_key_size),
+                            partition_key_partition_key,
                         )
                     ),
                 )
@@ -866,8 +898,17 @@ def _read_messages(payload: bytes, at: int, count: int) -> tuple[list[Message], 
             at += 8
         tags = payload[at + 1]
         at += 2
+        partition_key: str | None = None
         if tags:
-            at = skip_tags(payload, at, tags)
+            found, at = read_tags(payload, at, tags, _MESSAGE_TAGS)
+            content = found.get(1)
+            if content is not None:
+                (partition_key_partition_key_size,) = _UNPACK_U16(content)
+                partition_key_partition_key = str(content[2 : 2 + partition_key_partition_key_size], "utf-8")
+                place = 2 + partition_key_partition_key_size
+                if len(content) != place:
+                    raise ValueError("size")
+                partition_key = partition_key_partition_key
         messages.append(
             Message(
                 message_id,
@@ -880,6 +921,7 @@ def _read_messages(payload: bytes, at: int, count: int) -> tuple[list[Message], 
                 BOOLS[redelivered],
                 body,
                 context,
+                partition_key=partition_key,
             )
         )
     return messages, at
@@ -892,8 +934,26 @@ def _write_messages(messages: list[Message]) -> tuple[list[bytes], int]:
         body = message.body
         body_size = len(body)
         context = message.context
-        context_part = b"\x00\x00" if context is None else _PACK_U8_I64_U8(1, context, 0)
-        size += body_size + len(context_part)
+        tagged: list[bytes] = []
+        partition_key = message.partition_key
+        if partition_key is not None:
+            partition_key_partition_key = partition_key.encode()
+            partition_key_partition_key_size = len(partition_key_partition_key)
+            tagged.append(
+                write_tagged(
+                    1,
+                    b"".join(
+                        (
+                            _PACK_U16(partition_key_partition_key_size),
+                            partition_key_partition_key,
+                        )
+                    ),
+                )
+            )
+        context_part = (
+            _PACK_U8X2(0, len(tagged)) if context is None else _PACK_U8_I64_U8(1, context, len(tagged))
+        )
+        size += body_size + len(context_part) + sum(map(len, tagged))
         parts += (
             _PACK_I64X4_U8_I64_U16_U8_U32(
                 message.message_id,
@@ -908,6 +968,7 @@ def _write_messages(messages: list[Message]) -> tuple[list[bytes], int]:
             ),
             body,
             context_part,
+            *tagged,
         )
     return parts, size
 
@@ -1035,8 +1096,17 @@ def _read_hand_overs(payload: bytes, at: int, count: int) -> tuple[list[HandOver
             at += 8
         message_tags = payload[at + 1]
         at += 2
+        partition_key: str | None = None
         if message_tags:
-            at = skip_tags(payload, at, message_tags)
+            found, at = read_tags(payload, at, message_tags, _MESSAGE_TAGS)
+            content = found.get(1)
+            if content is not None:
+                (partition_key_partition_key_size,) = _UNPACK_U16(content)
+                partition_key_partition_key = str(content[2 : 2 + partition_key_partition_key_size], "utf-8")
+                place = 2 + partition_key_partition_key_size
+                if len(content) != place:
+                    raise ValueError("size")
+                partition_key = partition_key_partition_key
         hand_overs.append(
             HandOver(
                 session,
@@ -1052,6 +1122,7 @@ def _read_hand_overs(payload: bytes, at: int, count: int) -> tuple[list[HandOver
                     BOOLS[redelivered],
                     body,
                     context,
+                    partition_key=partition_key,
                 ),
             )
         )
@@ -1066,8 +1137,26 @@ def _write_hand_overs(hand_overs: list[HandOver]) -> tuple[list[bytes], int]:
         body = message.body
         body_size = len(body)
         context = message.context
-        context_part = b"\x00\x00" if context is None else _PACK_U8_I64_U8(1, context, 0)
-        size += body_size + len(context_part)
+        tagged: list[bytes] = []
+        partition_key = message.partition_key
+        if partition_key is not None:
+            partition_key_partition_key = partition_key.encode()
+            partition_key_partition_key_size = len(partition_key_partition_key)
+            tagged.append(
+                write_tagged(
+                    1,
+                    b"".join(
+                        (
+                            _PACK_U16(partition_key_partition_key_size),
+                            partition_key_partition_key,
+                        )
+                    ),
+                )
+            )
+        context_part = (
+            _PACK_U8X2(0, len(tagged)) if context is None else _PACK_U8_I64_U8(1, context, len(tagged))
+        )
+        size += body_size + len(context_part) + sum(map(len, tagged))
         parts += (
             _PACK_U64X2_I64X4_U8_I64_U16_U8_U32(
                 hand_over.session,
@@ -1084,6 +1173,7 @@ def _write_hand_overs(hand_overs: list[HandOver]) -> tuple[list[bytes], int]:
             ),
             body,
             context_part,
+            *tagged,
         )
     return parts, size
 
@@ -1414,8 +1504,17 @@ def _read_dead_letters(payload: bytes, at: int, count: int) -> tuple[list[DeadLe
             at += 8
         message_tags = payload[at + 1]
         at += 2
+        partition_key: str | None = None
         if message_tags:
-            at = skip_tags(payload, at, message_tags)
+            found, at = read_tags(payload, at, message_tags, _MESSAGE_TAGS)
+            content = found.get(1)
+            if content is not None:
+                (partition_key_partition_key_size,) = _UNPACK_U16(content)
+                partition_key_partition_key = str(content[2 : 2 + partition_key_partition_key_size], "utf-8")
+                place = 2 + partition_key_partition_key_size
+                if len(content) != place:
+                    raise ValueError("size")
+                partition_key = partition_key_partition_key
         (reason_size,) = _UNPACK_U16(payload, at)
         reason = str(payload[at + 2 : at + 2 + reason_size], "utf-8")
         at += 2 + reason_size
@@ -1436,6 +1535,7 @@ def _read_dead_letters(payload: bytes, at: int, count: int) -> tuple[list[DeadLe
                     BOOLS[redelivered],
                     body,
                     context,
+                    partition_key=partition_key,
                 ),
                 reason,
                 died_at,
@@ -1447,20 +1547,34 @@ def _read_dead_letters(payload: bytes, at: int, count: int) -> tuple[list[DeadLe
 
 def _write_dead_letters(dead_letters: list[DeadLetter]) -> tuple[list[bytes], int]:
     parts: list[bytes] = []
-    size = 65 * len(dead_letters)
+    size = 67 * len(dead_letters)
     for dead_letter in dead_letters:
         message = dead_letter.message
         body = message.body
         body_size = len(body)
         context = message.context
+        tagged: list[bytes] = []
+        partition_key = message.partition_key
+        if partition_key is not None:
+            partition_key_partition_key = partition_key.encode()
+            partition_key_partition_key_size = len(partition_key_partition_key)
+            tagged.append(
+                write_tagged(
+                    1,
+                    b"".join(
+                        (
+                            _PACK_U16(partition_key_partition_key_size),
+                            partition_key_partition_key,
+                        )
+                    ),
+                )
+            )
+        context_part = (
+            _PACK_U8X2(0, len(tagged)) if context is None else _PACK_U8_I64_U8(1, context, len(tagged))
+        )
         reason = dead_letter.reason.encode()
         reason_size = len(reason)
-        context_part = (
-            _PACK_U8X2_U16(0, 0, reason_size)
-            if context is None
-            else _PACK_U8_I64_U8_U16(1, context, 0, reason_size)
-        )
-        size += body_size + len(context_part) + reason_size
+        size += body_size + len(context_part) + sum(map(len, tagged)) + reason_size
         parts += (
             _PACK_I64X4_U8_I64_U16_U8_U32(
                 message.message_id,
@@ -1475,6 +1589,8 @@ def _write_dead_letters(dead_letters: list[DeadLetter]) -> tuple[list[bytes], in
             ),
             body,
             context_part,
+            *tagged,
+            _PACK_U16(reason_size),
             reason,
             _PACK_I64X2_U8(dead_letter.died_at, dead_letter.client_id, 0),
         )
@@ -1528,8 +1644,17 @@ def _read_deliverys(payload: bytes, at: int, count: int) -> tuple[list[Delivery]
             at += 8
         message_tags = payload[at + 1]
         at += 2
+        partition_key: str | None = None
         if message_tags:
-            at = skip_tags(payload, at, message_tags)
+            found, at = read_tags(payload, at, message_tags, _MESSAGE_TAGS)
+            content = found.get(1)
+            if content is not None:
+                (partition_key_partition_key_size,) = _UNPACK_U16(content)
+                partition_key_partition_key = str(content[2 : 2 + partition_key_partition_key_size], "utf-8")
+                place = 2 + partition_key_partition_key_size
+                if len(content) != place:
+                    raise ValueError("size")
+                partition_key = partition_key_partition_key
         deliverys.append(
             Delivery(
                 lease_id,
@@ -1544,6 +1669,7 @@ def _read_deliverys(payload: bytes, at: int, count: int) -> tuple[list[Delivery]
                     BOOLS[redelivered],
                     body,
                     context,
+                    partition_key=partition_key,
                 ),
             )
         )
@@ -1558,8 +1684,26 @@ def _write_deliverys(deliverys: list[Delivery]) -> tuple[list[bytes], int]:
         body = message.body
         body_size = len(body)
         context = message.context
-        context_part = b"\x00\x00" if context is None else _PACK_U8_I64_U8(1, context, 0)
-        size += body_size + len(context_part)
+        tagged: list[bytes] = []
+        partition_key = message.partition_key
+        if partition_key is not None:
+            partition_key_partition_key = partition_key.encode()
+            partition_key_partition_key_size = len(partition_key_partition_key)
+            tagged.append(
+                write_tagged(
+                    1,
+                    b"".join(
+                        (
+                            _PACK_U16(partition_key_partition_key_size),
+                            partition_key_partition_key,
+                        )
+                    ),
+                )
+            )
+        context_part = (
+            _PACK_U8X2(0, len(tagged)) if context is None else _PACK_U8_I64_U8(1, context, len(tagged))
+        )
+        size += body_size + len(context_part) + sum(map(len, tagged))
         parts += (
             _PACK_I64X5_U8_I64_U16_U8_U32(
                 delivery.lease_id,
@@ -1575,6 +1719,7 @@ def _write_deliverys(deliverys: list[Delivery]) -> tuple[list[bytes], int]:
             ),
             body,
             context_part,
+            *tagged,
         )
     return parts, size
 
@@ -3679,6 +3824,21 @@ class PutMessage(Packet):
                         ),
                     )
                 )
+            partition_key = message.partition_key
+            if partition_key is not None:
+                partition_key_partition_key = partition_key.encode()
+                partition_key_partition_key_size = len(partition_key_partition_key)
+                tagged.append(
+                    write_tagged(
+                        2,
+                        b"".join(
+                            (
+                                _PACK_U16(partition_key_partition_key_size),
+                                partition_key_partition_key,
+                            )
+                        ),
+                    )
+                )
             delay_ms = message.delay_ms
             if delay_ms is not None:
                 tagged.append(write_tagged(3, _PACK_I64(delay_ms)))
@@ -3737,6 +3897,7 @@ class PutMessage(Packet):
             message_tags = payload[at + 1]
             at += 2
             dedup_key: str | None = None
+            partition_key: str | None = None
             delay_ms: int | None = None
             expires_ms: int | None = None
             if message_tags:
@@ -3749,6 +3910,16 @@ class PutMessage(Packet):
                     if len(content) != place:
                         raise ValueError("size")
                     dedup_key = dedup_key_dedup_key
+                content = found.get(2)
+                if content is not None:
+                    (partition_key_partition_key_size,) = _UNPACK_U16(content)
+                    partition_key_partition_key = str(
+                        content[2 : 2 + partition_key_partition_key_size], "utf-8"
+                    )
+                    place = 2 + partition_key_partition_key_size
+                    if len(content) != place:
+                        raise ValueError("size")
+                    partition_key = partition_key_partition_key
                 content = found.get(3)
                 if content is not None:
                     (delay_ms_delay_ms,) = _UNPACK_I64(content)
@@ -3776,6 +3947,7 @@ class PutMessage(Packet):
                     body,
                     context,
                     dedup_key=dedup_key,
+                    partition_key=partition_key,
                     delay_ms=delay_ms,
                     expires_ms=expires_ms,
                 ),
@@ -4956,7 +5128,8 @@ class LeaveQueue(Packet):
 
 @dataclass(slots=True)
 class LeaseLost(Packet):
-    """A consumer does not have these messages any more: their time was up, or it has ended.
+    """A consumer does not have these messages any more: their time was up, one before them in their
+    partition came back, or it has ended.
 
     Attributes:
         consumer_id: The consumer.
@@ -5113,7 +5286,8 @@ class AckResponse(Packet):
 
 @dataclass(slots=True)
 class Nack(Packet):
-    """The messages are not processed: they go back to the queue.
+    """The messages are not processed: they go back to the queue. With a message of a partition go back
+    those of the partition that the consumer was given after it, which LeaseLost names.
 
     Attributes:
         number: The request's number in this session, one more than the last one's.
@@ -6265,6 +6439,7 @@ _LAYOUTS: dict[str, Layout] = {
         ),
         tagged={
             1: ("dedup_key", "string"),
+            2: ("partition_key", "string"),
             3: ("delay_ms", "i64"),
             4: ("expires_ms", "i64"),
         },
@@ -6291,7 +6466,9 @@ _LAYOUTS: dict[str, Layout] = {
             ("body", "bytes"),
             ("context", "optional<i64>"),
         ),
-        tagged={},
+        tagged={
+            1: ("partition_key", "string"),
+        },
         extensible=True,
     ),
     "PutResult": Layout(

@@ -15,9 +15,12 @@
 --   answer_bytes bigint     how many bytes of bodies are leased for each queue; a first message is whatever its size
 -- Returns:
 --   request int             the consumer, by its place in the arrays, counted from 1; one without a row got nothing
---   error smallint          NULL with a message; else -2 (with request 0: the queue holds more, which was too
---                           large for now), -1 (not executed, try again), CLIENT_NOT_EXISTING (5),
---                           QUEUE_NOT_EXISTING (7), SESSION_FENCED (20) or CONSUMER_NOT_EXISTING (50)
+--   error smallint          NULL with a message; else -1 (not executed, try again), CLIENT_NOT_EXISTING (5),
+--                           QUEUE_NOT_EXISTING (7), SESSION_FENCED (20) or CONSUMER_NOT_EXISTING (50), or a note: -2
+--                           (with request 0: the queue holds more than was seen to), -3 (more is ready for
+--                           the consumer; with request 0: for another one, whose id is message_id) or -4 (with request
+--                           0: partitions wait until what is leased of them is answered) or -5 (with request 0: puts
+--                           have reached more partitions)
 --   lease_id bigint         the lease
 --   message_id bigint       the message, each consumer's in their order
 --   queue_id bigint         its queue
@@ -29,10 +32,12 @@
 --   redelivered boolean     whether it came back after a hand-over
 --   context bigint          connects request and response; NULL without
 --   body bytea              the content
+--   claim_id bigint         the claim, which rises from claim to claim
+--   partition_key text      its partition's key; NULL without
 -- Errors:     none raised
 -- Locks:      clients (shared, try), queues' take locks (of one queue: wait; of several: try)
--- Tables:     clients, consumers, queues, put_states (read), messages (delete), leases (insert), take_states,
---             receiver_states (insert, delete)
+-- Tables:     clients, consumers, queues, put_states (read), messages, keyed_messages, partition_arrivals (delete), leases
+--             (insert), take_states, receiver_states, partitions, partition_states (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.claim_batch(
     queue_ids bigint[],
     consumer_ids bigint[],
@@ -58,7 +63,9 @@ RETURNS TABLE (
     attempt int,
     redelivered boolean,
     context bigint,
-    body bytea
+    body bytea,
+    claim_id bigint,
+    partition_key text
 )
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, telesto, pg_temp
@@ -109,8 +116,11 @@ BEGIN
     FOREACH from_queue IN ARRAY queues LOOP
         RETURN QUERY
         SELECT claimed.*
-        FROM telesto.claim_common(
-            from_queue, consumer_ids, client_ids, middleware_ids, max_bytes, largest, idle,
+        FROM telesto.claim_queue(
+            from_queue, consumer_ids, client_ids, middleware_ids,
+            ARRAY(SELECT member.request FROM generate_series(1, cardinality(queue_ids)) AS member (request)
+                  WHERE queue_ids[member.request] = from_queue AND verdicts[member.request] IS NULL),
+            max_bytes, largest, idle,
             ARRAY(SELECT slot.request FROM (SELECT unnest(slots) AS request) AS slot
                   WHERE queue_ids[slot.request] = from_queue AND verdicts[slot.request] IS NULL),
             answer_bytes) AS claimed;

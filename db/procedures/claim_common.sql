@@ -12,6 +12,7 @@
 --   slots int[]             the consumers of this queue, by their places in the arrays, in the order in which they
 --                           get messages, each as often as it may
 --   answer_bytes bigint     how many bytes of bodies are leased at most; a first message is whatever its size
+--   claim bigint            the claim, which becomes the lease
 -- Returns:
 --   request int             the consumer, by its place in the arrays, counted from 1; one without a row got nothing
 --   error smallint          NULL with a message; else -2 (with request 0: the queue holds more, which was too
@@ -28,6 +29,8 @@
 --   redelivered boolean     whether it came back after a hand-over
 --   context bigint          connects request and response; NULL without
 --   body bytea              the content
+--   claim_id bigint         the claim, which rises from claim to claim
+--   partition_key text      its partition's key; NULL without
 -- Errors:     none raised
 -- Locks:      none; the caller holds the queue's take lock
 -- Tables:     queues, put_states (read), messages (delete), leases (insert), take_states, receiver_states (insert,
@@ -41,7 +44,8 @@ CREATE OR REPLACE FUNCTION telesto.claim_common(
     largest bigint[],
     idle boolean[],
     slots int[],
-    answer_bytes bigint
+    answer_bytes bigint,
+    claim bigint
 )
 RETURNS TABLE (
     request int,
@@ -56,7 +60,9 @@ RETURNS TABLE (
     attempt int,
     redelivered boolean,
     context bigint,
-    body bytea
+    body bytea,
+    claim_id bigint,
+    partition_key text
 )
 LANGUAGE plpgsql
 AS $$
@@ -157,8 +163,8 @@ BEGIN
 
     RETURN QUERY
     SELECT leased.*
-    FROM telesto.lease_messages(pick_rows, pick_requests, consumer_ids, client_ids, middleware_ids,
-                                nextval('telesto.lease_ids'), state.lease_ms) AS leased
+    FROM telesto.lease_messages(pick_rows, pick_requests, consumer_ids, client_ids, middleware_ids, claim,
+                                state.lease_ms) AS leased
     ORDER BY leased.request, leased.priority DESC, leased.message_id;
     PERFORM telesto.advance_takes(ARRAY[state.state_row], ARRAY[state.last_id],
                                   array_fill(1, ARRAY[cardinality(pick_ids)]), pick_readers, pick_priorities,

@@ -9,8 +9,8 @@
 --   receiver_ids bigint[]   per message that came back: for whom; 0 for anyone
 -- Errors:     none raised
 -- Locks:      none; the caller holds the queue's take lock. Leases that another transaction ends are left to it
--- Tables:     consumers (delete), leases (delete), messages, dead_letters (insert), queues (read),
---             take_states, receiver_states (insert, delete), history_calendar (read), history (insert)
+-- Tables:     consumers, leases (delete), messages, keyed_messages, dead_letters (insert), queues (read), take_states,
+--             receiver_states, partitions (insert, delete), history_calendar (read), history (insert)
 CREATE OR REPLACE FUNCTION telesto.end_consumers(
     queue_id bigint,
     consumer_ids bigint[],
@@ -21,12 +21,30 @@ CREATE OR REPLACE FUNCTION telesto.end_consumers(
 LANGUAGE plpgsql
 AS $$
 #variable_conflict use_column
+DECLARE
+    freed int;
 BEGIN
     IF consumer_ids = '{}' THEN
         RETURN;
     END IF;
     DELETE FROM telesto.consumers AS consumer
     WHERE consumer.queue_id = end_consumers.queue_id AND consumer.consumer_id = ANY (consumer_ids);
+    -- What else was ready for them is nobody's now.
+    WITH removed AS (
+        DELETE FROM telesto.partitions AS record
+        WHERE record.ctid = ANY (ARRAY(SELECT record.ctid
+                                       FROM (SELECT unnest(consumer_ids) AS consumer_id) AS ended
+                                       CROSS JOIN LATERAL (SELECT record.ctid FROM telesto.partitions AS record
+                                                           WHERE record.line = 1 AND record.line_id = ended.consumer_id
+                                                           ORDER BY record.place
+                                                           OFFSET 0) AS record))
+        RETURNING record.*
+    )
+    INSERT INTO telesto.partitions (queue_id, sender_id, partition_key, owner_id, lease_id, next_id, line, line_id)
+    SELECT removed.queue_id, removed.sender_id, removed.partition_key, removed.owner_id, removed.lease_id,
+           removed.next_id, CASE removed.lease_id WHEN 0 THEN 2 ELSE 3 END, removed.queue_id
+    FROM removed;
+    GET DIAGNOSTICS freed = ROW_COUNT;
     SELECT back.queue_ids, back.receiver_ids INTO queue_ids, receiver_ids
     FROM telesto.return_leases(ARRAY[end_consumers.queue_id],
                                ARRAY(SELECT lease.ctid
@@ -35,5 +53,9 @@ BEGIN
                                                          WHERE lease.consumer_id = ended.consumer_id
                                                          FOR UPDATE SKIP LOCKED) AS lease),
                                counted, 'lost', 0) AS back;
+    IF freed > 0 THEN
+        queue_ids := queue_ids || end_consumers.queue_id;
+        receiver_ids := receiver_ids || 0::bigint;
+    END IF;
 END
 $$;

@@ -7,17 +7,17 @@
 --   max_probes int          at most so many look-ups
 -- Returns:
 --   message_row tid         where it is; NULL when it was not found
---   delayed boolean         whether that is among the delayed messages
+--   found_in text           in which table: messages, delayed_messages or keyed_messages
 --   complete boolean        whether it was looked for everywhere
 -- Errors:     none raised
 -- Locks:      none
--- Tables:     queues, put_states, take_states, messages, delayed_messages (read)
+-- Tables:     queues, put_states, take_states, messages, delayed_messages, keyed_messages (read)
 CREATE OR REPLACE FUNCTION telesto.find_waiting(
     wanted_id bigint,
     in_queue bigint,
     max_probes int,
     OUT message_row tid,
-    OUT delayed boolean,
+    OUT found_in text,
     OUT complete boolean
 )
 LANGUAGE plpgsql STABLE
@@ -28,9 +28,10 @@ DECLARE
     queue record;
     receiver bigint;
     priorities int[];
+    sender bigint;
+    key text;
 BEGIN
     complete := true;
-    delayed := false;
     FOR queue IN
         SELECT queue.queue_id, put.directed_total > taken.directed_total AS directed,
                put.hidden_total > taken.hidden_total AS hidden, put.upper, taken.lower
@@ -50,9 +51,29 @@ BEGIN
             FROM telesto.delayed_messages AS message
             WHERE message.queue_id = queue.queue_id AND message.message_id = wanted_id;
             IF FOUND THEN
-                delayed := true;
+                found_in := 'delayed_messages';
                 RETURN;
             END IF;
+            sender := 0;
+            key := '';
+            LOOP
+                SELECT message.sender_id, message.partition_key INTO sender, key
+                FROM telesto.keyed_messages AS message
+                WHERE message.queue_id = queue.queue_id AND (message.sender_id, message.partition_key) > (sender, key)
+                ORDER BY message.queue_id, message.sender_id, message.partition_key, message.message_id
+                LIMIT 1;
+                EXIT WHEN NOT FOUND;
+                SELECT message.ctid INTO message_row
+                FROM telesto.keyed_messages AS message
+                WHERE message.queue_id = queue.queue_id AND message.sender_id = sender
+                  AND message.partition_key = key AND message.message_id = wanted_id;
+                IF FOUND THEN
+                    found_in := 'keyed_messages';
+                    RETURN;
+                END IF;
+                probes := probes + 2;
+                EXIT WHEN probes >= max_probes;
+            END LOOP;
         END IF;
         receiver := 0;
         LOOP
@@ -68,6 +89,7 @@ BEGIN
                                   AND message.message_id = wanted_id
                                 LIMIT 1) AS found;
             IF FOUND THEN
+                found_in := 'messages';
                 RETURN;
             END IF;
             probes := probes + 1 + cardinality(priorities);

@@ -40,8 +40,8 @@
 --   body bytea              the content, in the last row that has it
 -- Errors:     none raised
 -- Locks:      none
--- Tables:     queues, put_states, take_states, messages, delayed_messages, deliveries, leases, dead_letters, history,
---             clients, middleware_names (read)
+-- Tables:     queues, put_states, take_states, messages, delayed_messages, keyed_messages, deliveries, leases, dead_letters,
+--             history, clients, middleware_names (read)
 CREATE OR REPLACE FUNCTION telesto.get_message_history(
     wanted_id bigint,
     in_queue bigint,
@@ -92,11 +92,11 @@ AS $$
 #variable_conflict use_column
 DECLARE
     waiting tid;
-    delayed boolean;
+    found_in text;
     everywhere boolean;
     letter telesto.dead_letters;
 BEGIN
-    SELECT found.message_row, found.delayed, found.complete INTO waiting, delayed, everywhere
+    SELECT found.message_row, found.found_in, found.complete INTO waiting, found_in, everywhere
     FROM telesto.find_waiting(wanted_id, in_queue, max_probes) AS found;
     letter := telesto.find_dead_letter(wanted_id, in_queue);
 
@@ -148,14 +148,21 @@ BEGIN
                  message.context, message.time_of_arrival, message.put_through, message.attempt,
                  message.redelivered, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, false, 0
           FROM telesto.messages AS message
-          WHERE NOT delayed AND message.ctid = waiting
+          WHERE found_in = 'messages' AND message.ctid = waiting
           UNION ALL
           SELECT 'delayed', message.queue_id, message.sender_id, message.receiver_id, message.priority,
                  message.context, message.time_of_arrival, message.put_through, message.attempt,
                  message.redelivered, NULL, NULL, NULL, NULL, NULL, NULL, message.due_at, NULL, NULL, NULL, NULL,
                  false, 0
           FROM telesto.delayed_messages AS message
-          WHERE delayed AND message.ctid = waiting) AS record
+          WHERE found_in = 'delayed_messages' AND message.ctid = waiting
+          UNION ALL
+          SELECT CASE WHEN message.due_at > clock_timestamp() THEN 'delayed' ELSE 'ready' END, message.queue_id,
+                 message.sender_id, 0, message.priority, message.context, message.time_of_arrival,
+                 message.put_through, message.attempt, message.redelivered, NULL, NULL, NULL, NULL, NULL, NULL,
+                 message.due_at, NULL, NULL, NULL, NULL, false, 0
+          FROM telesto.keyed_messages AS message
+          WHERE found_in = 'keyed_messages' AND message.ctid = waiting) AS record
     LEFT JOIN LATERAL (SELECT queue.name FROM telesto.queues AS queue
                        WHERE queue.queue_id = record.queue_id LIMIT 1) AS queue ON true
     LEFT JOIN LATERAL (SELECT client.name FROM telesto.clients AS client

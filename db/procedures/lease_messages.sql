@@ -22,6 +22,8 @@
 --   redelivered boolean     whether it came back after a hand-over
 --   context bigint          connects request and response; NULL without
 --   body bytea              the content
+--   claim_id bigint         the claim, which rises from claim to claim
+--   partition_key text      its partition's key; NULL without
 -- Errors:     none raised
 -- Locks:      none; the caller holds the queue's
 -- Tables:     messages (delete), leases (insert)
@@ -47,7 +49,9 @@ RETURNS TABLE (
     attempt int,
     redelivered boolean,
     context bigint,
-    body bytea
+    body bytea,
+    claim_id bigint,
+    partition_key text
 )
 LANGUAGE plpgsql
 AS $$
@@ -65,17 +69,17 @@ BEGIN
     ), leased AS (
         INSERT INTO telesto.leases (consumer_id, lease_id, message_id, queue_id, client_id, receiver_id, sender_id,
                                     context, time_of_arrival, deadline, attempt, priority, redelivered, body, expires_at,
-                                    history, put_through, handed_over_at, handed_over_through)
+                                    claim_id, history, put_through, handed_over_at, handed_over_through)
         SELECT consumer_ids[claimed.request], given_lease, claimed.message_id, claimed.queue_id,
                client_ids[claimed.request], claimed.receiver_id, claimed.sender_id, claimed.context,
                claimed.time_of_arrival, deadline, claimed.attempt + 1, claimed.priority, claimed.redelivered,
-               claimed.body, claimed.expires_at, claimed.history, claimed.put_through, moment,
+               claimed.body, claimed.expires_at, given_lease, claimed.history, claimed.put_through, moment,
                middleware_ids[claimed.request]
         FROM claimed
     )
     SELECT claimed.request, NULL::smallint, given_lease, claimed.message_id, claimed.queue_id, claimed.sender_id,
            claimed.receiver_id, claimed.priority, claimed.time_of_arrival, claimed.attempt + 1,
-           claimed.redelivered, claimed.context, claimed.body
+           claimed.redelivered, claimed.context, claimed.body, given_lease, NULL::text
     FROM claimed;
 END
 $$;

@@ -19,6 +19,7 @@
 --   reason text             why it is dead
 --   died_at timestamptz     since when
 --   client_id bigint        who had it last; 0 for nobody
+--   partition_key text      its partition's key; NULL without
 -- Errors:     none raised
 -- Locks:      none
 -- Tables:     dead_letters (read)
@@ -41,7 +42,8 @@ RETURNS TABLE (
     body bytea,
     reason text,
     died_at timestamptz,
-    client_id bigint
+    client_id bigint,
+    partition_key text
 )
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, telesto, pg_temp
@@ -57,7 +59,8 @@ AS $$
 BEGIN
     RETURN QUERY
     SELECT page.message_id, page.queue_id, page.sender_id, page.receiver_id, page.priority, page.time_of_arrival,
-           page.attempt, page.redelivered, page.context, page.body, page.reason, page.died_at, page.client_id
+           page.attempt, page.redelivered, page.context, page.body, page.reason, page.died_at, page.client_id,
+           page.partition_key
     FROM (SELECT letter.*, row_number() OVER position AS i, sum(octet_length(letter.body)) OVER position AS bytes
           FROM (SELECT letter.* FROM telesto.dead_letters AS letter
                 WHERE letter.queue_id = from_queue AND letter.message_id > after_message_id

@@ -19,11 +19,14 @@
 --   errors smallint[]           per message: NULL or LEASE_LOST (27)
 --   queue_ids bigint[]          per message that can be read again: its queue
 --   receiver_ids bigint[]       per message that can be read again: for whom; 0 for anyone
+--   follower_consumers bigint[]   per message of a partition that came back with one before it: the consumer that had it
+--   follower_leases bigint[]    per message that came back with another: its lease
+--   follower_ids bigint[]       per message that came back with another: its id
 -- Errors:     none raised
 -- Locks:      client (shared, try), queues' take locks (wait)
--- Tables:     clients, queues (read), leases (delete), messages, delayed_messages, dead_letters (insert), take_states,
---             receiver_states (insert, delete), operations (insert, delete), deliveries (delete),
---             history_calendar (read), history (insert)
+-- Tables:     clients, queues, consumers (read), leases (delete), messages, keyed_messages, delayed_messages,
+--             dead_letters (insert), take_states, receiver_states, partitions (insert, delete), operations (insert,
+--             delete), deliveries (delete), history_calendar (read), history (insert)
 CREATE OR REPLACE FUNCTION telesto.nack_numbered(
     client_id bigint,
     session bigint,
@@ -38,7 +41,10 @@ CREATE OR REPLACE FUNCTION telesto.nack_numbered(
     OUT error smallint,
     OUT errors smallint[],
     OUT queue_ids bigint[],
-    OUT receiver_ids bigint[]
+    OUT receiver_ids bigint[],
+    OUT follower_consumers bigint[],
+    OUT follower_leases bigint[],
+    OUT follower_ids bigint[]
 )
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, telesto, pg_temp
@@ -82,7 +88,8 @@ BEGIN
                          AND lease.queue_id = ANY (queues)
                        LIMIT 1
                        FOR UPDATE SKIP LOCKED) AS lease ON true;
-    SELECT back.queue_ids, back.receiver_ids INTO queue_ids, receiver_ids
+    SELECT back.queue_ids, back.receiver_ids, back.follower_consumers, back.follower_leases, back.follower_ids
+    INTO queue_ids, receiver_ids, follower_consumers, follower_leases, follower_ids
     FROM telesto.return_leases(queues, coalesce(lease_rows, '{}'), failed, 'failed',
                                CASE WHEN failed THEN delay_ms ELSE coalesce(delay_ms, 0) END) AS back;
     IF nack_numbered.number <> 0 THEN

@@ -15,7 +15,7 @@
 -- Errors:     none raised
 -- Locks:      queues' put locks (try)
 -- Tables:     staged_messages (read, delete), queues, take_states, key_generation (read), messages,
---             delayed_messages (insert), put_states (insert, delete), message_keys_0, message_keys_1, message_keys_2 (read, insert,
+--             delayed_messages, keyed_messages, partition_arrivals (insert), put_states (insert, delete), message_keys_0, message_keys_1, message_keys_2 (read, insert,
 --             update)
 CREATE OR REPLACE FUNCTION telesto.place_staged(
     max_rows int,
@@ -149,7 +149,7 @@ BEGIN
         SELECT new.queue_id, new.receiver_id, new.priority, new.message_id, new.sender_id, new.context,
                arrived, 0, false, new.body, new.expires_at, new.history
         FROM new
-        WHERE new.due_at IS NULL
+        WHERE new.due_at IS NULL AND new.partition_key IS NULL
         RETURNING queue_id, receiver_id
     ), delayed AS (
         INSERT INTO telesto.delayed_messages (queue_id, receiver_id, priority, message_id, sender_id, context,
@@ -158,9 +158,24 @@ BEGIN
         SELECT new.queue_id, new.receiver_id, new.priority, new.message_id, new.sender_id, new.context, arrived,
                least(new.due_at, new.expires_at), new.expires_at, 0, false, new.body, new.history
         FROM new
-        WHERE new.due_at IS NOT NULL
+        WHERE new.due_at IS NOT NULL AND new.partition_key IS NULL
+    ), keyed AS (
+        INSERT INTO telesto.keyed_messages (queue_id, sender_id, partition_key, message_id, context, time_of_arrival,
+                                            due_at, expires_at, attempt, priority, redelivered, body, history)
+        SELECT new.queue_id, new.sender_id, new.partition_key, new.message_id, new.context, arrived,
+               CASE WHEN new.due_at IS NOT NULL THEN least(new.due_at, new.expires_at) END, new.expires_at, 0,
+               new.priority, false, new.body, new.history
+        FROM new
+        WHERE new.partition_key IS NOT NULL
+    ), reached AS (
+        INSERT INTO telesto.partition_arrivals (queue_id, message_id, sender_id, partition_key)
+        SELECT new.queue_id, min(new.message_id), new.sender_id, new.partition_key
+        FROM new
+        WHERE new.partition_key IS NOT NULL
+        GROUP BY new.queue_id, new.sender_id, new.partition_key
     ), grown AS (
-        SELECT new.queue_id, count(*) AS n, count(new.due_at) AS hidden,
+        SELECT new.queue_id, count(*) AS n,
+               count(*) FILTER (WHERE new.due_at IS NOT NULL OR new.partition_key IS NOT NULL) AS hidden,
                count(*) FILTER (WHERE new.receiver_id <> 0 AND new.due_at IS NULL) AS directed,
                bit_or(1 << new.priority) AS priorities, max(new.message_id) AS newest_id
         FROM new
@@ -179,9 +194,11 @@ BEGIN
     SELECT coalesce(array_agg(woken.queue_id), '{}'), coalesce(array_agg(woken.receiver_id), '{}'),
            coalesce(array_agg(woken.n::int), '{}')
     INTO queue_ids, receiver_ids, counts
-    FROM (SELECT placed.queue_id, placed.receiver_id, count(*) AS n
-          FROM placed
-          GROUP BY placed.queue_id, placed.receiver_id
-          ORDER BY placed.queue_id, placed.receiver_id) AS woken;
+    FROM (SELECT come.queue_id, come.receiver_id, count(*) AS n
+          FROM (SELECT placed.queue_id, placed.receiver_id FROM placed
+                UNION ALL
+                SELECT new.queue_id, 0 FROM new WHERE new.partition_key IS NOT NULL AND new.due_at IS NULL) AS come
+          GROUP BY come.queue_id, come.receiver_id
+          ORDER BY come.queue_id, come.receiver_id) AS woken;
 END
 $$;

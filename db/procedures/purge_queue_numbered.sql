@@ -18,8 +18,8 @@
 --   more boolean                whether to call again
 -- Errors:     none raised
 -- Locks:      client (shared, try), the queue's take lock (wait)
--- Tables:     clients, put_states (read), messages, delayed_messages (delete), take_states (insert, delete),
---             operations (insert, delete), deliveries (delete)
+-- Tables:     clients, put_states (read), messages, delayed_messages, keyed_messages (delete), take_states (insert,
+--             delete), operations (insert, delete), deliveries (delete)
 CREATE OR REPLACE FUNCTION telesto.purge_queue_numbered(
     client_id bigint,
     session bigint,

@@ -23,6 +23,7 @@
 --                              all, without
 --   lives_ms bigint[]          per element: after how long it expires, in milliseconds, unless its queue has it
 --                              expire sooner; NULL for an element, or for all, without
+--   partition_keys text[]      per element: the key of its partition; NULL for an element, or for all, without
 --   middleware_id int          through which middleware; NULL for none
 -- Returns:
 --   errors smallint[]          NULL when all elements are done, else per element: NULL when done, -1 (not
@@ -33,8 +34,8 @@
 -- Errors:     check_violation (23514) for a priority or receiver out of range, which the caller should have
 --             refused: nothing is done
 -- Locks:      clients (shared, try), queues' put locks (of one queue: wait; of several: try)
--- Tables:     clients, queues, take_states (read), operations (insert, delete), messages, delayed_messages
---             (insert), put_states (insert, delete), deliveries (delete), message_keys_0, message_keys_1, message_keys_2
+-- Tables:     clients, queues, take_states (read), operations (insert, delete), messages, delayed_messages,
+--             keyed_messages, partition_arrivals (insert), put_states (insert, delete), deliveries (delete), message_keys_0, message_keys_1, message_keys_2
 --             (read, insert, update), key_generation (read)
 CREATE OR REPLACE FUNCTION telesto.put_batch(
     client_ids bigint[],
@@ -53,6 +54,7 @@ CREATE OR REPLACE FUNCTION telesto.put_batch(
     dedup_keys text[] DEFAULT NULL,
     delays_ms bigint[] DEFAULT NULL,
     lives_ms bigint[] DEFAULT NULL,
+    partition_keys text[] DEFAULT NULL,
     middleware_id int DEFAULT NULL,
     OUT errors smallint[],
     OUT message_ids bigint[]
@@ -82,6 +84,8 @@ DECLARE
     queue_lives bigint[];
     histories smallint[];
     expiries timestamptz[];
+    -- Whether an element goes elsewhere than into messages; NULL for an element, or for all, that does not.
+    hidden_elements boolean[];
     fitting boolean;
     state_rows tid[];
     touched tid[];
@@ -92,15 +96,23 @@ BEGIN
     SELECT fence.passed, fence.errors INTO passed, request_errors
     FROM telesto.fence_requests(client_ids, sessions) AS fence;
 
+    IF delays_ms IS NOT NULL OR partition_keys IS NOT NULL THEN
+        SELECT array_agg(CASE WHEN element.delay_ms IS NOT NULL OR element.partition_key IS NOT NULL THEN true END
+                         ORDER BY element.i)
+        INTO hidden_elements
+        FROM (SELECT unnest(delays_ms) AS delay_ms, unnest(partition_keys) AS partition_key,
+                     generate_series(1, cardinality(queue_ids)) AS i) AS element;
+    END IF;
+
     SELECT array_agg(wanted.queue_id), array_agg(wanted.n), array_agg(wanted.directed),
            array_agg(wanted.hidden), array_agg(wanted.priorities)
     INTO queues, counts, directed_counts, hidden_counts, put_priorities
-    FROM (SELECT element.queue_id, count(*) AS n, count(element.delay_ms) AS hidden,
-                 count(*) FILTER (WHERE element.receiver_id <> 0 AND element.delay_ms IS NULL) AS directed,
+    FROM (SELECT element.queue_id, count(*) AS n, count(element.hidden) AS hidden,
+                 count(*) FILTER (WHERE element.receiver_id <> 0 AND element.hidden IS NULL) AS directed,
                  bit_or(1 << element.priority) AS priorities
           FROM (SELECT unnest(queue_ids) AS queue_id, unnest(receiver_ids) AS receiver_id,
                        unnest(priorities) AS priority, unnest(element_requests) AS request,
-                       unnest(delays_ms) AS delay_ms) AS element
+                       unnest(hidden_elements) AS hidden) AS element
           WHERE element.queue_id > 0
             AND (request_errors IS NULL OR request_errors[element.request] IS NULL)
           GROUP BY element.queue_id
@@ -157,12 +169,12 @@ BEGIN
         SELECT array_agg(state_rows[taken.q]), array_agg(taken.n), array_agg(taken.directed),
                array_agg(taken.hidden), array_agg(taken.priorities)
         INTO touched, counts, directed_counts, hidden_counts, put_priorities
-        FROM (SELECT width_bucket(element.queue_id, queues) AS q, count(*) AS n, count(element.delay_ms) AS hidden,
-                     count(*) FILTER (WHERE element.receiver_id <> 0 AND element.delay_ms IS NULL) AS directed,
+        FROM (SELECT width_bucket(element.queue_id, queues) AS q, count(*) AS n, count(element.hidden) AS hidden,
+                     count(*) FILTER (WHERE element.receiver_id <> 0 AND element.hidden IS NULL) AS directed,
                      bit_or(1 << element.priority) AS priorities
               FROM (SELECT unnest(queue_ids) AS queue_id, unnest(receiver_ids) AS receiver_id,
                            unnest(priorities) AS priority, unnest(message_ids) AS message_id,
-                           unnest(delays_ms) AS delay_ms) AS element
+                           unnest(hidden_elements) AS hidden) AS element
               WHERE element.message_id > 0
               GROUP BY 1) AS taken;
     END IF;
@@ -181,8 +193,9 @@ BEGIN
     FROM (SELECT unnest(queue_ids) AS queue_id, unnest(receiver_ids) AS receiver_id,
                  unnest(priorities) AS priority, unnest(message_ids) AS message_id,
                  unnest(element_requests) AS request, unnest(contexts) AS context,
-                 unnest(bodies) AS body, unnest(expiries) AS expires_at, unnest(delays_ms) AS delay_ms) AS element
-    WHERE element.message_id > 0 AND element.delay_ms IS NULL;
+                 unnest(bodies) AS body, unnest(expiries) AS expires_at, unnest(hidden_elements) AS hidden)
+         AS element
+    WHERE element.message_id > 0 AND element.hidden IS NULL;
     IF delays_ms IS NOT NULL THEN
         INSERT INTO telesto.delayed_messages (queue_id, receiver_id, priority, message_id, sender_id, context,
                                               time_of_arrival, due_at, expires_at, attempt, redelivered, body,
@@ -196,8 +209,15 @@ BEGIN
                      unnest(priorities) AS priority, unnest(message_ids) AS message_id,
                      unnest(element_requests) AS request, unnest(contexts) AS context,
                      unnest(bodies) AS body, unnest(expiries) AS expires_at,
-                     unnest(delays_ms) AS delay_ms) AS element
-        WHERE element.message_id > 0 AND element.delay_ms IS NOT NULL;
+                     unnest(delays_ms) AS delay_ms, unnest(partition_keys) AS partition_key) AS element
+        WHERE element.message_id > 0 AND element.delay_ms IS NOT NULL AND element.partition_key IS NULL;
+    END IF;
+    IF partition_keys IS NOT NULL THEN
+        PERFORM telesto.put_keyed(client_ids, element_requests, queue_ids, priorities, contexts, bodies, message_ids,
+                                  partition_keys, delays_ms, expiries, arrived,
+                                  ARRAY(SELECT histories[width_bucket(queue_ids[i], queues)]
+                                        FROM generate_series(1, cardinality(queue_ids)) AS i),
+                                  middleware_id);
     END IF;
     IF dedup_keys IS NOT NULL THEN
         PERFORM telesto.remember_keys(queue_ids, dedup_keys, message_ids, arrived);

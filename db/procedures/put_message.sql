@@ -14,6 +14,8 @@
 --   delay_ms bigint         how long nobody can read it once it is placed, in milliseconds; NULL for not at all
 --   expires_ms bigint       after how long it expires, counted from when it is placed, in milliseconds; NULL for as
 --                           long as its queue says
+--   partition_key text      1 to 255 characters: only consumers get it, in the order of its partition, and not together
+--                           with a receiver; NULL without
 -- Returns:
 --   bigint                  the staged_id, by which it can be found in staged_messages until it is placed;
 --                           the message gets its own id there
@@ -30,7 +32,8 @@ CREATE OR REPLACE FUNCTION telesto.put_message(
     context bigint DEFAULT NULL,
     dedup_key text DEFAULT NULL,
     delay_ms bigint DEFAULT NULL,
-    expires_ms bigint DEFAULT NULL
+    expires_ms bigint DEFAULT NULL,
+    partition_key text DEFAULT NULL
 )
 RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER
@@ -42,7 +45,7 @@ DECLARE
 BEGIN
     SELECT stage.staged_id INTO staged
     FROM telesto.stage_message(sender_id, ARRAY[queue_id], body, priority, receiver_id, context, dedup_key,
-                           delay_ms, expires_ms) AS stage;
+                           delay_ms, expires_ms, partition_key) AS stage;
     IF staged IS NULL THEN
         PERFORM telesto.raise_error(7, format('there is no queue %s', coalesce(queue_id::text, 'NULL')));
     END IF;

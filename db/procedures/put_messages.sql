@@ -12,6 +12,8 @@
 --   delay_ms bigint         how long nobody can read it once it is placed, in milliseconds; NULL for not at all
 --   expires_ms bigint       after how long it expires, counted from when it is placed, in milliseconds; NULL for as
 --                           long as its queue says
+--   partition_key text      1 to 255 characters: only consumers get it, in the order of its partition, and not together
+--                           with a receiver; NULL without
 -- Returns:
 --   queue_id bigint         a queue that takes the message; one that does not exist is missing here
 --   staged_id bigint        its row in staged_messages
@@ -28,7 +30,8 @@ CREATE OR REPLACE FUNCTION telesto.put_messages(
     context bigint DEFAULT NULL,
     dedup_key text DEFAULT NULL,
     delay_ms bigint DEFAULT NULL,
-    expires_ms bigint DEFAULT NULL
+    expires_ms bigint DEFAULT NULL,
+    partition_key text DEFAULT NULL
 )
 RETURNS TABLE (queue_id bigint, staged_id bigint)
 LANGUAGE sql SECURITY DEFINER
@@ -36,5 +39,5 @@ SET search_path = pg_catalog, telesto, pg_temp
 AS $$
 SELECT stage.queue_id, stage.staged_id
 FROM telesto.stage_message(sender_id, queue_ids, body, priority, receiver_id, context, dedup_key,
-                           delay_ms, expires_ms) AS stage
+                           delay_ms, expires_ms, partition_key) AS stage
 $$;

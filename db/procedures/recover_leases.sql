@@ -5,7 +5,7 @@
 --   queue_ids bigint[]      per consumer: its queue
 --   consumer_ids bigint[]   the consumers
 --   epochs bigint[]         per consumer: the new epoch
---   seen_leases bigint[]    per consumer: the last lease that the middleware knows of
+--   seen_claims bigint[]    per consumer: the last claim that the middleware knows of
 -- Returns:
 --   request int             the consumer, by its place in the arrays, counted from 1; one without a row got nothing
 --   error smallint          NULL with a message; else -1 (not executed, try again), CLIENT_NOT_EXISTING (5),
@@ -21,6 +21,8 @@
 --   redelivered boolean     whether it came back after a hand-over
 --   context bigint          connects request and response; NULL without
 --   body bytea              the content
+--   claim_id bigint         the claim, which rises from claim to claim
+--   partition_key text      its partition's key; NULL without
 -- Errors:     none raised
 -- Locks:      queues' take locks (wait)
 -- Tables:     consumers (update), leases (read)
@@ -28,7 +30,7 @@ CREATE OR REPLACE FUNCTION telesto.recover_leases(
     queue_ids bigint[],
     consumer_ids bigint[],
     epochs bigint[],
-    seen_leases bigint[]
+    seen_claims bigint[]
 )
 RETURNS TABLE (
     request int,
@@ -43,7 +45,9 @@ RETURNS TABLE (
     attempt int,
     redelivered boolean,
     context bigint,
-    body bytea
+    body bytea,
+    claim_id bigint,
+    partition_key text
 )
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, telesto, pg_temp
@@ -68,12 +72,13 @@ BEGIN
     RETURN QUERY
     SELECT wanted.i, NULL::smallint, lease.lease_id, lease.message_id, lease.queue_id, lease.sender_id,
            lease.receiver_id, lease.priority, lease.time_of_arrival, lease.attempt, lease.redelivered,
-           lease.context, lease.body
-    FROM (SELECT unnest(consumer_ids) AS consumer_id, unnest(seen_leases) AS seen_lease,
+           lease.context, lease.body, lease.claim_id, lease.partition_key
+    FROM (SELECT unnest(consumer_ids) AS consumer_id, unnest(seen_claims) AS seen_claim,
                  generate_series(1, cardinality(consumer_ids)) AS i) AS wanted
     CROSS JOIN LATERAL (SELECT lease.* FROM telesto.leases AS lease
-                        WHERE lease.consumer_id = wanted.consumer_id AND lease.lease_id > wanted.seen_lease
+                        WHERE lease.consumer_id = wanted.consumer_id AND lease.claim_id > wanted.seen_claim
                         OFFSET 0) AS lease
-    ORDER BY wanted.i, lease.lease_id, lease.priority DESC, lease.message_id;
+    ORDER BY wanted.i, lease.claim_id, CASE WHEN lease.partition_key IS NULL THEN lease.priority ELSE 11 END DESC,
+             lease.message_id;
 END
 $$;

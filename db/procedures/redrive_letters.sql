@@ -1,6 +1,6 @@
 -- Procedure:  redrive_letters
 -- Purpose:    Sends dead letters back to their queue, under their old ids and as if never attempted, or deletes
---             them. What expired does not expire again. They are exempt from the queue's bound.
+--             them. One of a partition comes before what waits there. What expired does not expire again. They are exempt from the queue's bound.
 -- Parameters:
 --   from_queue bigint       the queue
 --   letter_ids bigint[]     which ones; one that is not there is passed over. NULL for all
@@ -14,7 +14,8 @@
 --   receiver_ids bigint[]   per message that came back: for whom; 0 for anyone
 -- Errors:     none raised
 -- Locks:      the queue's take lock (wait)
--- Tables:     dead_letters (delete), messages (insert), take_states, receiver_states (insert, delete)
+-- Tables:     dead_letters (delete), consumers, leases (read), messages, keyed_messages (insert), take_states,
+--             receiver_states, partitions (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.redrive_letters(
     from_queue bigint,
     letter_ids bigint[],
@@ -34,6 +35,10 @@ DECLARE
     state_row tid;
     priorities smallint[];
     message_ids bigint[];
+    hidden boolean[];
+    senders bigint[];
+    keys text[];
+    key_ids bigint[];
 BEGIN
     settled := 0;
     more := false;
@@ -75,13 +80,27 @@ BEGIN
                removed.context, removed.time_of_arrival, 0, true, removed.body,
                removed.history, removed.put_through
         FROM removed
-        RETURNING queue_id, receiver_id, priority, message_id
+        WHERE removed.partition_key IS NULL
+    ), keyed AS (
+        INSERT INTO telesto.keyed_messages (queue_id, sender_id, partition_key, message_id, context, time_of_arrival,
+                                            attempt, priority, redelivered, body, history, put_through)
+        SELECT removed.queue_id, removed.sender_id, removed.partition_key, removed.message_id, removed.context,
+               removed.time_of_arrival, 0, removed.priority, true, removed.body, removed.history, removed.put_through
+        FROM removed
+        WHERE removed.partition_key IS NOT NULL
     )
-    SELECT count(*), array_agg(placed.queue_id), array_agg(placed.receiver_id), array_agg(placed.priority),
-           array_agg(placed.message_id)
-    INTO settled, queue_ids, receiver_ids, priorities, message_ids
-    FROM placed;
+    SELECT count(*), array_agg(removed.queue_id), array_agg(removed.receiver_id), array_agg(removed.priority),
+           array_agg(removed.message_id), array_agg(removed.partition_key IS NOT NULL),
+           array_agg(removed.sender_id) FILTER (WHERE removed.partition_key IS NOT NULL),
+           array_agg(removed.partition_key) FILTER (WHERE removed.partition_key IS NOT NULL),
+           array_agg(removed.message_id) FILTER (WHERE removed.partition_key IS NOT NULL)
+    INTO settled, queue_ids, receiver_ids, priorities, message_ids, hidden, senders, keys, key_ids
+    FROM removed;
+    IF keys IS NOT NULL THEN
+        PERFORM telesto.settle_partitions(array_fill(from_queue, ARRAY[cardinality(keys)]), senders, keys, key_ids,
+                                          false);
+    END IF;
     PERFORM telesto.lower_bounds(ARRAY[from_queue], ARRAY[state_row], queue_ids, receiver_ids, priorities,
-                                 message_ids);
+                                 message_ids, hidden);
 END
 $$;

@@ -8,8 +8,8 @@
 --   more boolean            whether some are left; NULL when there is no such queue
 -- Errors:     none raised
 -- Locks:      the queue's take lock (wait)
--- Tables:     put_states (read), messages, delayed_messages (delete), take_states (insert, delete),
---             history_calendar (read), history (insert)
+-- Tables:     put_states (read), messages, delayed_messages, keyed_messages (delete), take_states (insert,
+--             delete), history_calendar (read), history (insert)
 CREATE OR REPLACE FUNCTION telesto.remove_messages(
     queue_id bigint,
     max_rows int,
@@ -30,6 +30,7 @@ DECLARE
     common_count bigint;
     seen bigint;
     hidden bigint := 0;
+    keyed bigint;
     lower bigint[];
 BEGIN
     PERFORM pg_advisory_xact_lock(telesto.take_lock_key(remove_messages.queue_id));
@@ -108,6 +109,26 @@ BEGIN
             WHERE removed.history <> 0
         )
         SELECT count(*) INTO hidden FROM removed;
+        WITH removed AS (
+            DELETE FROM telesto.keyed_messages AS message
+            WHERE message.ctid = ANY (ARRAY(
+                SELECT message.ctid FROM telesto.keyed_messages AS message
+                WHERE message.queue_id = remove_messages.queue_id AND message.message_id <= state.last_id
+                LIMIT max_rows - seen - hidden))
+            RETURNING message.*
+        ), noted AS (
+            INSERT INTO telesto.history (message_id, queue_id, sender_id, receiver_id, context, time_of_arrival,
+                                         ended_at, drop_on, ending, put_through, attempt, priority, redelivered,
+                                         body)
+            SELECT removed.message_id, removed.queue_id, removed.sender_id, 0, removed.context,
+                   removed.time_of_arrival, moment, telesto.history_day(days, today, removed.history), 'purged',
+                   removed.put_through, removed.attempt, removed.priority, removed.redelivered,
+                   CASE WHEN removed.history < 0 THEN removed.body END
+            FROM removed
+            WHERE removed.history <> 0
+        )
+        SELECT count(*) INTO keyed FROM removed;
+        hidden := hidden + keyed;
     END IF;
     removed := seen + hidden;
     more := removed > 0 AND removed < state.depth;

@@ -1,7 +1,8 @@
 -- Procedure:  return_leases
 -- Purpose:    Puts leased messages back to their place, under their ids, marked redelivered. One that has failed
 --             as often as its queue allows goes to the dead letters. They are exempt from the queue's bound; what
---             belongs to a queue that is gone is dropped. The history keeps that a consumer had them.
+--             belongs to a queue that is gone is dropped. With a message of a partition come back those leased
+--             after it, which count as never given. The history keeps that a consumer had them.
 -- Parameters:
 --   queues bigint[]         the queues whose take locks are held, sorted
 --   lease_rows tid[]        where the leases are; the caller has locked these rows
@@ -12,10 +13,14 @@
 -- Returns:
 --   queue_ids bigint[]      per message that can be read again: its queue
 --   receiver_ids bigint[]   per message that can be read again: for whom; 0 for anyone
+--   follower_consumers bigint[]   per message that came back with another: the consumer that had it
+--   follower_leases bigint[]   per message that came back with another: its lease
+--   follower_ids bigint[]   per message that came back with another: its id
 -- Errors:     none raised
--- Locks:      none; the caller holds the queues'
--- Tables:     leases (delete), queues (read), messages, delayed_messages, dead_letters (insert), take_states,
---             receiver_states (insert, delete)
+-- Locks:      none; the caller holds the queues'. Leases that another transaction ends are left to it: until then
+--             nothing of their partitions is leased
+-- Tables:     leases (delete), queues, consumers (read), messages, keyed_messages, delayed_messages, dead_letters
+--             (insert), take_states, receiver_states, partitions (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.return_leases(
     queues bigint[],
     lease_rows tid[],
@@ -23,7 +28,10 @@ CREATE OR REPLACE FUNCTION telesto.return_leases(
     reason text,
     delay_ms bigint,
     OUT queue_ids bigint[],
-    OUT receiver_ids bigint[]
+    OUT receiver_ids bigint[],
+    OUT follower_consumers bigint[],
+    OUT follower_leases bigint[],
+    OUT follower_ids bigint[]
 )
 LANGUAGE plpgsql
 AS $$
@@ -39,10 +47,32 @@ DECLARE
     priorities smallint[];
     message_ids bigint[];
     hidden boolean[];
+    quiet boolean[];
+    follower_rows tid[];
+    key_queues bigint[];
+    key_senders bigint[];
+    keys text[];
+    key_ids bigint[];
 BEGIN
     IF lease_rows = '{}' THEN
         RETURN;
     END IF;
+    SELECT array_agg(follower.follower_row), array_agg(follower.consumer_id), array_agg(follower.lease_id),
+           array_agg(follower.message_id)
+    INTO follower_rows, follower_consumers, follower_leases, follower_ids
+    FROM (SELECT lease.consumer_id, lease.lease_id, min(lease.message_id) AS first_id,
+                 array_agg(lease.message_id) AS given_ids
+          -- By place alone: the order that the groups need must not be had from the index.
+          FROM (SELECT lease.* FROM telesto.leases AS lease
+                WHERE lease.ctid = ANY (lease_rows) AND lease.partition_key IS NOT NULL
+                OFFSET 0) AS lease
+          GROUP BY lease.consumer_id, lease.lease_id) AS ended
+    CROSS JOIN LATERAL (SELECT lease.ctid AS follower_row, lease.consumer_id, lease.lease_id, lease.message_id
+                        FROM telesto.leases AS lease
+                        WHERE lease.consumer_id = ended.consumer_id AND lease.lease_id = ended.lease_id
+                          AND lease.message_id > ended.first_id AND NOT lease.message_id = ANY (ended.given_ids)
+                        FOR UPDATE SKIP LOCKED) AS follower;
+
     -- A queue without a state does not exist (any more).
     SELECT array_agg(state.ctid), array_agg(queue.max_attempts), array_agg(queue.backoff_ms),
            array_agg(queue.backoff_max_ms)
@@ -57,17 +87,33 @@ BEGIN
                        LIMIT 1) AS queue ON true;
 
     WITH removed AS (
-        DELETE FROM telesto.leases AS lease WHERE lease.ctid = ANY (lease_rows) RETURNING lease.*
-    ), judged AS (
+        DELETE FROM telesto.leases AS lease
+        USING (SELECT unnest(lease_rows) AS lease_row, false AS follows
+               UNION ALL
+               SELECT unnest(follower_rows), true) AS pick
+        WHERE lease.ctid = pick.lease_row
+        RETURNING lease.*, pick.follows
+    ), numbered AS (
+        -- Of a partition's messages that were lost or late, only the first can have been begun.
         SELECT removed.*,
-               CASE WHEN state_rows[width_bucket(removed.queue_id, queues)] IS NULL THEN 'deleted'
-                    WHEN counted AND removed.attempt >= attempts_max[width_bucket(removed.queue_id, queues)] THEN 'dead'
-                    ELSE 'returned' END AS ending,
-               coalesce(return_leases.delay_ms,
-                        telesto.backoff(removed.attempt, backoffs_ms[width_bucket(removed.queue_id, queues)],
-                                        backoffs_max_ms[width_bucket(removed.queue_id, queues)])) AS wait_ms,
-               CASE WHEN counted THEN removed.attempt ELSE removed.attempt - 1 END AS attempts
+               counted AND NOT removed.follows
+               AND (removed.partition_key IS NULL OR return_leases.reason = 'failed'
+                    OR row_number() OVER (PARTITION BY removed.consumer_id, removed.lease_id
+                                          ORDER BY removed.message_id) = 1) AS failed
         FROM removed
+    ), judged AS (
+        SELECT numbered.*,
+               CASE WHEN state_rows[width_bucket(numbered.queue_id, queues)] IS NULL THEN 'deleted'
+                    WHEN numbered.failed AND numbered.attempt >= attempts_max[width_bucket(numbered.queue_id, queues)]
+                    THEN 'dead'
+                    ELSE 'returned' END AS ending,
+               CASE WHEN numbered.follows THEN 0
+                    ELSE coalesce(return_leases.delay_ms,
+                                  telesto.backoff(numbered.attempt, backoffs_ms[width_bucket(numbered.queue_id, queues)],
+                                                  backoffs_max_ms[width_bucket(numbered.queue_id, queues)]))
+                    END AS wait_ms,
+               CASE WHEN numbered.failed THEN numbered.attempt ELSE numbered.attempt - 1 END AS attempts
+        FROM numbered
     ), noted AS (
         INSERT INTO telesto.history (message_id, queue_id, sender_id, receiver_id, context, client_id, number,
                                      consumer_id, time_of_arrival, handed_over_at, ended_at, drop_on, ending,
@@ -76,18 +122,19 @@ BEGIN
                judged.client_id, judged.lease_id, judged.consumer_id, judged.time_of_arrival,
                judged.handed_over_at, moment, telesto.history_day(days, today, judged.history),
                judged.ending::telesto.ending, judged.put_through, judged.handed_over_through, judged.attempt,
-               judged.priority, judged.redelivered, CASE WHEN counted THEN return_leases.reason ELSE 'given back' END,
+               judged.priority, judged.redelivered,
+               CASE WHEN judged.failed THEN return_leases.reason ELSE 'given back' END,
                CASE WHEN judged.history < 0 AND judged.ending <> 'returned' THEN judged.body END
         FROM judged
         WHERE judged.history <> 0
     ), buried AS (
         INSERT INTO telesto.dead_letters (queue_id, message_id, receiver_id, sender_id, context, client_id, session,
                                           number, time_of_arrival, handed_over_at, attempt, priority, redelivered,
-                                          reason, body, history, put_through, handed_over_through)
+                                          reason, body, partition_key, history, put_through, handed_over_through)
         SELECT judged.queue_id, judged.message_id, judged.receiver_id, judged.sender_id, judged.context,
                judged.client_id, 0, judged.lease_id, judged.time_of_arrival, judged.handed_over_at, judged.attempt,
-               judged.priority, true, return_leases.reason, judged.body, judged.history, judged.put_through,
-               judged.handed_over_through
+               judged.priority, true, return_leases.reason, judged.body, judged.partition_key, judged.history,
+               judged.put_through, judged.handed_over_through
         FROM judged
         WHERE judged.ending = 'dead'
     ), placed AS (
@@ -97,7 +144,19 @@ BEGIN
                judged.context, judged.time_of_arrival, judged.attempts, true, judged.body, judged.expires_at,
                judged.history, judged.put_through
         FROM judged
-        WHERE judged.ending = 'returned' AND judged.wait_ms = 0
+        WHERE judged.ending = 'returned' AND judged.wait_ms = 0 AND judged.partition_key IS NULL
+    ), keyed AS (
+        INSERT INTO telesto.keyed_messages (queue_id, sender_id, partition_key, message_id, context, time_of_arrival,
+                                            due_at, expires_at, attempt, priority, redelivered, body, history,
+                                            put_through)
+        SELECT judged.queue_id, judged.sender_id, judged.partition_key, judged.message_id, judged.context,
+               judged.time_of_arrival,
+               CASE WHEN judged.wait_ms > 0
+                    THEN least(moment + make_interval(secs => judged.wait_ms / 1000.0), judged.expires_at) END,
+               judged.expires_at, judged.attempts, judged.priority, true, judged.body,
+               judged.history, judged.put_through
+        FROM judged
+        WHERE judged.ending = 'returned' AND judged.partition_key IS NOT NULL
     ), delayed AS (
         INSERT INTO telesto.delayed_messages (queue_id, receiver_id, priority, message_id, sender_id, context,
                                               time_of_arrival, due_at, expires_at, attempt, redelivered, body,
@@ -107,21 +166,33 @@ BEGIN
                least(moment + make_interval(secs => judged.wait_ms / 1000.0), judged.expires_at), judged.expires_at,
                judged.attempts, true, judged.body, judged.history, judged.put_through
         FROM judged
-        WHERE judged.ending = 'returned' AND judged.wait_ms > 0
+        WHERE judged.ending = 'returned' AND judged.wait_ms > 0 AND judged.partition_key IS NULL
     )
-    SELECT array_agg(judged.queue_id), array_agg(judged.receiver_id), array_agg(judged.priority),
-           array_agg(judged.message_id), array_agg(judged.wait_ms > 0)
-    INTO queue_ids, receiver_ids, priorities, message_ids, hidden
+    SELECT array_agg(judged.queue_id) FILTER (WHERE judged.ending = 'returned'),
+           array_agg(judged.receiver_id) FILTER (WHERE judged.ending = 'returned'),
+           array_agg(judged.priority) FILTER (WHERE judged.ending = 'returned'),
+           array_agg(judged.message_id) FILTER (WHERE judged.ending = 'returned'),
+           array_agg(judged.wait_ms > 0 OR judged.partition_key IS NOT NULL) FILTER (WHERE judged.ending = 'returned'),
+           array_agg(judged.wait_ms > 0) FILTER (WHERE judged.ending = 'returned'),
+           array_agg(judged.queue_id) FILTER (WHERE judged.partition_key IS NOT NULL),
+           array_agg(judged.sender_id) FILTER (WHERE judged.partition_key IS NOT NULL),
+           array_agg(judged.partition_key) FILTER (WHERE judged.partition_key IS NOT NULL),
+           array_agg(judged.message_id) FILTER (WHERE judged.partition_key IS NOT NULL)
+    INTO queue_ids, receiver_ids, priorities, message_ids, hidden, quiet, key_queues, key_senders, keys, key_ids
     FROM judged
-    WHERE judged.ending = 'returned';
+    WHERE judged.ending <> 'deleted';
 
     PERFORM telesto.lower_bounds(queues, state_rows, queue_ids, receiver_ids, priorities, message_ids, hidden);
-    IF true = ANY (hidden) THEN
+    IF keys IS NOT NULL THEN
+        PERFORM telesto.settle_partitions(key_queues, key_senders, keys, key_ids, true);
+    END IF;
+    IF true = ANY (quiet) OR keys IS NOT NULL THEN
         SELECT array_agg(back.queue_id), array_agg(back.receiver_id)
         INTO queue_ids, receiver_ids
-        FROM (SELECT unnest(queue_ids) AS queue_id, unnest(receiver_ids) AS receiver_id, unnest(hidden) AS hidden)
-             AS back
-        WHERE NOT back.hidden;
+        FROM (SELECT unnest(queue_ids) AS queue_id, unnest(receiver_ids) AS receiver_id, unnest(quiet) AS quiet
+              UNION ALL
+              SELECT DISTINCT unnest(key_queues), 0, false) AS back
+        WHERE NOT back.quiet;
     END IF;
 END
 $$;

@@ -11,6 +11,8 @@
 --   dedup_key text          the key under which it is put once within the queue's window; NULL without
 --   delay_ms bigint         how long nobody can read it, in milliseconds; NULL for not at all
 --   expires_ms bigint       after how long it expires, in milliseconds; NULL for as long as its queue says
+--   partition_key text      1 to 255 characters: only consumers get it, in the order of its partition, and not together
+--                           with a receiver; NULL without
 -- Returns:
 --   queue_id bigint         a queue that will take the message
 --   staged_id bigint        the row in staged_messages, rising in the order of the calls
@@ -27,7 +29,8 @@ CREATE OR REPLACE FUNCTION telesto.stage_message(
     context bigint,
     dedup_key text,
     delay_ms bigint,
-    expires_ms bigint
+    expires_ms bigint,
+    partition_key text
 )
 RETURNS TABLE (queue_id bigint, staged_id bigint)
 LANGUAGE plpgsql
@@ -51,6 +54,11 @@ BEGIN
     ELSIF char_length(dedup_key) NOT BETWEEN 1 AND 255 THEN
         PERFORM telesto.raise_error(12, format('dedup_key has %s characters, but 1 to 255 are allowed',
                                                char_length(dedup_key)));
+    ELSIF char_length(partition_key) NOT BETWEEN 1 AND 255 THEN
+        PERFORM telesto.raise_error(12, format('partition_key has %s characters, but 1 to 255 are allowed',
+                                               char_length(partition_key)));
+    ELSIF partition_key IS NOT NULL AND receiver_id > 0 THEN
+        PERFORM telesto.raise_error(12, 'a message has a receiver or a partition key, not both');
     ELSIF delay_ms NOT BETWEEN 0 AND longest_ms THEN
         PERFORM telesto.raise_error(12, format('delay_ms %s is not between 0 and %s', delay_ms, longest_ms));
     ELSIF expires_ms NOT BETWEEN 1 AND longest_ms THEN
@@ -58,10 +66,10 @@ BEGIN
     END IF;
     RETURN QUERY
     INSERT INTO telesto.staged_messages AS staged (queue_id, receiver_id, sender_id, context, priority, body,
-                                                     dedup_key, delay_ms, expires_ms)
+                                                     dedup_key, delay_ms, expires_ms, partition_key)
     SELECT queue.queue_id, coalesce(stage_message.receiver_id, 0), stage_message.sender_id,
            stage_message.context, stage_message.priority, stage_message.body, stage_message.dedup_key,
-           nullif(stage_message.delay_ms, 0), stage_message.expires_ms
+           nullif(stage_message.delay_ms, 0), stage_message.expires_ms, stage_message.partition_key
     FROM telesto.queues AS queue
     WHERE queue.queue_id = ANY (queue_ids)
     RETURNING staged.queue_id, staged.staged_id;

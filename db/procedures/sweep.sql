@@ -7,8 +7,9 @@
 --                           'topics' (messages that all have confirmed are removed), 'subscriptions' (they
 --                           are compared with their limits), 'leases' (what consumers kept too long, or left
 --                           behind, goes back to the queues), 'delayed' (messages whose time has come can be
---                           read), 'expired' (messages whose time is over are removed) or 'history' (its
---                           partitions are made and dropped)
+--                           read), 'expired' and 'expired_keyed' (messages whose time is over are removed),
+--                           'due_partitions' (partitions whose time has come go on), 'partitions' (those without
+--                           messages are forgotten) or 'history' (its partitions are made and dropped)
 --   max_rows int            at most so many messages in this turn
 --   hold_s double precision   how long the job is kept for the caller, in seconds
 --   retention_s double precision   how long a hand-over may be unconfirmed, in seconds; 7 days by default
@@ -47,7 +48,8 @@ AS $$
 BEGIN
     PERFORM telesto.require_read_committed();
     IF job IS NULL OR job NOT IN ('unconfirmed', 'deleted_queues', 'message_keys', 'topics', 'subscriptions',
-                                  'leases', 'delayed', 'expired', 'history') THEN
+                                  'leases', 'delayed', 'expired', 'expired_keyed', 'due_partitions', 'partitions',
+                                  'history') THEN
         RAISE EXCEPTION 'unknown job %', coalesce(job, 'NULL') USING ERRCODE = 'invalid_parameter_value';
     END IF;
     done := 0;
@@ -66,6 +68,14 @@ BEGIN
     ELSIF job = 'delayed' THEN
         SELECT swept.done, swept.more, swept.queue_ids, swept.receiver_ids INTO done, more, queue_ids, receiver_ids
         FROM telesto.sweep_delayed(max_rows) AS swept;
+    ELSIF job = 'due_partitions' THEN
+        SELECT swept.done, swept.more, swept.queue_ids, swept.receiver_ids INTO done, more, queue_ids, receiver_ids
+        FROM telesto.sweep_due_partitions(max_rows) AS swept;
+    ELSIF job = 'partitions' THEN
+        SELECT swept.done, swept.more, swept.queue_ids, swept.receiver_ids INTO done, more, queue_ids, receiver_ids
+        FROM telesto.sweep_partitions(max_rows) AS swept;
+    ELSIF job = 'expired_keyed' THEN
+        SELECT swept.done, swept.more INTO done, more FROM telesto.expire_keyed(max_rows) AS swept;
     ELSIF job = 'expired' THEN
         SELECT swept.done, swept.more INTO done, more FROM telesto.sweep_expired(max_rows) AS swept;
     ELSIF job = 'history' THEN

@@ -8,8 +8,9 @@
 --   more boolean            whether there is more to do
 -- Errors:     none raised
 -- Locks:      the deleted queue's row
--- Tables:     deleted_queues (update, delete), messages, delayed_messages, receiver_states
---             (delete), history_calendar (read), history (insert)
+-- Tables:     deleted_queues (update, delete), messages, delayed_messages, keyed_messages, partitions,
+--             partition_arrivals, partition_states, receiver_states (delete), history_calendar (read),
+--             history (insert)
 CREATE OR REPLACE FUNCTION telesto.sweep_deleted_queues(max_rows int, OUT done bigint, OUT more boolean)
 LANGUAGE plpgsql
 AS $$
@@ -21,6 +22,7 @@ DECLARE
     deleted telesto.deleted_queues;
     last record;
     delayed int := 0;
+    keyed int;
 BEGIN
     done := 0;
     more := false;
@@ -77,9 +79,41 @@ BEGIN
             WHERE removed.history <> 0
         )
         SELECT count(*) INTO delayed FROM removed;
+        WITH removed AS (
+            DELETE FROM telesto.keyed_messages AS message
+            WHERE message.ctid = ANY (ARRAY(SELECT message.ctid FROM telesto.keyed_messages AS message
+                                            WHERE message.queue_id = deleted.queue_id
+                                            LIMIT max_rows - done - delayed))
+            RETURNING message.*
+        ), noted AS (
+            INSERT INTO telesto.history (message_id, queue_id, sender_id, receiver_id, context, time_of_arrival,
+                                         ended_at, drop_on, ending, put_through, attempt, priority, redelivered,
+                                         body)
+            SELECT removed.message_id, removed.queue_id, removed.sender_id, 0, removed.context,
+                   removed.time_of_arrival, moment, telesto.history_day(days, today, removed.history), 'deleted',
+                   removed.put_through, removed.attempt, removed.priority, removed.redelivered,
+                   CASE WHEN removed.history < 0 THEN removed.body END
+            FROM removed
+            WHERE removed.history <> 0
+        )
+        SELECT count(*) INTO keyed FROM removed;
+        delayed := delayed + keyed;
+        DELETE FROM telesto.partitions AS record
+        WHERE record.ctid = ANY (ARRAY(SELECT record.ctid FROM telesto.partitions AS record
+                                       WHERE record.queue_id = deleted.queue_id
+                                       LIMIT max_rows - done - delayed));
+        GET DIAGNOSTICS keyed = ROW_COUNT;
+        delayed := delayed + keyed;
+        DELETE FROM telesto.partition_arrivals AS arrival
+        WHERE arrival.ctid = ANY (ARRAY(SELECT arrival.ctid FROM telesto.partition_arrivals AS arrival
+                                        WHERE arrival.queue_id = deleted.queue_id
+                                        LIMIT max_rows - done - delayed));
+        GET DIAGNOSTICS keyed = ROW_COUNT;
+        delayed := delayed + keyed;
     END IF;
     IF done + delayed < max_rows THEN
         DELETE FROM telesto.receiver_states AS state WHERE state.queue_id = deleted.queue_id;
+        DELETE FROM telesto.partition_states AS state WHERE state.queue_id = deleted.queue_id;
         DELETE FROM telesto.deleted_queues AS queue WHERE queue.queue_id = deleted.queue_id;
         more := EXISTS (SELECT FROM telesto.deleted_queues);
     ELSE

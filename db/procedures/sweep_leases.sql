@@ -33,6 +33,9 @@ DECLARE
     back record;
     lease_rows tid[];
     overdue bigint;
+    lost_consumers bigint[];
+    lost_ids bigint[];
+    lost_messages bigint[];
     first_left timestamptz;
 BEGIN
     SELECT array_agg(DISTINCT lease.queue_id), count(*)
@@ -57,20 +60,32 @@ BEGIN
           FOR UPDATE SKIP LOCKED) AS lease;
     done := coalesce(cardinality(lease_rows), 0);
     IF done > 0 THEN
-        INSERT INTO telesto.lost_leases (middleware_id, consumer_id, lease_id, message_id)
-        SELECT consumer.middleware_id, lease.consumer_id, lease.lease_id, lease.message_id
+        SELECT array_agg(lease.consumer_id), array_agg(lease.lease_id), array_agg(lease.message_id)
+        INTO lost_consumers, lost_ids, lost_messages
         FROM telesto.leases AS lease
-        CROSS JOIN LATERAL (SELECT consumer.middleware_id FROM telesto.consumers AS consumer
-                            WHERE consumer.queue_id = lease.queue_id AND consumer.consumer_id = lease.consumer_id
+        WHERE lease.ctid = ANY (lease_rows);
+        SELECT returned.* INTO back
+        FROM telesto.return_leases(queues, lease_rows, true, 'late', 0) AS returned;
+        queue_ids := back.queue_ids;
+        receiver_ids := back.receiver_ids;
+        INSERT INTO telesto.lost_leases (middleware_id, consumer_id, lease_id, message_id)
+        SELECT consumer.middleware_id, lost.consumer_id, lost.lease_id, lost.message_id
+        FROM (SELECT unnest(lost_consumers || back.follower_consumers) AS consumer_id,
+                     unnest(lost_ids || back.follower_leases) AS lease_id,
+                     unnest(lost_messages || back.follower_ids) AS message_id) AS lost
+        CROSS JOIN LATERAL (SELECT consumer.middleware_id
+                            FROM (SELECT unnest(queues) AS queue_id) AS queue
+                            CROSS JOIN LATERAL (SELECT consumer.middleware_id FROM telesto.consumers AS consumer
+                                                WHERE consumer.queue_id = queue.queue_id
+                                                  AND consumer.consumer_id = lost.consumer_id
+                                                LIMIT 1) AS consumer
                             LIMIT 1) AS consumer
         -- Nobody would ever ask for those of a middleware that is gone.
         CROSS JOIN LATERAL (SELECT FROM telesto.middlewares AS middleware
                             WHERE middleware.middleware_id = consumer.middleware_id
                             LIMIT 1
                             FOR KEY SHARE) AS middleware
-        WHERE lease.ctid = ANY (lease_rows);
-        SELECT returned.queue_ids, returned.receiver_ids INTO queue_ids, receiver_ids
-        FROM telesto.return_leases(queues, lease_rows, true, 'late', 0) AS returned;
+        ON CONFLICT DO NOTHING;
     END IF;
 
     FOR gone IN

@@ -87,6 +87,15 @@ def _nack_reply(request: Request, rows: list[Row], _settings: ServerSettings) ->
         NackResponse(lease_results(leases, row["errors"])),
         arrivals=arrivals_of(row["queue_ids"], row["receiver_ids"]),
         settled=leases,
+        lost=[
+            LeaseRef(*ref)
+            for ref in zip(
+                row["follower_consumers"] or (),
+                row["follower_leases"] or (),
+                row["follower_ids"] or (),
+                strict=True,
+            )
+        ],
     )
 
 

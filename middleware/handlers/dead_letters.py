@@ -32,7 +32,7 @@ SETTLE = "SELECT * FROM telesto.settle_letters_numbered($1, $2, $3, $4, $5, $6, 
 #: How often a call is tried again that is busy after earlier ones of its request have settled something.
 _BUSY_TRIES = 100
 #: Bytes of a letter on the wire beside its message, at most.
-_LETTER_BYTES = MESSAGE_OVERHEAD_BYTES + 64
+_LETTER_BYTES = MESSAGE_OVERHEAD_BYTES + 64 + 8 + 4 * 255
 
 
 def _bounds(request: Request, settings: ServerSettings) -> tuple[int, int]:
@@ -48,8 +48,14 @@ def _list_arguments(request: Request, settings: ServerSettings) -> tuple[Any, ..
     return packet.queue_id, packet.after_message_id, rows, min(size, settings.max_answer_bytes)
 
 
+def _letter(row: Row) -> DeadLetter:
+    message = message_of(row)
+    message.partition_key = row["partition_key"]
+    return DeadLetter(message, row["reason"], row["died_at"], row["client_id"])
+
+
 def _list_reply(request: Request, rows: list[Row], settings: ServerSettings) -> Reply:
-    letters = [DeadLetter(message_of(row), row["reason"], row["died_at"], row["client_id"]) for row in rows]
+    letters = [_letter(row) for row in rows]
     if letters and len(letters[0].message.body) > _bounds(request, settings)[1]:
         message_id = letters[0].message.message_id
         details = f"message {message_id} does not fit the frames that the client accepts"

@@ -27,7 +27,7 @@ class PutGroup(Small):
 
     sql = (
         "SELECT * FROM telesto.put_batch("
-        "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)"
+        "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)"
     )
 
     def __init__(self, middleware_id: Callable[[], int]) -> None:
@@ -52,6 +52,7 @@ class PutGroup(Small):
         keys: list[str | None] = []
         delays: list[int | None] = []
         lives: list[int | None] = []
+        partitions: list[str | None] = []
         for index, request in enumerate(requests, 1):
             packet = request.packet
             client = request.line.client
@@ -71,6 +72,7 @@ class PutGroup(Small):
                     keys.append(message.dedup_key)
                     delays.append(message.delay_ms or None)
                     lives.append(message.expires_ms)
+                    partitions.append(message.partition_key)
             else:
                 for element in packet.messages:
                     message = element.message
@@ -83,6 +85,7 @@ class PutGroup(Small):
                     keys.append(message.dedup_key)
                     delays.append(message.delay_ms or None)
                     lives.append(message.expires_ms)
+                    partitions.append(message.partition_key)
         if any(request.refused for request in requests):
             pairs = zip(of_request, queues, strict=True)
             queues = [-queue if queue in requests[index - 1].refused else queue for index, queue in pairs]
@@ -102,6 +105,7 @@ class PutGroup(Small):
             _unless_all_none(keys),
             _unless_all_none(delays),
             _unless_all_none(lives),
+            _unless_all_none(partitions),
             self._middleware_id(),
         )
 

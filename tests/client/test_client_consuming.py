@@ -280,3 +280,43 @@ def test_times_that_cannot_be(
 ) -> None:
     with pytest.raises(error):
         client.put_message(queue_id, b"x", **arguments)
+
+
+# ---------------------------------------------------------------------------------- partitions
+
+
+def test_messages_of_a_partition_come_in_order_and_alone_to_consumers(client: Any, queue_id: int) -> None:
+    client.put_many(queue_id, [NewMessage(b"%d" % i, partition_key=f"key {i % 2}") for i in range(10)])
+    client.put_message(queue_id, b"10", partition_key="key 0")
+    client.put_messages([queue_id], b"11", partition_key="key 1")
+    assert client.retrieve_message(queue_id, timeout=0) is None
+    with client.consume(queue_id, credit=3) as consumer:
+        seen: dict[str, list[int]] = {"key 0": [], "key 1": []}
+        for leased in acknowledge(consumer, 12):
+            seen[leased.message.partition_key].append(int(leased.body))
+    assert seen == {"key 0": list(range(0, 12, 2)), "key 1": list(range(1, 12, 2))}
+
+
+def test_what_follows_a_message_given_back_is_not_begun(client: Any, queue_id: int) -> None:
+    client.put_many(queue_id, [NewMessage(b"%d" % i, partition_key="key") for i in range(3)])
+    client.put_message(queue_id, b"other", partition_key="other")
+    with client.consume(queue_id) as consumer:
+        first, *_ = taken = take(consumer, 1)
+        other = []
+        while first.body != b"0":
+            other.append(first)
+            (first,) = take(consumer, 1)
+        first.nack(failed=False)
+        rest = take(consumer, 4 - len(other))
+        assert [leased.body for leased in rest if leased.body != b"other"] == [b"0", b"1", b"2"]
+        for leased in [*other, *rest]:
+            leased.ack()
+        assert consumer.lost == 0
+    assert taken
+
+
+def test_a_partition_key_that_cannot_be(client: Any, queue_id: int) -> None:
+    with pytest.raises(InvalidParameterError, match="not both"):
+        client.put_message(queue_id, b"x", partition_key="a", receiver_id=1)
+    with pytest.raises(InvalidParameterError, match="characters"):
+        client.put_message(queue_id, b"x", partition_key="")

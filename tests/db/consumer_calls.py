@@ -10,7 +10,7 @@ from procedure_calls import Calls, Client
 
 CONSUMER_NOT_EXISTING = 50
 LEASE_LOST = 27
-MORE = -2
+MORE, READY, WAITING, ARRIVALS = -2, -3, -4, -5
 UNLIMITED = 1 << 40
 FIRST_MIDDLEWARE = "127.0.0.1:7001"
 
@@ -173,6 +173,7 @@ def _claimed(consumers: Sequence[Consumer], rows: list[dict[str, Any]]) -> Claim
     errors = {
         consumers[row["request"] - 1].consumer_id: row["error"]
         for row in rows
-        if row["error"] is not None and row["request"]
+        if row["error"] is not None and row["error"] >= -1
     }
-    return Claimed(leases, errors, any(row["error"] == MORE for row in rows))
+    more = any(row["error"] in (MORE, ARRIVALS) or (row["error"] == READY and row["request"]) for row in rows)
+    return Claimed(leases, errors, more)

@@ -72,6 +72,7 @@ class Element:
     key: str | None = None
     delay_ms: int | None = None
     life_ms: int | None = None
+    partition: str | None = None
 
 
 @dataclass(frozen=True)
@@ -217,6 +218,7 @@ class Calls:
         keys = [element.key for _, element in elements]
         delays = [element.delay_ms for _, element in elements]
         lives = [element.life_ms for _, element in elements]
+        partitions = [element.partition for _, element in elements]
         row = self.row(
             "put_batch",
             clients,
@@ -233,6 +235,7 @@ class Calls:
             keys if any(keys) else None,
             delays if any(delays) else None,
             lives if any(lives) else None,
+            partitions if any(partitions) else None,
         )
         errors = row["errors"] or [None] * len(elements)
         answers = [PutAnswer(number, [], []) for number in numbers]

@@ -68,6 +68,7 @@ def put_through(
         None,
         None if element.delay_ms is None else [element.delay_ms],
         None if element.life_ms is None else [element.life_ms],
+        None if element.partition is None else [element.partition],
         middleware,
     )
     assert row["errors"] is None
@@ -470,6 +471,80 @@ def test_what_a_consumer_has_of_a_deleted_queue_goes_with_it(calls: Calls) -> No
     calls.numbered("delete_queue", sender, queue)
     consuming.leave(consumer)
     assert endings(calls, message_id) == ["deleted"]
+
+
+def test_messages_of_partitions_are_known(calls: Calls) -> None:
+    sender, worker = calls.register(), calls.register()
+    queue = calls.create_queue(sender, history="full", max_attempts=2, backoff_ms=0)
+    consuming = Consuming(calls)
+    ids = [put_through(calls, sender, queue, partition="p", body=b"%d" % i) for i in range(3)]
+    assert [(row["state"], row["put_through"]) for row in show(calls, ids[1])] == [("ready", MIDDLEWARE)]
+    later = put_through(calls, sender, queue, partition="q", delay_ms=3_600_000)
+    (row,) = show(calls, later)
+    assert (row["state"], row["due_at"] - row["time_of_arrival"]) == ("delayed", timedelta(hours=1))
+    consumer = consuming.join(worker, queue)
+    leases = claim_all(consuming, consumer, 3)
+    assert states(calls, ids[0]) == ["leased"]
+    assert consuming.ack(worker, leases[0]) == [None]
+    consuming.nack(worker, leases[1], delay_ms=0)
+    (over,) = show(calls, ids[0])
+    assert (over["state"], over["body"], over["handed_over_through"]) == (
+        *("acknowledged", b"0"),
+        consuming.middleware,
+    )
+    assert [(row["state"], row["reason"]) for row in show(calls, ids[1])] == [
+        ("returned", "failed"),
+        ("ready", None),
+    ]
+    assert [(row["state"], row["reason"]) for row in show(calls, ids[2])] == [
+        ("returned", "given back"),
+        ("ready", None),
+    ], "what follows in its partition comes back with it"
+    (lease, _) = claim_all(consuming, consumer, 2)
+    consuming.nack(worker, lease, delay_ms=0)
+    assert states(calls, ids[1]) == ["returned", "dead", "dead_letter"]
+    calls.numbered("settle_letters", sender, 0x6D, queue, [ids[1]], True, 10)
+    assert states(calls, ids[1]) == ["returned", "dead", "ready"]
+    calls.numbered("purge_queue", sender, queue, 10)
+    assert [endings(calls, message_id)[-1] for message_id in (ids[1], ids[2], later)] == ["purged"] * 3
+
+
+def claim_all(consuming: Consuming, consumer: Any, count: int) -> list[Any]:
+    """Claim until there are so many."""
+    leases: list[Any] = []
+    for _ in range(20):
+        leases += consuming.claim(consumer, count=count).leases
+        if len(leases) >= count:
+            return leases
+    raise AssertionError(leases)
+
+
+@pytest.mark.parametrize("way", ["deleted", "expired", "dead"])
+def test_messages_of_partitions_that_nobody_got_are_known(calls: Calls, way: str) -> None:
+    client = calls.register()
+    queue = calls.create_queue(client, history="full", bury_expired=way == "dead")
+    consuming = Consuming(calls)
+    message_id = put_through(
+        calls, client, queue, partition="p", body=b"hello", life_ms=None if way == "deleted" else 1
+    )
+    if way == "deleted":
+        calls.numbered("delete_queue", client, queue)
+        consuming.sweep("deleted_queues")
+    else:
+        calls.connection.execute("UPDATE telesto.keyed_messages SET expires_at = now() - interval '1 second'")
+        consuming.sweep("expired_keyed")
+    rows = show(calls, message_id)
+    assert [row["state"] for row in rows] == ([way, "dead_letter"] if way == "dead" else [way])
+    assert (rows[0]["body"], rows[0]["put_through"]) == (b"hello", MIDDLEWARE)
+
+
+def test_messages_of_partitions_from_sql_are_kept_as_their_queue_says(calls: Calls) -> None:
+    client = calls.register()
+    queue = calls.create_queue(client, history="full")
+    statement = "SELECT telesto.put_message(%s, %s, 'hello', partition_key => 'p')"
+    calls.scalar(statement, client.client_id, queue)
+    calls.row("place_staged", 10)
+    assert calls.scalar("SELECT history FROM telesto.keyed_messages") == -7
 
 
 # --- SQL users ----------------------------------------------------------------------------------

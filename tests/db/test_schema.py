@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 from consumer_calls import Consuming
-from procedure_calls import Calls
+from procedure_calls import Calls, Element, Put
 from telesto.db import migrate, schema
 from telesto.db.checks import INVARIANTS
 from telesto.db.install import install_procedures
@@ -302,6 +302,20 @@ DAMAGE = {
         " time_of_arrival, deadline, attempt, priority, redelivered, body",
     ),
     "client": "DELETE FROM telesto.clients WHERE client_id IN (SELECT client_id FROM telesto.deliveries)",
+    "partition one": AGAIN.format(
+        table="partitions",
+        columns="queue_id, sender_id, 999, owner_id, lease_id, next_id, line_id, place, line, partition_key",
+    ),
+    "partition_states one": AGAIN.format(
+        table="partition_states",
+        columns="queue_id, 999, arrived_id, unowned_from, draining_from, leaving_from, consumer_ids, counts,"
+        " ready_from",
+    ),
+    "partition begins above": "UPDATE telesto.partitions SET next_id = 1 << 30",
+    "partition without a line": "UPDATE telesto.partitions SET line = 5",
+    "partition of nobody": "UPDATE telesto.partitions SET owner_id = 999, line_id = 999 WHERE line = 1",
+    "partition's lease": "UPDATE telesto.partitions SET lease_id = 999",
+    "partitions of a consumer": "UPDATE telesto.partition_states SET counts = ARRAY[5]",
     "topic_states one": AGAIN.format(table="topic_states", columns="topic_id, 99, last_number, subscribers"),
     "subscribers": "UPDATE telesto.topic_states SET subscribers = subscribers + 1",
     "position missing": "DELETE FROM telesto.positions",
@@ -332,7 +346,11 @@ def test_a_check_finds_rows_that_contradict_each_other(
     calls.put_bodies(client, queue, *[b"x"] * 30)
     calls.take_one(client, queue, max_messages=20)
     consuming = Consuming(calls)
-    consuming.claim(consuming.join(client, queue), count=5)
+    consumer = consuming.join(client, queue)
+    consuming.claim(consumer, count=5)
+    calls.put([Put(client, [Element(queue, partition="p")] * 5)])
+    while not any(lease.message["partition_key"] for lease in consuming.claim(consumer, count=2).leases):
+        pass
     publisher, subscriber = calls.register(), calls.register()
     calls.put_to(publisher, "t", b"nobody's")
     calls.subscribe(subscriber, "t")

@@ -406,3 +406,151 @@ async def test_a_queue_whose_consumers_have_lost_their_room_is_not_forgotten() -
     consumers.set_credit(consumer, 5, 0)
     await asyncio.wait_for(work, PATIENCE_S)
     assert len(claims) == 1
+
+
+# ---------------------------------------------------------------------------------- partitions
+
+
+async def put_keyed(wire: Wire, queue_id: int, *names: str) -> None:
+    """Puts messages whose partition is the first letter of the body."""
+    messages = [
+        packets.QueuedMessage(queue_id, packets.NewMessage(5, 0, name.encode(), None, partition_key=name[0]))
+        for name in names
+    ]
+    answer = await wire.ask(packets.PutMessages(wire.number(), [], messages))
+    assert isinstance(answer, packets.PutMessagesResponse)
+
+
+def names_of(messages: list[packets.Message]) -> list[str]:
+    return [message.body.decode() for message in messages]
+
+
+async def test_partitions_go_to_consumers_of_several_middlewares(
+    start_middleware: StartMiddleware, connect: Connect
+) -> None:
+    servers = [await start_middleware(heartbeat_interval_s=0.05) for _ in range(2)]
+    wires = [await (await connect(server)).register() for server in servers]
+    await until(lambda: all(server._peers.others for server in servers))
+    queue_id = await wires[0].create_queue()
+    members = [await join(wire, queue_id) for wire in wires]
+    await until(lambda: all(server.figures.claims_total for server in servers))
+    await put_keyed(wires[0], queue_id, *[f"{key}{i}" for i in range(5) for key in "ab"])
+    found = [names_of(await member.next(5)) for member in members]
+    assert sorted(found) == [[f"{key}{i}" for i in range(5)] for key in "ab"]
+
+
+async def test_a_message_tells_its_partition(connect: Connect) -> None:
+    wire = await (await connect()).register()
+    queue_id = await wire.create_queue()
+    member = await join(wire, queue_id)
+    await put_keyed(wire, queue_id, "a")
+    (message,) = await member.next(1)
+    assert message.partition_key == "a"
+
+
+async def test_more_of_a_partition_comes_as_there_is_room(connect: Connect) -> None:
+    wire = await (await connect()).register()
+    queue_id = await wire.create_queue()
+    await put_keyed(wire, queue_id, "a1", "a2", "a3", "b1")
+    member = await join(wire, queue_id, messages=1)
+    seen = []
+    for _ in range(4):
+        (message,) = await member.next(1)
+        seen.append(message.body.decode())
+        assert await member.ack(message.body) == [None]
+    assert [name for name in seen if name[0] == "a"] == ["a1", "a2", "a3"]
+    assert sorted(seen) == ["a1", "a2", "a3", "b1"]
+
+
+async def test_what_comes_back_with_another_message_is_told(connect: Connect) -> None:
+    wire = await (await connect()).register()
+    queue_id = await wire.create_queue()
+    member = await join(wire, queue_id)
+    await put_keyed(wire, queue_id, "a1", "a2", "a3")
+    await member.next(3)
+    old = dict(member.refs)
+    assert await member.nack(b"a1") == [None]
+    lost = await member.lost()
+    assert sorted(lost.leases, key=lambda ref: ref.message_id) == [old[b"a2"], old[b"a3"]]
+    assert (lost.ended, lost.code) == (False, ErrorCode.LEASE_LOST)
+    assert names_of(await member.next(3)) == ["a1", "a2", "a3"]
+
+
+async def test_a_partition_goes_on_once_what_was_before_is_answered(connect: Connect) -> None:
+    wire = await (await connect()).register()
+    queue_id = await wire.create_queue()
+    member = await join(wire, queue_id)
+    await put_keyed(wire, queue_id, "a1", "a2")
+    await member.next(2)
+    assert await member.nack(b"a2") == [None]
+    assert await member.ack(b"a1") == [None]
+    assert names_of(await member.next(1)) == ["a2"]
+
+
+async def test_a_consumer_that_joins_gets_its_share(connect: Connect) -> None:
+    first, second = await (await connect()).register(), await (await connect()).register()
+    queue_id = await first.create_queue()
+    member = await join(first, queue_id, messages=2)
+    await put_keyed(first, queue_id, *[f"{key}{i}" for key in "abcdef" for i in range(3)])
+    held = names_of(await member.next(2))
+    heir = await join(second, queue_id, messages=100)
+    got = names_of(await heir.next(9))
+    mine = {name[0] for name in got}
+    assert len(mine) == 3
+    assert not mine & {name[0] for name in held}
+    assert all([name for name in got if name[0] == key] == [f"{key}{i}" for i in range(3)] for key in mine)
+
+
+async def test_a_lost_consumer_leaves_its_partitions_in_order(connect: Connect) -> None:
+    wire, other = await (await connect()).register(), await (await connect()).register()
+    queue_id = await wire.create_queue()
+    member = await join(wire, queue_id)
+    await put_keyed(wire, queue_id, *[f"a{i}" for i in range(5)])
+    await member.next(5)
+    assert await member.ack(b"a0", b"a1", b"a2") == [None] * 3
+    heir = await join(other, queue_id)
+    await wire.close()
+    messages = await heir.next(2)
+    assert [(message.body, message.attempt) for message in messages] == [(b"a3", 2), (b"a4", 1)]
+
+
+async def test_a_delayed_head_lets_its_partition_go_on_at_its_time(
+    start_middleware: StartMiddleware, connect: Connect
+) -> None:
+    server = await start_middleware(lease_sweep_s=0.02)
+    wire = await (await connect(server)).register()
+    queue_id = await wire.create_queue()
+    member = await join(wire, queue_id)
+    await wire.put_one(queue_id, body=b"a1", partition_key="a", delay_ms=300)
+    await put_keyed(wire, queue_id, "a2", "b1")
+    assert names_of(await member.next(3)) == ["b1", "a1", "a2"]
+
+
+async def test_partitions_without_messages_are_forgotten(
+    start_middleware: StartMiddleware, connect: Connect, database_url: str
+) -> None:
+    import asyncpg
+
+    server = await start_middleware(lease_sweep_s=0.02)
+    wire = await (await connect(server)).register()
+    queue_id = await wire.create_queue()
+    member = await join(wire, queue_id)
+    await put_keyed(wire, queue_id, "a1", "b1")
+    await member.next(2)
+    connection = await asyncpg.connect(database_url)
+    count = "SELECT count(*) FROM telesto.partitions"
+    assert await connection.fetchval(count) == 2
+    await member.ack(b"a1", b"b1")
+    while await connection.fetchval(count):
+        pass
+    await connection.close()
+    await put_keyed(wire, queue_id, "a2")
+    assert names_of(await member.next(1)) == ["a2"]
+
+
+async def test_a_partition_key_and_a_receiver_exclude_each_other(connect: Connect) -> None:
+    wire = await (await connect()).register()
+    queue_id = await wire.create_queue()
+    for message in ({"partition_key": "a", "receiver_id": wire.client_id}, {"partition_key": ""}):
+        answer = await asyncio.wait_for(wire.put(queue_id, **message), PATIENCE_S)
+        assert answer.code == ErrorCode.REQUIRED_PARAMETER_MISSING

@@ -1,0 +1,77 @@
+-- Procedure:  assign_partitions
+-- Purpose:    Gives the partitions that nobody has to the consumers with the fewest.
+-- Parameters:
+--   state partition_states   the state of the queue's partitions; counts rise
+--   ranks int[]             per consumer of the state: who comes first among those with as many
+--   max_rows int            at most so many partitions
+-- Returns:
+--   state partition_states   the new state
+--   given bigint[]          the consumers that got some
+--   more boolean            whether there may be more
+-- Errors:     none raised
+-- Locks:      none; the caller holds the queue's take lock
+-- Tables:     partitions (insert, delete)
+CREATE OR REPLACE FUNCTION telesto.assign_partitions(
+    INOUT state telesto.partition_states,
+    ranks int[],
+    max_rows int,
+    OUT given bigint[],
+    OUT more boolean
+)
+LANGUAGE plpgsql
+AS $$
+#variable_conflict use_column
+DECLARE
+    partition_rows tid[];
+    last_place bigint;
+    found int;
+    members constant int := cardinality(state.consumer_ids);
+    owners int[];
+BEGIN
+    given := '{}';
+    more := false;
+    IF members = 0 THEN
+        RETURN;
+    END IF;
+    SELECT array_agg(record.partition_row), max(record.place), count(*)
+    INTO partition_rows, last_place, found
+    FROM (SELECT record.ctid AS partition_row, record.place FROM telesto.partitions AS record
+          WHERE record.line = 2 AND record.line_id = state.queue_id AND record.place >= state.unowned_from
+          ORDER BY record.place
+          LIMIT max_rows) AS record;
+    IF found = 0 THEN
+        RETURN;
+    END IF;
+    more := found = max_rows;
+    state.unowned_from := last_place + 1;
+
+    -- Round by round, each consumer that has not more than the others gets one.
+    SELECT array_agg(turn.member) INTO owners
+    FROM (SELECT member.at AS member
+          FROM (SELECT generate_series(1, members) AS at, unnest(state.counts) AS count, unnest(ranks) AS rank)
+               AS member
+          CROSS JOIN generate_series(0, found / members + least(found, (SELECT max(count) - min(count)
+                                                                        FROM unnest(state.counts) AS count)))
+               AS round (nth)
+          ORDER BY member.count + round.nth, member.rank
+          LIMIT found) AS turn;
+    WITH removed AS (
+        DELETE FROM telesto.partitions AS record
+        USING (SELECT unnest(partition_rows) AS partition_row, unnest(owners) AS member) AS pick
+        WHERE record.ctid = pick.partition_row
+        RETURNING record.*, pick.member
+    )
+    INSERT INTO telesto.partitions (queue_id, sender_id, partition_key, owner_id, lease_id, next_id, line, line_id)
+    SELECT removed.queue_id, removed.sender_id, removed.partition_key, state.consumer_ids[removed.member], 0,
+           removed.next_id, 1, state.consumer_ids[removed.member]
+    FROM removed
+    ORDER BY removed.place;
+
+    SELECT array_agg(member.count + coalesce(got.n, 0) ORDER BY member.at),
+           array_agg(state.consumer_ids[member.at]) FILTER (WHERE got.n > 0)
+    INTO state.counts, given
+    FROM (SELECT generate_series(1, members) AS at, unnest(state.counts) AS count) AS member
+    LEFT JOIN LATERAL (SELECT count(*) AS n FROM unnest(owners) AS owner (at) WHERE owner.at = member.at) AS got
+        ON true;
+END
+$$;

@@ -1,0 +1,144 @@
+-- Procedure:  claim_queue
+-- Purpose:    Leases messages of one queue to consumers: those of partitions that are theirs, then those without a
+--             key. Where both wait, those of partitions get every other slot at first.
+-- Parameters:
+--   from_queue bigint       the queue
+--   consumer_ids bigint[]   the consumers of the call
+--   client_ids bigint[]     their clients
+--   middleware_ids int[]    through which middleware each consumes
+--   members int[]           the consumers of this queue, by their places in the arrays
+--   max_bytes bigint[]      per consumer: how many bytes of bodies it may get
+--   largest bigint[]        per consumer: the length of the longest body that it can be given at all
+--   idle boolean[]          per consumer: it has nothing, so a first message may be beyond max_bytes
+--   slots int[]             the consumers of this queue, in the order in which they get messages, each as often as it
+--                           may
+--   answer_bytes bigint     how many bytes of bodies are leased at most; a first message is whatever its size
+-- Returns:
+--   request int             the consumer, by its place in the arrays, counted from 1; one without a row got nothing
+--   error smallint          NULL with a message; else a note: -2 (with request 0: the queue holds more than was seen
+--                           to), -3 (more is ready for the consumer; with request 0: for another one, whose id is
+--                           message_id) or -4 (with request 0: partitions wait until what is leased of them is answered)
+--                           or -5 (with request 0: puts have reached more partitions)
+--   lease_id bigint         the lease
+--   message_id bigint       the message, each consumer's in their order
+--   queue_id bigint         its queue
+--   sender_id bigint        who put it
+--   receiver_id bigint      the only client that may read it; 0 for anyone
+--   priority smallint       1 to 10
+--   time_of_arrival timestamptz   when it was put
+--   attempt int             how often it has been handed over, this time included
+--   redelivered boolean     whether it came back after a hand-over
+--   context bigint          connects request and response; NULL without
+--   body bytea              the content
+--   claim_id bigint         the claim, which rises from claim to claim
+--   partition_key text      its partition's key; NULL without
+-- Errors:     none raised
+-- Locks:      none; the caller holds the queue's take lock
+-- Tables:     queues, put_states, consumers (read), messages, keyed_messages, partition_arrivals (delete), leases
+--             (insert), take_states, receiver_states, partitions, partition_states (insert, delete)
+CREATE OR REPLACE FUNCTION telesto.claim_queue(
+    from_queue bigint,
+    consumer_ids bigint[],
+    client_ids bigint[],
+    middleware_ids int[],
+    members int[],
+    max_bytes bigint[],
+    largest bigint[],
+    idle boolean[],
+    slots int[],
+    answer_bytes bigint
+)
+RETURNS TABLE (
+    request int,
+    error smallint,
+    lease_id bigint,
+    message_id bigint,
+    queue_id bigint,
+    sender_id bigint,
+    receiver_id bigint,
+    priority smallint,
+    time_of_arrival timestamptz,
+    attempt int,
+    redelivered boolean,
+    context bigint,
+    body bytea,
+    claim_id bigint,
+    partition_key text
+)
+LANGUAGE plpgsql
+AS $$
+#variable_conflict use_column
+DECLARE
+    claim constant bigint := nextval('telesto.lease_ids');
+    state record;
+    keyed record;
+    left_slots int[] := slots;
+    left_bytes bigint := answer_bytes;
+BEGIN
+    SELECT put.last_id, queue.lease_ms, put.hidden_total > taken.hidden_total AS hidden,
+           put.total - put.hidden_total > taken.total - taken.hidden_total AS seen
+    INTO state
+    FROM (SELECT taken.* FROM telesto.take_states AS taken
+          WHERE taken.queue_id = from_queue
+          ORDER BY taken.version DESC
+          LIMIT 1) AS taken
+    CROSS JOIN LATERAL (SELECT put.* FROM telesto.put_states AS put
+                        WHERE put.queue_id = from_queue
+                        ORDER BY put.version DESC
+                        LIMIT 1) AS put
+    CROSS JOIN LATERAL (SELECT queue.lease_ms FROM telesto.queues AS queue
+                        WHERE queue.queue_id = from_queue
+                        LIMIT 1) AS queue;
+    IF state.hidden AND members <> '{}' THEN
+        SELECT claimed.* INTO keyed
+        FROM telesto.claim_keyed(
+            from_queue, state.last_id, consumer_ids, members,
+            CASE WHEN state.seen
+                 THEN ARRAY(SELECT slot.request FROM unnest(slots) WITH ORDINALITY AS slot (request, i)
+                            CROSS JOIN (SELECT (random() * 2)::int % 2 AS turn) AS chance
+                            WHERE slot.i % 2 = chance.turn)
+                 ELSE slots END,
+            max_bytes, largest, idle, answer_bytes) AS claimed;
+        IF keyed.pick_rows IS NOT NULL THEN
+            RETURN QUERY
+            SELECT leased.*
+            FROM telesto.lease_keyed(keyed.pick_rows, keyed.pick_requests, keyed.pick_leases, consumer_ids,
+                                     client_ids, middleware_ids, claim, state.lease_ms) AS leased
+            ORDER BY leased.request, leased.message_id;
+            left_slots := telesto.slots_left(slots, keyed.pick_requests);
+            FOR i IN 1..cardinality(keyed.pick_requests) LOOP
+                max_bytes[keyed.pick_requests[i]] := max_bytes[keyed.pick_requests[i]] - keyed.pick_bytes[i];
+                idle[keyed.pick_requests[i]] := false;
+                left_bytes := left_bytes - keyed.pick_bytes[i];
+            END LOOP;
+        END IF;
+        queue_id := from_queue;
+        FOR i IN 1..coalesce(cardinality(keyed.more_requests), 0) LOOP
+            request := keyed.more_requests[i];
+            error := -3;
+            RETURN NEXT;
+        END LOOP;
+        request := 0;
+        FOR i IN 1..coalesce(cardinality(keyed.woken_ids), 0) LOOP
+            message_id := keyed.woken_ids[i];
+            error := -3;
+            RETURN NEXT;
+        END LOOP;
+        message_id := NULL;
+        IF keyed.waiting THEN
+            error := -4;
+            RETURN NEXT;
+        END IF;
+        IF keyed.more THEN
+            error := -5;
+            RETURN NEXT;
+        END IF;
+    END IF;
+    IF state.seen AND left_bytes > 0 THEN
+        RETURN QUERY
+        SELECT claimed.*
+        FROM telesto.claim_common(from_queue, consumer_ids, client_ids, middleware_ids, max_bytes, largest, idle,
+                                  left_slots, left_bytes, claim) AS claimed;
+    END IF;
+END
+$$;

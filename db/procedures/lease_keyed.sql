@@ -1,0 +1,89 @@
+-- Procedure:  lease_keyed
+-- Purpose:    Moves messages of partitions to the consumers that get them, in one statement: from keyed_messages to
+--             leases.
+-- Parameters:
+--   message_rows tid[]      per message: where it is
+--   message_requests int[]  per message: the consumer that gets it, by its place in the arrays, counted from 1
+--   message_leases bigint[]   per message: its lease
+--   consumer_ids bigint[]   the consumers
+--   client_ids bigint[]     their clients
+--   middleware_ids int[]    through which middleware each consumes
+--   claim bigint            the claim, never used before
+--   lease_ms int            how long the leases hold, in milliseconds
+-- Returns:
+--   request int             the consumer's place
+--   error smallint          NULL
+--   lease_id bigint         the lease
+--   message_id bigint       the message, in no order
+--   queue_id bigint         its queue
+--   sender_id bigint        who put it
+--   receiver_id bigint      0, for anyone
+--   priority smallint       1 to 10
+--   time_of_arrival timestamptz   when it was put
+--   attempt int             how often it has been handed over, this time included
+--   redelivered boolean     whether it came back after a hand-over
+--   context bigint          connects request and response; NULL without
+--   body bytea              the content
+--   claim_id bigint         the claim
+--   partition_key text      its partition's key
+-- Errors:     none raised
+-- Locks:      none; the caller holds the queue's
+-- Tables:     keyed_messages (delete), leases (insert)
+CREATE OR REPLACE FUNCTION telesto.lease_keyed(
+    message_rows tid[],
+    message_requests int[],
+    message_leases bigint[],
+    consumer_ids bigint[],
+    client_ids bigint[],
+    middleware_ids int[],
+    claim bigint,
+    lease_ms int
+)
+RETURNS TABLE (
+    request int,
+    error smallint,
+    lease_id bigint,
+    message_id bigint,
+    queue_id bigint,
+    sender_id bigint,
+    receiver_id bigint,
+    priority smallint,
+    time_of_arrival timestamptz,
+    attempt int,
+    redelivered boolean,
+    context bigint,
+    body bytea,
+    claim_id bigint,
+    partition_key text
+)
+LANGUAGE plpgsql
+AS $$
+#variable_conflict use_column
+DECLARE
+    moment constant timestamptz := clock_timestamp();
+    deadline constant timestamptz := moment + make_interval(secs => lease_ms / 1000.0);
+BEGIN
+    RETURN QUERY
+    WITH claimed AS (
+        DELETE FROM telesto.keyed_messages AS message
+        USING (SELECT unnest(message_rows) AS message_row, unnest(message_requests) AS request,
+                      unnest(message_leases) AS lease_id) AS pick
+        WHERE message.ctid = pick.message_row
+        RETURNING pick.request, pick.lease_id, message.*
+    ), leased AS (
+        INSERT INTO telesto.leases (consumer_id, lease_id, message_id, queue_id, client_id, receiver_id, sender_id,
+                                    context, time_of_arrival, deadline, attempt, priority, redelivered, body,
+                                    expires_at, claim_id, partition_key, history, put_through, handed_over_at,
+                                    handed_over_through)
+        SELECT consumer_ids[claimed.request], claimed.lease_id, claimed.message_id, claimed.queue_id,
+               client_ids[claimed.request], 0, claimed.sender_id, claimed.context, claimed.time_of_arrival, deadline,
+               claimed.attempt + 1, claimed.priority, claimed.redelivered, claimed.body, claimed.expires_at, claim,
+               claimed.partition_key, claimed.history, claimed.put_through, moment, middleware_ids[claimed.request]
+        FROM claimed
+    )
+    SELECT claimed.request, NULL::smallint, claimed.lease_id, claimed.message_id, claimed.queue_id,
+           claimed.sender_id, 0::bigint, claimed.priority, claimed.time_of_arrival, claimed.attempt + 1,
+           claimed.redelivered, claimed.context, claimed.body, claim, claimed.partition_key
+    FROM claimed;
+END
+$$;
