@@ -11,8 +11,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coro
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
-from telesto.client import calls, forks, shared
-from telesto.client.aio_consumer import AsyncConsumer
+from telesto.client import arguments, calls, forks, shared
+from telesto.client.aio_consumer import AsyncConsumer, AsyncHandler, AsyncPool
+from telesto.client.blocking_consumer import OnError, log_failure
 from telesto.client.calls import Call
 from telesto.client.consuming import ConsumerState
 from telesto.client.durable import DurableSession
@@ -688,6 +689,38 @@ class AsyncTelestoClient:
                 it a message that is not answered in the queue's lease time goes to another consumer.
         """
         return AsyncConsumer(_Shell(self), ConsumerState(queue_id, credit, credit_bytes, keep_alive))
+
+    async def run_consumer(
+        self,
+        queue_id: int,
+        handler: AsyncHandler,
+        *,
+        concurrency: int = 1,
+        credit: int | None = None,
+        keep_alive: bool = True,
+        on_error: OnError = log_failure,
+    ) -> None:
+        """Has a handler work on the messages of a queue, each acknowledged when it returns.
+
+        Args:
+            queue_id: the queue.
+            handler: a coroutine function, takes a ``Message``. When it raises, the message goes back as
+                failed, to come again.
+            concurrency: how many messages are worked on at a time, of a partition one, in order.
+            credit: how many messages the consumer may have at a time; four times ``concurrency`` if it is not
+                given.
+            keep_alive: extend the leases of what the consumer has for as long as this process lives.
+            on_error: takes a message and what its handler raised; without it that is logged.
+
+        It runs until it is cancelled or the client is closed: handlers under way are cancelled, and what they
+        had goes back.
+        Raises QueueNotExistingError when the queue was deleted.
+        """
+        arguments.check_count("concurrency", concurrency)
+        async with self.consume(
+            queue_id, credit=4 * concurrency if credit is None else credit, keep_alive=keep_alive
+        ) as consumer:
+            await AsyncPool(consumer, handler, on_error).run(concurrency)
 
     # ------------------------------------------------------------------ request and response
 

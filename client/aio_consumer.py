@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from types import TracebackType
 from typing import Any, Protocol, Self
 
 from telesto.client import arguments
+from telesto.client.blocking_consumer import OnError
 from telesto.client.calls import Call
 from telesto.client.consuming import AckCall, ConsumerState, NackCall, SettleCall, TouchCall
+from telesto.client.errors import ClientClosedError
+from telesto.client.lanes import Lanes
 from telesto.client.models import LeaseId, Message
 from telesto.client.session import Session
+
+AsyncHandler = Callable[[Message], Awaitable[object]]
 
 
 class AsyncShell(Protocol):
@@ -44,6 +49,11 @@ class AsyncLeasedMessage:
     def body(self) -> bytes:
         """The message's content."""
         return self.message.body
+
+    @property
+    def held(self) -> bool:
+        """Tells whether the consumer has it still, as far as the client knows."""
+        return self._lease in self._state.open
 
     async def ack(self) -> None:
         """Says that the message is processed; it is done once this returns.
@@ -153,3 +163,47 @@ class AsyncConsumer:
             if not self._joined:
                 await self._shell.answer(self._shell.session.join(self._state))
                 self._joined = True
+
+
+class AsyncPool:
+    """Has a handler work on what a consumer is given, several messages at a time, of a partition one."""
+
+    def __init__(self, consumer: AsyncConsumer, handler: AsyncHandler, on_error: OnError) -> None:
+        self._consumer = consumer
+        self._handler = handler
+        self._on_error = on_error
+        self._lanes: Lanes[AsyncLeasedMessage] = Lanes()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self, concurrency: int) -> None:
+        """Works until the client or the consumer is closed; what was begun is cancelled and goes back."""
+        slots = asyncio.Semaphore(concurrency)
+        try:
+            async for leased in self._consumer:
+                if self._lanes.arrived(leased):
+                    await slots.acquire()
+                    task = asyncio.create_task(self._work(leased, slots))
+                    self._tasks.add(task)
+                    task.add_done_callback(self._tasks.discard)
+        except ClientClosedError:
+            return
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _work(self, begun: AsyncLeasedMessage, slots: asyncio.Semaphore) -> None:
+        leased: AsyncLeasedMessage | None = begun
+        try:
+            while leased is not None:
+                failed = True
+                try:
+                    async with leased:
+                        await self._handler(leased.message)
+                    failed = False
+                except Exception as error:  # noqa: BLE001 - a handler may fail in any way
+                    self._on_error(leased.message, error)
+                finally:
+                    leased = self._lanes.ended(leased, failed)
+        finally:
+            slots.release()

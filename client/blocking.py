@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from telesto.client import calls, forks, shared
-from telesto.client.blocking_consumer import Consumer
+from telesto.client import arguments, calls, forks, shared
+from telesto.client.blocking_consumer import Consumer, Handler, OnError, Pool, log_failure
 from telesto.client.calls import Call
 from telesto.client.consuming import ConsumerState
 from telesto.client.driver import Driver
@@ -679,6 +679,38 @@ class TelestoClient:
                 it a message that is not answered in the queue's lease time goes to another consumer.
         """
         return Consumer(self._driver, ConsumerState(queue_id, credit, credit_bytes, keep_alive))
+
+    def run_consumer(
+        self,
+        queue_id: int,
+        handler: Handler,
+        *,
+        concurrency: int = 1,
+        credit: int | None = None,
+        keep_alive: bool = True,
+        on_error: OnError = log_failure,
+    ) -> None:
+        """Has a handler work on the messages of a queue, each acknowledged when it returns.
+
+        Args:
+            queue_id: the queue.
+            handler: takes a ``Message``. When it raises, the message goes back as failed, to come again.
+            concurrency: how many messages are worked on at a time, of a partition one, in order; each
+                in a thread of a pool.
+            credit: how many messages the consumer may have at a time; four times ``concurrency`` if it is not
+                given.
+            keep_alive: extend the leases of what the consumer has for as long as this process lives.
+            on_error: takes a message and what its handler raised; without it that is logged.
+
+        It runs until a signal raises here: handlers under way end, and what was not begun goes back. Or until
+        another thread closes the client: then what the handlers under way have goes back too.
+        Raises QueueNotExistingError when the queue was deleted.
+        """
+        arguments.check_count("concurrency", concurrency)
+        with self.consume(
+            queue_id, credit=4 * concurrency if credit is None else credit, keep_alive=keep_alive
+        ) as consumer:
+            Pool(consumer, handler, on_error).run(concurrency)
 
     # ------------------------------------------------------------------ request and response
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Self
 
@@ -11,7 +11,12 @@ from telesto.client import arguments
 from telesto.client.calls import Call
 from telesto.client.consuming import AckCall, ConsumerState, NackCall, SettleCall, TouchCall
 from telesto.client.driver import Driver
+from telesto.client.errors import ClientClosedError
+from telesto.client.lanes import Lanes
 from telesto.client.models import LeaseId, Message
+
+Handler = Callable[[Message], object]
+OnError = Callable[[Message, BaseException], None]
 
 
 class LeasedMessage:
@@ -36,6 +41,11 @@ class LeasedMessage:
     def body(self) -> bytes:
         """The message's content."""
         return self.message.body
+
+    @property
+    def held(self) -> bool:
+        """Tells whether the consumer has it still, as far as the client knows."""
+        return self._lease in self._state.open
 
     def ack(self) -> None:
         """Says that the message is processed; it is done once this returns.
@@ -153,6 +163,58 @@ class Consumer:
             if not self._joined:
                 answer(self._driver, self._driver.session.join(self._state))
                 self._joined = True
+
+
+class Pool:
+    """Has a handler work on what a consumer is given, several messages at a time, of a partition one."""
+
+    def __init__(self, consumer: Consumer, handler: Handler, on_error: OnError) -> None:
+        self._consumer = consumer
+        self._handler = handler
+        self._on_error = on_error
+        self._lanes: Lanes[LeasedMessage] = Lanes()
+        self._lock = threading.Lock()
+        self._stopping = False
+
+    def run(self, concurrency: int) -> None:
+        """Works until the client or the consumer is closed; what was begun is ended, the rest goes back."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        threads = ThreadPoolExecutor(concurrency, "telesto consumer")
+        try:
+            for leased in self._consumer:
+                with self._lock:
+                    ready = self._lanes.arrived(leased)
+                if ready:
+                    threads.submit(self._work, leased)
+        except ClientClosedError:
+            return
+        finally:
+            self._stopping = True
+            threads.shutdown(wait=True, cancel_futures=True)
+
+    def _work(self, begun: LeasedMessage) -> None:
+        leased: LeasedMessage | None = begun
+        while leased is not None and not self._stopping:
+            failed = True
+            try:
+                with leased:
+                    self._handler(leased.message)
+                failed = False
+            except BaseException as error:  # noqa: BLE001 - a thread of a pool has nobody above it
+                self._on_error(leased.message, error)
+            finally:
+                with self._lock:
+                    leased = self._lanes.ended(leased, failed)
+
+
+def log_failure(message: Message, error: BaseException) -> None:
+    """Says that a handler has failed."""
+    import logging
+
+    logging.getLogger("telesto.client").error(
+        "the handler failed on message %s of queue %s", message.message_id, message.queue_id, exc_info=error
+    )
 
 
 def answer(driver: Driver, call: Call[Any]) -> Any:

@@ -63,6 +63,12 @@ class Blocked:
 
         self._thread.run(self.client.serve_requests(queue_id, handle))
 
+    def run_consumer(self, queue_id: int, handler: Callable[[Any], Any], **options: Any) -> None:
+        async def handle(message: Any) -> Any:
+            return await asyncio.to_thread(handler, message)
+
+        self._thread.run(self.client.run_consumer(queue_id, handle, **options))
+
     def consume(self, *args: Any, **kwargs: Any) -> BlockedConsumer:
         return BlockedConsumer(self._thread, self.client.consume(*args, **kwargs))
 

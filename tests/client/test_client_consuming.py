@@ -320,3 +320,122 @@ def test_a_partition_key_that_cannot_be(client: Any, queue_id: int) -> None:
         client.put_message(queue_id, b"x", partition_key="a", receiver_id=1)
     with pytest.raises(InvalidParameterError, match="characters"):
         client.put_message(queue_id, b"x", partition_key="")
+
+
+# ---------------------------------------------------------------------------------- handlers
+
+
+class Worker:
+    """A consumer that runs in a thread, with a client of its own, until it is stopped."""
+
+    def __init__(self, client: Any, queue_id: int, handler: Callable[[Any], Any], **options: Any) -> None:
+        self._client = client
+        self._thread = threading.Thread(
+            target=client.run_consumer, args=(queue_id, handler), kwargs=options, daemon=True
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._client.close()
+        self._thread.join(20)
+        assert not self._thread.is_alive()
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_a_handler_works_on_what_comes(
+    client: Any, connected: Connect, queue_id: int, concurrency: int
+) -> None:
+    seen: list[bytes] = []
+    all_seen = threading.Event()
+
+    def handle(message: Any) -> None:
+        seen.append(message.body)
+        if len(seen) == 50:
+            all_seen.set()
+
+    worker = Worker(connected("worker"), queue_id, handle, concurrency=concurrency)
+    bodies = put_numbers(client, queue_id, 50)
+    assert all_seen.wait(20)
+    worker.stop()
+    assert sorted(seen, key=int) == bodies
+    assert client.queue_statistics(queue_id).depth == 0
+
+
+def test_several_are_worked_on_at_a_time_but_of_a_partition_one(
+    client: Any, connected: Connect, queue_id: int
+) -> None:
+    lock = threading.Lock()
+    at_work: dict[str, int] = {"a": 0, "b": 0}
+    order: dict[str, list[int]] = {"a": [], "b": []}
+    together = threading.Barrier(2)
+    overlaps: list[str] = []
+    done = threading.Event()
+
+    def handle(message: Any) -> None:
+        key = message.partition_key
+        with lock:
+            at_work[key] += 1
+            if at_work[key] > 1:
+                overlaps.append(key)
+            order[key].append(int(message.body))
+        # Both partitions are worked on at once, or this never goes on.
+        together.wait(20)
+        with lock:
+            at_work[key] -= 1
+            if sum(map(len, order.values())) == 20:
+                done.set()
+
+    client.put_many(queue_id, [NewMessage(b"%d" % i, partition_key="ab"[i % 2]) for i in range(20)])
+    worker = Worker(connected("worker"), queue_id, handle, concurrency=4)
+    assert done.wait(20)
+    worker.stop()
+    assert order == {"a": list(range(0, 20, 2)), "b": list(range(1, 20, 2))}
+    assert overlaps == []
+
+
+def test_what_a_handler_fails_on_comes_again_in_order(client: Any, connected: Connect, queue_id: int) -> None:
+    seen: list[tuple[int, int]] = []
+    errors: list[tuple[bytes, str]] = []
+    done = threading.Event()
+
+    def handle(message: Any) -> None:
+        seen.append((int(message.body), message.attempt))
+        if seen[-1] == (1, 1):
+            raise ValueError("not today")
+        if seen[-1][0] == 3:
+            done.set()
+
+    client.put_many(queue_id, [NewMessage(b"%d" % i, partition_key="key") for i in range(4)])
+    worker = Worker(
+        connected("worker"),
+        queue_id,
+        handle,
+        concurrency=4,
+        on_error=lambda message, error: errors.append((message.body, str(error))),
+    )
+    assert done.wait(20)
+    worker.stop()
+    assert seen == [(0, 1), (1, 1), (1, 2), (2, 1), (3, 1)]
+    assert errors == [(b"1", "not today")]
+
+
+def test_what_is_not_acknowledged_goes_back_when_the_client_is_closed(
+    client: Any, connected: Connect, queue_id: int
+) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def handle(message: Any) -> None:
+        begun.set()
+        go_on.wait(20)
+
+    put_numbers(client, queue_id, 5)
+    worker = Worker(connected("worker"), queue_id, handle, concurrency=1)
+    assert begun.wait(20)
+    stopping = threading.Thread(target=worker.stop)
+    stopping.start()
+    go_on.set()
+    stopping.join(20)
+    messages = [client.retrieve_message(queue_id, timeout=20) for _ in range(5)]
+    assert sorted((message.body, message.attempt) for message in messages) == [
+        (b"%d" % i, 1) for i in range(5)
+    ]
