@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
+from collections.abc import Callable, Coroutine, Generator
+from functools import partial
+from typing import Any
 
 from fake_service import FakeService
 from memory_transport import MemoryClient
@@ -67,3 +71,36 @@ async def run_and_cancel(task: asyncio.Task[None], turns: int) -> bool:
     if not task.cancelled():
         task.result()
     return running
+
+
+class CancelledAt:
+    """Awaits a coroutine in the same task, which is cancelled when it waits for the so-manieth time.
+
+    Attributes:
+        reached: it waited so often.
+    """
+
+    def __init__(self, coroutine: Coroutine[Any, Any, None], wait: int) -> None:
+        self._coroutine = coroutine
+        self._wait = wait
+        self.reached = False
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        task = asyncio.current_task()
+        assert task is not None
+        steps = self._coroutine.__await__()
+        go_on: Callable[[], Any] = partial(next, steps)
+        for wait in itertools.count(1):
+            try:
+                awaited = go_on()
+            except StopIteration:
+                return
+            if wait == self._wait:
+                self.reached = True
+                asyncio.get_running_loop().call_soon(task.cancel)
+            try:
+                yield awaited
+            except BaseException as error:  # noqa: BLE001 - the coroutine decides what becomes of it
+                go_on = partial(steps.throw, error)
+            else:
+                go_on = partial(next, steps)

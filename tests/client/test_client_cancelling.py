@@ -169,7 +169,6 @@ async def check_that_nothing_is_lost(scene: Scene, scenario: Callable[[Scene], A
 
 
 def test_every_method_has_a_scenario() -> None:
-    """Those of consumers have tests of their own."""
     methods = {
         name
         for name, method in vars(AsyncTelestoClient).items()
