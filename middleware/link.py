@@ -64,6 +64,7 @@ class Link:
         self._statements: dict[str, asyncpg.prepared_stmt.PreparedStatement[asyncpg.Record]] = {}
         self._prepared = 0
         self._retry_at = 0.0
+        self._failure = ""
         self._warned = False
         self._cut_off = False
         self._dropped: Dropped | None = None
@@ -190,12 +191,13 @@ class Link:
             raise UnavailableError("the middleware ends")
         loop = asyncio.get_running_loop()
         if loop.time() < self._retry_at:
-            raise UnavailableError("the last attempt to connect failed just now")
+            raise UnavailableError(f"the last attempt to connect failed just now: {self._failure}")
         self._forget()
         try:
             connection = await self._connect(self._name)
         except CONNECT_ERRORS as error:
             self._retry_at = loop.time() + self._backoff_s
+            self._failure = str(error)
             _log.warning("no_connection", link=self._name, error=str(error))
             raise UnavailableError(str(error)) from error
         if self._cut_off:

@@ -134,7 +134,9 @@ COMPATIBLE: dict[str, Change] = {
     "nothing": lambda d: None,
     "a doc": update("packet", "Ping", doc="Another sentence."),
     "a tagged field": update("packet", "Ping", tagged=[{**NEW_FIELD, "tag": 1}]),
-    "a tagged field of a struct": update("struct", "Message", tagged=[{**NEW_FIELD, "tag": 1}]),
+    "a tagged field of a struct": lambda d: entry(d, "struct", "Message")["tagged"].append(
+        {**NEW_FIELD, "tag": 15}
+    ),
     "a tag given up": lambda d: (
         entry(d, "packet", "CreateQueue")["tagged"].pop(0),
         d["retired"].update(TAG_GIVEN_UP),
