@@ -64,9 +64,14 @@ class Scene:
     def put(self, body: bytes, client: AsyncTelestoClient | None = None) -> asyncio.Task[int]:
         return asyncio.create_task((client or self.client).put_message(self.queue_id, body))
 
-    async def stored(self, node: Node) -> int:
-        """How many messages of the queue a server shows."""
-        return await node.value("SELECT count(*) FROM telesto.messages WHERE queue_id = $1", self.queue_id)  # type: ignore[return-value]
+    async def stored(self, node: Node, *bodies: bytes) -> int:
+        """How many messages of the queue, or of those with these bodies, a server shows."""
+        count: int = await node.value(
+            "SELECT count(*) FROM telesto.messages WHERE queue_id = $1 AND (body = ANY ($2) OR $2 = '{}')",
+            self.queue_id,
+            list(bodies),
+        )
+        return count
 
     async def until_stored(self, node: Node, count: int = 1) -> None:
         async def there() -> bool:
@@ -207,7 +212,8 @@ async def test_a_former_primary_that_wakes_up_is_not_used(scene: Scene) -> None:
     await scene.put(b"later")
     newcomer = await scene.connect("newcomer", 1)
     await scene.put(b"newcomer", newcomer)
-    assert await scene.stored(former) == 1
+    # It may have had the first put in its hands when it froze; nothing that came after is there.
+    assert await scene.stored(former, b"later", b"newcomer") == 0
     await pair.rejoin()
     await scene.holds_exactly(b"before", b"after", b"later", b"newcomer")
 
