@@ -19,7 +19,7 @@ from telesto.client import (
 from telesto.protocol.errors import LeaseLostError, TelestoError
 
 from .bodies import read_body
-from .client_process import ClientProcess, outcome_of
+from .client_process import ClientProcess
 from .history import (
     DONE,
     DOUBT,
@@ -31,6 +31,7 @@ from .history import (
     TakeBegan,
     TakeEnded,
 )
+from .recorded_call import AnyClient, RecordedCall, TakingCall, outcome_after
 
 _WAIT_S = (0.2, 2.0)
 _CREDIT = 32
@@ -42,8 +43,6 @@ _TOUCHED_SHARE = 0.05
 _LATE_SHARE = 0.02
 _LATE_S = (1.5, 3.0)
 
-AnyClient = TelestoClient | AsyncTelestoClient
-
 
 class AnyLeased(Protocol):
     """What both clients give."""
@@ -51,41 +50,33 @@ class AnyLeased(Protocol):
     message: Message
 
 
-class Take:
+class Take(TakingCall):
     """One look for the next message, and its history."""
 
+    ended = TakeEnded
+
     def __init__(self, recorder: Recorder, number: int, wait_s: float) -> None:
-        self._recorder = recorder
-        self._number = number
+        super().__init__(recorder, number)
         self.wait_s = wait_s
 
     def began(self, client: AnyClient) -> None:
         """Writes that it begins."""
-        self._recorder.write(TakeBegan, number=self._number, wait=self.wait_s, session=client.session or 0)
+        self.record(client, TakeBegan, wait=self.wait_s)
 
     def returned(self, client: AnyClient, leased: AnyLeased | None) -> None:
         """Writes what the application has now."""
         messages = [] if leased is None else [leased_of(leased.message)]
-        self._write(client, messages=messages)
-
-    def raised(self, client: AnyClient, error: BaseException) -> None:
-        """Writes that it failed."""
-        cancelled = isinstance(error, asyncio.CancelledError)
-        self._write(client, error="cancelled" if cancelled else type(error).__name__)
-
-    def _write(self, client: AnyClient, **values: object) -> None:
-        self._recorder.write(TakeEnded, number=self._number, session=client.session or 0, **values)
+        self._end(client, messages=messages)
 
 
-class Settle:
+class Settle(RecordedCall):
     """One answer to a message, and its history."""
 
     def __init__(self, recorder: Recorder, number: int, message: Message, what: str) -> None:
         assert message.lease is not None
-        self._recorder = recorder
+        super().__init__(recorder, number)
         self.what = what
         self._values = {
-            "number": number,
             "message_id": message.message_id,
             "lease_id": message.lease.lease_id,
             "what": what,
@@ -93,7 +84,7 @@ class Settle:
 
     def began(self, client: AnyClient) -> None:
         """Writes that it begins."""
-        self._recorder.write(SettleBegan, session=client.session or 0, **self._values)
+        self.record(client, SettleBegan, **self._values)
 
     def done(self, client: AnyClient) -> None:
         """Writes that the service has done it."""
@@ -101,10 +92,7 @@ class Settle:
 
     def raised(self, client: AnyClient, error: BaseException) -> None:
         """Writes that it failed."""
-        if isinstance(error, LeaseLostError):
-            outcome = REFUSED
-        else:
-            outcome = outcome_of(error) if isinstance(error, TelestoError) else DOUBT
+        outcome = REFUSED if isinstance(error, LeaseLostError) else outcome_after(error)
         self._write(client, outcome, type(error).__name__)
 
     def untold(self, client: AnyClient) -> None:
@@ -112,9 +100,7 @@ class Settle:
         self._write(client, DOUBT)
 
     def _write(self, client: AnyClient, outcome: str, error: str = "") -> None:
-        self._recorder.write(
-            SettleEnded, outcome=outcome, error=error, session=client.session or 0, **self._values
-        )
+        self.record(client, SettleEnded, outcome=outcome, error=error, **self._values)
 
 
 def leased_of(message: Message) -> Leased:

@@ -11,8 +11,9 @@ from telesto.client import AsyncTelestoClient, NewMessage, PutResult, TelestoCli
 from telesto.protocol.errors import TelestoError
 
 from .bodies import make_body
-from .client_process import ClientProcess, outcome_of
-from .history import DONE, DOUBT, PutBegan, PutEnded
+from .client_process import ClientProcess
+from .history import DONE, PutBegan, PutEnded
+from .recorded_call import AnyClient, RecordedCall, outcome_after
 
 _PRIORITIES = (1, 5, 5, 10)
 _LARGE_SHARE = 0.05
@@ -23,16 +24,13 @@ _THREADS = 4
 _MANY_MAX = 30
 _SMALL_BYTES = 400
 
-AnyClient = TelestoClient | AsyncTelestoClient
 
-
-class Call:
+class Call(RecordedCall):
     """One put, of a message or several, and its history."""
 
     def __init__(self, producer: Producer, queue_ids: Sequence[int], messages: int) -> None:
         chance = producer.random
-        self._recorder = producer.recorder
-        self._number = producer.number()
+        super().__init__(producer.recorder, producer.number())
         directed = producer.task.receiver_ids and chance.random() < _DIRECTED_SHARE
         self.priority = chance.choice(_PRIORITIES)
         self.receiver_id = chance.choice(producer.task.receiver_ids) if directed else None
@@ -45,14 +43,13 @@ class Call:
     def began(self, client: AnyClient) -> None:
         """Writes that the call begins."""
         for key, queue_id in self._names:
-            self._recorder.write(
+            self.record(
+                client,
                 PutBegan,
-                number=self._number,
                 key=key,
                 queue_id=queue_id,
                 priority=self.priority,
                 receiver_id=self.receiver_id or 0,
-                session=client.session or 0,
             )
 
     def returned(self, client: AnyClient, results: Sequence[PutResult]) -> None:
@@ -70,19 +67,10 @@ class Call:
             self._failed(client, key, queue_id, error)
 
     def _failed(self, client: AnyClient, key: str, queue_id: int, error: BaseException) -> None:
-        outcome = outcome_of(error) if isinstance(error, TelestoError) else DOUBT
-        self._write(client, key, queue_id, outcome, error=type(error).__name__)
+        self._write(client, key, queue_id, outcome_after(error), error=type(error).__name__)
 
     def _write(self, client: AnyClient, key: str, queue_id: int, outcome: str, **values: object) -> None:
-        self._recorder.write(
-            PutEnded,
-            number=self._number,
-            key=key,
-            queue_id=queue_id,
-            outcome=outcome,
-            session=client.session or 0,
-            **values,
-        )
+        self.record(client, PutEnded, key=key, queue_id=queue_id, outcome=outcome, **values)
 
 
 class Producer(ClientProcess):

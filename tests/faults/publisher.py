@@ -11,8 +11,9 @@ from telesto.client import AsyncTelestoClient, NewTopicMessage, TelestoClient, T
 from telesto.protocol.errors import TelestoError
 
 from .bodies import make_body
-from .client_process import ClientProcess, outcome_of
-from .history import DONE, DOUBT, PublishBegan, PublishEnded, read_histories
+from .client_process import ClientProcess
+from .history import DONE, PublishBegan, PublishEnded, read_histories
+from .recorded_call import AnyClient, RecordedCall, outcome_after
 
 _LARGE_SHARE = 0.02
 _SMALL_BYTES = 200
@@ -20,15 +21,12 @@ _CANCELLED_SHARE = 0.03
 _WINDOW = 8
 _MANY_MAX = 20
 
-AnyClient = TelestoClient | AsyncTelestoClient
 
-
-class Call:
+class Call(RecordedCall):
     """One put, of a message or several to one topic, and its history."""
 
     def __init__(self, publisher: Publisher, topic: str, keys: Sequence[str], sequence: int = 0) -> None:
-        self._recorder = publisher.recorder
-        self._number = publisher.number()
+        super().__init__(publisher.recorder, publisher.number())
         self._keys = keys
         self.topic = topic
         self.sequence = sequence
@@ -37,14 +35,7 @@ class Call:
     def began(self, client: AnyClient) -> None:
         """Writes that the call begins."""
         for key in self._keys:
-            self._recorder.write(
-                PublishBegan,
-                number=self._number,
-                key=key,
-                topic=self.topic,
-                sequence=self.sequence,
-                session=client.session or 0,
-            )
+            self.record(client, PublishBegan, key=key, topic=self.topic, sequence=self.sequence)
 
     def returned(self, client: AnyClient, results: Sequence[TopicPutResult]) -> None:
         """Writes what became of each message."""
@@ -60,19 +51,10 @@ class Call:
             self._failed(client, key, error)
 
     def _failed(self, client: AnyClient, key: str, error: BaseException) -> None:
-        outcome = outcome_of(error) if isinstance(error, TelestoError) else DOUBT
-        self._write(client, key, outcome, error=type(error).__name__)
+        self._write(client, key, outcome_after(error), error=type(error).__name__)
 
     def _write(self, client: AnyClient, key: str, outcome: str, **values: object) -> None:
-        self._recorder.write(
-            PublishEnded,
-            number=self._number,
-            key=key,
-            topic=self.topic,
-            outcome=outcome,
-            session=client.session or 0,
-            **values,
-        )
+        self.record(client, PublishEnded, key=key, topic=self.topic, outcome=outcome, **values)
 
 
 class Publisher(ClientProcess):

@@ -12,7 +12,8 @@ from telesto.protocol.errors import TelestoError
 
 from .bodies import read_body
 from .client_process import ClientProcess
-from .history import DONE, DOUBT, Confirmed, Noted, ReadBegan, ReadEnded, Recorder, Released, Taken
+from .history import DONE, DOUBT, ReadBegan, ReadEnded, Recorder, Released, Taken
+from .recorded_call import AnyClient, TakingCall
 
 _WAIT_S = (0.2, 2.0)
 _CANCELLED_SHARE = 0.1
@@ -23,11 +24,11 @@ _ONE_SENDER_SHARE = 0.15
 _RELEASED_SHARE = 0.05
 _BATCH_MAX = 8
 
-AnyClient = TelestoClient | AsyncTelestoClient
 
-
-class Call:
+class Call(TakingCall):
     """One read and its history."""
+
+    ended = ReadEnded
 
     def __init__(
         self,
@@ -38,47 +39,25 @@ class Call:
         mode: ReadMode = ReadMode.PRIORITY,
         sender_id: int | None = None,
     ) -> None:
-        self._recorder = recorder
-        self._number = number
+        super().__init__(recorder, number)
         self.queue_id = queue_id
         self.wait_s = wait_s
         self.how: Any = {"timeout": wait_s, "mode": mode, "sender_id": sender_id}
 
     def began(self, client: AnyClient) -> None:
         """Writes that the call begins."""
-        self._recorder.write(
-            ReadBegan,
-            number=self._number,
-            queue_id=self.queue_id,
-            wait=self.wait_s,
-            session=client.session or 0,
-        )
+        self.record(client, ReadBegan, queue_id=self.queue_id, wait=self.wait_s)
 
     def returned(self, client: AnyClient, messages: Iterable[Message]) -> None:
         """Writes what the application has now."""
-        self._write(client, messages=[taken_of(message) for message in messages])
-
-    def raised(self, client: AnyClient, error: BaseException) -> None:
-        """Writes that the call failed."""
-        cancelled = isinstance(error, asyncio.CancelledError)
-        self._write(client, error="cancelled" if cancelled else type(error).__name__)
-
-    def confirmed(self, client: AnyClient) -> None:
-        """Writes that the application is about to confirm."""
-        self._recorder.write(Confirmed, number=self._number, session=client.session or 0)
-
-    def noted(self) -> None:
-        """Writes that the client's state has it that they are confirmed."""
-        self._recorder.write(Noted, number=self._number)
+        self._end(client, messages=[taken_of(message) for message in messages])
 
     def released(self, outcome: str) -> None:
         """Writes that the application has given the messages back."""
         self._recorder.write(Released, number=self._number, outcome=outcome)
 
-    def _write(self, client: AnyClient, **values: object) -> None:
-        self._recorder.write(
-            ReadEnded, number=self._number, queue_id=self.queue_id, session=client.session or 0, **values
-        )
+    def _end(self, client: AnyClient, **values: Any) -> None:
+        super()._end(client, queue_id=self.queue_id, **values)
 
 
 def taken_of(message: Message) -> Taken:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from typing import Any
 
 from telesto.client import AsyncTelestoClient, Subscription, TelestoClient, TopicMessage
 from telesto.protocol.errors import TelestoError
@@ -12,17 +13,16 @@ from .bodies import read_body
 from .client_process import ClientProcess
 from .history import (
     DONE,
-    Confirmed,
     GetBegan,
     GetEnded,
     Got,
-    Noted,
     Recorder,
     Released,
     SubscribeBegan,
     Subscribed,
     UnsubscribeBegan,
 )
+from .recorded_call import AnyClient, TakingCall
 
 _WAIT_S = (0.2, 2.0)
 _CANCELLED_SHARE = 0.1
@@ -31,57 +31,31 @@ _LEAVING_SHARE = 0.02
 _ONE_TOPIC_SHARE = 0.3
 _BATCH_MAX = 50
 
-AnyClient = TelestoClient | AsyncTelestoClient
 
-
-class Call:
+class Call(TakingCall):
     """One get and its history."""
 
+    ended = GetEnded
+
     def __init__(self, recorder: Recorder, number: int, topic: str | None, wait_s: float) -> None:
-        self._recorder = recorder
-        self._number = number
+        super().__init__(recorder, number)
         self.topic = topic
         self.wait_s = wait_s
 
     def began(self, client: AnyClient) -> None:
         """Writes that the call begins."""
-        self._recorder.write(
-            GetBegan,
-            number=self._number,
-            topic=self.topic or "",
-            wait=self.wait_s,
-            session=client.session or 0,
-        )
+        self.record(client, GetBegan, topic=self.topic or "", wait=self.wait_s)
 
     def returned(self, client: AnyClient, messages: Iterable[TopicMessage]) -> None:
         """Writes what the application has now."""
-        self._write(client, messages=[got_of(message) for message in messages])
-
-    def raised(self, client: AnyClient, error: BaseException) -> None:
-        """Writes that the call failed."""
-        cancelled = isinstance(error, asyncio.CancelledError)
-        self._write(client, error="cancelled" if cancelled else type(error).__name__)
-
-    def noted(self) -> None:
-        """Writes that the client's state has it that they are confirmed."""
-        self._recorder.write(Noted, number=self._number)
-
-    def confirmed(self, client: AnyClient) -> None:
-        """Writes that the application is about to confirm."""
-        self._recorder.write(Confirmed, number=self._number, session=client.session or 0)
+        self._end(client, messages=[got_of(message) for message in messages])
 
     def released(self) -> None:
         """Writes that the application wants the messages again."""
         self._recorder.write(Released, number=self._number, outcome=DONE)
 
-    def _write(self, client: AnyClient, **values: object) -> None:
-        self._recorder.write(
-            GetEnded,
-            number=self._number,
-            topic=self.topic or "",
-            session=client.session or 0,
-            **values,
-        )
+    def _end(self, client: AnyClient, **values: Any) -> None:
+        super()._end(client, topic=self.topic or "", **values)
 
 
 def got_of(message: TopicMessage) -> Got:
