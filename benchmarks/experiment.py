@@ -22,6 +22,7 @@ class Size:
     backlog: int
     idle_connections: int
     topic_backlog: int
+    consumer_backlog: int
 
     @property
     def timing(self) -> Timing:
@@ -38,6 +39,7 @@ FULL_SIZE: Final = Size(
     backlog=1_000_000,
     idle_connections=5_000,
     topic_backlog=20_000,
+    consumer_backlog=600_000,
 )
 QUICK_SIZE: Final = Size(
     seconds=1,
@@ -48,6 +50,7 @@ QUICK_SIZE: Final = Size(
     backlog=20_000,
     idle_connections=200,
     topic_backlog=2_000,
+    consumer_backlog=150_000,
 )
 
 

@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
+from telesto.benchmarks.consumers import ConsumerBench, measure_consumers
+from telesto.benchmarks.consumers_part import consumers_part
 from telesto.benchmarks.delivery import deliveries_part, measure_deliveries
 from telesto.benchmarks.experiment import Experiment
 from telesto.benchmarks.history import histories_part, measure_histories
@@ -104,6 +106,25 @@ async def _topics(experiment: Experiment) -> Part:
         )
 
 
+async def _consumers(experiment: Experiment) -> Part:
+    size = experiment.size
+    bench = ConsumerBench(
+        experiment.bench.database, experiment.bench.connection, experiment.options.body_bytes
+    )
+    async with _service(experiment) as middlewares:
+        return consumers_part(
+            await measure_consumers(
+                bench,
+                middlewares,
+                size.timing,
+                size.consumer_backlog,
+                size.backlog,
+                size.repetitions,
+                progress,
+            )
+        )
+
+
 async def _state(experiment: Experiment) -> Part:
     size = experiment.size
     async with _service(experiment) as middlewares:
@@ -120,5 +141,6 @@ SECTIONS: Final[dict[str, Section]] = {
     "steady": _steady,
     "idle": _idle,
     "topics": _topics,
+    "consumers": _consumers,
     "state": _state,
 }

@@ -14,10 +14,10 @@ from collections.abc import Awaitable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Final
 
+from telesto.benchmarks.buckets import Buckets
 from telesto.benchmarks.worker import Gate, Plan, Result, run_worker
 from telesto.client import AsyncTelestoClient, ClientOptions
 
-BUCKET_S: Final = 0.05
 GET_TIMEOUT_S: Final = 0.5
 _MOMENT: Final = struct.Struct(">d")
 
@@ -46,32 +46,13 @@ class TopicPlan:
         return asdict(self)
 
 
-class Counter:
-    """How many puts or deliveries there were, by time since the beginning."""
-
-    def __init__(self, seconds: float) -> None:
-        self.began = 0.0
-        self._buckets = [0] * (int(seconds / BUCKET_S) + 2)
-
-    def count(self) -> None:
-        """Count one, now."""
-        bucket = int((time.monotonic() - self.began) / BUCKET_S)
-        if 0 <= bucket < len(self._buckets):
-            self._buckets[bucket] += 1
-
-    @property
-    def buckets(self) -> list[int]:
-        """The counts of each BUCKET_S."""
-        return self._buckets
-
-
 class TopicWorker:
     """One generator."""
 
     def __init__(self, plan: TopicPlan) -> None:
         self._plan = plan
-        self._puts = Counter(plan.seconds)
-        self._deliveries = Counter(plan.seconds)
+        self._puts = Buckets(plan.seconds)
+        self._deliveries = Buckets(plan.seconds)
         self._delays: list[tuple[float, float]] = []
         self._wrong: list[str] = []
 
@@ -90,8 +71,8 @@ class TopicWorker:
         await asyncio.gather(*lanes)
         await _close([*publishers, *subscribers])
         return {
-            "puts": self._puts.buckets,
-            "deliveries": self._deliveries.buckets,
+            "puts": self._puts.counts,
+            "deliveries": self._deliveries.counts,
             "delays": self._delays,
             "wrong": self._wrong,
         }

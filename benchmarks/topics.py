@@ -7,15 +7,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import count
 from statistics import median
-from typing import Any, Final
+from typing import Final
 
 import asyncpg
 
+from telesto.benchmarks.buckets import rate
 from telesto.benchmarks.measurement import Timing
 from telesto.benchmarks.records import Window, percentile
 from telesto.benchmarks.runs import drive, tiers_of
 from telesto.benchmarks.service import Database, Middlewares
-from telesto.benchmarks.topic_load import BUCKET_S, TopicPlan
+from telesto.benchmarks.topic_load import TopicPlan
 from telesto.benchmarks.worker import Result, Worker
 
 PUBLISHERS: Final = 8
@@ -185,7 +186,7 @@ async def measure_topics(
 def _summarise(
     results: Sequence[Result], timing: Timing, window: Window, usage: dict[str, float]
 ) -> TopicRun:
-    rates = {what: sum(_rate(result[what], timing) for result in results) for what in ("puts", "deliveries")}
+    rates = {what: sum(rate(result[what], timing) for result in results) for what in ("puts", "deliveries")}
     done = (rates["deliveries"] or rates["puts"]) * timing.measured_s
     delays = [
         delay for result in results for at, delay in result["delays"] if window.begin <= at < window.end
@@ -193,10 +194,3 @@ def _summarise(
     wrong = [text for result in results for text in result["wrong"]]
     cpu = {tier: 1e6 * used / done if done else 0.0 for tier, used in usage.items()}
     return TopicRun(rates["puts"], rates["deliveries"], delays, cpu, wrong)
-
-
-def _rate(buckets: Any, timing: Timing) -> float:
-    """Per second, in the measured part."""
-    first = round(timing.warm_up_s / BUCKET_S)
-    measured = round(timing.measured_s / BUCKET_S)
-    return float(sum(buckets[first : first + measured]) / timing.measured_s)
