@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 
-from telesto.client import Message, TopicMessage
+from telesto.client import Message, Origin, TopicMessage
 
 
 def as_raw_line(message: Message | TopicMessage) -> bytes:
@@ -30,6 +30,7 @@ def as_dict(message: Message) -> dict[str, object]:
         "time_of_arrival": message.time_of_arrival.isoformat(timespec="microseconds"),
         "attempt": message.attempt,
         "redelivered": message.redelivered,
+        **_origin(message.origin),
         **body_fields(message.body),
     }
 
@@ -39,6 +40,21 @@ def preview(body: bytes, length_max: int) -> str:
     text = body[: 4 * length_max].decode("utf-8", "replace")
     shown = "".join(character if character.isprintable() else "\N{MIDDLE DOT}" for character in text)
     return shown if len(shown) <= length_max else shown[: length_max - 1] + "\N{HORIZONTAL ELLIPSIS}"
+
+
+def _origin(origin: Origin | None) -> dict[str, object]:
+    """Where a dead letter comes from, as a field of JSON; nothing for any other message."""
+    if origin is None:
+        return {}
+    return {
+        "origin": {
+            "queue_id": origin.queue_id,
+            "message_id": origin.message_id,
+            "reason": origin.reason,
+            "attempt": origin.attempt,
+            "died_at": origin.died_at.isoformat(timespec="microseconds"),
+        }
+    }
 
 
 def body_fields(body: bytes) -> dict[str, str]:

@@ -88,6 +88,14 @@ BuryExpired = Annotated[
         help="Whether what has expired goes to the dead letters. Default: no.",
     ),
 ]
+DeadLetterQueue = Annotated[
+    str | None,
+    typer.Option(
+        "--dead-letter-queue",
+        metavar="QUEUE|none",
+        help="The queue to which dead letters go on. Default: none, they stay for telesto dead.",
+    ),
+]
 
 
 def create(
@@ -110,6 +118,7 @@ def create(
         ),
     ] = None,
     bury_expired: BuryExpired = None,
+    dead_letter_queue: DeadLetterQueue = None,
     history: History = None,
     history_days: HistoryDays = None,
     url: Url = DEFAULT_URL,
@@ -134,6 +143,7 @@ def create(
                 backoff_max_ms=_milliseconds(backoff_max),
                 expires_ms=_milliseconds(expires),
                 bury_expired=bury_expired,
+                dead_letter_queue=_dead_letter_queue(client, dead_letter_queue),
                 history=None if history is None else history.mode(),
                 history_days=history_days,
             )
@@ -143,6 +153,25 @@ def create(
         output.print_json({"queue_id": queue.queue_id, "name": queue.name})
     else:
         output.print_line(f"created the queue {queue.name} (id {queue.queue_id})")
+
+
+def _dead_letter_queue(client: TelestoClient, name: str | None) -> int | None:
+    """The id of the queue that is to have dead letters; None for none."""
+    from telesto.cli.connection import find_queue
+
+    return None if name is None or name == NONE else find_queue(client, name).queue_id
+
+
+def _name(client: TelestoClient, queue_id: int | None) -> str:
+    """What a queue that is named in a setting is called; one that is gone by its id."""
+    from telesto.client import QueueNotExistingError
+
+    if queue_id is None:
+        return NONE
+    try:
+        return client.get_queue_by_id(queue_id).name
+    except QueueNotExistingError:
+        return f"{queue_id} (deleted)"
 
 
 def list_queues(url: Url = DEFAULT_URL, client_name: ClientName = None, as_json: Json = False) -> None:
@@ -170,6 +199,7 @@ def show(name: Name, url: Url = DEFAULT_URL, client_name: ClientName = None, as_
         queue = find_queue(client, name)
         statistics = client.queue_statistics(queue.queue_id)
         settings = client.queue_settings(queue.queue_id)
+        dead_letters_go_to = _name(client, settings.dead_letter_queue)
     if as_json:
         output.print_json(
             {
@@ -192,6 +222,7 @@ def show(name: Name, url: Url = DEFAULT_URL, client_name: ClientName = None, as_
             "ever put": statistics.put_total,
             "ever taken": statistics.taken_total,
             **as_properties(settings),
+            "dead_letter_queue": dead_letters_go_to,
         }
     )
 
@@ -220,6 +251,7 @@ def update(
         ),
     ] = None,
     bury_expired: BuryExpired = None,
+    dead_letter_queue: DeadLetterQueue = None,
     history: History = None,
     history_days: HistoryDays = None,
     url: Url = DEFAULT_URL,
@@ -251,10 +283,12 @@ def update(
         changed["history"] = history.mode()
     if history_days is not None:
         changed["history_days"] = history_days
-    if not changed:
+    if not changed and dead_letter_queue is None:
         raise usage_error("no setting to change is given; see: telesto queue update --help")
     with connected(url, client_name) as client:
         queue = find_queue(client, name)
+        if dead_letter_queue is not None:
+            changed["dead_letter_queue"] = _dead_letter_queue(client, dead_letter_queue)
         client.update_queue(queue.queue_id, **changed)
         settings = client.queue_settings(queue.queue_id)
     if as_json:

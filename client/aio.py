@@ -227,6 +227,7 @@ class AsyncTelestoClient:
         backoff_max_ms: int | None = None,
         expires_ms: int | None = None,
         bury_expired: bool | None = None,
+        dead_letter_queue: int | None = None,
         history: HistoryMode | None = None,
         history_days: int | None = None,
     ) -> Queue:
@@ -247,6 +248,7 @@ class AsyncTelestoClient:
             expires_ms: how long a message may wait before it expires, in milliseconds; for ever if it is not
                 given. What has expired is never handed over.
             bury_expired: what has expired goes to the dead letters; otherwise it is removed.
+            dead_letter_queue: the id of the queue to which dead letters go on; None: they stay.
             history: what is kept of its messages once they are over; None for all but the bodies.
             history_days: for how many days, 1 to 366; None for 7.
 
@@ -263,6 +265,7 @@ class AsyncTelestoClient:
                 backoff_max_ms=backoff_max_ms,
                 expires_ms=expires_ms,
                 bury_expired=bury_expired,
+                dead_letter_queue=dead_letter_queue,
                 history=history,
                 history_days=history_days,
             )
@@ -280,6 +283,7 @@ class AsyncTelestoClient:
         backoff_max_ms: int | Unchanged = UNCHANGED,
         expires_ms: int | Unchanged | None = UNCHANGED,
         bury_expired: bool | Unchanged = UNCHANGED,
+        dead_letter_queue: int | Unchanged | None = UNCHANGED,
         history: HistoryMode | Unchanged = UNCHANGED,
         history_days: int | Unchanged = UNCHANGED,
     ) -> None:
@@ -292,6 +296,7 @@ class AsyncTelestoClient:
             dedup_window_ms, lease_ms, max_attempts, backoff_ms, backoff_max_ms, bury_expired: as for
                 ``create_queue``.
             expires_ms: as for ``create_queue``; None for ever. It holds for what is put from now on.
+            dead_letter_queue: as for ``create_queue``, also for what is dead already.
             history, history_days: as for ``create_queue``, for messages that are put from then on.
 
         Raises QueueNotExistingError.
@@ -307,6 +312,7 @@ class AsyncTelestoClient:
                 backoff_max_ms=backoff_max_ms,
                 expires_ms=expires_ms,
                 bury_expired=bury_expired,
+                dead_letter_queue=dead_letter_queue,
                 history=history,
                 history_days=history_days,
             )

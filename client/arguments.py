@@ -110,6 +110,11 @@ def check_bound(name: str, value: object) -> int:
     return 0 if value is None else check_count(name, value, most=_ID_MAX)
 
 
+def check_dead_letter_queue(name: str, value: object) -> int:
+    """Returns the id of a queue for dead letters, 0 (the wire's word for none) for None."""
+    return 0 if value is None else check_id(name, value)
+
+
 def check_lease(name: str, value: object) -> int:
     """Returns how long a consumer may take for a message, in milliseconds: a tenth of a second to a day."""
     return check_count(name, value, least=_LEASE_MIN_MS, most=_LEASE_MAX_MS)
@@ -180,6 +185,7 @@ _QUEUE_SETTINGS: Mapping[str, Callable[[str, object], Any]] = {
     "backoff_max_ms": check_backoff,
     "expires_ms": check_life,
     "bury_expired": check_flag,
+    "dead_letter_queue": check_dead_letter_queue,
     "history": check_history,
     "history_days": check_history_days,
 }

@@ -216,6 +216,7 @@ class TelestoClient:
         backoff_max_ms: int | None = None,
         expires_ms: int | None = None,
         bury_expired: bool | None = None,
+        dead_letter_queue: int | None = None,
         history: HistoryMode | None = None,
         history_days: int | None = None,
     ) -> Queue:
@@ -236,6 +237,7 @@ class TelestoClient:
             expires_ms: how long a message may wait before it expires, in milliseconds; for ever if it is not
                 given. What has expired is never handed over.
             bury_expired: what has expired goes to the dead letters; otherwise it is removed.
+            dead_letter_queue: the id of the queue to which dead letters go on; None: they stay.
             history: what is kept of its messages once they are over; None for all but the bodies.
             history_days: for how many days, 1 to 366; None for 7.
 
@@ -252,6 +254,7 @@ class TelestoClient:
                 backoff_max_ms=backoff_max_ms,
                 expires_ms=expires_ms,
                 bury_expired=bury_expired,
+                dead_letter_queue=dead_letter_queue,
                 history=history,
                 history_days=history_days,
             )
@@ -269,6 +272,7 @@ class TelestoClient:
         backoff_max_ms: int | Unchanged = UNCHANGED,
         expires_ms: int | Unchanged | None = UNCHANGED,
         bury_expired: bool | Unchanged = UNCHANGED,
+        dead_letter_queue: int | Unchanged | None = UNCHANGED,
         history: HistoryMode | Unchanged = UNCHANGED,
         history_days: int | Unchanged = UNCHANGED,
     ) -> None:
@@ -281,6 +285,7 @@ class TelestoClient:
             dedup_window_ms, lease_ms, max_attempts, backoff_ms, backoff_max_ms, bury_expired: as for
                 ``create_queue``.
             expires_ms: as for ``create_queue``; None for ever. It holds for what is put from now on.
+            dead_letter_queue: as for ``create_queue``, also for what is dead already.
             history, history_days: as for ``create_queue``, for messages that are put from then on.
 
         Raises QueueNotExistingError.
@@ -296,6 +301,7 @@ class TelestoClient:
                 backoff_max_ms=backoff_max_ms,
                 expires_ms=expires_ms,
                 bury_expired=bury_expired,
+                dead_letter_queue=dead_letter_queue,
                 history=history,
                 history_days=history_days,
             )

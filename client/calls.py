@@ -18,6 +18,7 @@ from telesto.client.models import (
     Message,
     MessageHistory,
     MessageRecord,
+    Origin,
     PutResult,
     Queue,
     QueueSettings,
@@ -383,7 +384,12 @@ def handed_over(message: packets.Message, session: int, number: int) -> Message:
         message.body,
         HandOverId(session, number, message_id),
         partition_key=message.partition_key,
+        origin=None if message.origin is None else _origin(message.origin),
     )
+
+
+def _origin(origin: packets.Origin) -> Origin:
+    return Origin(origin.queue_id, origin.message_id, origin.reason, origin.attempt, origin.died_at)
 
 
 def delivered(message: packets.Message, lease: LeaseId) -> Message:
@@ -454,6 +460,7 @@ class QueueSettingsCall(Call[QueueSettings], request=packets.GetQueueSettings):
             backoff_max_ms=settings.backoff_max_ms or 0,
             expires_ms=settings.expires_ms,
             bury_expired=bool(settings.bury_expired),
+            dead_letter_queue=settings.dead_letter_queue,
             history=settings.history or HistoryMode.NONE,
             history_days=settings.history_days or 0,
         )

@@ -58,6 +58,30 @@ class Queue:
 
 
 @dataclass(slots=True)
+class Origin:
+    """Where a dead letter that went on to a dead letter queue comes from.
+
+    Attributes:
+        queue_id: the queue in which it died.
+        message_id: its id there.
+        reason: why, see DeadLetter.
+        attempt: how often it was handed over there.
+        died_at_us: when it died, in microseconds since the Unix epoch, by the database's clock.
+    """
+
+    queue_id: int
+    message_id: int
+    reason: str
+    attempt: int
+    died_at_us: int
+
+    @property
+    def died_at(self) -> datetime:
+        """When it died, in UTC, by the database's clock."""
+        return utc(self.died_at_us)
+
+
+@dataclass(slots=True)
 class Message:
     """A message that was read or browsed.
 
@@ -75,6 +99,7 @@ class Message:
         hand_over: names the read that took it; None when it was browsed or delivery is "fast".
         lease: names the lease under which a consumer has it; None when it was not pushed to one.
         partition_key: the key of its partition; None without one.
+        origin: of a dead letter that went on to this queue, where it comes from; None for any other message.
     """
 
     message_id: int
@@ -90,6 +115,7 @@ class Message:
     hand_over: HandOverId | None = field(default=None, repr=False, compare=False)
     lease: LeaseId | None = field(default=None, repr=False, compare=False)
     partition_key: str | None = None
+    origin: Origin | None = None
 
     @property
     def time_of_arrival(self) -> datetime:
@@ -333,6 +359,7 @@ class QueueSettings:
         backoff_max_ms: the longest such wait.
         expires_ms: how long a message may wait before it expires; None for ever.
         bury_expired: what has expired goes to the dead letters.
+        dead_letter_queue: the queue to which dead letters go on, though it may be gone; None: they stay.
         history: what is kept of messages that are put now, once they are over.
         history_days: for how many days.
     """
@@ -345,6 +372,7 @@ class QueueSettings:
     backoff_max_ms: int
     expires_ms: int | None
     bury_expired: bool
+    dead_letter_queue: int | None
     history: HistoryMode
     history_days: int
 

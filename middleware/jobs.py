@@ -22,7 +22,15 @@ FROM telesto.place_staged_topics($1)
 
 _JOBS = ("unconfirmed", "deleted_queues", "message_keys", "history", "topics", "subscriptions")
 #: Those that somebody waits for.
-_PROMPT_JOBS = ("leases", "delayed", "expired", "expired_keyed", "due_partitions", "partitions")
+_PROMPT_JOBS = (
+    "leases",
+    "delayed",
+    "expired",
+    "expired_keyed",
+    "due_partitions",
+    "partitions",
+    "dead_letters",
+)
 _PLACES = (PLACE_STAGED, PLACE_STAGED_TOPICS)
 #: A job is kept for so many periods; then another middleware may take it over.
 _HOLD_PERIODS = 4

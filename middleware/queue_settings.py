@@ -50,6 +50,7 @@ QUEUE_SETTINGS: Mapping[str, QueueSetting] = {
     "backoff_max_ms": QueueSetting(least=0, most=24 * 3600 * 1_000),
     "expires_ms": QueueSetting(most=TEN_YEARS_MS, removable=True),
     "bury_expired": QueueSetting(least=0, most=1),
+    "dead_letter_queue": QueueSetting(removable=True),
     "history": QueueSetting(enum=HistoryMode),
     "history_days": QueueSetting(most=366),
 }

@@ -115,6 +115,7 @@ __all__ = [
     "NewTopicMessage",
     "OperationRef",
     "OperationResult",
+    "Origin",
     "Packet",
     "Ping",
     "Pong",
@@ -167,6 +168,7 @@ MAX_FRAME_UNIDENTIFIED = 4_096
 MAX_FRAME_DEFAULT = 16_777_216
 
 _PACK_I64 = struct.Struct(">q").pack
+_PACK_I64X2_U16 = struct.Struct(">qqH").pack
 _PACK_I64X2_U32_U8 = struct.Struct(">qqIB").pack
 _PACK_I64X2_U8 = struct.Struct(">qqB").pack
 _PACK_I64X2_U8X2 = struct.Struct(">qqBB").pack
@@ -187,6 +189,7 @@ _PACK_I64_U8X2_U16 = struct.Struct(">qBBH").pack
 _PACK_I64_U8_I64_U32 = struct.Struct(">qBqI").pack
 _PACK_I64_U8_U16 = struct.Struct(">qBH").pack
 _PACK_U16 = struct.Struct(">H").pack
+_PACK_U16_I64_U8 = struct.Struct(">HqB").pack
 _PACK_U32 = struct.Struct(">I").pack
 _PACK_U32X2 = struct.Struct(">II").pack
 _PACK_U32X3_U8 = struct.Struct(">IIIB").pack
@@ -227,6 +230,7 @@ _PACK_U8_U64_U16 = struct.Struct(">BQH").pack
 _PACK_U64S = Packers("Q")
 _PACK_I64S = Packers("q")
 _UNPACK_I64 = struct.Struct(">q").unpack_from
+_UNPACK_I64X2_U16 = struct.Struct(">qqH").unpack_from
 _UNPACK_I64X2_U32_U8 = struct.Struct(">qqIB").unpack_from
 _UNPACK_I64X2_U8 = struct.Struct(">qqB").unpack_from
 _UNPACK_I64X2_U8X2 = struct.Struct(">qqBB").unpack_from
@@ -248,6 +252,7 @@ _UNPACK_I64_U8X2 = struct.Struct(">qBB").unpack_from
 _UNPACK_I64_U8_I64_U32 = struct.Struct(">qBqI").unpack_from
 _UNPACK_U16 = struct.Struct(">H").unpack_from
 _UNPACK_U16X2_I64_U16 = struct.Struct(">HHqH").unpack_from
+_UNPACK_U16_I64_U8 = struct.Struct(">HqB").unpack_from
 _UNPACK_U16_U8_U16 = struct.Struct(">HBH").unpack_from
 _UNPACK_U32 = struct.Struct(">I").unpack_from
 _UNPACK_U32X2 = struct.Struct(">II").unpack_from
@@ -279,17 +284,17 @@ _HISTORY_MODE_BY_VALUE: dict[int, HistoryMode] = {member.value: member for membe
 _MESSAGE_STATE_BY_VALUE: dict[int, MessageState] = {member.value: member for member in MessageState}
 _ERROR_CLASS_BY_VALUE: dict[int, ErrorClass] = {member.value: member for member in ErrorClass}
 _NEW_MESSAGE_TAGS = frozenset({1, 2, 3, 4})
-_MESSAGE_TAGS = frozenset({1})
+_MESSAGE_TAGS = frozenset({1, 2})
 _NEW_TOPIC_MESSAGE_TAGS = frozenset({1})
 _SUBSCRIPTION_FIGURES_TAGS = frozenset({1, 2, 3})
 _MESSAGE_RECORD_TAGS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
 _REGISTER_CLIENT_TAGS = frozenset({1})
 _IDENTIFY_CLIENT_TAGS = frozenset({1, 2, 3})
-_CREATE_QUEUE_TAGS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 10})
+_CREATE_QUEUE_TAGS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11})
 _SUBSCRIBE_TAGS = frozenset({1, 2, 3})
 _NACK_TAGS = frozenset({1})
-_UPDATE_QUEUE_TAGS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 10})
-_GET_QUEUE_SETTINGS_RESPONSE_TAGS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 10})
+_UPDATE_QUEUE_TAGS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11})
+_GET_QUEUE_SETTINGS_RESPONSE_TAGS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11})
 _GET_MESSAGE_HISTORY_TAGS = frozenset({1})
 
 
@@ -351,6 +356,25 @@ class QueuedMessage:
 
 
 @dataclass(slots=True)
+class Origin:
+    """Where a dead letter that went on to a dead letter queue comes from.
+
+    Attributes:
+        queue_id: The queue in which it died.
+        message_id: Its id there.
+        reason: Why, as in DeadLetter.
+        attempt: How often it was handed over there.
+        died_at: When it died, in microseconds since the Unix epoch, UTC, by the database's clock.
+    """
+
+    queue_id: int
+    message_id: int
+    reason: str
+    attempt: int
+    died_at: int
+
+
+@dataclass(slots=True)
 class Message:
     """A message as it is handed over or browsed.
 
@@ -368,6 +392,7 @@ class Message:
         context: Connects a request and its response.
         partition_key: The key of its partition, which the sender's messages with this key form. Tag 1;
             may be left out.
+        origin: Of a dead letter that went on to this queue: where it comes from. Tag 2; may be left out.
     """
 
     message_id: int
@@ -382,6 +407,7 @@ class Message:
     context: int | None
     _: KW_ONLY
     partition_key: str | None = None
+    origin: Origin | None = None
 
 
 @dataclass(slots=True)
@@ -899,6 +925,7 @@ def _read_messages(payload: bytes, at: int, count: int) -> tuple[list[Message], 
         tags = payload[at + 1]
         at += 2
         partition_key: str | None = None
+        origin: Origin | None = None
         if tags:
             found, at = read_tags(payload, at, tags, _MESSAGE_TAGS)
             content = found.get(1)
@@ -909,6 +936,20 @@ def _read_messages(payload: bytes, at: int, count: int) -> tuple[list[Message], 
                 if len(content) != place:
                     raise ValueError("size")
                 partition_key = partition_key_partition_key
+            content = found.get(2)
+            if content is not None:
+                origin_origin_queue_id, origin_origin_message_id, reason_size = _UNPACK_I64X2_U16(content)
+                reason = str(content[18 : 18 + reason_size], "utf-8")
+                place = 18 + reason_size
+                origin_origin_attempt, died_at, origin_origin_tags = _UNPACK_U16_I64_U8(content, place)
+                place += 11
+                if origin_origin_tags:
+                    place = skip_tags(content, place, origin_origin_tags)
+                if len(content) != place:
+                    raise ValueError("size")
+                origin = Origin(
+                    origin_origin_queue_id, origin_origin_message_id, reason, origin_origin_attempt, died_at
+                )
         messages.append(
             Message(
                 message_id,
@@ -922,6 +963,7 @@ def _read_messages(payload: bytes, at: int, count: int) -> tuple[list[Message], 
                 body,
                 context,
                 partition_key=partition_key,
+                origin=origin,
             )
         )
     return messages, at
@@ -946,6 +988,22 @@ def _write_messages(messages: list[Message]) -> tuple[list[bytes], int]:
                         (
                             _PACK_U16(partition_key_partition_key_size),
                             partition_key_partition_key,
+                        )
+                    ),
+                )
+            )
+        origin = message.origin
+        if origin is not None:
+            reason = origin.reason.encode()
+            reason_size = len(reason)
+            tagged.append(
+                write_tagged(
+                    2,
+                    b"".join(
+                        (
+                            _PACK_I64X2_U16(origin.queue_id, origin.message_id, reason_size),
+                            reason,
+                            _PACK_U16_I64_U8(origin.attempt, origin.died_at, 0),
                         )
                     ),
                 )
@@ -1097,6 +1155,7 @@ def _read_hand_overs(payload: bytes, at: int, count: int) -> tuple[list[HandOver
         message_tags = payload[at + 1]
         at += 2
         partition_key: str | None = None
+        origin: Origin | None = None
         if message_tags:
             found, at = read_tags(payload, at, message_tags, _MESSAGE_TAGS)
             content = found.get(1)
@@ -1107,6 +1166,20 @@ def _read_hand_overs(payload: bytes, at: int, count: int) -> tuple[list[HandOver
                 if len(content) != place:
                     raise ValueError("size")
                 partition_key = partition_key_partition_key
+            content = found.get(2)
+            if content is not None:
+                origin_origin_queue_id, origin_origin_message_id, reason_size = _UNPACK_I64X2_U16(content)
+                reason = str(content[18 : 18 + reason_size], "utf-8")
+                place = 18 + reason_size
+                origin_origin_attempt, died_at, origin_origin_tags = _UNPACK_U16_I64_U8(content, place)
+                place += 11
+                if origin_origin_tags:
+                    place = skip_tags(content, place, origin_origin_tags)
+                if len(content) != place:
+                    raise ValueError("size")
+                origin = Origin(
+                    origin_origin_queue_id, origin_origin_message_id, reason, origin_origin_attempt, died_at
+                )
         hand_overs.append(
             HandOver(
                 session,
@@ -1123,6 +1196,7 @@ def _read_hand_overs(payload: bytes, at: int, count: int) -> tuple[list[HandOver
                     body,
                     context,
                     partition_key=partition_key,
+                    origin=origin,
                 ),
             )
         )
@@ -1149,6 +1223,22 @@ def _write_hand_overs(hand_overs: list[HandOver]) -> tuple[list[bytes], int]:
                         (
                             _PACK_U16(partition_key_partition_key_size),
                             partition_key_partition_key,
+                        )
+                    ),
+                )
+            )
+        origin = message.origin
+        if origin is not None:
+            reason = origin.reason.encode()
+            reason_size = len(reason)
+            tagged.append(
+                write_tagged(
+                    2,
+                    b"".join(
+                        (
+                            _PACK_I64X2_U16(origin.queue_id, origin.message_id, reason_size),
+                            reason,
+                            _PACK_U16_I64_U8(origin.attempt, origin.died_at, 0),
                         )
                     ),
                 )
@@ -1505,6 +1595,7 @@ def _read_dead_letters(payload: bytes, at: int, count: int) -> tuple[list[DeadLe
         message_tags = payload[at + 1]
         at += 2
         partition_key: str | None = None
+        origin: Origin | None = None
         if message_tags:
             found, at = read_tags(payload, at, message_tags, _MESSAGE_TAGS)
             content = found.get(1)
@@ -1515,10 +1606,24 @@ def _read_dead_letters(payload: bytes, at: int, count: int) -> tuple[list[DeadLe
                 if len(content) != place:
                     raise ValueError("size")
                 partition_key = partition_key_partition_key
-        (reason_size,) = _UNPACK_U16(payload, at)
-        reason = str(payload[at + 2 : at + 2 + reason_size], "utf-8")
-        at += 2 + reason_size
-        died_at, client_id, tags = _UNPACK_I64X2_U8(payload, at)
+            content = found.get(2)
+            if content is not None:
+                origin_origin_queue_id, origin_origin_message_id, reason_size = _UNPACK_I64X2_U16(content)
+                reason = str(content[18 : 18 + reason_size], "utf-8")
+                place = 18 + reason_size
+                origin_origin_attempt, died_at, origin_origin_tags = _UNPACK_U16_I64_U8(content, place)
+                place += 11
+                if origin_origin_tags:
+                    place = skip_tags(content, place, origin_origin_tags)
+                if len(content) != place:
+                    raise ValueError("size")
+                origin = Origin(
+                    origin_origin_queue_id, origin_origin_message_id, reason, origin_origin_attempt, died_at
+                )
+        (reason__size,) = _UNPACK_U16(payload, at)
+        reason_ = str(payload[at + 2 : at + 2 + reason__size], "utf-8")
+        at += 2 + reason__size
+        died_at_, client_id, tags = _UNPACK_I64X2_U8(payload, at)
         at += 17
         if tags:
             at = skip_tags(payload, at, tags)
@@ -1536,9 +1641,10 @@ def _read_dead_letters(payload: bytes, at: int, count: int) -> tuple[list[DeadLe
                     body,
                     context,
                     partition_key=partition_key,
+                    origin=origin,
                 ),
-                reason,
-                died_at,
+                reason_,
+                died_at_,
                 client_id,
             )
         )
@@ -1569,12 +1675,28 @@ def _write_dead_letters(dead_letters: list[DeadLetter]) -> tuple[list[bytes], in
                     ),
                 )
             )
+        origin = message.origin
+        if origin is not None:
+            reason = origin.reason.encode()
+            reason_size = len(reason)
+            tagged.append(
+                write_tagged(
+                    2,
+                    b"".join(
+                        (
+                            _PACK_I64X2_U16(origin.queue_id, origin.message_id, reason_size),
+                            reason,
+                            _PACK_U16_I64_U8(origin.attempt, origin.died_at, 0),
+                        )
+                    ),
+                )
+            )
         context_part = (
             _PACK_U8X2(0, len(tagged)) if context is None else _PACK_U8_I64_U8(1, context, len(tagged))
         )
-        reason = dead_letter.reason.encode()
-        reason_size = len(reason)
-        size += body_size + len(context_part) + sum(map(len, tagged)) + reason_size
+        reason_ = dead_letter.reason.encode()
+        reason__size = len(reason_)
+        size += body_size + len(context_part) + sum(map(len, tagged)) + reason__size
         parts += (
             _PACK_I64X4_U8_I64_U16_U8_U32(
                 message.message_id,
@@ -1590,8 +1712,8 @@ def _write_dead_letters(dead_letters: list[DeadLetter]) -> tuple[list[bytes], in
             body,
             context_part,
             *tagged,
-            _PACK_U16(reason_size),
-            reason,
+            _PACK_U16(reason__size),
+            reason_,
             _PACK_I64X2_U8(dead_letter.died_at, dead_letter.client_id, 0),
         )
     return parts, size
@@ -1645,6 +1767,7 @@ def _read_deliverys(payload: bytes, at: int, count: int) -> tuple[list[Delivery]
         message_tags = payload[at + 1]
         at += 2
         partition_key: str | None = None
+        origin: Origin | None = None
         if message_tags:
             found, at = read_tags(payload, at, message_tags, _MESSAGE_TAGS)
             content = found.get(1)
@@ -1655,6 +1778,20 @@ def _read_deliverys(payload: bytes, at: int, count: int) -> tuple[list[Delivery]
                 if len(content) != place:
                     raise ValueError("size")
                 partition_key = partition_key_partition_key
+            content = found.get(2)
+            if content is not None:
+                origin_origin_queue_id, origin_origin_message_id, reason_size = _UNPACK_I64X2_U16(content)
+                reason = str(content[18 : 18 + reason_size], "utf-8")
+                place = 18 + reason_size
+                origin_origin_attempt, died_at, origin_origin_tags = _UNPACK_U16_I64_U8(content, place)
+                place += 11
+                if origin_origin_tags:
+                    place = skip_tags(content, place, origin_origin_tags)
+                if len(content) != place:
+                    raise ValueError("size")
+                origin = Origin(
+                    origin_origin_queue_id, origin_origin_message_id, reason, origin_origin_attempt, died_at
+                )
         deliverys.append(
             Delivery(
                 lease_id,
@@ -1670,6 +1807,7 @@ def _read_deliverys(payload: bytes, at: int, count: int) -> tuple[list[Delivery]
                     body,
                     context,
                     partition_key=partition_key,
+                    origin=origin,
                 ),
             )
         )
@@ -1696,6 +1834,22 @@ def _write_deliverys(deliverys: list[Delivery]) -> tuple[list[bytes], int]:
                         (
                             _PACK_U16(partition_key_partition_key_size),
                             partition_key_partition_key,
+                        )
+                    ),
+                )
+            )
+        origin = message.origin
+        if origin is not None:
+            reason = origin.reason.encode()
+            reason_size = len(reason)
+            tagged.append(
+                write_tagged(
+                    2,
+                    b"".join(
+                        (
+                            _PACK_I64X2_U16(origin.queue_id, origin.message_id, reason_size),
+                            reason,
+                            _PACK_U16_I64_U8(origin.attempt, origin.died_at, 0),
                         )
                     ),
                 )
@@ -3123,6 +3277,9 @@ class CreateQueue(Packet):
             (ten years); for ever without it. Tag 9; may be left out.
         bury_expired: What has expired goes to the dead letters; otherwise, and without it, it is removed.
             Tag 10; may be left out.
+        dead_letter_queue: The queue to which dead letters go on, as messages; without it they stay where
+            ListDeadLetters shows them. What does not fit there, or whose dead letter queue is gone, stays
+            too. Queues that would send dead letters round in a ring are refused. Tag 11; may be left out.
     """
 
     METHOD_ID: ClassVar[int] = 0x21
@@ -3141,6 +3298,7 @@ class CreateQueue(Packet):
     backoff_max_ms: int | None = None
     expires_ms: int | None = None
     bury_expired: bool | None = None
+    dead_letter_queue: int | None = None
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -3180,6 +3338,9 @@ class CreateQueue(Packet):
             bury_expired = self.bury_expired
             if bury_expired is not None:
                 tagged.append(write_tagged(10, _PACK_U8(1 if bury_expired else 0)))
+            dead_letter_queue = self.dead_letter_queue
+            if dead_letter_queue is not None:
+                tagged.append(write_tagged(11, _PACK_I64(dead_letter_queue)))
             return b"".join(
                 (
                     _PACK_U32_U16_U32_U64_U32(
@@ -3221,6 +3382,7 @@ class CreateQueue(Packet):
             backoff_max_ms: int | None = None
             expires_ms: int | None = None
             bury_expired: bool | None = None
+            dead_letter_queue: int | None = None
             if tags:
                 found, at = read_tags(payload, at, tags, _CREATE_QUEUE_TAGS)
                 content = found.get(1)
@@ -3283,6 +3445,12 @@ class CreateQueue(Packet):
                     if len(content) != 1:
                         raise ValueError("size")
                     bury_expired = BOOLS[bury_expired_bury_expired]
+                content = found.get(11)
+                if content is not None:
+                    (dead_letter_queue_dead_letter_queue,) = _UNPACK_I64(content)
+                    if len(content) != 8:
+                        raise ValueError("size")
+                    dead_letter_queue = dead_letter_queue_dead_letter_queue
             if len(payload) != at:
                 raise ValueError("end")
             return cls(
@@ -3299,6 +3467,7 @@ class CreateQueue(Packet):
                 backoff_max_ms=backoff_max_ms,
                 expires_ms=expires_ms,
                 bury_expired=bury_expired,
+                dead_letter_queue=dead_letter_queue,
             )
         except DECODE_ERRORS:
             raise _DIAGNOSIS.of_payload("CreateQueue", payload) from None
@@ -5675,6 +5844,8 @@ class UpdateQueue(Packet):
         expires_ms: As in CreateQueue; 0 for ever. It holds for what is put from now on. Tag 9; may be
             left out.
         bury_expired: As in CreateQueue. Tag 10; may be left out.
+        dead_letter_queue: As in CreateQueue, also for what is dead already; 0 for none. Tag 11; may be
+            left out.
     """
 
     METHOD_ID: ClassVar[int] = 0x65
@@ -5693,6 +5864,7 @@ class UpdateQueue(Packet):
     backoff_max_ms: int | None = None
     expires_ms: int | None = None
     bury_expired: bool | None = None
+    dead_letter_queue: int | None = None
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -5730,6 +5902,9 @@ class UpdateQueue(Packet):
             bury_expired = self.bury_expired
             if bury_expired is not None:
                 tagged.append(write_tagged(10, _PACK_U8(1 if bury_expired else 0)))
+            dead_letter_queue = self.dead_letter_queue
+            if dead_letter_queue is not None:
+                tagged.append(write_tagged(11, _PACK_I64(dead_letter_queue)))
             return b"".join(
                 (
                     _PACK_U32_U16_U32_U64_U32(
@@ -5766,6 +5941,7 @@ class UpdateQueue(Packet):
             backoff_max_ms: int | None = None
             expires_ms: int | None = None
             bury_expired: bool | None = None
+            dead_letter_queue: int | None = None
             if tags:
                 found, at = read_tags(payload, at, tags, _UPDATE_QUEUE_TAGS)
                 content = found.get(1)
@@ -5828,6 +6004,12 @@ class UpdateQueue(Packet):
                     if len(content) != 1:
                         raise ValueError("size")
                     bury_expired = BOOLS[bury_expired_bury_expired]
+                content = found.get(11)
+                if content is not None:
+                    (dead_letter_queue_dead_letter_queue,) = _UNPACK_I64(content)
+                    if len(content) != 8:
+                        raise ValueError("size")
+                    dead_letter_queue = dead_letter_queue_dead_letter_queue
             if len(payload) != at:
                 raise ValueError("end")
             return cls(
@@ -5844,6 +6026,7 @@ class UpdateQueue(Packet):
                 backoff_max_ms=backoff_max_ms,
                 expires_ms=expires_ms,
                 bury_expired=bury_expired,
+                dead_letter_queue=dead_letter_queue,
             )
         except DECODE_ERRORS:
             raise _DIAGNOSIS.of_payload("UpdateQueue", payload) from None
@@ -5899,6 +6082,8 @@ class GetQueueSettingsResponse(Packet):
         expires_ms: How long a message may wait before it expires, in milliseconds; missing when it may
             for ever. Tag 9; may be left out.
         bury_expired: Whether what has expired goes to the dead letters. Tag 10; may be left out.
+        dead_letter_queue: The queue to which dead letters go on, though it may have been deleted; missing
+            when they stay. Tag 11; may be left out.
     """
 
     METHOD_ID: ClassVar[int] = 0x68
@@ -5914,6 +6099,7 @@ class GetQueueSettingsResponse(Packet):
     backoff_max_ms: int | None = None
     expires_ms: int | None = None
     bury_expired: bool | None = None
+    dead_letter_queue: int | None = None
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -5949,6 +6135,9 @@ class GetQueueSettingsResponse(Packet):
             bury_expired = self.bury_expired
             if bury_expired is not None:
                 tagged.append(write_tagged(10, _PACK_U8(1 if bury_expired else 0)))
+            dead_letter_queue = self.dead_letter_queue
+            if dead_letter_queue is not None:
+                tagged.append(write_tagged(11, _PACK_I64(dead_letter_queue)))
             return b"".join(
                 (
                     _PACK_U32_U16_U32_U8(7 + sum(map(len, tagged)), 0x68, packet_id, len(tagged)),
@@ -5974,6 +6163,7 @@ class GetQueueSettingsResponse(Packet):
             backoff_max_ms: int | None = None
             expires_ms: int | None = None
             bury_expired: bool | None = None
+            dead_letter_queue: int | None = None
             if tags:
                 found, at = read_tags(payload, at, tags, _GET_QUEUE_SETTINGS_RESPONSE_TAGS)
                 content = found.get(1)
@@ -6036,6 +6226,12 @@ class GetQueueSettingsResponse(Packet):
                     if len(content) != 1:
                         raise ValueError("size")
                     bury_expired = BOOLS[bury_expired_bury_expired]
+                content = found.get(11)
+                if content is not None:
+                    (dead_letter_queue_dead_letter_queue,) = _UNPACK_I64(content)
+                    if len(content) != 8:
+                        raise ValueError("size")
+                    dead_letter_queue = dead_letter_queue_dead_letter_queue
             if len(payload) != at:
                 raise ValueError("end")
             return cls(
@@ -6049,6 +6245,7 @@ class GetQueueSettingsResponse(Packet):
                 backoff_max_ms=backoff_max_ms,
                 expires_ms=expires_ms,
                 bury_expired=bury_expired,
+                dead_letter_queue=dead_letter_queue,
             )
         except DECODE_ERRORS:
             raise _DIAGNOSIS.of_payload("GetQueueSettingsResponse", payload) from None
@@ -6453,6 +6650,17 @@ _LAYOUTS: dict[str, Layout] = {
         tagged={},
         extensible=False,
     ),
+    "Origin": Layout(
+        fields=(
+            ("queue_id", "i64"),
+            ("message_id", "i64"),
+            ("reason", "string"),
+            ("attempt", "u16"),
+            ("died_at", "i64"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
     "Message": Layout(
         fields=(
             ("message_id", "i64"),
@@ -6468,6 +6676,7 @@ _LAYOUTS: dict[str, Layout] = {
         ),
         tagged={
             1: ("partition_key", "string"),
+            2: ("origin", "Origin"),
         },
         extensible=True,
     ),
@@ -6831,6 +7040,7 @@ _LAYOUTS: dict[str, Layout] = {
             8: ("backoff_max_ms", "i64"),
             9: ("expires_ms", "i64"),
             10: ("bury_expired", "bool"),
+            11: ("dead_letter_queue", "i64"),
         },
         extensible=True,
     ),
@@ -7218,6 +7428,7 @@ _LAYOUTS: dict[str, Layout] = {
             8: ("backoff_max_ms", "i64"),
             9: ("expires_ms", "i64"),
             10: ("bury_expired", "bool"),
+            11: ("dead_letter_queue", "i64"),
         },
         extensible=True,
     ),
@@ -7239,6 +7450,7 @@ _LAYOUTS: dict[str, Layout] = {
             8: ("backoff_max_ms", "i64"),
             9: ("expires_ms", "i64"),
             10: ("bury_expired", "bool"),
+            11: ("dead_letter_queue", "i64"),
         },
         extensible=True,
     ),

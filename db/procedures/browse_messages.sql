@@ -18,6 +18,7 @@
 --   redelivered boolean     whether it came back after a hand-over
 --   context bigint          connects request and response; NULL without
 --   body bytea              the content
+--   origin jsonb            of a dead letter that was moved here: where and how it died; NULL without
 -- Errors:     none raised
 -- Locks:      none
 -- Tables:     take_states, receiver_states, messages (read)
@@ -39,7 +40,8 @@ RETURNS TABLE (
     attempt int,
     redelivered boolean,
     context bigint,
-    body bytea
+    body bytea,
+    origin jsonb
 )
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, telesto, pg_temp
@@ -76,7 +78,8 @@ BEGIN
 
     RETURN QUERY
     SELECT NULL::smallint, page.message_id, page.queue_id, page.sender_id, page.receiver_id, page.priority,
-           page.time_of_arrival, page.attempt, page.redelivered, page.context, page.body
+           page.time_of_arrival, page.attempt, page.redelivered, page.context, page.body,
+           page.origin
     FROM (SELECT message.*, row_number() OVER position AS i,
                  sum(octet_length(message.body)) OVER position AS bytes
           FROM (SELECT message.*

@@ -42,11 +42,11 @@ BEGIN
     INSERT INTO telesto.dead_letters AS letter (queue_id, message_id, receiver_id, sender_id, context, client_id,
                                                 session, number, time_of_arrival, handed_over_at, attempt,
                                                 priority, redelivered, reason, body, history, put_through,
-                                                handed_over_through)
+                                                handed_over_through, origin)
     SELECT buried.queue_id, buried.message_id, buried.receiver_id, buried.sender_id, buried.context,
            buried.client_id, buried.session, buried.number, buried.time_of_arrival, buried.handed_over_at,
            buried.attempt, buried.priority, buried.redelivered, 'unconfirmed', buried.body, buried.history,
-           buried.put_through, buried.handed_over_through
+           buried.put_through, buried.handed_over_through, buried.origin
     FROM buried;
     GET DIAGNOSTICS moved = ROW_COUNT;
     RETURN moved;

@@ -34,6 +34,7 @@
 --   body bytea              the content
 --   claim_id bigint         the claim, which rises from claim to claim
 --   partition_key text      its partition's key; NULL without
+--   origin jsonb            of a dead letter that was moved here: where and how it died; NULL without
 -- Errors:     none raised
 -- Locks:      clients (shared, try), queues' take locks (of one queue: wait; of several: try)
 -- Tables:     clients, consumers, queues, put_states (read), messages, keyed_messages, partition_arrivals (delete), leases
@@ -65,7 +66,8 @@ RETURNS TABLE (
     context bigint,
     body bytea,
     claim_id bigint,
-    partition_key text
+    partition_key text,
+    origin jsonb
 )
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, telesto, pg_temp

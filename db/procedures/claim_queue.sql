@@ -32,6 +32,7 @@
 --   body bytea              the content
 --   claim_id bigint         the claim, which rises from claim to claim
 --   partition_key text      its partition's key; NULL without
+--   origin jsonb            of a dead letter that was moved here: where and how it died; NULL without
 -- Errors:     none raised
 -- Locks:      none; the caller holds the queue's take lock
 -- Tables:     queues, put_states, consumers (read), messages, keyed_messages, partition_arrivals (delete), leases
@@ -63,7 +64,8 @@ RETURNS TABLE (
     context bigint,
     body bytea,
     claim_id bigint,
-    partition_key text
+    partition_key text,
+    origin jsonb
 )
 LANGUAGE plpgsql
 AS $$

@@ -10,10 +10,11 @@
 --   settings jsonb              what is not as usual, see set_queue_settings; NULL or {} for nothing
 -- Returns:
 --   error smallint              NULL, -1 (a takeover is under way: try again), QUEUE_NAME_NOT_UNIQUE (4),
---                               CLIENT_NOT_EXISTING (5), SESSION_FENCED (20) or NUMBER_REPEATED (36)
+--                               CLIENT_NOT_EXISTING (5), QUEUE_NOT_EXISTING (7) for its dead letter queue, SESSION_FENCED
+--                               (20) or NUMBER_REPEATED (36)
 --   queue_id bigint             the new queue
 -- Errors:     check_violation (23514) for a name out of range, and what set_queue_settings raises
--- Locks:      client (shared, try)
+-- Locks:      client (shared, try), that of check_dead_letter_queue
 -- Tables:     clients (read), queues (insert, update), put_states, take_states (insert), operations (insert, delete),
 --             deliveries (delete)
 CREATE OR REPLACE FUNCTION telesto.create_queue_numbered(
@@ -44,8 +45,11 @@ BEGIN
     IF error IS NOT NULL THEN
         RETURN;
     END IF;
-    queue_id := telesto.add_queue(name, settings);
-    error := CASE WHEN queue_id IS NULL THEN 4 END;
+    error := telesto.check_dead_letter_queue(0, settings);
+    IF error IS NULL THEN
+        queue_id := telesto.add_queue(name, settings);
+        error := CASE WHEN queue_id IS NULL THEN 4 END;
+    END IF;
     PERFORM telesto.finish_request(client_id, session, number, 33::smallint, queue_id, error,
                                    confirm_sessions, confirm_numbers);
 END

@@ -64,11 +64,11 @@ BEGIN
                 INSERT INTO telesto.dead_letters (queue_id, message_id, receiver_id, sender_id, context, client_id,
                                                   session, number, time_of_arrival, handed_over_at, attempt,
                                                   priority, redelivered, reason, body, partition_key, history,
-                                                  put_through)
+                                                  put_through, origin)
                 SELECT judged.queue_id, judged.message_id, 0, judged.sender_id, judged.context, 0, 0, 0,
                        judged.time_of_arrival, judged.expires_at, judged.attempt, judged.priority,
                        judged.redelivered, 'expired', judged.body, judged.partition_key, judged.history,
-                       judged.put_through
+                       judged.put_through, judged.origin
                 FROM judged
                 WHERE judged.burying
             )

@@ -22,6 +22,7 @@
 --   redelivered boolean     whether it came back after a hand-over
 --   context bigint          connects request and response; NULL without
 --   body bytea              the content
+--   origin jsonb            of a dead letter that was moved here: where and how it died; NULL without
 -- Errors:     none raised
 -- Locks:      none; the caller holds the clients' and the queues'
 -- Tables:     messages (delete), deliveries (insert), history_calendar (read), history (insert)
@@ -46,7 +47,8 @@ RETURNS TABLE (
     attempt int,
     redelivered boolean,
     context bigint,
-    body bytea
+    body bytea,
+    origin jsonb
 )
 LANGUAGE plpgsql
 AS $$
@@ -68,12 +70,12 @@ BEGIN
     ), delivered AS (
         INSERT INTO telesto.deliveries (client_id, session, number, message_id, queue_id, receiver_id, sender_id,
                                         context, time_of_arrival, handed_over_at, attempt, priority, redelivered,
-                                        body, expires_at, history, put_through, handed_over_through)
+                                        body, expires_at, history, put_through, handed_over_through, origin)
         SELECT client_ids[claimed.request], sessions[claimed.request], numbers[claimed.request],
                claimed.message_id, claimed.queue_id, claimed.receiver_id, claimed.sender_id, claimed.context,
                claimed.time_of_arrival, moment, claimed.attempt + 1, claimed.priority,
                claimed.redelivered, claimed.body, claimed.expires_at, claimed.history,
-               claimed.put_through, middleware_id
+               claimed.put_through, middleware_id, claimed.origin
         FROM claimed
         WHERE numbers[claimed.request] <> 0
     ), ended AS (
@@ -92,7 +94,7 @@ BEGIN
     )
     SELECT claimed.request, NULL::smallint, NULL::bigint, claimed.message_id, claimed.queue_id,
            claimed.sender_id, claimed.receiver_id, claimed.priority, claimed.time_of_arrival,
-           claimed.attempt + 1, claimed.redelivered, claimed.context, claimed.body
+           claimed.attempt + 1, claimed.redelivered, claimed.context, claimed.body, claimed.origin
     FROM claimed;
 END
 $$;

@@ -26,6 +26,7 @@
 --   body bytea              the content
 --   claim_id bigint         the claim
 --   partition_key text      its partition's key
+--   origin jsonb            of a dead letter that was moved here: where and how it died; NULL without
 -- Errors:     none raised
 -- Locks:      none; the caller holds the queue's
 -- Tables:     keyed_messages (delete), leases (insert)
@@ -54,7 +55,8 @@ RETURNS TABLE (
     context bigint,
     body bytea,
     claim_id bigint,
-    partition_key text
+    partition_key text,
+    origin jsonb
 )
 LANGUAGE plpgsql
 AS $$
@@ -74,16 +76,18 @@ BEGIN
         INSERT INTO telesto.leases (consumer_id, lease_id, message_id, queue_id, client_id, receiver_id, sender_id,
                                     context, time_of_arrival, deadline, attempt, priority, redelivered, body,
                                     expires_at, claim_id, partition_key, history, put_through, handed_over_at,
-                                    handed_over_through)
+                                    handed_over_through, origin)
         SELECT consumer_ids[claimed.request], claimed.lease_id, claimed.message_id, claimed.queue_id,
                client_ids[claimed.request], 0, claimed.sender_id, claimed.context, claimed.time_of_arrival, deadline,
                claimed.attempt + 1, claimed.priority, claimed.redelivered, claimed.body, claimed.expires_at, claim,
-               claimed.partition_key, claimed.history, claimed.put_through, moment, middleware_ids[claimed.request]
+               claimed.partition_key, claimed.history, claimed.put_through, moment, middleware_ids[claimed.request],
+               claimed.origin
         FROM claimed
     )
     SELECT claimed.request, NULL::smallint, claimed.lease_id, claimed.message_id, claimed.queue_id,
            claimed.sender_id, 0::bigint, claimed.priority, claimed.time_of_arrival, claimed.attempt + 1,
-           claimed.redelivered, claimed.context, claimed.body, claim, claimed.partition_key
+           claimed.redelivered, claimed.context, claimed.body, claim, claimed.partition_key,
+           claimed.origin
     FROM claimed;
 END
 $$;

@@ -24,6 +24,7 @@
 --   body bytea              the content
 --   claim_id bigint         the claim, which rises from claim to claim
 --   partition_key text      its partition's key; NULL without
+--   origin jsonb            of a dead letter that was moved here: where and how it died; NULL without
 -- Errors:     none raised
 -- Locks:      none; the caller holds the queue's
 -- Tables:     messages (delete), leases (insert)
@@ -51,7 +52,8 @@ RETURNS TABLE (
     context bigint,
     body bytea,
     claim_id bigint,
-    partition_key text
+    partition_key text,
+    origin jsonb
 )
 LANGUAGE plpgsql
 AS $$
@@ -69,17 +71,19 @@ BEGIN
     ), leased AS (
         INSERT INTO telesto.leases (consumer_id, lease_id, message_id, queue_id, client_id, receiver_id, sender_id,
                                     context, time_of_arrival, deadline, attempt, priority, redelivered, body, expires_at,
-                                    claim_id, history, put_through, handed_over_at, handed_over_through)
+                                    claim_id, history, put_through, handed_over_at, handed_over_through,
+                                    origin)
         SELECT consumer_ids[claimed.request], given_lease, claimed.message_id, claimed.queue_id,
                client_ids[claimed.request], claimed.receiver_id, claimed.sender_id, claimed.context,
                claimed.time_of_arrival, deadline, claimed.attempt + 1, claimed.priority, claimed.redelivered,
                claimed.body, claimed.expires_at, given_lease, claimed.history, claimed.put_through, moment,
-               middleware_ids[claimed.request]
+               middleware_ids[claimed.request], claimed.origin
         FROM claimed
     )
     SELECT claimed.request, NULL::smallint, given_lease, claimed.message_id, claimed.queue_id, claimed.sender_id,
            claimed.receiver_id, claimed.priority, claimed.time_of_arrival, claimed.attempt + 1,
-           claimed.redelivered, claimed.context, claimed.body, given_lease, NULL::text
+           claimed.redelivered, claimed.context, claimed.body, given_lease, NULL::text,
+           claimed.origin
     FROM claimed;
 END
 $$;

@@ -20,6 +20,7 @@
 --   died_at timestamptz     since when
 --   client_id bigint        who had it last; 0 for nobody
 --   partition_key text      its partition's key; NULL without
+--   origin jsonb            of a dead letter that was moved here: where and how it died; NULL without
 -- Errors:     none raised
 -- Locks:      none
 -- Tables:     dead_letters (read)
@@ -43,7 +44,8 @@ RETURNS TABLE (
     reason text,
     died_at timestamptz,
     client_id bigint,
-    partition_key text
+    partition_key text,
+    origin jsonb
 )
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, telesto, pg_temp
@@ -60,7 +62,7 @@ BEGIN
     RETURN QUERY
     SELECT page.message_id, page.queue_id, page.sender_id, page.receiver_id, page.priority, page.time_of_arrival,
            page.attempt, page.redelivered, page.context, page.body, page.reason, page.died_at, page.client_id,
-           page.partition_key
+           page.partition_key, page.origin
     FROM (SELECT letter.*, row_number() OVER position AS i, sum(octet_length(letter.body)) OVER position AS bytes
           FROM (SELECT letter.* FROM telesto.dead_letters AS letter
                 WHERE letter.queue_id = from_queue AND letter.message_id > after_message_id

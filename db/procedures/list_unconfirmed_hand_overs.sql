@@ -23,6 +23,7 @@
 --   redelivered boolean     whether it came back after a hand-over
 --   context bigint          connects request and response; NULL without
 --   body bytea              the content
+--   origin jsonb            of a dead letter that was moved here: where and how it died; NULL without
 -- Errors:     none raised
 -- Locks:      none
 -- Tables:     clients (read), deliveries (read)
@@ -48,7 +49,8 @@ RETURNS TABLE (
     attempt int,
     redelivered boolean,
     context bigint,
-    body bytea
+    body bytea,
+    origin jsonb
 )
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, telesto, pg_temp
@@ -72,7 +74,7 @@ BEGIN
     RETURN QUERY
     SELECT NULL::smallint, page.session, page.number, page.message_id, page.queue_id, page.sender_id,
            page.receiver_id, page.priority, page.time_of_arrival, page.attempt, page.redelivered, page.context,
-           page.body
+           page.body, page.origin
     FROM (SELECT delivery.*, row_number() OVER position AS i,
                  sum(octet_length(delivery.body)) OVER position AS bytes
           FROM (SELECT delivery.* FROM telesto.deliveries AS delivery

@@ -130,41 +130,43 @@ BEGIN
     ), buried AS (
         INSERT INTO telesto.dead_letters (queue_id, message_id, receiver_id, sender_id, context, client_id, session,
                                           number, time_of_arrival, handed_over_at, attempt, priority, redelivered,
-                                          reason, body, partition_key, history, put_through, handed_over_through)
+                                          reason, body, partition_key, history, put_through, handed_over_through,
+                                          origin)
         SELECT judged.queue_id, judged.message_id, judged.receiver_id, judged.sender_id, judged.context,
                judged.client_id, 0, judged.lease_id, judged.time_of_arrival, judged.handed_over_at, judged.attempt,
                judged.priority, true, return_leases.reason, judged.body, judged.partition_key, judged.history,
-               judged.put_through, judged.handed_over_through
+               judged.put_through, judged.handed_over_through, judged.origin
         FROM judged
         WHERE judged.ending = 'dead'
     ), placed AS (
         INSERT INTO telesto.messages (queue_id, receiver_id, priority, message_id, sender_id, context,
-                                      time_of_arrival, attempt, redelivered, body, expires_at, history, put_through)
+                                      time_of_arrival, attempt, redelivered, body, expires_at, history, put_through,
+                                      origin)
         SELECT judged.queue_id, judged.receiver_id, judged.priority, judged.message_id, judged.sender_id,
                judged.context, judged.time_of_arrival, judged.attempts, true, judged.body, judged.expires_at,
-               judged.history, judged.put_through
+               judged.history, judged.put_through, judged.origin
         FROM judged
         WHERE judged.ending = 'returned' AND judged.wait_ms = 0 AND judged.partition_key IS NULL
     ), keyed AS (
         INSERT INTO telesto.keyed_messages (queue_id, sender_id, partition_key, message_id, context, time_of_arrival,
                                             due_at, expires_at, attempt, priority, redelivered, body, history,
-                                            put_through)
+                                            put_through, origin)
         SELECT judged.queue_id, judged.sender_id, judged.partition_key, judged.message_id, judged.context,
                judged.time_of_arrival,
                CASE WHEN judged.wait_ms > 0
                     THEN least(moment + make_interval(secs => judged.wait_ms / 1000.0), judged.expires_at) END,
                judged.expires_at, judged.attempts, judged.priority, true, judged.body,
-               judged.history, judged.put_through
+               judged.history, judged.put_through, judged.origin
         FROM judged
         WHERE judged.ending = 'returned' AND judged.partition_key IS NOT NULL
     ), delayed AS (
         INSERT INTO telesto.delayed_messages (queue_id, receiver_id, priority, message_id, sender_id, context,
                                               time_of_arrival, due_at, expires_at, attempt, redelivered, body,
-                                              history, put_through)
+                                              history, put_through, origin)
         SELECT judged.queue_id, judged.receiver_id, judged.priority, judged.message_id, judged.sender_id,
                judged.context, judged.time_of_arrival,
                least(moment + make_interval(secs => judged.wait_ms / 1000.0), judged.expires_at), judged.expires_at,
-               judged.attempts, true, judged.body, judged.history, judged.put_through
+               judged.attempts, true, judged.body, judged.history, judged.put_through, judged.origin
         FROM judged
         WHERE judged.ending = 'returned' AND judged.wait_ms > 0 AND judged.partition_key IS NULL
     )

@@ -33,6 +33,7 @@ BEGIN
         backoff_max_ms = (jsonb_populate_record(queue, settings)).backoff_max_ms,
         expires_ms = (jsonb_populate_record(queue, settings)).expires_ms,
         bury_expired = (jsonb_populate_record(queue, settings)).bury_expired,
+        dead_letter_queue = (jsonb_populate_record(queue, settings)).dead_letter_queue,
         history = (jsonb_populate_record(queue, settings)).history,
         history_days = (jsonb_populate_record(queue, settings)).history_days
     WHERE queue.queue_id = set_queue_settings.queue_id;

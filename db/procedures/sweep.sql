@@ -8,6 +8,7 @@
 --                           are compared with their limits), 'leases' (what consumers kept too long, or left
 --                           behind, goes back to the queues), 'delayed' (messages whose time has come can be
 --                           read), 'expired' and 'expired_keyed' (messages whose time is over are removed),
+--                           'dead_letters' (they go on to dead letter queues),
 --                           'due_partitions' (partitions whose time has come go on), 'partitions' (those without
 --                           messages are forgotten) or 'history' (its partitions are made and dropped)
 --   max_rows int            at most so many messages in this turn
@@ -49,7 +50,7 @@ BEGIN
     PERFORM telesto.require_read_committed();
     IF job IS NULL OR job NOT IN ('unconfirmed', 'deleted_queues', 'message_keys', 'topics', 'subscriptions',
                                   'leases', 'delayed', 'expired', 'expired_keyed', 'due_partitions', 'partitions',
-                                  'history') THEN
+                                  'dead_letters', 'history') THEN
         RAISE EXCEPTION 'unknown job %', coalesce(job, 'NULL') USING ERRCODE = 'invalid_parameter_value';
     END IF;
     done := 0;
@@ -74,6 +75,9 @@ BEGIN
     ELSIF job = 'partitions' THEN
         SELECT swept.done, swept.more, swept.queue_ids, swept.receiver_ids INTO done, more, queue_ids, receiver_ids
         FROM telesto.sweep_partitions(max_rows) AS swept;
+    ELSIF job = 'dead_letters' THEN
+        SELECT swept.done, swept.more, swept.queue_ids, swept.receiver_ids INTO done, more, queue_ids, receiver_ids
+        FROM telesto.sweep_dead_letters(max_rows) AS swept;
     ELSIF job = 'expired_keyed' THEN
         SELECT swept.done, swept.more INTO done, more FROM telesto.expire_keyed(max_rows) AS swept;
     ELSIF job = 'expired' THEN

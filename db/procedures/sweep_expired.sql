@@ -62,10 +62,11 @@ BEGIN
         ), buried AS (
             INSERT INTO telesto.dead_letters (queue_id, message_id, receiver_id, sender_id, context, client_id,
                                               session, number, time_of_arrival, handed_over_at, attempt, priority,
-                                              redelivered, reason, body, history, put_through)
+                                              redelivered, reason, body, history, put_through, origin)
             SELECT removed.queue_id, removed.message_id, removed.receiver_id, removed.sender_id, removed.context, 0, 0, 0,
                    removed.time_of_arrival, removed.expires_at, removed.attempt, removed.priority,
-                   removed.redelivered, 'expired', removed.body, removed.history, removed.put_through
+                   removed.redelivered, 'expired', removed.body, removed.history, removed.put_through,
+                   removed.origin
             FROM removed
             WHERE burying[width_bucket(removed.queue_id, queues)]
         ), gone AS (

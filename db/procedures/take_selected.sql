@@ -24,6 +24,7 @@
 --   redelivered boolean     whether it came back after a hand-over
 --   context bigint          connects request and response; NULL without
 --   body bytea              the content
+--   origin jsonb            of a dead letter that was moved here: where and how it died; NULL without
 -- Errors:     none raised
 -- Locks:      none; the caller holds the client's and the queue's
 -- Tables:     put_states (read), take_states, receiver_states (insert, delete), messages (delete), deliveries
@@ -52,7 +53,8 @@ RETURNS TABLE (
     attempt int,
     redelivered boolean,
     context bigint,
-    body bytea
+    body bytea,
+    origin jsonb
 )
 LANGUAGE plpgsql
 AS $$
@@ -105,7 +107,8 @@ BEGIN
 
     RETURN QUERY
     SELECT taken.error, taken.related_id, taken.message_id, taken.queue_id, taken.sender_id, taken.receiver_id,
-           taken.priority, taken.time_of_arrival, taken.attempt, taken.redelivered, taken.context, taken.body
+           taken.priority, taken.time_of_arrival, taken.attempt, taken.redelivered, taken.context, taken.body,
+           taken.origin
     FROM telesto.hand_over(pick.message_rows, array_fill(1, ARRAY[cardinality(pick.message_rows)]),
                            ARRAY[take_selected.client_id], ARRAY[take_selected.session],
                            ARRAY[take_selected.number], middleware_id) AS taken

@@ -31,6 +31,7 @@
 --   redelivered boolean     whether it came back after a hand-over
 --   context bigint          connects request and response; NULL without
 --   body bytea              the content
+--   origin jsonb            of a dead letter that was moved here: where and how it died; NULL without
 -- Errors:     none raised
 -- Locks:      clients (shared, try), queues' take locks (of one queue: wait; of several: try)
 -- Tables:     clients, put_states (read), take_states, receiver_states (insert, delete), messages (delete),
@@ -63,7 +64,8 @@ RETURNS TABLE (
     attempt int,
     redelivered boolean,
     context bigint,
-    body bytea
+    body bytea,
+    origin jsonb
 )
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, telesto, pg_temp

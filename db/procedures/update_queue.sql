@@ -6,7 +6,8 @@
 -- Returns:
 --   void
 -- Errors:     TL007 QUEUE_NOT_EXISTING, TL012 REQUIRED_PARAMETER_MISSING
--- Locks:      the queue's row, to the end of the caller's transaction: another change of its settings waits
+-- Locks:      the queue's row, to the end of the caller's transaction: another change of its settings waits. With a
+--             dead letter queue that of check_dead_letter_queue: another change of any waits
 -- Tables:     queues (read, update)
 CREATE OR REPLACE FUNCTION telesto.update_queue(queue_id bigint, settings jsonb)
 RETURNS void
@@ -18,6 +19,7 @@ DECLARE
     known jsonb := (telesto.get_queue_settings(queue_id)).settings;
     unknown text;
     found boolean;
+    refused smallint;
 BEGIN
     IF jsonb_typeof(settings) IS DISTINCT FROM 'object' THEN
         PERFORM telesto.raise_error(12, 'settings must be a JSON object, such as {"max_messages": 1000}');
@@ -27,12 +29,18 @@ BEGIN
         PERFORM telesto.raise_error(12, format('%L is no setting of a queue', unknown));
     END IF;
     BEGIN
-        found := telesto.set_queue_settings(queue_id, settings);
+        refused := telesto.check_dead_letter_queue(queue_id, settings);
+        found := refused IS NULL AND telesto.set_queue_settings(queue_id, settings);
     EXCEPTION
         WHEN check_violation OR not_null_violation OR data_exception THEN
             PERFORM telesto.raise_error(12, format('settings %s: %s', settings, SQLERRM));
     END;
-    IF NOT found THEN
+    IF refused = 7 THEN
+        PERFORM telesto.raise_error(7, format('there is no queue %s for dead letters', settings ->> 'dead_letter_queue'));
+    ELSIF refused IS NOT NULL THEN
+        PERFORM telesto.raise_error(12, format('dead letters of queue %s would come back to it from queue %s', queue_id,
+                                               settings ->> 'dead_letter_queue'));
+    ELSIF NOT found THEN
         PERFORM telesto.raise_error(7, format('there is no queue %s', coalesce(queue_id::text, 'NULL')));
     END IF;
 END

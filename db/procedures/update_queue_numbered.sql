@@ -10,10 +10,11 @@
 --   settings jsonb              what is to change, see set_queue_settings
 -- Returns:
 --   error smallint              NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING (5),
---                               QUEUE_NOT_EXISTING (7), SESSION_FENCED (20) or NUMBER_REPEATED (36)
+--                               QUEUE_NOT_EXISTING (7, also for its dead letter queue), REQUIRED_PARAMETER_MISSING
+--                               (12: dead letters would come back), SESSION_FENCED (20) or NUMBER_REPEATED (36)
 -- Errors:     check_violation (23514), not_null_violation (23502) or data_exception (22xxx) for a value that
 --             the setting cannot have
--- Locks:      client (shared, try), the queue's row
+-- Locks:      client (shared, try), that of check_dead_letter_queue, the queue's row
 -- Tables:     clients (read), queues (update), operations (insert, delete), deliveries (delete)
 CREATE OR REPLACE FUNCTION telesto.update_queue_numbered(
     client_id bigint,
@@ -42,7 +43,10 @@ BEGIN
     IF error IS NOT NULL THEN
         RETURN;
     END IF;
-    error := CASE WHEN NOT telesto.set_queue_settings(queue_id, settings) THEN 7 END;
+    error := telesto.check_dead_letter_queue(queue_id, settings);
+    IF error IS NULL AND NOT telesto.set_queue_settings(queue_id, settings) THEN
+        error := 7;
+    END IF;
     PERFORM telesto.finish_request(client_id, session, number, 101::smallint, 0, error,
                                    confirm_sessions, confirm_numbers);
 END

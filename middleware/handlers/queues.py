@@ -40,9 +40,22 @@ def _create_reply(request: Request, rows: list[Row], _settings: ServerSettings) 
     taken = rows[0]["error"] == ErrorCode.QUEUE_NAME_NOT_UNIQUE
     check_error(
         rows[0]["error"],
-        f"a queue named {name!r} exists already" if taken else f"queue {name!r} was not created",
+        f"a queue named {name!r} exists already"
+        if taken
+        else f"queue {name!r} was not created{_dead_letter_queue(request)}",
     )
     return Reply(CreateQueueResponse(Queue(rows[0]["queue_id"], name)))
+
+
+def _dead_letter_queue(request: Request) -> str:
+    """What may be wrong with the dead letter queue of a request."""
+    dead_letter_queue = request.packet.dead_letter_queue
+    if not dead_letter_queue:
+        return ""
+    return (
+        f": queue {dead_letter_queue} must exist to be its dead letter queue, "
+        "and no dead letter may come back from there"
+    )
 
 
 def _delete_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, ...]:
@@ -61,7 +74,8 @@ def _update_arguments(request: Request, _settings: ServerSettings) -> tuple[Any,
 
 def _update_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
     queue_id = request.packet.queue_id
-    check_error(rows[0]["error"], f"queue {queue_id} was not changed", queue_id)
+    details = f"queue {queue_id} was not changed{_dead_letter_queue(request)}"
+    check_error(rows[0]["error"], details, queue_id)
     return Reply(Success())
 
 

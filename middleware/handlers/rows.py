@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
 from telesto.middleware.requests import Request
 from telesto.middleware.settings import ServerSettings
-from telesto.protocol.packets import Message
+from telesto.protocol.packets import Message, Origin
 
-#: Bytes of a message on the wire beside its body, at most.
-MESSAGE_OVERHEAD_BYTES = 72
+#: Bytes of a message on the wire beside its body and its partition's key, at most.
+MESSAGE_OVERHEAD_BYTES = 128
 #: Bytes of an answer beside its messages, at most.
 ANSWER_OVERHEAD_BYTES = 64
 
@@ -28,7 +29,16 @@ def message_of(row: Any) -> Message:
         redelivered=row["redelivered"],
         body=row["body"],
         context=row["context"],
+        origin=origin_of(row["origin"]),
     )
+
+
+def origin_of(stored: str | None) -> Origin | None:
+    """Makes the origin of a dead letter from what the column holds."""
+    if stored is None:
+        return None
+    origin = json.loads(stored)
+    return Origin(**{**origin, "attempt": min(origin["attempt"], 0xFFFF)})
 
 
 def page_rows(request: Request, settings: ServerSettings, row_bytes: int) -> int:

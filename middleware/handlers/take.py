@@ -6,7 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from telesto.middleware.failures import BUSY, failure_of
-from telesto.middleware.handlers.rows import ANSWER_OVERHEAD_BYTES, MESSAGE_OVERHEAD_BYTES, confirmed_of
+from telesto.middleware.handlers.rows import (
+    ANSWER_OVERHEAD_BYTES,
+    MESSAGE_OVERHEAD_BYTES,
+    confirmed_of,
+    origin_of,
+)
 from telesto.middleware.handlers.shares import Shares
 from telesto.middleware.requests import Read, Request
 from telesto.middleware.results import Mark, Outcome, Results
@@ -15,7 +20,7 @@ from telesto.protocol.packets import Message, ReadMessage, ReadMessageResponse, 
 
 _COLUMNS = (
     "request, error, related_id, message_id, queue_id, sender_id, receiver_id, priority, time_of_arrival, "
-    "attempt, redelivered, context, body"
+    "attempt, redelivered, context, body, origin"
 )
 _MESSAGE_AT = 3
 _RECEIVER_AT = 6
@@ -178,10 +183,20 @@ def _answer(request: Request, rows: list[Any]) -> bytes:
 
 
 def _message(row: Any) -> Message:
-    message_id, queue_id, sender_id, receiver_id, priority, arrived, attempt, redelivered, context, body = (
-        row[_MESSAGE_AT:]
-    )
-    return Message(
+    (
+        message_id,
+        queue_id,
+        sender_id,
+        receiver_id,
+        priority,
+        arrived,
+        attempt,
+        redelivered,
+        context,
+        body,
+        origin,
+    ) = row[_MESSAGE_AT:]
+    message = Message(
         message_id,
         queue_id,
         sender_id,
@@ -193,3 +208,6 @@ def _message(row: Any) -> Message:
         body,
         context,
     )
+    if origin is not None:
+        message.origin = origin_of(origin)
+    return message

@@ -46,6 +46,27 @@ def test_dead_letters_go_back(telesto: CommandLine, queue: str, letters: list[in
     assert telesto.output("get", queue) == b"one\n"
 
 
+def test_dead_letters_go_on_to_a_dead_letter_queue(
+    telesto: CommandLine, queue: str, letters: list[int]
+) -> None:
+    telesto.output("queue", "create", "morgue")
+    (changed,) = telesto.objects("queue", "update", queue, "--dead-letter-queue", "morgue")
+    (morgue,) = telesto.objects("queue", "show", "morgue")
+    assert changed["dead_letter_queue"] == morgue["queue_id"]
+    assert "dead_letter_queue\tmorgue" in telesto.output("queue", "show", queue).decode()
+    found = telesto.objects("get", "morgue", "--count", "3", "--wait", str(PATIENCE_S))
+    assert [(message["body"], message["origin"]["message_id"]) for message in found] == list(
+        zip(("one", "two", "three"), letters, strict=True)
+    )
+    assert telesto.objects("dead", "list", queue) == []
+    telesto.output("queue", "update", queue, "--dead-letter-queue", "none")
+    assert "dead_letter_queue\tnone" in telesto.output("queue", "show", queue).decode()
+    telesto.output("queue", "create", "second", "--dead-letter-queue", "morgue")
+    telesto.output("queue", "delete", "morgue", "--yes")
+    assert f"{morgue['queue_id']} (deleted)" in telesto.output("queue", "show", "second").decode()
+    assert "morgue" in telesto.error(1, "queue", "create", "third", "--dead-letter-queue", "morgue")
+
+
 def test_dead_letters_are_deleted(telesto: CommandLine, queue: str, letters: list[int]) -> None:
     said = telesto.output("dead", "delete", queue, str(letters[0]), "--yes")
     assert said == f"deleted 1 dead letter of {queue}\n".encode()

@@ -70,6 +70,7 @@ USUAL_SETTINGS = {
     "backoff_max_ms": 60_000,
     "expires_ms": None,
     "bury_expired": False,
+    "dead_letter_queue": None,
     "history": packets.HistoryMode.METADATA,
     "history_days": 7,
 }

@@ -239,6 +239,31 @@ def test_a_message_given_back_for_a_time(client: Any, queue_id: int) -> None:
         second.ack()
 
 
+def test_dead_letters_go_on_to_a_dead_letter_queue(client: Any) -> None:
+    failures = client.create_queue("failures").queue_id
+    queue_id = client.create_queue("work", max_attempts=1, dead_letter_queue=failures).queue_id
+    assert client.queue_settings(queue_id).dead_letter_queue == failures
+    message_id = client.put_message(queue_id, b"order")
+    with client.consume(queue_id) as consumer:
+        consumer.get().nack()
+    message = client.retrieve_message(failures)
+    assert (message.body, message.attempt, message.redelivered) == (b"order", 1, True)
+    origin = message.origin
+    assert (origin.queue_id, origin.message_id, origin.reason, origin.attempt) == (
+        queue_id,
+        message_id,
+        "failed",
+        1,
+    )
+    assert origin.died_at <= message.time_of_arrival
+    client.update_queue(queue_id, dead_letter_queue=None)
+    assert client.queue_settings(queue_id).dead_letter_queue is None
+    with pytest.raises(QueueNotExistingError):
+        client.update_queue(queue_id, dead_letter_queue=failures + 99)
+    with pytest.raises(InvalidParameterError, match="dead letter"):
+        client.update_queue(queue_id, dead_letter_queue=queue_id)
+
+
 def test_dead_letters(client: Any, queue_id: int) -> None:
     client.update_queue(queue_id, max_attempts=1)
     put_numbers(client, queue_id, 3)

@@ -43,6 +43,7 @@ MESSAGE_FIELDS = (
     "redelivered",
     "context",
     "body",
+    "origin",
 )
 
 

@@ -235,6 +235,36 @@ async def test_redriving_pushes_to_who_waits(connect: Connect) -> None:
     assert answer.deleted == 0
 
 
+async def test_a_dead_letter_goes_on_to_who_waits(
+    start_middleware: StartMiddleware, connect: Connect
+) -> None:
+    server = await start_middleware(lease_sweep_s=0.02)
+    wire = await (await connect(server)).register()
+    morgue = await wire.create_queue()
+    queue_id = await wire.create_queue(max_attempts=1, dead_letter_queue=morgue)
+    undertaker, member = await join(wire, morgue), await join(wire, queue_id)
+    message_id = await wire.put_one(queue_id, body=b"1")
+    await member.next(1)
+    await member.nack(b"1", failed=True)
+    (message,) = await undertaker.next(1)
+    assert message.origin is not None
+    assert (message.origin.queue_id, message.origin.message_id) == (queue_id, message_id)
+    assert (message.origin.reason, message.origin.attempt, message.attempt) == ("failed", 1, 1)
+    await undertaker.nack(b"1", failed=False)
+    await undertaker.next(1)
+    await wire.ask(packets.LeaveQueue(undertaker.consumer_id))
+    (read,) = await wire.read_now(morgue)
+    assert read.origin == message.origin
+
+
+async def test_a_wrong_dead_letter_queue_is_refused(connect: Connect) -> None:
+    wire = await (await connect()).register()
+    queue_id = await wire.create_queue()
+    for wrong, code in ((queue_id, ErrorCode.REQUIRED_PARAMETER_MISSING), (99, ErrorCode.QUEUE_NOT_EXISTING)):
+        answer = await wire.ask(packets.UpdateQueue(wire.number(), [], queue_id, dead_letter_queue=wrong))
+        assert (answer.code, f"queue {wrong} must exist" in answer.details) == (code, True)
+
+
 async def test_leaving_gives_back(connect: Connect) -> None:
     wire, other = await (await connect()).register(), await (await connect()).register()
     queue_id = await wire.create_queue()
