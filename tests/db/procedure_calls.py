@@ -43,7 +43,6 @@ MESSAGE_FIELDS = (
     "redelivered",
     "context",
     "body",
-    "origin",
 )
 
 
@@ -109,6 +108,7 @@ class Taken:
     error: int | None = None
     related_id: int | None = None
     messages: list[dict[str, Any]] = field(default_factory=list)
+    origins: list[Any] = field(default_factory=list, compare=False)
 
     @property
     def ids(self) -> list[int]:
@@ -341,6 +341,7 @@ def _taken(numbers: Sequence[int], rows: list[dict[str, Any]]) -> list[Taken]:
         answer = answers[row["request"] - 1]
         if row["error"] is None:
             answer.messages.append({name: row[name] for name in MESSAGE_FIELDS})
+            answer.origins.append(row["origin"])
         else:
             answer.error, answer.related_id = row["error"], row["related_id"]
     return answers

@@ -101,8 +101,8 @@ def test_where_a_letter_comes_from_stays_known_over_every_way_back(
         calls.connection.execute("UPDATE telesto.delayed_messages SET due_at = clock_timestamp()")
         consuming.sweep("delayed")
     (row,) = calls.rows("browse_messages", client.client_id, morgue, 0, 10, 1 << 20)
-    read = calls.take_one(client, morgue).messages[0]
-    assert [*seen, row["origin"]["queue_id"], read["origin"]["queue_id"]] == [queue] * 5
+    (read,) = calls.take_one(client, morgue).origins
+    assert [*seen, row["origin"]["queue_id"], read["queue_id"]] == [queue] * 5
     (handed,) = calls.rows(
         "list_unconfirmed_hand_overs", client.client_id, client.session, 0, 0, 0, 9, 1 << 20
     )
@@ -203,7 +203,7 @@ def test_a_letter_that_dies_again_stays_or_goes_further(
     assert letter["origin"]["queue_id"] == queue
     update(calls, client, morgue, dead_letter_queue=last)
     consuming.sweep("dead_letters")
-    assert calls.take_one(client, last).messages[0]["origin"]["queue_id"] == morgue
+    assert calls.take_one(client, last).origins[0]["queue_id"] == morgue
 
 
 def test_a_ring_of_dead_letter_queues_is_refused(
