@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, Protocol
@@ -16,6 +17,8 @@ from telesto.client.readers import InHand
 from telesto.client.recovered import RecoveredMessages
 from telesto.client.takeover import Takeover
 from telesto.protocol import packets
+
+_log = logging.getLogger("telesto.client")
 
 #: How many messages one Release packet gives back at most, so that it fits into any frame.
 RELEASE_ITEMS_MAX = 512
@@ -276,6 +279,7 @@ class Custody:
                 message.redelivered = message.redelivered or self._was_seen(message.hand_over, unseen)
             self.keep(strays, now)
         self.release(name for name in takeover.surplus if self._is_stray(name))
+        _report([name for name in takeover.too_large if self._is_stray(name)])
         confirmations.hurry(now)
 
     def _was_seen(self, name: HandOverId | None, unseen: Collection[OperationId]) -> bool:
@@ -297,3 +301,14 @@ class Custody:
 
 def _source(call: TakingCall[Any]) -> object:
     return type(call), call.queue_id
+
+
+def _report(too_large: list[HandOverId]) -> None:
+    if too_large:
+        _log.warning(
+            "%d messages that this client took before do not fit the frames of this connection, the first "
+            "with id %d; they stay with the service until it connects with a larger max_frame, to a "
+            "middleware that has one",
+            len(too_large),
+            too_large[0].message_id,
+        )

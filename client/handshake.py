@@ -218,7 +218,7 @@ class Handshake:
         takeover, identified = self._takeover, self._identified
         assert takeover is not None
         assert identified is not None
-        takeover.add(page.operations, page.hand_overs)
+        takeover.add(page)
         if page.more:
             self._send(takeover.next_page(), self._on_listed)
             return

@@ -290,6 +290,8 @@ _SUBSCRIPTION_FIGURES_TAGS = frozenset({1, 2, 3})
 _MESSAGE_RECORD_TAGS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
 _REGISTER_CLIENT_TAGS = frozenset({1})
 _IDENTIFY_CLIENT_TAGS = frozenset({1, 2, 3})
+_IDENTIFY_CLIENT_RESPONSE_TAGS = frozenset({1})
+_LIST_UNCONFIRMED_RESPONSE_TAGS = frozenset({1})
 _CREATE_QUEUE_TAGS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11})
 _SUBSCRIBE_TAGS = frozenset({1, 2, 3})
 _NACK_TAGS = frozenset({1})
@@ -2971,6 +2973,7 @@ class IdentifyClientResponse(Packet):
         operations: Executed and unconfirmed requests other than reads, by session and number.
         hand_overs: Messages handed over and unconfirmed, by session, number and id.
         more: There is more: ask with ListUnconfirmed.
+        too_large: As in ListUnconfirmedResponse. Tag 1; may be left out.
     """
 
     METHOD_ID: ClassVar[int] = 0x14
@@ -2984,6 +2987,8 @@ class IdentifyClientResponse(Packet):
     operations: list[OperationResult]
     hand_overs: list[HandOver]
     more: bool
+    _: KW_ONLY
+    too_large: list[HandOverRef] | None = None
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -2998,10 +3003,31 @@ class IdentifyClientResponse(Packet):
             hand_overs = self.hand_overs
             hand_overs_count = len(hand_overs)
             hand_overs_parts, hand_overs_size = _write_hand_overs(hand_overs)
+            tagged: list[bytes] = []
+            too_large = self.too_large
+            if too_large is not None:
+                too_large_count = len(too_large)
+                too_large_parts, _ = _write_hand_over_refs(too_large)
+                tagged.append(
+                    write_tagged(
+                        1,
+                        b"".join(
+                            (
+                                _PACK_U32(too_large_count),
+                                *too_large_parts,
+                            )
+                        ),
+                    )
+                )
             return b"".join(
                 (
                     _PACK_U32_U16_U32_I64_U16(
-                        45 + client_name_size + incarnation_size + operations_size + hand_overs_size,
+                        45
+                        + client_name_size
+                        + incarnation_size
+                        + operations_size
+                        + hand_overs_size
+                        + sum(map(len, tagged)),
                         0x14,
                         packet_id,
                         self.client_id,
@@ -3014,7 +3040,8 @@ class IdentifyClientResponse(Packet):
                     *operations_parts,
                     _PACK_U32(hand_overs_count),
                     *hand_overs_parts,
-                    _PACK_U8X2(1 if self.more else 0, 0),
+                    _PACK_U8X2(1 if self.more else 0, len(tagged)),
+                    *tagged,
                 )
             )
         except ENCODE_ERRORS as failure:
@@ -3035,8 +3062,19 @@ class IdentifyClientResponse(Packet):
             (hand_overs_count,) = _UNPACK_U32(payload, at)
             hand_overs, at = _read_hand_overs(payload, at + 4, hand_overs_count)
             more, tags = _UNPACK_U8X2(payload, at)
-            if tags or len(payload) != at + 2:
-                check_end(payload, at + 2, tags)
+            at += 2
+            too_large: list[HandOverRef] | None = None
+            if tags:
+                found, at = read_tags(payload, at, tags, _IDENTIFY_CLIENT_RESPONSE_TAGS)
+                content = found.get(1)
+                if content is not None:
+                    (too_large_too_large_count,) = _UNPACK_U32(content)
+                    too_large_too_large, place = _read_hand_over_refs(content, 4, too_large_too_large_count)
+                    if len(content) != place:
+                        raise ValueError("size")
+                    too_large = too_large_too_large
+            if len(payload) != at:
+                raise ValueError("end")
             return cls(
                 client_id,
                 client_name,
@@ -3047,6 +3085,7 @@ class IdentifyClientResponse(Packet):
                 operations,
                 hand_overs,
                 BOOLS[more],
+                too_large=too_large,
             )
         except DECODE_ERRORS:
             raise _DIAGNOSIS.of_payload("IdentifyClientResponse", payload) from None
@@ -3150,7 +3189,7 @@ class ListUnconfirmed(Packet):
 
     Attributes:
         after_operation: The last operation received; zeros for none.
-        after_hand_over: The last hand-over received; zeros for none.
+        after_hand_over: The last hand-over received, or named as too large; zeros for none.
     """
 
     METHOD_ID: ClassVar[int] = 0x19
@@ -3202,6 +3241,9 @@ class ListUnconfirmedResponse(Packet):
         operations: Requests other than reads.
         hand_overs: Messages handed over.
         more: There is more.
+        too_large: Messages handed over that fit no frame which the client accepts. They stay unconfirmed,
+            to be confirmed, released, or listed to a client that accepts more. They belong to the order of
+            the hand-overs: the next page continues after the last of either. Tag 1; may be left out.
     """
 
     METHOD_ID: ClassVar[int] = 0x1A
@@ -3209,6 +3251,8 @@ class ListUnconfirmedResponse(Packet):
     operations: list[OperationResult]
     hand_overs: list[HandOver]
     more: bool
+    _: KW_ONLY
+    too_large: list[HandOverRef] | None = None
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -3219,15 +3263,35 @@ class ListUnconfirmedResponse(Packet):
             hand_overs = self.hand_overs
             hand_overs_count = len(hand_overs)
             hand_overs_parts, hand_overs_size = _write_hand_overs(hand_overs)
+            tagged: list[bytes] = []
+            too_large = self.too_large
+            if too_large is not None:
+                too_large_count = len(too_large)
+                too_large_parts, _ = _write_hand_over_refs(too_large)
+                tagged.append(
+                    write_tagged(
+                        1,
+                        b"".join(
+                            (
+                                _PACK_U32(too_large_count),
+                                *too_large_parts,
+                            )
+                        ),
+                    )
+                )
             return b"".join(
                 (
                     _PACK_U32_U16_U32X2(
-                        16 + operations_size + hand_overs_size, 0x1A, packet_id, operations_count
+                        16 + operations_size + hand_overs_size + sum(map(len, tagged)),
+                        0x1A,
+                        packet_id,
+                        operations_count,
                     ),
                     *operations_parts,
                     _PACK_U32(hand_overs_count),
                     *hand_overs_parts,
-                    _PACK_U8X2(1 if self.more else 0, 0),
+                    _PACK_U8X2(1 if self.more else 0, len(tagged)),
+                    *tagged,
                 )
             )
         except ENCODE_ERRORS as failure:
@@ -3242,9 +3306,20 @@ class ListUnconfirmedResponse(Packet):
             (hand_overs_count,) = _UNPACK_U32(payload, at)
             hand_overs, at = _read_hand_overs(payload, at + 4, hand_overs_count)
             more, tags = _UNPACK_U8X2(payload, at)
-            if tags or len(payload) != at + 2:
-                check_end(payload, at + 2, tags)
-            return cls(operations, hand_overs, BOOLS[more])
+            at += 2
+            too_large: list[HandOverRef] | None = None
+            if tags:
+                found, at = read_tags(payload, at, tags, _LIST_UNCONFIRMED_RESPONSE_TAGS)
+                content = found.get(1)
+                if content is not None:
+                    (too_large_too_large_count,) = _UNPACK_U32(content)
+                    too_large_too_large, place = _read_hand_over_refs(content, 4, too_large_too_large_count)
+                    if len(content) != place:
+                        raise ValueError("size")
+                    too_large = too_large_too_large
+            if len(payload) != at:
+                raise ValueError("end")
+            return cls(operations, hand_overs, BOOLS[more], too_large=too_large)
         except DECODE_ERRORS:
             raise _DIAGNOSIS.of_payload("ListUnconfirmedResponse", payload) from None
 
@@ -6990,7 +7065,9 @@ _LAYOUTS: dict[str, Layout] = {
             ("hand_overs", "list<HandOver>"),
             ("more", "bool"),
         ),
-        tagged={},
+        tagged={
+            1: ("too_large", "list<HandOverRef>"),
+        },
         extensible=True,
     ),
     "DeleteClient": Layout(
@@ -7020,7 +7097,9 @@ _LAYOUTS: dict[str, Layout] = {
             ("hand_overs", "list<HandOver>"),
             ("more", "bool"),
         ),
-        tagged={},
+        tagged={
+            1: ("too_large", "list<HandOverRef>"),
+        },
         extensible=True,
     ),
     "CreateQueue": Layout(

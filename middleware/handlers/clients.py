@@ -51,7 +51,7 @@ async def identify_client(call: Call, request: Request, settings: ServerSettings
     wanted = packet.client_id or repr(packet.client_name)
     check_error(row["error"], f"client {wanted} was not identified", packet.client_id or None)
     client = Client(row["client_id"], row["session"], ClientMode(row["mode"]))
-    page = await read_page(call, client, request.line.frame_bytes - IDENTIFY_BYTES, settings)
+    page = await read_page(call, client, request.line.frame_bytes, IDENTIFY_BYTES, settings)
     answer = IdentifyClientResponse(
         client_id=client.client_id,
         client_name=row["client_name"],
@@ -62,6 +62,7 @@ async def identify_client(call: Call, request: Request, settings: ServerSettings
         operations=page.operations,
         hand_overs=page.hand_overs,
         more=page.more,
+        too_large=page.too_large or None,
     )
     return Reply(answer, identity=client)
 
@@ -69,12 +70,21 @@ async def identify_client(call: Call, request: Request, settings: ServerSettings
 async def list_unconfirmed(call: Call, request: Request, settings: ServerSettings) -> Reply:
     """Lists the next page of a takeover."""
     packet, line = request.packet, request.line
-    room = line.frame_bytes - LIST_BYTES
-    page = await read_page(call, line.client, room, settings, packet.after_operation, packet.after_hand_over)
-    if page.more and not page.operations and not page.hand_overs:
-        details = "what comes next in the list does not fit the frames that the client accepts"
+    page = await read_page(
+        call,
+        line.client,
+        line.frame_bytes,
+        LIST_BYTES,
+        settings,
+        packet.after_operation,
+        packet.after_hand_over,
+    )
+    if page.more and page.empty:
+        details = "the results of a request do not fit the frames that the client accepts"
         raise FailedError(failure_of(ErrorCode.MESSAGE_TOO_LARGE, details))
-    return Reply(ListUnconfirmedResponse(page.operations, page.hand_overs, page.more))
+    return Reply(
+        ListUnconfirmedResponse(page.operations, page.hand_overs, page.more, too_large=page.too_large or None)
+    )
 
 
 def _delete_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from telesto.middleware.failures import check_error
 from telesto.middleware.handlers.rows import MESSAGE_OVERHEAD_BYTES, message_of
@@ -18,6 +18,7 @@ LIST_HAND_OVERS = "SELECT * FROM telesto.list_unconfirmed_hand_overs($1, $2, $3,
 _OPERATION_BYTES = 24
 _RESULT_BYTES = 12
 _HAND_OVER_BYTES = 16 + MESSAGE_OVERHEAD_BYTES
+_REFERENCE_BYTES = 24
 #: Bytes of the answers beside the lists, at most: the client's name and the incarnation are in the first.
 IDENTIFY_BYTES = 2_048
 LIST_BYTES = 48
@@ -28,25 +29,39 @@ FIRST_HAND_OVER = HandOverRef(0, 0, 0)
 
 @dataclass(slots=True)
 class Page:
-    """A page of unconfirmed operations and hand-overs; ``more`` says whether there may be another one."""
+    """A page of unconfirmed operations and hand-overs.
+
+    Attributes:
+        too_large: hand-overs that fit no page.
+        more: there may be another page.
+    """
 
     operations: list[OperationResult]
-    hand_overs: list[HandOver]
-    more: bool
+    hand_overs: list[HandOver] = field(default_factory=list)
+    too_large: list[HandOverRef] = field(default_factory=list)
+    more: bool = True
+
+    @property
+    def empty(self) -> bool:
+        """Tells whether nothing is listed, not even by name."""
+        return not (self.operations or self.hand_overs or self.too_large)
 
 
 async def read_page(
     call: Call,
     client: Client,
-    room: int,
+    frame_bytes: int,
+    besides_bytes: int,
     settings: ServerSettings,
     after_operation: OperationRef = FIRST_OPERATION,
     after_hand_over: HandOverRef = FIRST_HAND_OVER,
 ) -> Page:
-    """Reads what fits so many bytes: operations first, then hand-overs once all operations are listed.
+    """Reads what fits the frame beside the rest of the answer: first all operations, then hand-overs.
 
-    The page may be empty with more to come, when not even the first of them fits.
+    A hand-over that would not fit a page of its own is only named. The page may be empty with more to come,
+    when not even the first of what there is fits this one.
     """
+    room = frame_bytes - besides_bytes
     rows = await call(
         LIST_OPERATIONS,
         client.client_id,
@@ -57,10 +72,10 @@ async def read_page(
     )
     _check_session(rows)
     operations, room = _fitting_operations(rows, room)
-    if len(operations) < len(rows) or len(rows) == settings.max_page_rows:
-        return Page(operations, [], True)
-    hand_overs, more = await _read_hand_overs(call, client, room, settings, after_hand_over)
-    return Page(operations, hand_overs, more)
+    page = Page(operations)
+    if len(operations) == len(rows) < settings.max_page_rows:
+        await _add_hand_overs(page, call, client, frame_bytes, room, settings, after_hand_over)
+    return page
 
 
 def _fitting_operations(rows: list[Row], room: int) -> tuple[list[OperationResult], int]:
@@ -75,9 +90,15 @@ def _fitting_operations(rows: list[Row], room: int) -> tuple[list[OperationResul
     return operations, room
 
 
-async def _read_hand_overs(
-    call: Call, client: Client, room: int, settings: ServerSettings, after: HandOverRef
-) -> tuple[list[HandOver], bool]:
+async def _add_hand_overs(
+    page: Page,
+    call: Call,
+    client: Client,
+    frame_bytes: int,
+    room: int,
+    settings: ServerSettings,
+    after: HandOverRef,
+) -> None:
     rows = await call(
         LIST_HAND_OVERS,
         client.client_id,
@@ -89,13 +110,17 @@ async def _read_hand_overs(
         max(0, min(room, settings.max_answer_bytes)),
     )
     _check_session(rows)
-    hand_overs: list[HandOver] = []
+    page.more = bool(rows)
     for row in rows:
-        room -= _HAND_OVER_BYTES + len(row["body"])
+        size = _HAND_OVER_BYTES + len(row["body"])
+        too_large = size > frame_bytes - LIST_BYTES
+        room -= _REFERENCE_BYTES if too_large else size
         if room < 0:
             break
-        hand_overs.append(HandOver(row["session"], row["number"], message_of(row)))
-    return hand_overs, bool(rows)
+        if too_large:
+            page.too_large.append(HandOverRef(row["session"], row["number"], row["message_id"]))
+        else:
+            page.hand_overs.append(HandOver(row["session"], row["number"], message_of(row)))
 
 
 def _operation(row: Row) -> OperationResult:

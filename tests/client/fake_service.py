@@ -16,6 +16,8 @@ from telesto.protocol.framing import FrameDecoder
 from telesto.protocol.packets import ClientMode, ConnectionState, ReadMode
 
 FOREVER = 0xFFFFFFFF
+#: Bytes of a listed message and its frame beside the body, at most.
+LISTED_OVERHEAD = 136
 
 
 @dataclass
@@ -339,6 +341,7 @@ class FakeConnection:
     def __init__(self, service: FakeService) -> None:
         self.service = service
         self.decoder = FrameDecoder(service.max_frame)
+        self.max_frame = service.max_frame
         self.output: list[bytes] = []
         self.open = True
         self.closing = False
@@ -476,12 +479,13 @@ class FakeConnection:
 
     def _on_hello(self, _: int, packet: packets.Hello) -> packets.Packet:
         service = self.service
+        self.max_frame = min(packet.max_frame, service.max_frame)
         return packets.HelloResponse(
             packets.PROTOCOL_MAJOR,
             0,
             1,
             "fake",
-            min(packet.max_frame, service.max_frame),
+            self.max_frame,
             service.idle_limit_ms,
             service.max_unconfirmed,
             [],
@@ -502,7 +506,7 @@ class FakeConnection:
             packet.client_id, packet.client_name, packet.token, bool(packet.resume), packet.attempt or 0
         )
         self.client, self.session = client, client.session
-        operations, hand_overs, more = self._page((0, 0), (0, 0, 0))
+        *page, too_large = self._page((0, 0), (0, 0, 0))
         return packets.IdentifyClientResponse(
             client.client_id,
             client.name,
@@ -510,29 +514,36 @@ class FakeConnection:
             client.session,
             self.service.incarnation,
             1,
-            operations,
-            hand_overs,
-            more,
+            *page,
+            too_large=too_large,
         )
 
     def _on_list_unconfirmed(self, _: int, packet: packets.ListUnconfirmed) -> packets.Packet:
         operation, hand_over = packet.after_operation, packet.after_hand_over
-        page = self._page(
+        *page, too_large = self._page(
             (operation.session, operation.number),
             (hand_over.session, hand_over.number, hand_over.message_id),
         )
-        return packets.ListUnconfirmedResponse(*page)
+        return packets.ListUnconfirmedResponse(*page, too_large=too_large)
 
     def _page(
         self, after_operation: tuple[int, int], after_hand_over: tuple[int, int, int]
-    ) -> tuple[list[packets.OperationResult], list[packets.HandOver], bool]:
+    ) -> tuple[Any, ...]:
+        """Operations, hand-overs, whether there is more, and hand-overs that are too large."""
         assert self.client is not None
         most = self.service.page_rows
         operations = self.service.unconfirmed_operations(self.client.client_id, after_operation)
         hand_overs = self.service.unconfirmed_hand_overs(self.client.client_id, after_hand_over)
         room = most - min(most, len(operations))
         more = len(operations) > most or len(hand_overs) > room
-        return operations[:most], hand_overs[:room], more
+        held = self.max_frame - LISTED_OVERHEAD
+        fitting = [each for each in hand_overs[:room] if len(each.message.body) <= held]
+        too_large = [
+            packets.HandOverRef(each.session, each.number, each.message.message_id)
+            for each in hand_overs[:room]
+            if len(each.message.body) > held
+        ]
+        return operations[:most], fitting, more, too_large or None
 
     def _on_confirm(self, _: int, packet: packets.Confirm) -> packets.Packet:
         assert self.client is not None

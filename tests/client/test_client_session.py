@@ -683,6 +683,71 @@ def test_a_new_process_gets_what_the_old_one_had(
     assert not service.deliveries
 
 
+def test_what_no_frame_holds_stays_with_the_service_and_the_rest_goes_on(
+    wire: Wire, clock: Clock, service: FakeService, queue_id: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A process that accepts less than the one before gets what it can, and is told of the rest."""
+    service.page_rows = 2
+    for body in (b"1", bytes(70_000), b"2", bytes(80_000), b"3"):
+        wire.run(put(queue_id, body))
+    large = [message.message_id for message in wire.run(read(queue_id, most=5)) if len(message.body) > 1]
+    wire.cut()
+    smaller = Wire(clock, service, ClientOptions(max_frame=65_536))
+    smaller.connect(existing="use")
+    assert [record.args for record in caplog.records] == [(2, large[0])]
+    assert bodies(smaller.run(read(queue_id, most=5))) == [b"1", b"2", b"3"]
+    smaller.advance(60)
+    assert [stored.message_id for kept in service.deliveries.values() for stored in kept] == large
+    smaller.cut()
+    after = Wire(clock, service)
+    after.connect(existing="use")
+    assert [message.message_id for message in after.run(read(queue_id, most=5))] == large
+    after.advance(1)
+    assert not service.deliveries
+    assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_a_read_whose_answer_is_lost_may_bring_less_than_it_took(
+    wire: Wire, service: FakeService, queue_id: int, most: int
+) -> None:
+    """When the client goes on at a middleware that accepts less; what it cannot get is never confirmed."""
+    wire.run(put(queue_id, bytes(70_000), priority=9))
+    wire.run(put(queue_id, b"small"))
+    call = wire.start(read(queue_id, most=most))
+    lose_answers(wire)
+    service.max_frame = 65_536
+    wire.settle()
+    if most == 1:
+        with pytest.raises(MessageTooLargeError) as raised:
+            wire.finish(call)
+        assert raised.value.related_id is not None
+        call = wire.start(read(queue_id))
+        wire.settle()
+    assert bodies(wire.finish(call)) == [b"small"]
+    wire.run(put(queue_id))
+    wire.advance(1)
+    assert [len(stored.body) for kept in service.deliveries.values() for stored in kept] == [70_000]
+    service.max_frame = 1 << 20
+    wire.cut()
+    wire.settle()
+    assert [len(message.body) for message in wire.run(read(queue_id))] == [70_000]
+
+
+def test_what_is_owed_for_a_message_that_no_frame_holds_is_confirmed(
+    by_hand: Wire, service: FakeService, queue_id: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    by_hand.run(put(queue_id, bytes(70_000)))
+    [message] = by_hand.run(read(queue_id))
+    service.max_frame = 65_536
+    by_hand.cut()
+    by_hand.settle()
+    assert not caplog.records, "the application has it"
+    by_hand.session.confirm([message.hand_over])
+    by_hand.advance(1)
+    assert not service.deliveries
+
+
 def test_recovered_messages_respect_the_bound_in_bytes(
     wire: Wire, clock: Clock, service: FakeService, queue_id: int
 ) -> None:

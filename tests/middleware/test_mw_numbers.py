@@ -5,7 +5,7 @@ from __future__ import annotations
 from conftest import Connect, StartMiddleware
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorClass, ErrorCode
-from wire import put, read
+from wire import Wire, put, read
 
 
 async def test_numbers_must_rise(connect: Connect) -> None:
@@ -279,18 +279,59 @@ async def test_a_takeover_lists_what_fills_a_frame(connect: Connect) -> None:
     assert [hand_over.message.body for hand_over in hand_overs] == [large]
 
 
-async def test_a_takeover_by_a_client_of_smaller_frames_is_told(connect: Connect) -> None:
+async def test_what_is_too_large_for_a_takeover_is_named_and_stays(connect: Connect) -> None:
+    """A client that comes back with smaller frames is told of all that there is, and of the rest in full."""
+    old = await connect()
+    await old.register()
+    queue_id = await old.create_queue()
+    bodies = [bytes(size) for size in (10, 10_000, 20, 30_000, 40_000, 3_900)]
+    for body in bodies:
+        await old.put_one(queue_id, body=body)
+    messages = (await old.ask(read(old.number(), queue_id, max_messages=10))).messages
+    assert [message.body for message in messages] == bodies
+    await old.close()
+
+    for frame_bytes, large in ((4_096, [1, 3, 4]), (1 << 20, [])):
+        heir = await connect()
+        await heir.hello(max_frame=frame_bytes)
+        hand_overs, too_large = await list_all(heir, old.client_id)
+        assert [ref.message_id for ref in too_large] == [messages[index].message_id for index in large]
+        listed_bodies = [hand_over.message.body for hand_over in hand_overs]
+        assert listed_bodies == [body for index, body in enumerate(bodies) if index not in large]
+        await heir.close()
+
+
+async def test_what_is_too_large_for_a_takeover_can_be_given_back(connect: Connect) -> None:
     old = await connect()
     await old.register()
     queue_id = await old.create_queue()
     await old.put_one(queue_id, body=bytes(10_000))
-    assert len(await old.read_now(queue_id)) == 1
+    (message,) = await old.read_now(queue_id)
+    await old.close()
     heir = await connect()
     await heir.hello(max_frame=4_096)
-    page = await heir.ask(packets.IdentifyClient(old.client_id, ""))
-    assert page.more
-    last = page.operations[-1]
-    after = packets.OperationRef(last.session, last.number)
-    answer = await heir.ask(packets.ListUnconfirmed(after, packets.HandOverRef(0, 0, 0)))
-    assert answer.code == ErrorCode.MESSAGE_TOO_LARGE
-    assert isinstance(await heir.ask(packets.Ping()), packets.Pong)
+    _, too_large = await list_all(heir, old.client_id)
+    assert isinstance(await heir.ask(packets.Release(too_large)), packets.Success)
+    other = await connect()
+    await other.register()
+    assert [again.message_id for again in await other.read_now(queue_id)] == [message.message_id]
+
+
+async def list_all(wire: Wire, client_id: int) -> tuple[list[packets.HandOver], list[packets.HandOverRef]]:
+    """All hand-overs of a takeover, and what is only named for its size."""
+    page = await wire.ask(packets.IdentifyClient(client_id, ""))
+    after_operation = packets.OperationRef(0, 0)
+    hand_overs: list[packets.HandOver] = []
+    too_large: list[packets.HandOverRef] = []
+    while True:
+        for operation in page.operations:
+            after_operation = packets.OperationRef(operation.session, operation.number)
+        hand_overs += page.hand_overs
+        too_large += page.too_large or ()
+        if not page.more:
+            return hand_overs, too_large
+        listed = [(each.session, each.number, each.message.message_id) for each in hand_overs]
+        listed += [(each.session, each.number, each.message_id) for each in too_large]
+        after = packets.HandOverRef(*max(listed, default=(0, 0, 0)))
+        page = await wire.ask(packets.ListUnconfirmed(after_operation, after))
+        assert isinstance(page, packets.ListUnconfirmedResponse), page
