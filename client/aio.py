@@ -682,6 +682,7 @@ class AsyncTelestoClient:
         credit: int = 256,
         credit_bytes: int = 16 * 1024 * 1024,
         keep_alive: bool = False,
+        ack_in_database: bool = False,
     ) -> AsyncConsumer:
         """Consumes a queue: messages are pushed, each to one consumer, and have to be answered.
 
@@ -693,8 +694,12 @@ class AsyncTelestoClient:
             credit_bytes: how many bytes of bodies, 0 for any number; a larger message comes alone.
             keep_alive: extend the leases of what the consumer has for as long as this process lives. Without
                 it a message that is not answered in the queue's lease time goes to another consumer.
+            ack_in_database: the application acknowledges each message in a transaction of its own, by
+                ``telesto.ack``; leaving the message's block says that this is committed.
         """
-        return AsyncConsumer(_Shell(self), ConsumerState(queue_id, credit, credit_bytes, keep_alive))
+        return AsyncConsumer(
+            _Shell(self), ConsumerState(queue_id, credit, credit_bytes, keep_alive, ack_in_database)
+        )
 
     async def run_consumer(
         self,
@@ -704,6 +709,7 @@ class AsyncTelestoClient:
         concurrency: int = 1,
         credit: int | None = None,
         keep_alive: bool = True,
+        ack_in_database: bool = False,
         on_error: OnError = log_failure,
     ) -> None:
         """Has a handler work on the messages of a queue, each acknowledged when it returns.
@@ -716,6 +722,8 @@ class AsyncTelestoClient:
             credit: how many messages the consumer may have at a time; four times ``concurrency`` if it is not
                 given.
             keep_alive: extend the leases of what the consumer has for as long as this process lives.
+            ack_in_database: the handler acknowledges its message in a transaction of its own, by
+                ``telesto.ack(*message.lease)`` in SQL, and has committed it when it returns.
             on_error: takes a message and what its handler raised; without it that is logged.
 
         It runs until it is cancelled or the client is closed: handlers under way are cancelled, and what they
@@ -724,7 +732,10 @@ class AsyncTelestoClient:
         """
         arguments.check_count("concurrency", concurrency)
         async with self.consume(
-            queue_id, credit=4 * concurrency if credit is None else credit, keep_alive=keep_alive
+            queue_id,
+            credit=4 * concurrency if credit is None else credit,
+            keep_alive=keep_alive,
+            ack_in_database=ack_in_database,
         ) as consumer:
             await AsyncPool(consumer, handler, on_error).run(concurrency)
 

@@ -35,13 +35,14 @@ class AsyncLeasedMessage:
 
     Attributes:
         message: the message.
+        lease: consumer_id, lease_id and message_id, as ``telesto.ack`` in SQL takes them.
     """
 
     def __init__(self, shell: AsyncShell, state: ConsumerState, message: Message) -> None:
         assert message.lease is not None
         self._shell = shell
         self._state = state
-        self._lease: LeaseId = message.lease
+        self.lease: LeaseId = message.lease
         self._answered = False
         self.message = message
 
@@ -53,14 +54,24 @@ class AsyncLeasedMessage:
     @property
     def held(self) -> bool:
         """Tells whether the consumer has it still, as far as the client knows."""
-        return self._lease in self._state.open
+        return self.lease in self._state.open
 
     async def ack(self) -> None:
         """Says that the message is processed; it is done once this returns.
 
         Raises LeaseLostError when it belongs to somebody else by now.
         """
-        await self._settle(AckCall(self._state.queue_id, [self._lease]))
+        await self._settle(AckCall(self._state.queue_id, [self.lease]))
+
+    async def acked_in_database(self) -> None:
+        """Says that a transaction of the application which called ``telesto.ack`` is committed.
+
+        It does not wait for an answer. Should the message not be acknowledged after all, it goes back as
+        failed, which is logged.
+        """
+        self._answered = True
+        self._shell.session.acked_in_database(self._state, self.lease)
+        self._shell.flush()
 
     async def nack(self, *, failed: bool = True, delay: float | None = None) -> None:
         """Gives the message back to its queue.
@@ -72,12 +83,12 @@ class AsyncLeasedMessage:
 
         Raises LeaseLostError when it belongs to somebody else by now.
         """
-        await self._settle(NackCall(self._state.queue_id, [self._lease], failed, delay))
+        await self._settle(NackCall(self._state.queue_id, [self.lease], failed, delay))
 
     async def touch(self) -> None:
         """Begins the time of the lease anew. Raises LeaseLostError when it is over."""
         session = self._shell.session
-        await self._shell.answer(session.settle(self._state, TouchCall(self._state.queue_id, [self._lease])))
+        await self._shell.answer(session.settle(self._state, TouchCall(self._state.queue_id, [self.lease])))
 
     async def _settle(self, call: SettleCall) -> None:
         self._answered = True
@@ -92,11 +103,13 @@ class AsyncLeasedMessage:
         if self._answered:
             return
         self._answered = True
-        if error is None:
-            self._shell.session.ack_soon(self._state, self._lease)
+        if error is None and self._state.ack_in_database:
+            self._shell.session.acked_in_database(self._state, self.lease)
+        elif error is None:
+            self._shell.session.ack_soon(self._state, self.lease)
         else:
             failed = isinstance(error, Exception)
-            call = NackCall(self._state.queue_id, [self._lease], failed)
+            call = NackCall(self._state.queue_id, [self.lease], failed)
             self._shell.session.settle_soon(self._state, call)
         self._shell.flush()
 

@@ -27,13 +27,14 @@ class LeasedMessage:
 
     Attributes:
         message: the message.
+        lease: consumer_id, lease_id and message_id, as ``telesto.ack`` in SQL takes them.
     """
 
     def __init__(self, driver: Driver, state: ConsumerState, message: Message) -> None:
         assert message.lease is not None
         self._driver = driver
         self._state = state
-        self._lease: LeaseId = message.lease
+        self.lease: LeaseId = message.lease
         self._answered = False
         self.message = message
 
@@ -45,14 +46,26 @@ class LeasedMessage:
     @property
     def held(self) -> bool:
         """Tells whether the consumer has it still, as far as the client knows."""
-        return self._lease in self._state.open
+        return self.lease in self._state.open
 
     def ack(self) -> None:
         """Says that the message is processed; it is done once this returns.
 
         Raises LeaseLostError when it belongs to somebody else by now.
         """
-        self._settle(AckCall(self._state.queue_id, [self._lease]))
+        self._settle(AckCall(self._state.queue_id, [self.lease]))
+
+    def acked_in_database(self) -> None:
+        """Says that a transaction of the application which called ``telesto.ack`` is committed.
+
+        It does not wait for an answer. Should the message not be acknowledged after all, it goes back as
+        failed, which is logged.
+        """
+        self._answered = True
+        with self._driver.lock:
+            self._driver.session.acked_in_database(self._state, self.lease)
+            self._driver.push()
+            self._driver.hand_on()
 
     def nack(self, *, failed: bool = True, delay: float | None = None) -> None:
         """Gives the message back to its queue.
@@ -64,12 +77,12 @@ class LeasedMessage:
 
         Raises LeaseLostError when it belongs to somebody else by now.
         """
-        self._settle(NackCall(self._state.queue_id, [self._lease], failed, delay))
+        self._settle(NackCall(self._state.queue_id, [self.lease], failed, delay))
 
     def touch(self) -> None:
         """Begins the time of the lease anew. Raises LeaseLostError when it is over."""
         with self._driver.lock:
-            call = TouchCall(self._state.queue_id, [self._lease])
+            call = TouchCall(self._state.queue_id, [self.lease])
             answer(self._driver, self._driver.session.settle(self._state, call))
 
     def _settle(self, call: SettleCall) -> None:
@@ -88,11 +101,13 @@ class LeasedMessage:
         self._answered = True
         with self._driver.lock:
             session = self._driver.session
-            if error is None:
-                session.ack_soon(self._state, self._lease)
+            if error is None and self._state.ack_in_database:
+                session.acked_in_database(self._state, self.lease)
+            elif error is None:
+                session.ack_soon(self._state, self.lease)
             else:
                 failed = isinstance(error, Exception)
-                session.settle_soon(self._state, NackCall(self._state.queue_id, [self._lease], failed))
+                session.settle_soon(self._state, NackCall(self._state.queue_id, [self.lease], failed))
             self._driver.push()
             self._driver.hand_on()
 

@@ -33,6 +33,7 @@ class ConsumerState:
         queue_id: the queue.
         credit_messages, credit_bytes: what it may have at a time.
         keep_alive: its leases are touched in time as long as the application has them.
+        ack_in_database: its messages are acknowledged by the application's own transactions.
         consumer_id: its id on the service; 0 while it is not a member.
         lease: how long it may take for a message, in seconds.
         joins: how often it has joined; more than once after lost connections.
@@ -43,11 +44,19 @@ class ConsumerState:
         closed: the application has closed it.
     """
 
-    def __init__(self, queue_id: int, credit_messages: int, credit_bytes: int, keep_alive: bool) -> None:
+    def __init__(
+        self,
+        queue_id: int,
+        credit_messages: int,
+        credit_bytes: int,
+        keep_alive: bool,
+        ack_in_database: bool = False,
+    ) -> None:
         self.queue_id = arguments.check_id("queue_id", queue_id)
         self.credit_messages = arguments.check_count("credit", credit_messages)
         self.credit_bytes = arguments.check_count("credit_bytes", credit_bytes, least=0)
         self.keep_alive = keep_alive
+        self.ack_in_database = ack_in_database
         self.consumer_id = 0
         self.lease = 0.0
         self.joins = 0
@@ -191,6 +200,19 @@ class TouchCall(SettleCall, request=packets.Touch):
     def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
         """Encodes the request."""
         return packets.Touch(self.refs()).encode(packet_id)
+
+
+class CheckCall(TouchCall, request=packets.Touch):
+    """Says that the application's own transactions have acknowledged messages; finds out whether that is so.
+
+    The service gives the consumer room for others instead of those that it has no more.
+    """
+
+    @property
+    def kept(self) -> list[LeaseId]:
+        """The messages that are not acknowledged, once it is answered."""
+        lost = set(self.lost)
+        return [] if self.response is None else [lease for lease in self.leases if lease not in lost]
 
 
 class ConsumingHost(Protocol):
@@ -409,7 +431,8 @@ class Consuming:
 
     def settled(self, state: ConsumerState, call: SettleCall) -> None:
         """An answer that nobody waits for was received."""
-        state.lost += len(call.lost)
+        if not isinstance(call, CheckCall):
+            state.lost += len(call.lost)
 
     # ------------------------------------------------------------------ time
 
@@ -439,6 +462,17 @@ class Consuming:
             if lease in state.open:
                 del state.open[lease]
                 state.lost += 1
+
+
+def log_unacknowledged(queue_id: int, leases: list[LeaseId]) -> None:
+    """Says that messages were not acknowledged in the database although the application said so."""
+    import logging
+
+    logging.getLogger("telesto.client").error(
+        "messages %s of queue %s go back: no transaction that called telesto.ack for them is committed",
+        ", ".join(str(lease.message_id) for lease in leases),
+        queue_id,
+    )
 
 
 def _follows(message: Message, first: dict[int, int]) -> bool:

@@ -31,6 +31,7 @@ from telesto.client.confirmations import ConfirmContents, OperationId
 from telesto.client.consuming import (
     LEASES_MAX,
     AckCall,
+    CheckCall,
     ConsumerState,
     Consuming,
     JoinCall,
@@ -39,6 +40,7 @@ from telesto.client.consuming import (
     NextCall,
     SettleCall,
     TouchCall,
+    log_unacknowledged,
 )
 from telesto.client.custody import Custody
 from telesto.client.errors import NotConnectedError, ProtocolViolationError, TooManyCallsError
@@ -243,7 +245,7 @@ class Session(Membership):
     def settle(self, state: ConsumerState, call: SettleCall) -> SettleCall:
         """Answers messages, for a caller that waits."""
         self.submit(call)
-        if not isinstance(call, TouchCall):
+        if isinstance(call, CheckCall) or not isinstance(call, TouchCall):
             self._consuming.answering(state, call.leases)
         if isinstance(call, NackCall):
             self._consuming.given_back(state, call.leases)
@@ -251,19 +253,29 @@ class Session(Membership):
 
     def ack_soon(self, state: ConsumerState, lease: LeaseId) -> None:
         """Acknowledges a message, for a caller that does not wait; those of one turn go together."""
+        if not self._joins_last(AckCall, state, lease):
+            self.settle_soon(state, AckCall(state.queue_id, [lease]))
+
+    def acked_in_database(self, state: ConsumerState, lease: LeaseId) -> None:
+        """The application's own transaction has acknowledged a message, it says; if not, it goes back."""
+        if not self._joins_last(CheckCall, state, lease):
+            self.settle_soon(state, CheckCall(state.queue_id, [lease]))
+
+    def _joins_last(self, kind: type[SettleCall], state: ConsumerState, lease: LeaseId) -> bool:
+        """Adds a message to the last call in line, if that is of this kind and nobody waits for it."""
         last = self._line[-1] if self._line else None
         if (
-            isinstance(last, AckCall)
-            and last.on_done is not None
-            and last.phase == WAITING
-            and not last.tries
-            and last.queue_id == state.queue_id
-            and len(last.leases) < LEASES_MAX
+            type(last) is not kind
+            or last.on_done is None
+            or last.phase != WAITING
+            or last.tries
+            or last.queue_id != state.queue_id
+            or len(last.leases) >= LEASES_MAX
         ):
-            last.leases.append(lease)
-            self._consuming.answering(state, [lease])
-        else:
-            self.settle_soon(state, AckCall(state.queue_id, [lease]))
+            return False
+        last.leases.append(lease)
+        self._consuming.answering(state, [lease])
+        return True
 
     def settle_soon(self, state: ConsumerState, call: SettleCall) -> None:
         """Answers messages, for a caller that does not wait."""
@@ -271,9 +283,17 @@ class Session(Membership):
         def done(call: SettleCall) -> None:
             self._consuming.settled(state, call)
             self._confirm_answer(call)
+            if isinstance(call, CheckCall) and call.kept:
+                self._not_acknowledged(state, call.kept)
 
         call.on_done = done
         self.settle(state, call)
+
+    def _not_acknowledged(self, state: ConsumerState, leases: list[LeaseId]) -> None:
+        """No transaction has acknowledged these messages: they go back."""
+        log_unacknowledged(state.queue_id, leases)
+        if self._closed is None and not state.closed:
+            self.settle_soon(state, NackCall(state.queue_id, leases, failed=True))
 
     def leave(self, state: ConsumerState) -> LeaveCall | None:
         """Ends a consumer, after all that it has answered; None when the service knows nothing of it."""

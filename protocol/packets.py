@@ -5655,7 +5655,8 @@ class NackResponse(Packet):
 
 @dataclass(slots=True)
 class Touch(Packet):
-    """Begins the time of leases anew.
+    """Begins the time of leases anew. One that an application is acknowledging in a transaction of its
+    own, which is not over, is left as it is and answered without an error.
 
     Attributes:
         leases: The messages.

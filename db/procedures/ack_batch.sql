@@ -1,7 +1,8 @@
 -- Procedure:  ack_batch
 -- Purpose:    Acknowledges leased messages for many requests, of many clients, in one transaction: they are done,
 --             and what is to be kept of them moves into the history.
---             Whoever deletes a lease first decides; one that is gone, or another client's, is answered LEASE_LOST.
+--             Whoever locks a lease first decides; one that is gone, or another client's, or that an application
+--             acknowledges in a transaction that is not over, is answered LEASE_LOST.
 -- Parameters:
 --   client_ids bigint[]        per request: who acknowledges
 --   sessions bigint[]          per request: the session
@@ -18,7 +19,7 @@
 --                              again), CLIENT_NOT_EXISTING (5), SESSION_FENCED (20), LEASE_LOST (27) or
 --                              NUMBER_REPEATED (36)
 -- Errors:     none raised
--- Locks:      clients (shared, try)
+-- Locks:      clients (shared, try), leases (shared, try), their rows (wait)
 -- Tables:     clients (read), leases (delete), operations (insert, delete), deliveries (delete), history_calendar
 --             (read), history (insert)
 CREATE OR REPLACE FUNCTION telesto.ack_batch(
@@ -50,9 +51,7 @@ DECLARE
     verdicts smallint[];
     repeated boolean[];
     done_items int[];
-    moment timestamptz;
-    today date;
-    days date[];
+    lease_rows tid[];
 BEGIN
     PERFORM telesto.require_read_committed();
     SELECT fence.passed, fence.errors INTO passed, verdicts
@@ -66,45 +65,39 @@ BEGIN
                          AND operation.number = request.number
                        LIMIT 1) AS recorded ON true;
 
-    SELECT calendar.days INTO days FROM telesto.history_calendar AS calendar WHERE calendar.only_row;
-    moment := clock_timestamp();
-    today := moment AT TIME ZONE 'UTC';
-    -- A lease that was touched meanwhile has moved: whatever was not found is looked for once more.
-    FOR turn IN 1..2 LOOP
-        WITH item AS (
-            SELECT wanted.i, lease.ctid AS lease_row
-            FROM (SELECT unnest(item_requests) AS request, unnest(consumer_ids) AS consumer_id,
-                         unnest(lease_ids) AS lease_id, unnest(message_ids) AS message_id,
-                         generate_series(1, cardinality(item_requests)) AS i) AS wanted
-            CROSS JOIN LATERAL (SELECT lease.ctid FROM telesto.leases AS lease
-                                WHERE lease.consumer_id = wanted.consumer_id
-                                  AND lease.lease_id = wanted.lease_id
-                                  AND lease.message_id = wanted.message_id
-                                  AND lease.client_id = client_ids[wanted.request]
-                                LIMIT 1) AS lease
-            WHERE (verdicts IS NULL OR verdicts[wanted.request] IS NULL) AND NOT repeated[wanted.request]
-        ), removed AS (
-            DELETE FROM telesto.leases AS lease USING item WHERE lease.ctid = item.lease_row
-            RETURNING item.i, lease.message_id, lease.queue_id, lease.sender_id, lease.receiver_id, lease.context,
-                      lease.client_id, lease.lease_id, lease.consumer_id, lease.time_of_arrival,
-                      lease.handed_over_at, lease.history, lease.put_through, lease.handed_over_through,
-                      lease.attempt, lease.priority, lease.redelivered,
-                      CASE WHEN lease.history < 0 THEN lease.body END AS body
-        ), noted AS (
-            INSERT INTO telesto.history (message_id, queue_id, sender_id, receiver_id, context, client_id, number,
-                                         consumer_id, time_of_arrival, handed_over_at, ended_at, drop_on, ending,
-                                         put_through, handed_over_through, attempt, priority, redelivered, body)
-            SELECT removed.message_id, removed.queue_id, removed.sender_id, removed.receiver_id, removed.context,
-                   removed.client_id, removed.lease_id, removed.consumer_id, removed.time_of_arrival,
-                   removed.handed_over_at, moment, telesto.history_day(days, today, removed.history),
-                   'acknowledged', removed.put_through, removed.handed_over_through, removed.attempt,
-                   removed.priority, removed.redelivered, removed.body
-            FROM removed
-            WHERE removed.history <> 0
-        )
-        SELECT done_items || array_agg(removed.i) INTO done_items FROM removed;
-        EXIT WHEN cardinality(done_items) = cardinality(item_requests);
-    END LOOP;
+    SELECT array_agg(item.i), array_agg(item.lease_row)
+    INTO done_items, lease_rows
+    FROM (SELECT min(wanted.i) AS i, lease.lease_row
+          FROM (SELECT unnest(item_requests) AS request, unnest(consumer_ids) AS consumer_id,
+                       unnest(lease_ids) AS lease_id, unnest(message_ids) AS message_id,
+                       generate_series(1, cardinality(item_requests)) AS i) AS wanted
+          CROSS JOIN LATERAL (SELECT lease.ctid AS lease_row FROM telesto.leases AS lease
+                              WHERE lease.consumer_id = wanted.consumer_id
+                                AND lease.lease_id = wanted.lease_id
+                                AND lease.message_id = wanted.message_id
+                                AND lease.client_id = client_ids[wanted.request]
+                              LIMIT 1
+                              FOR UPDATE SKIP LOCKED) AS lease
+          WHERE (verdicts IS NULL OR verdicts[wanted.request] IS NULL) AND NOT repeated[wanted.request]
+          GROUP BY lease.lease_row) AS item;
+    IF coalesce(cardinality(done_items), 0) < cardinality(item_requests) THEN
+        -- One that is just being touched is waited for, one that an application's open transaction has is not.
+        SELECT done_items || array_agg(item.i), lease_rows || array_agg(item.lease_row)
+        INTO done_items, lease_rows
+        FROM (SELECT min(wanted.i) AS i, lease.lease_row
+              FROM (SELECT unnest(item_requests) AS request, unnest(consumer_ids) AS consumer_id,
+                           unnest(lease_ids) AS lease_id, unnest(message_ids) AS message_id,
+                           generate_series(1, cardinality(item_requests)) AS i) AS wanted
+              CROSS JOIN LATERAL (SELECT waited.lease_row
+                                  FROM telesto.wait_for_lease(client_ids[wanted.request], wanted.consumer_id,
+                                                              wanted.lease_id, wanted.message_id) AS waited
+                                  OFFSET 0) AS lease
+              WHERE NOT wanted.i = ANY (coalesce(done_items, '{}'))
+                AND (verdicts IS NULL OR verdicts[wanted.request] IS NULL) AND NOT repeated[wanted.request]
+                AND lease.lease_row IS NOT NULL AND NOT lease.lease_row = ANY (coalesce(lease_rows, '{}'))
+              GROUP BY lease.lease_row) AS item;
+    END IF;
+    PERFORM telesto.end_leases(lease_rows);
 
     IF coalesce(cardinality(done_items), 0) < cardinality(item_requests) THEN
         SELECT array_agg(CASE WHEN verdicts[item_requests[item.i]] IS NOT NULL THEN verdicts[item_requests[item.i]]

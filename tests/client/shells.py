@@ -124,6 +124,7 @@ class BlockedLeased:
         self._thread = thread
         self._leased = leased
         self.message = leased.message
+        self.lease = leased.lease
         self.body = leased.body
 
     def __enter__(self) -> BlockedLeased:
@@ -133,8 +134,16 @@ class BlockedLeased:
     def __exit__(self, *error: Any) -> None:
         self._thread.run(self._leased.__aexit__(*error))
 
+    @property
+    def held(self) -> bool:
+        held: bool = self._leased.held
+        return held
+
     def ack(self) -> None:
         self._thread.run(self._leased.ack())
+
+    def acked_in_database(self) -> None:
+        self._thread.run(self._leased.acked_in_database())
 
     def nack(self, **options: Any) -> None:
         self._thread.run(self._leased.nack(**options))

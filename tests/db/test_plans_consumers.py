@@ -86,7 +86,8 @@ def measure_all(bench: Workbench, calls: Calls, observer: Calls) -> dict[str, Co
                 lambda client=client, own=own: consuming.touch(client, *own[:4]),
             )
             run(f"nack {turn} {client.name}", lambda client=client, own=own: consuming.nack(client, *own[:2]))
-            run(f"ack {turn} {client.name}", lambda client=client, own=own: consuming.ack(client, *own[2:]))
+            run(f"SQL ack {turn} {client.name}", lambda own=own: calls.value("ack", *own[2].ref))
+            run(f"ack {turn} {client.name}", lambda client=client, own=own: consuming.ack(client, *own[3:]))
     return costs
 
 

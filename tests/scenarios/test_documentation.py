@@ -30,6 +30,7 @@ CLIENT = ROOT / "docs" / "client.md"
 SQL = ROOT / "docs" / "sql.md"
 OPERATIONS = ROOT / "docs" / "operations.md"
 DEFAULT_URL = "telesto://127.0.0.1:7001"
+DATABASE_URL = "postgresql://127.0.0.1/shop"
 TIMEOUT_S = 60.0
 
 
@@ -81,12 +82,15 @@ def _one_program(blocks: list[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def test_python_of_the_client_page(service: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", [CLIENT, SQL], ids=lambda page: page.name)
+def test_python_of_the_page(page: Path, service: dict[str, Any], database_url: str, tmp_path: Path) -> None:
     """What the program prints is what the comments behind its prints, or alone on a line, say."""
-    program = _one_program(_blocks(CLIENT, "python"))
+    program = _one_program(_blocks(page, "python"))
     assert DEFAULT_URL in program
-    script = tmp_path / "client_page.py"
-    script.write_text(program.replace(DEFAULT_URL, service["url"]), encoding="utf-8")
+    assert DATABASE_URL in program
+    here = program.replace(DEFAULT_URL, service["url"]).replace(DATABASE_URL, database_url)
+    script = tmp_path / "page.py"
+    script.write_text(here, encoding="utf-8")
     result = subprocess.run(
         [sys.executable, "-W", "error", str(script)],
         capture_output=True,

@@ -1,0 +1,46 @@
+-- Procedure:  ack
+-- Purpose:    Acknowledges a message that a consumer was given, as a part of the caller's transaction: when that
+--             commits the message is done, together with whatever else the transaction has done; when it does not,
+--             the message is leased as before. From this call on nobody else can get the message while the
+--             transaction is open, even if the time of its lease is up meanwhile.
+-- Parameters:
+--   consumer_id bigint      the consumer that got it
+--   lease_id bigint         its lease
+--   message_id bigint       the message
+-- Returns:
+--   void
+-- Errors:     TL012 REQUIRED_PARAMETER_MISSING, TL027 LEASE_LOST, serialization_failure (40001: the lease was touched or
+--             ended after the transaction's snapshot; not in READ COMMITTED)
+-- Locks:      lease (wait), its row (wait)
+-- Tables:     leases (delete), history_calendar (read), history (insert)
+CREATE OR REPLACE FUNCTION telesto.ack(consumer_id bigint, lease_id bigint, message_id bigint)
+RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET jit = off
+AS $$
+#variable_conflict use_variable
+DECLARE
+    lease_row tid;
+BEGIN
+    IF consumer_id IS NULL OR lease_id IS NULL OR message_id IS NULL THEN
+        PERFORM telesto.raise_error(12, 'consumer_id, lease_id and message_id must be given');
+    END IF;
+    -- The middlewares see by this lock that they must not wait for the row.
+    PERFORM pg_advisory_xact_lock(telesto.lease_lock_key(message_id));
+    SELECT lease.ctid INTO lease_row
+    FROM telesto.leases AS lease
+    WHERE lease.consumer_id = ack.consumer_id AND lease.lease_id = ack.lease_id AND lease.message_id = ack.message_id
+    LIMIT 1
+    FOR UPDATE;
+    IF lease_row IS NULL THEN
+        PERFORM telesto.raise_error(27, format('message %s belongs to somebody else by now, or is acknowledged '
+                                               'already: lease %s of consumer %s is over',
+                                               message_id, lease_id, consumer_id));
+    END IF;
+    PERFORM telesto.end_leases(ARRAY[lease_row]);
+END
+$$;
