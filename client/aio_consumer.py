@@ -209,14 +209,13 @@ class AsyncPool:
         leased: AsyncLeasedMessage | None = begun
         try:
             while leased is not None:
-                failed = True
                 try:
-                    async with leased:
-                        await self._handler(leased.message)
-                    failed = False
+                    if leased.held:  # it may have been lost while it waited for its turn
+                        async with leased:
+                            await self._handler(leased.message)
                 except Exception as error:  # noqa: BLE001 - a handler may fail in any way
                     self._on_error(leased.message, error)
                 finally:
-                    leased = self._lanes.ended(leased, failed)
+                    leased = self._lanes.ended(leased)
         finally:
             slots.release()

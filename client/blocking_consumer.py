@@ -211,16 +211,15 @@ class Pool:
     def _work(self, begun: LeasedMessage) -> None:
         leased: LeasedMessage | None = begun
         while leased is not None and not self._stopping:
-            failed = True
             try:
-                with leased:
-                    self._handler(leased.message)
-                failed = False
+                if leased.held:  # it may have been lost while it waited for a thread
+                    with leased:
+                        self._handler(leased.message)
             except BaseException as error:  # noqa: BLE001 - a thread of a pool has nobody above it
                 self._on_error(leased.message, error)
             finally:
                 with self._lock:
-                    leased = self._lanes.ended(leased, failed)
+                    leased = self._lanes.ended(leased)
 
 
 def log_failure(message: Message, error: BaseException) -> None:

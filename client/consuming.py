@@ -24,6 +24,8 @@ from telesto.protocol.packets import ElementResult, LeaseRef, Packet
 
 #: How many leases one request names at most, so that it fits into any frame.
 LEASES_MAX = 512
+#: Of so many leases a consumer remembers that they are over, for messages that are still on their way.
+LEASES_OVER_MAX = 1024
 
 
 class ConsumerState:
@@ -38,7 +40,8 @@ class ConsumerState:
         lease: how long it may take for a message, in seconds.
         joins: how often it has joined; more than once after lost connections.
         buffer: what was pushed and the application has not taken.
-        open: what the application has taken and not answered.
+        open: what the application has taken and not answered, with the keys of their partitions.
+        over: leases of partitions that are over, and from which message on; nothing of them is to be begun.
         lost: how many messages it lost before it answered.
         ended: why nothing will be pushed any more; None while it lives.
         closed: the application has closed it.
@@ -61,7 +64,8 @@ class ConsumerState:
         self.lease = 0.0
         self.joins = 0
         self.buffer: deque[Message] = deque()
-        self.open: dict[LeaseId, None] = {}
+        self.open: dict[LeaseId, str | None] = {}
+        self.over: dict[int, int] = {}
         self.waiting: deque[NextCall] = deque()
         self.lost = 0
         self.ended: TelestoError | None = None
@@ -331,6 +335,7 @@ class Consuming:
         state.buffer.clear()
         state.lost += len(state.open)
         state.open.clear()
+        state.over.clear()
         state.touch_at = math.inf
 
     def _end(self, state: ConsumerState, error: TelestoError) -> None:
@@ -353,6 +358,8 @@ class Consuming:
         for delivery in packet.deliveries:
             lease = LeaseId(packet.consumer_id, delivery.lease_id, delivery.message.message_id)
             message = delivered(delivery.message, lease)
+            if state.over and _is_over(state, lease, message.partition_key):
+                continue
             if state.waiting:
                 call = state.waiting.popleft()
                 self._give(state, call, message)
@@ -370,12 +377,7 @@ class Consuming:
         if packet.ended:
             self._ended(state, packet)
             return
-        leases = {LeaseId(*_parts(ref)) for ref in packet.leases}
-        state.buffer = deque(message for message in state.buffer if message.lease not in leases)
-        for lease in leases:
-            if lease in state.open:
-                del state.open[lease]
-                state.lost += 1
+        self._lose(state, [LeaseId(*_parts(ref)) for ref in packet.leases])
 
     def _ended(self, state: ConsumerState, packet: packets.LeaseLost) -> None:
         if packet.code == ErrorCode.QUEUE_NOT_EXISTING:
@@ -406,16 +408,21 @@ class Consuming:
             state.waiting = deque(other for other in state.waiting if other is not call)
         elif call.message is not None and call.message.lease in state.open:
             del state.open[call.message.lease]
-            state.buffer.appendleft(call.message)
+            self._put_back(state, call.message)
             if state.waiting:
                 waiting = state.waiting.popleft()
                 self._give(state, waiting, state.buffer.popleft())
                 self._host.finish_next(waiting)
 
+    def _put_back(self, state: ConsumerState, message: Message) -> None:
+        """Has a message come next, but after those before it in its partition."""
+        before = [at for at, other in enumerate(state.buffer) if _comes_before(other, message)]
+        state.buffer.insert(before[-1] + 1 if before else 0, message)
+
     def _give(self, state: ConsumerState, call: NextCall, message: Message) -> None:
         call.message = message
         assert message.lease is not None
-        state.open[message.lease] = None
+        state.open[message.lease] = message.partition_key
 
     # ------------------------------------------------------------------ answers
 
@@ -425,9 +432,8 @@ class Consuming:
             state.open.pop(lease, None)
 
     def given_back(self, state: ConsumerState, leases: Iterable[LeaseId]) -> None:
-        """The application gives these back: what comes after them in their partitions is not to be begun."""
-        first = {lease.lease_id: lease.message_id for lease in sorted(leases, reverse=True)}
-        state.buffer = deque(message for message in state.buffer if not _follows(message, first))
+        """The application gives these back, and with them what comes after them in their partitions."""
+        self._lose(state, leases)
 
     def settled(self, state: ConsumerState, call: SettleCall) -> None:
         """An answer that nobody waits for was received."""
@@ -457,11 +463,29 @@ class Consuming:
 
     def _touched(self, state: ConsumerState, leases: list[LeaseId], results: list[ElementResult]) -> None:
         gone = [lease for lease, result in zip(leases, results, strict=True) if result.error is not None]
-        state.buffer = deque(message for message in state.buffer if message.lease not in gone)
+        if gone:
+            self._lose(state, gone)
+
+    # ------------------------------------------------------------------ losses
+
+    def _lose(self, state: ConsumerState, leases: Iterable[LeaseId]) -> None:
+        """The consumer does not have these any more, nor what comes after them in their partitions."""
+        gone = set(leases)
         for lease in gone:
-            if lease in state.open:
-                del state.open[lease]
-                state.lost += 1
+            first = state.over.pop(lease.lease_id, lease.message_id)
+            state.over[lease.lease_id] = min(first, lease.message_id)
+        while len(state.over) > LEASES_OVER_MAX:
+            del state.over[next(iter(state.over))]
+        state.buffer = deque(
+            message
+            for message in state.buffer
+            if message.lease not in gone and not _is_over(state, message.lease, message.partition_key)
+        )
+        for lease in [
+            lease for lease, key in state.open.items() if lease in gone or _is_over(state, lease, key)
+        ]:
+            del state.open[lease]
+            state.lost += 1
 
 
 def log_unacknowledged(queue_id: int, leases: list[LeaseId]) -> None:
@@ -475,12 +499,18 @@ def log_unacknowledged(queue_id: int, leases: list[LeaseId]) -> None:
     )
 
 
-def _follows(message: Message, first: dict[int, int]) -> bool:
-    """Tells whether a message of a partition comes after the first one given back of its lease."""
-    lease = message.lease
-    if lease is None or message.partition_key is None:
+def _comes_before(message: Message, other: Message) -> bool:
+    """Tells whether a message is of the same partition, under the same lease, as another one after it."""
+    if message.lease is None or other.lease is None or message.partition_key is None:
         return False
-    return lease.message_id > first.get(lease.lease_id, lease.message_id)
+    return message.lease.lease_id == other.lease.lease_id and message.message_id < other.message_id
+
+
+def _is_over(state: ConsumerState, lease: LeaseId | None, partition_key: str | None) -> bool:
+    """Tells whether a message of a partition comes, under its lease, after one that the consumer has lost."""
+    if lease is None or partition_key is None:
+        return False
+    return lease.message_id >= state.over.get(lease.lease_id, lease.message_id + 1)
 
 
 def _parts(ref: LeaseRef) -> tuple[int, int, int]:

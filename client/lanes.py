@@ -28,7 +28,9 @@ class Lanes(Generic[HeldT]):
         self._waiting: dict[tuple[int, str], deque[HeldT]] = {}
 
     def arrived(self, leased: HeldT) -> bool:
-        """A message came; returns whether it may be begun now. Otherwise it waits for those before it."""
+        """A message came; returns whether it may be begun now, else it waits for its turn, or is lost."""
+        if not leased.held:
+            return False
         lane = _lane_of(leased)
         if lane is None:
             return True
@@ -39,14 +41,12 @@ class Lanes(Generic[HeldT]):
         waiting.append(leased)
         return False
 
-    def ended(self, leased: HeldT, failed: bool) -> HeldT | None:
-        """A message was worked on; returns the next one of its partition. After a failure they come again."""
+    def ended(self, leased: HeldT) -> HeldT | None:
+        """A message was worked on, or lost; returns the next one of its partition that is still held."""
         lane = _lane_of(leased)
         if lane is None:
             return None
         waiting = self._waiting[lane]
-        if failed:
-            waiting.clear()
         while waiting:
             following = waiting.popleft()
             if following.held:

@@ -45,6 +45,8 @@ class Task:
         receiver_ids: the clients to which single messages are sent.
         sender_ids: the clients whose messages are asked for at times.
         topics: the topics to use.
+        partitions: the keys of the partitions to use, the first ones more than the others.
+        delayed_share: how many messages are delayed, of all.
         options: of the client.
         pause_s: mean pause between two calls.
         body_bytes_max: length of the longest bodies.
@@ -61,6 +63,8 @@ class Task:
     receiver_ids: list[int] = field(default_factory=list)
     sender_ids: list[int] = field(default_factory=list)
     topics: list[str] = field(default_factory=list)
+    partitions: list[str] = field(default_factory=list)
+    delayed_share: float = 0.0
     options: dict[str, Any] = field(default_factory=dict)
     pause_s: float = 0.005
     body_bytes_max: int = 40_000

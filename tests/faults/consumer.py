@@ -1,11 +1,12 @@
-"""A client that consumes: one by one, many at a time, too slowly, or without waiting for answers."""
+"""Consumes: one by one, many at a time, too slowly, without waiting for answers, by handlers."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import time
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from telesto.client import (
     AsyncConsumer,
@@ -36,8 +37,10 @@ from .recorded_call import AnyClient, RecordedCall, TakingCall, outcome_after
 _WAIT_S = (0.2, 2.0)
 _CREDIT = 32
 _WORKERS = 8
+_LOOK_S = 0.05
 _CANCELLED_SHARE = 0.02
 _NACKED_SHARE = 0.05
+_NACK_DELAY_S = (0.0, 0.5)
 _TOUCHED_SHARE = 0.05
 #: So many messages take longer than the lease, for a slow consumer.
 _LATE_SHARE = 0.02
@@ -46,6 +49,13 @@ _LATE_S = (1.5, 3.0)
 
 class AnyLeased(Protocol):
     """What both clients give."""
+
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Handled:
+    """What a handler gets."""
 
     message: Message
 
@@ -116,6 +126,7 @@ def leased_of(message: Message) -> Leased:
         message.sender_id,
         message.redelivered,
         intact,
+        message.partition_key or "",
     )
 
 
@@ -129,8 +140,10 @@ class ConsumerProcess(ClientProcess):
                 self.run_blocking(lambda client: self._consume_in_turn(client, late_share=_LATE_SHARE))
             case "untold":
                 self.run_blocking(self._consume_untold)
-            case "asyncio":
+            case "cancelling":
                 self.run_asyncio(self._consume_at_once)
+            case "handlers":
+                self.run_asyncio(self._handle)
             case _:
                 self.run_blocking(self._consume_in_turn)
 
@@ -147,6 +160,11 @@ class ConsumerProcess(ClientProcess):
     def _answer(self) -> str:
         return "nack" if self.random.random() < _NACKED_SHARE else "ack"
 
+    def _nack_values(self) -> dict[str, Any]:
+        """Returns how a message is given back: as failed or not, with or without a delay of its own."""
+        delay = self.random.uniform(*_NACK_DELAY_S) if self.random.random() < 0.5 else None
+        return {"failed": self.random.random() < 0.5, "delay": delay}
+
     # --- blocking ----------------------------------------------------------------------------
 
     def _consume_in_turn(self, client: TelestoClient, late_share: float = 0.0) -> None:
@@ -159,7 +177,7 @@ class ConsumerProcess(ClientProcess):
                 time.sleep(self.random.uniform(*_LATE_S))
             settle = self._settle(client, leased.message, self._answer())
             try:
-                leased.ack() if settle.what == "ack" else leased.nack()
+                leased.ack() if settle.what == "ack" else leased.nack(**self._nack_values())
             except TelestoError as error:
                 settle.raised(client, error)
             else:
@@ -225,12 +243,53 @@ class ConsumerProcess(ClientProcess):
 
     async def _tell(self, client: AsyncTelestoClient, leased: AsyncLeasedMessage, what: str) -> None:
         settle = self._settle(client, leased.message, what)
+        values = self._nack_values() if what == "nack" else {}
         try:
-            await getattr(leased, what)()
+            await getattr(leased, what)(**values)
         except TelestoError as error:
             settle.raised(client, error)
         else:
             settle.done(client)
+
+    # --- handlers ----------------------------------------------------------------------------
+
+    async def _handle(self, client: AsyncTelestoClient) -> None:
+        """Has handlers work, of a partition one at a time, until it is to end."""
+        handling = asyncio.ensure_future(
+            client.run_consumer(
+                self.task.queue_ids[0],
+                lambda message: self._handler(client, message),
+                concurrency=_WORKERS,
+                credit=_CREDIT,
+                on_error=_ignore,
+            )
+        )
+        while not (self.stopping or client.session is None or handling.done()):
+            await asyncio.wait([handling], timeout=_LOOK_S)
+        handling.cancel()
+        with contextlib.suppress(TelestoError, asyncio.CancelledError):
+            await handling
+
+    async def _handler(self, client: AsyncTelestoClient, message: Message) -> None:
+        take = self._take(client)
+        take.returned(client, Handled(message))
+        what = "nack"
+        try:
+            await asyncio.sleep(self.pause_s())
+            what = self._answer()
+            if what == "nack":
+                raise _GivenBackError
+        finally:  # what a cancelled handler had goes back too
+            self._settle(client, message, what).untold(client)
+
+
+class _GivenBackError(Exception):
+    """A handler gives a message back."""
+
+
+def _ignore(message: Message, error: BaseException) -> None:
+    if not isinstance(error, _GivenBackError):
+        raise error
 
 
 if __name__ == "__main__":

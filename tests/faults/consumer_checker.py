@@ -8,6 +8,7 @@ What is held against the service:
 - after an acknowledgement that was taken no further lease is given;
 - what comes again is marked redelivered;
 - what one client puts gets rising ids, in the order of the calls;
+- partitions keep their order, with one consumer at a time (partition_checker);
 - every call returns in time, nothing is left behind.
 """
 
@@ -15,65 +16,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from .calls import Bounds, misbehaviour, slowest_s
 from .checker import Verdict, disordered_puts
-from .history import DONE, DOUBT, REFUSED, Event, Leased, SettleBegan, SettleEnded, TakeBegan, TakeEnded
-from .ledger import Ledger, Name
-
-ACK = "ack"
-
-
-@dataclass(slots=True)
-class Lease:
-    """One lease of a message that an application had.
-
-    Attributes:
-        outcome: of its acknowledgement; DOUBT while it has not returned; None without one.
-    """
-
-    take: TakeEnded
-    leased: Leased
-    outcome: str | None = None
-
-
-class ConsumerLedger(Ledger):
-    """Sorts the events of producers and consumers.
-
-    Attributes:
-        leases: by message, by lease.
-    """
-
-    def __init__(self, events: Iterable[Event]) -> None:
-        self.leases: dict[int, dict[int, Lease]] = defaultdict(dict)
-        super().__init__(events)
-
-    def enter(self, event: Event) -> None:
-        """Takes note of takes and settlements too."""
-        match event:
-            case TakeBegan():
-                self.process(event).began["take", event.number] = event
-            case TakeEnded():
-                self.process(event).returned["take", event.number] = event
-                for leased in event.messages:
-                    self._leased(event, leased)
-            case SettleBegan():
-                self.process(event).began["settle", event.number] = event
-                if event.what == ACK:
-                    self.leases[event.message_id][event.lease_id].outcome = DOUBT
-            case SettleEnded():
-                self.process(event).returned["settle", event.number] = event
-                if event.what == ACK:
-                    self.leases[event.message_id][event.lease_id].outcome = event.outcome
-            case _:
-                super().enter(event)
-
-    def _leased(self, event: TakeEnded, leased: Leased) -> None:
-        leases = self.leases[leased.message_id]
-        if leased.lease_id in leases:
-            self.problems.append(f"doubled: lease {leased.lease_id} of {leased.message_id} came twice")
-        leases[leased.lease_id] = Lease(event, leased)
+from .consumer_ledger import ConsumerLedger, Lease
+from .history import DONE, DOUBT, REFUSED, Event
+from .ledger import Name
+from .partition_checker import partition_faults, partitions_of
 
 
 def check_consumers(events: Iterable[Event], bounds: Bounds) -> Verdict:
@@ -86,6 +35,7 @@ def check_consumers(events: Iterable[Event], bounds: Bounds) -> Verdict:
         *doubled_puts(ledger),
         *doubled_acknowledgements(ledger),
         *disordered_puts(ledger),
+        *partition_faults(ledger),
     ]
     return Verdict(violations, figures(ledger), slowest_s(ledger))
 
@@ -106,7 +56,7 @@ def losses(ledger: ConsumerLedger) -> Iterator[str]:
 
 def phantoms(ledger: ConsumerLedger) -> Iterator[str]:
     """Messages that nobody put, or that differ from what was put."""
-    for lease in _all(ledger):
+    for lease in ledger.all_leases():
         leased = lease.leased
         name = Name(leased.key, leased.queue_id)
         put = ledger.puts.get(name)
@@ -116,7 +66,11 @@ def phantoms(ledger: ConsumerLedger) -> Iterator[str]:
         sender = ledger.process(put.began).client_id
         if put.outcome == REFUSED:
             yield f"phantom: {name} was refused and pushed as {leased.message_id}"
-        elif not leased.intact or (leased.priority, leased.sender_id) != (put.began.priority, sender):
+        elif not leased.intact or (leased.priority, leased.sender_id, leased.partition) != (
+            put.began.priority,
+            sender,
+            put.began.partition,
+        ):
             yield f"changed: message {leased.message_id} {name}"
 
 
@@ -126,7 +80,7 @@ def doubled_puts(ledger: ConsumerLedger) -> Iterator[str]:
     for name, put in ledger.puts.items():
         if put.outcome == DONE and put.ended is not None:
             ids[name].add(put.ended.message_id)
-    for lease in _all(ledger):
+    for lease in ledger.all_leases():
         ids[Name(lease.leased.key, lease.leased.queue_id)].add(lease.leased.message_id)
     for name, message_ids in ids.items():
         if len(message_ids) > 1:
@@ -149,7 +103,8 @@ def doubled_acknowledgements(ledger: ConsumerLedger) -> Iterator[str]:
 def figures(ledger: ConsumerLedger) -> dict[str, int]:
     """Counts of what was seen."""
     outcomes = Counter(put.outcome for put in ledger.puts.values())
-    answers = Counter(lease.outcome for lease in _all(ledger))
+    answers = Counter(lease.outcome for lease in ledger.all_leases())
+    partitions = partitions_of(ledger)
     return {
         "puts": len(ledger.puts),
         "put done": outcomes[DONE],
@@ -159,6 +114,8 @@ def figures(ledger: ConsumerLedger) -> dict[str, int]:
         "acknowledged": answers[DONE],
         "lease lost": answers[REFUSED],
         "acknowledged in doubt": answers[DOUBT],
+        "partitions": len(partitions),
+        "leases in partitions": sum(map(len, partitions.values())),
         "processes": len(ledger.processes),
         "killed": sum(process.killed for process in ledger.processes.values()),
     }
@@ -166,8 +123,3 @@ def figures(ledger: ConsumerLedger) -> dict[str, int]:
 
 def _done(leases: dict[int, Lease]) -> list[int]:
     return [lease_id for lease_id, lease in sorted(leases.items()) if lease.outcome == DONE]
-
-
-def _all(ledger: ConsumerLedger) -> Iterator[Lease]:
-    for leases in ledger.leases.values():
-        yield from leases.values()

@@ -1,13 +1,15 @@
-"""Consumers at work: producers of one queue, and consumers who answer, give back, come late or die."""
+"""Consumers at work: producers of two queues, with and without keys, and who consumes them, well or badly."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
 
 from telesto.client import AsyncTelestoClient, ClientOptions
+from telesto.protocol.errors import LeaseLostError
 
 from .calls import Bounds
 from .checker import Verdict
@@ -17,55 +19,77 @@ from .history import Began, Ended, Event, Recorder
 from .processes import PATIENCE_S, Database
 from .workload import CLIENT_OPTIONS, Part, Size, Workload, register, rows_left
 
-_CONSUMERS = ("blocking", "asyncio", "slow", "untold")
+_CONSUMERS = ("blocking", "cancelling", "slow", "untold", "handlers")
+#: Each consumer has one of them: the styles are uneven in number, so that each is in both in the end.
+_QUEUES = ("work", "more-work")
 #: Short, so that leases run out in a run; no message dies of it.
 _LEASE_MS = 2_000
 _ATTEMPTS = 1_000_000
 _BACKOFF_MS = (100, 1_000)
 _DRAINER = "drainer"
+_DRAINER_CREDIT = 32
 #: What a killed consumer had comes back within so long, in seconds.
 _BACK_S = 10.0
 #: Not lost_leases: a middleware asks for them once its consumers have messages again.
-_TABLES = ("messages", "delayed_messages", "leases", "consumers", "dead_letters")
+_TABLES = (
+    "messages",
+    "delayed_messages",
+    "keyed_messages",
+    "partition_arrivals",
+    "partitions",
+    "leases",
+    "consumers",
+    "dead_letters",
+)
+_DELAYED_SHARE = 0.02
 
 
 class ConsumerWork(Workload):
     """Puts, and messages pushed under leases."""
 
     sizes: ClassVar[Mapping[str, Size]] = {
-        "small": Size(2, {"producer": ("blocking", "asyncio"), "consumer": _CONSUMERS}, rounds=1, at_once=2),
+        "small": Size(
+            2, {"producer": ("blocking", "asyncio"), "consumer": _CONSUMERS}, rounds=1, at_once=2, keys=20
+        ),
         "medium": Size(
-            3, {"producer": ("blocking", "asyncio"), "consumer": _CONSUMERS * 2}, rounds=3, at_once=2
+            3, {"producer": ("blocking", "asyncio"), "consumer": _CONSUMERS * 2}, rounds=3, at_once=2, keys=80
         ),
         "large": Size(
             3,
-            {"producer": ("blocking", "threads", "asyncio", "asyncio"), "consumer": _CONSUMERS * 3},
+            {
+                "producer": ("blocking", "threads", "asyncio", "asyncio"),
+                "consumer": (*_CONSUMERS * 2, "blocking", "handlers"),
+            },
             rounds=12,
             at_once=3,
+            keys=200,
         ),
     }
 
     def __init__(self, size: Size, histories: Path) -> None:
         super().__init__(size, histories)
-        self._queue_id = 0
+        self._queue_ids: list[int] = []
 
     async def prepare(self, url: str) -> list[Part]:
-        """Registers the clients and creates the queue."""
+        """Registers the clients and creates the queues."""
         producers, consumers = self.names("producer"), self.names("consumer")
         for name in (*producers, *consumers):
             await register(url, name)
         async with AsyncTelestoClient(url) as client:
             await client.connect("preparer")
             first, most = _BACKOFF_MS
-            queue = await client.create_queue(
-                "work", lease_ms=_LEASE_MS, max_attempts=_ATTEMPTS, backoff_ms=first, backoff_max_ms=most
-            )
-        self._queue_id = queue.queue_id
-        return [
-            Part(role, name, style, {"queue_ids": [self._queue_id]})
-            for role, names in (("producer", producers), ("consumer", consumers))
-            for name, style in names.items()
-        ]
+            for name in _QUEUES:
+                queue = await client.create_queue(
+                    name, lease_ms=_LEASE_MS, max_attempts=_ATTEMPTS, backoff_ms=first, backoff_max_ms=most
+                )
+                self._queue_ids.append(queue.queue_id)
+        keys = [f"key-{number}" for number in range(1, self._size.keys + 1)]
+        put = {"queue_ids": self._queue_ids, "partitions": keys, "delayed_share": _DELAYED_SHARE}
+        parts = [Part("producer", name, style, put) for name, style in producers.items()]
+        for number, (name, style) in enumerate(consumers.items()):
+            queue_id = self._queue_ids[number % len(_QUEUES)]
+            parts.append(Part("consumer", name, style, {"queue_ids": [queue_id]}))
+        return parts
 
     def may_be_killed(self, part: Part) -> bool:
         """All: what a consumer has not acknowledged comes again."""
@@ -77,15 +101,18 @@ class ConsumerWork(Workload):
         async with AsyncTelestoClient(url, options=ClientOptions(**CLIENT_OPTIONS)) as client:
             await client.connect(_DRAINER)
             recorder.write(Began, client_id=client.client_id)
-            await self._acknowledge_all(client, recorder)
+            numbers = itertools.count(1)
+            await asyncio.gather(
+                *(self._acknowledge_all(client, queue_id, recorder, numbers) for queue_id in self._queue_ids)
+            )
         recorder.write(Ended)
         recorder.close()
 
-    async def _acknowledge_all(self, client: AsyncTelestoClient, recorder: Recorder) -> None:
-        number = 0
-        async with client.consume(self._queue_id) as consumer:
-            while True:
-                number += 1
+    async def _acknowledge_all(
+        self, client: AsyncTelestoClient, queue_id: int, recorder: Recorder, numbers: Iterator[int]
+    ) -> None:
+        async with client.consume(queue_id, credit=_DRAINER_CREDIT, keep_alive=True) as consumer:
+            for number in numbers:
                 take = Take(recorder, number, _BACK_S)
                 take.began(client)
                 leased = await consumer.get(_BACK_S)
@@ -94,11 +121,15 @@ class ConsumerWork(Workload):
                     return
                 settle = Settle(recorder, number, leased.message, "ack")
                 settle.began(client)
-                await leased.ack()
-                settle.done(client)
+                try:
+                    await leased.ack()
+                except LeaseLostError as error:
+                    settle.raised(client, error)
+                else:
+                    settle.done(client)
 
     async def leftovers(self, database: Database) -> list[str]:
-        """No message, lease or consumer is left."""
+        """No message, lease, partition or consumer is left."""
         try:
             async with asyncio.timeout(PATIENCE_S):
                 while left := await rows_left(database, _TABLES):  # noqa: ASYNC110
@@ -108,5 +139,5 @@ class ConsumerWork(Workload):
         return []
 
     def check(self, events: Iterable[Event], bounds: Bounds) -> Verdict:
-        """Each message was acknowledged once."""
+        """Each message was acknowledged once, and partitions have kept their order."""
         return check_consumers(events, bounds)

@@ -113,6 +113,7 @@ class PutBegan(Event):
         key: what the body begins with; unique.
         queue_id, priority, receiver_id: the message's; receiver 0 for anyone.
         session: the client's at the call.
+        partition: the key of its partition; empty without.
     """
 
     kind = "put"
@@ -123,6 +124,7 @@ class PutBegan(Event):
     priority: int
     receiver_id: int = 0
     session: int = 0
+    partition: str = ""
 
 
 @dataclass(slots=True)
@@ -361,6 +363,7 @@ class Leased:
     Attributes:
         lease_id: rises with each lease in the service.
         intact: the body is what was put under this key.
+        partition: the key of its partition; empty without.
     """
 
     message_id: int
@@ -371,6 +374,7 @@ class Leased:
     sender_id: int
     redelivered: bool
     intact: bool
+    partition: str = ""
 
 
 @dataclass(slots=True)

@@ -18,6 +18,10 @@ from .recorded_call import AnyClient, RecordedCall, outcome_after
 _PRIORITIES = (1, 5, 5, 10)
 _LARGE_SHARE = 0.05
 _DIRECTED_SHARE = 0.1
+_KEYED_SHARE = 0.7
+#: So many keys are hot, and so many messages under keys go to them.
+_HOT_KEYS, _HOT_SHARE = 0.05, 0.4
+_DELAY_S = (0.05, 1.0)
 _CANCELLED_SHARE = 0.03
 _WINDOW = 16
 _THREADS = 4
@@ -38,10 +42,13 @@ class Call(RecordedCall):
         task = producer.task
         self.keys = [f"{task.name}.{task.run}.{self._number}.{index}" for index in range(messages)]
         self.bodies = [make_body(key, producer.size()) for key in self.keys]
+        self.partitions = [None if directed else producer.partition() for _ in self.keys]
+        self.delay = chance.uniform(*_DELAY_S) if chance.random() < task.delayed_share else None
         self._names = [(key, queue_id) for key in self.keys for queue_id in queue_ids]
 
     def began(self, client: AnyClient) -> None:
         """Writes that the call begins."""
+        partitions = dict(zip(self.keys, self.partitions, strict=True))
         for key, queue_id in self._names:
             self.record(
                 client,
@@ -50,6 +57,7 @@ class Call(RecordedCall):
                 queue_id=queue_id,
                 priority=self.priority,
                 receiver_id=self.receiver_id or 0,
+                partition=partitions[key] or "",
             )
 
     def returned(self, client: AnyClient, results: Sequence[PutResult]) -> None:
@@ -60,6 +68,15 @@ class Call(RecordedCall):
                 self._write(client, key, queue_id, DONE, message_id=result.message_id)
             else:
                 self._failed(client, key, queue_id, result.error)
+
+    def values(self) -> dict[str, Any]:
+        """Returns what the call says about its one message."""
+        return {
+            "priority": self.priority,
+            "receiver_id": self.receiver_id,
+            "partition_key": self.partitions[0],
+            "delay": self.delay,
+        }
 
     def raised(self, client: AnyClient, error: BaseException) -> None:
         """Writes that the call failed."""
@@ -91,6 +108,15 @@ class Producer(ClientProcess):
         large = self.random.random() < _LARGE_SHARE
         return self.random.randint(0, self.task.body_bytes_max if large else _SMALL_BYTES)
 
+    def partition(self) -> str | None:
+        """Returns the key of the next message's partition; some are hot, some messages have none."""
+        keys = self.task.partitions
+        if not keys or self.random.random() >= _KEYED_SHARE:
+            return None
+        if self.random.random() < _HOT_SHARE:
+            keys = keys[: max(1, round(len(keys) * _HOT_KEYS))]
+        return self.random.choice(keys)
+
     def queue_id(self) -> int:
         """Returns the queue of the next put."""
         return self.random.choice(self.task.queue_ids)
@@ -102,9 +128,7 @@ class Producer(ClientProcess):
             call = Call(self, [self.queue_id()], 1)
             call.began(client)
             try:
-                message_id = client.put_message(
-                    call.queue_ids[0], call.bodies[0], priority=call.priority, receiver_id=call.receiver_id
-                )
+                message_id = client.put_message(call.queue_ids[0], call.bodies[0], **call.values())
             except TelestoError as error:
                 call.raised(client, error)
             else:
@@ -142,12 +166,14 @@ class Producer(ClientProcess):
 
     async def _send(self, client: AsyncTelestoClient, call: Call) -> list[PutResult]:
         if len(call.bodies) > 1:
-            messages = [NewMessage(body, call.priority, call.receiver_id) for body in call.bodies]
+            messages = [
+                NewMessage(body, call.priority, call.receiver_id, delay=call.delay, partition_key=partition)
+                for body, partition in zip(call.bodies, call.partitions, strict=True)
+            ]
             return await client.put_many(call.queue_ids[0], messages)
-        values: Any = {"priority": call.priority, "receiver_id": call.receiver_id}
         if len(call.queue_ids) > 1:
-            return await client.put_messages(call.queue_ids, call.bodies[0], **values)
-        message_id = await client.put_message(call.queue_ids[0], call.bodies[0], **values)
+            return await client.put_messages(call.queue_ids, call.bodies[0], **call.values())
+        message_id = await client.put_message(call.queue_ids[0], call.bodies[0], **call.values())
         return [PutResult(call.queue_ids[0], message_id)]
 
 

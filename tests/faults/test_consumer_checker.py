@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pytest
 
@@ -26,7 +26,9 @@ from .history import (
 )
 
 QUEUE = 7
-IDS = {"producer": 1, "one": 2, "two": 3}
+IDS = {"producer": 1, "one": 2, "two": 3, "many": 4}
+#: Takes several messages at a time.
+UNORDERED = ("many",)
 
 
 class Story:
@@ -36,24 +38,34 @@ class Story:
         self.events: list[Event] = []
         self.now = 0.0
         self.numbers = 0
+        self.partitions: dict[int, str] = {}
         for client, client_id in IDS.items():
-            self.tell(Began, client, client_id=client_id)
+            self.tell(Began, client, client_id=client_id, ordered=client not in UNORDERED)
 
     def tell(self, event: type[Event], client: str, **values: object) -> None:
         self.now += 1
         self.events.append(event(client, 1, self.now, **values))
 
-    def call(self, key: str) -> int:
+    def call(self, key: str, partition: str) -> int:
         self.numbers += 1
-        self.tell(PutBegan, "producer", number=self.numbers, key=key, queue_id=QUEUE, priority=5, session=1)
+        values = {
+            "number": self.numbers,
+            "key": key,
+            "queue_id": QUEUE,
+            "priority": 5,
+            "partition": partition,
+        }
+        self.tell(PutBegan, "producer", session=1, **values)
         return self.numbers
 
-    def put(self, message: int, outcome: str = DONE) -> None:
+    def put(self, message: int, outcome: str = DONE, partition: str = "") -> None:
         key = f"key-{message}"
+        if partition:
+            self.partitions[message] = partition
         self.tell(
             PutEnded,
             "producer",
-            number=self.call(key),
+            number=self.call(key, partition),
             key=key,
             queue_id=QUEUE,
             outcome=outcome,
@@ -70,11 +82,26 @@ class Story:
         key: str = "",
         redelivered: bool = False,
         intact: bool = True,
+        partition: str | None = None,
     ) -> None:
         self.numbers += 1
-        leased = Leased(message, QUEUE, lease, key or f"key-{message}", 5, 1, redelivered, intact)
+        if partition is None:
+            partition = self.partitions.get(message, "")
+        leased = Leased(message, QUEUE, lease, key or f"key-{message}", 5, 1, redelivered, intact, partition)
         self.tell(TakeBegan, client, number=self.numbers, wait=0.0, session=1)
         self.tell(TakeEnded, client, number=self.numbers, messages=[leased], session=1)
+
+    def put_partition(self, messages: Iterable[int], partition: str = "key") -> None:
+        for message in messages:
+            self.put(message, partition=partition)
+
+    def process(
+        self, messages: Iterable[int], lease: int, client: str = "one", redelivered: bool = False
+    ) -> None:
+        """Leases and acknowledges one after the other."""
+        for message in messages:
+            self.lease(message, lease, client, redelivered=redelivered)
+            self.settle(message, lease, client)
 
     def settle(
         self, message: int, lease: int, client: str = "one", what: str = "ack", outcome: str = DONE
@@ -136,9 +163,74 @@ def seen_late_under_an_old_lease(story: Story) -> None:
     story.settle(1, 10, outcome=REFUSED)
 
 
+def partition_in_order_with_two_owners_in_turn(story: Story) -> None:
+    story.put_partition(range(1, 5))
+    story.process((1, 2), 10)
+    story.process((3, 4), 11, "two")
+
+
+def partition_given_back_and_processed_by_another(story: Story) -> None:
+    story.put_partition(range(1, 4))
+    story.process([1], 10)
+    story.lease(2, 10)
+    story.settle(2, 10, what="nack")
+    story.process((2, 3), 11, "two", redelivered=True)
+
+
+def partition_that_was_lost_on_its_way(story: Story) -> None:
+    """Nobody saw the first two under their first lease, of which the third came on another way."""
+    story.put_partition(range(1, 4))
+    story.lease(3, 10, "many")
+    story.process((1, 2, 3), 11, "two", redelivered=True)
+    story.settle(3, 10, "many", outcome=REFUSED)
+
+
+def partition_late_in_the_middle(story: Story) -> None:
+    """The first one had it when the second got it, who was late, too."""
+    story.put_partition((1, 2))
+    story.lease(1, 10)
+    story.process((1, 2), 11, "two", redelivered=True)
+    story.settle(1, 10, outcome=REFUSED)
+
+
+def partition_acknowledged_in_doubt(story: Story) -> None:
+    story.put_partition((1, 2))
+    story.lease(1, 10)
+    story.settle(1, 10, outcome=DOUBT)
+    story.process([2], 11, "two")
+
+
+def partition_of_several_in_flight(story: Story) -> None:
+    story.put_partition((1, 2))
+    story.lease(1, 10, "many")
+    story.lease(2, 10, "many")
+    story.settle(2, 10, "many")
+    story.settle(1, 10, "many")
+
+
+def two_partitions_and_some_without(story: Story) -> None:
+    story.put_partition((1, 3), "a")
+    story.put_partition((4, 6), "b")
+    story.put(7)
+    story.put(8)
+    story.process([4], 10)
+    story.process([8], 11)
+    story.process([1], 12, "two")
+    story.process([7], 13)
+    story.process([6], 10)
+    story.process([3], 12, "two")
+
+
 @pytest.mark.parametrize(
     "tell",
     [
+        partition_in_order_with_two_owners_in_turn,
+        partition_given_back_and_processed_by_another,
+        partition_that_was_lost_on_its_way,
+        partition_late_in_the_middle,
+        partition_acknowledged_in_doubt,
+        partition_of_several_in_flight,
+        two_partitions_and_some_without,
         good,
         given_back_and_done_by_another,
         late_and_told_so,
@@ -228,9 +320,105 @@ def calls_in_another_order(story: Story) -> None:
         story.settle(message, 10 + message)
 
 
+def in_another_partition(story: Story) -> None:
+    story.put(1, partition="a")
+    story.lease(1, 10, partition="b")
+    story.settle(1, 10)
+
+
+def partition_inverted(story: Story) -> None:
+    story.put_partition((1, 2))
+    story.process((2, 1), 10)
+
+
+def partition_inverted_over_leases(story: Story) -> None:
+    story.put_partition((1, 2))
+    story.process([2], 10)
+    story.process([1], 11, "two")
+
+
+def partition_inverted_unseen(story: Story) -> None:
+    """The application takes messages in order: it would have seen the first one, leased with the second."""
+    story.put_partition((1, 2))
+    story.process([2], 10)
+    story.process([1], 11, "two", redelivered=True)
+
+
+def partition_skipped_by_many(story: Story) -> None:
+    story.put_partition((1, 2, 3))
+    story.process([1], 10, "many")
+    story.process([3], 10, "many")
+    story.process([2], 11, "many")
+
+
+def partition_skipped_after_a_redelivery(story: Story) -> None:
+    story.put_partition((1, 2, 3))
+    story.lease(1, 10, "many")
+    story.lease(2, 10, "many")
+    story.settle(1, 10, "many", what="nack")
+    story.process((1, 3), 11, redelivered=True)
+    story.process([2], 12, redelivered=True)
+
+
+def partition_in_an_older_lease(story: Story) -> None:
+    story.put_partition((1, 2))
+    story.process([1], 11)
+    story.process([2], 10)
+
+
+def partition_with_two_owners(story: Story) -> None:
+    story.put_partition((1, 2))
+    story.lease(1, 10)
+    story.lease(2, 11, "two")
+    story.settle(1, 10)
+    story.settle(2, 11, "two")
+
+
+def partition_touched_after_it_went_on(story: Story) -> None:
+    story.put_partition((1, 2))
+    story.lease(1, 10)
+    story.process((1, 2), 11, "two", redelivered=True)
+    story.settle(1, 10, what="touch")
+    story.settle(1, 10, outcome=REFUSED)
+
+
+def message_touched_after_it_went_on(story: Story) -> None:
+    story.put(1)
+    story.lease(1, 10)
+    story.lease(1, 11, "two", redelivered=True)
+    story.settle(1, 10, what="touch")
+    story.settle(1, 11, "two")
+
+
+def one_lease_of_two(story: Story) -> None:
+    story.put_partition((1, 2))
+    story.process([1], 10)
+    story.process([2], 10, "two")
+
+
+def two_of_a_partition_at_a_time(story: Story) -> None:
+    story.put_partition((1, 2))
+    story.lease(1, 10)
+    story.lease(2, 10)
+    story.settle(1, 10)
+    story.settle(2, 10)
+
+
 @pytest.mark.parametrize(
     ("tell", "word"),
     [
+        (in_another_partition, "changed"),
+        (partition_inverted, "reordered: key"),
+        (partition_inverted_over_leases, "skipped"),
+        (partition_inverted_unseen, "skipped"),
+        (partition_skipped_by_many, "skipped"),
+        (partition_skipped_after_a_redelivery, "skipped"),
+        (partition_in_an_older_lease, "older lease"),
+        (partition_with_two_owners, "two owners"),
+        (partition_touched_after_it_went_on, "two owners"),
+        (message_touched_after_it_went_on, "two owners"),
+        (one_lease_of_two, "shared"),
+        (two_of_a_partition_at_a_time, "overlap"),
         (never_pushed, "lost"),
         (given_back_and_gone, "lost"),
         (told_that_its_lease_was_over_and_gone, "lost"),

@@ -36,12 +36,14 @@ class Size:
         clients: styles of the clients by their role; the roles end in this order.
         rounds: how often each kind of fault strikes.
         at_once: how many faults may be at work at a time.
+        keys: how many keys of partitions there are.
     """
 
     middlewares: int
     clients: Mapping[str, tuple[str, ...]]
     rounds: int
     at_once: int
+    keys: int = 0
 
 
 @dataclass(frozen=True, slots=True)
