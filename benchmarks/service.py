@@ -79,6 +79,7 @@ class Middlewares:
 
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
     ports: list[int] = field(default_factory=list)
+    admin_ports: list[int] = field(default_factory=list)
 
     @property
     def urls(self) -> list[str]:
@@ -117,6 +118,7 @@ async def running_middlewares(
                 process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)  # noqa: ASYNC220
             middlewares.processes.append(process)
             middlewares.ports.append(port)
+            middlewares.admin_ports.append(admin_port)
         for process, port in zip(middlewares.processes, middlewares.ports, strict=True):
             await _listening(process, port, directory / f"middleware-{port}.log")
         yield middlewares

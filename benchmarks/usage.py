@@ -39,6 +39,16 @@ def resident_bytes(pid: int) -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
+def private_bytes(pid: int) -> int:
+    """Return the memory that a process shares with no other; 0 when it is gone."""
+    return _status_bytes(pid, "RssAnon")
+
+
+def shared_bytes(pid: int) -> int:
+    """Return the shared memory that a process has touched; 0 when it is gone."""
+    return _status_bytes(pid, "RssShmem")
+
+
 def raise_open_files(wanted: int) -> int:
     """Raise the limit of open files for this process and what it starts; return what was reached."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -58,6 +68,15 @@ def _fields(pid: int) -> list[str]:
     except (FileNotFoundError, ProcessLookupError):
         return []
     return text[text.rindex(")") + 2 :].split()
+
+
+def _status_bytes(pid: int, name: str) -> int:
+    """Return a size in /proc/PID/status, which counts in KiB."""
+    try:
+        lines = (_PROC / str(pid) / "status").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    return next((1024 * int(line.split()[1]) for line in lines if line.startswith(f"{name}:")), 0)
 
 
 def _seconds(pid: int, which: slice) -> float:

@@ -31,6 +31,7 @@ COMMANDS = {
     "topic": "topic",
     "dead": "dead",
     "message": "message",
+    "bench": "bench",
     "ping": "ping",
     "demo": "demo",
     "version": "version",

@@ -1,0 +1,7 @@
+"""Experiments: factors and levels, unattended runs that can be resumed, and what they leave in files.
+
+- `settings` and `experiment` read and check what is asked, `design` turns it into runs;
+- `campaign` carries an experiment out, `performance` one run of it, each in a database of its own;
+- `tiers`, `database_counters`, `middleware_figures` watch while it runs;
+- `analysis` and `balance` work on the records afterwards, `parquet` and `manifest` write the run's directory.
+"""

@@ -1,0 +1,217 @@
+"""The balance at the end of a run: what was put, handed over, lost, duplicated, out of order, in doubt.
+
+The clients' records say what was acknowledged and what they were handed, the database says what is still
+there. Between them every acknowledged message must be exactly once, and what one lane was handed of one
+stream and priority must have come in the order in which it was put.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final, Self
+
+import numpy as np
+
+from telesto.benchmarks.workloads.operations import IN_ORDER, PUTS, TAKES, Operation
+from telesto.benchmarks.workloads.recorder import Records
+
+Identities = np.ndarray[Any, np.dtype[np.uint64]]
+
+EXAMPLES_MAX: Final = 5
+NOBODY: Final[Identities] = np.empty(0, np.uint64)
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """The balance of one run, in messages; for topics in deliveries, one for each subscriber.
+
+    Attributes:
+        put: acknowledged puts, the backlog included; for topics times the subscribers.
+        handed_over: messages that were read or acknowledged by consumers, each time counted.
+        left: messages that are still there for whoever reads next.
+        in_doubt: puts whose outcome their client never learned, acknowledgements likewise, and messages whose
+            hand-over did not reach the client; each may have been done or not.
+        lost: acknowledged and not to be found anywhere.
+        duplicated: handed over more than once, or handed over and still there.
+        out_of_order: handed over after a later one of the same stream and priority, to the same lane.
+        foreign: found without ever having been put.
+        examples: identities of some of the messages concerned.
+    """
+
+    put: int
+    handed_over: int
+    left: int
+    in_doubt: int
+    lost: int
+    duplicated: int
+    out_of_order: int
+    foreign: int
+    examples: tuple[int, ...] = ()
+
+    @property
+    def clean(self) -> bool:
+        """Nothing is wrong."""
+        return not (self.lost or self.duplicated or self.out_of_order or self.foreign)
+
+    def __add__(self, other: Self) -> Balance:
+        counts = {
+            each.name: getattr(self, each.name) + getattr(other, each.name)
+            for each in fields(self)
+            if each.name != "examples"
+        }
+        return Balance(**counts, examples=(self.examples + other.examples)[:EXAMPLES_MAX])
+
+    def as_plain(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return asdict(self) | {"examples": list(self.examples), "clean": self.clean}
+
+
+NOTHING: Final = Balance(0, 0, 0, 0, 0, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What the database holds when the run is over.
+
+    Attributes:
+        waiting: identities of what is ready to be read, or will be.
+        handed_over: of what was handed over and not confirmed: it may have reached its reader.
+    """
+
+    waiting: Identities
+    handed_over: Identities
+
+
+@dataclass(frozen=True, slots=True)
+class Doubts:
+    """What clients could not know.
+
+    Attributes:
+        puts: identities of messages whose puts failed.
+        takes: identities of messages whose acknowledgements failed.
+    """
+
+    puts: Sequence[int] = ()
+    takes: Sequence[int] = ()
+
+
+def balance_of_queues(
+    records: Sequence[Records], backlog: Identities, stored: Stored, doubts: Doubts
+) -> Balance:
+    """Compare what clients recorded with what the database holds."""
+    acknowledged = np.concatenate([_identities(records, PUTS), backlog])
+    taken = _identities(records, TAKES)
+    doubtful_puts, doubtful_takes = _array(doubts.puts), _array(doubts.takes)
+    once_taken = np.unique(taken)
+    here = np.unique(stored.waiting)
+    unseen = np.setdiff1d(stored.handed_over, once_taken)
+    accounted = np.concatenate([once_taken, here, stored.handed_over, doubtful_takes])
+    lost = np.setdiff1d(acknowledged, accounted)
+    found = np.union1d(once_taken, here)
+    foreign = np.setdiff1d(found, np.concatenate([acknowledged, doubtful_puts]))
+    twice = np.unique(
+        np.concatenate([_repeated(taken), _repeated(stored.waiting), np.intersect1d(once_taken, here)])
+    )
+    disorder = out_of_order(records)
+    in_doubt = len(doubtful_puts) + len(doubtful_takes) + len(unseen)
+    return Balance(
+        put=len(acknowledged),
+        handed_over=len(taken),
+        left=len(stored.waiting),
+        in_doubt=in_doubt,
+        lost=len(lost),
+        duplicated=len(twice),
+        out_of_order=len(disorder),
+        foreign=len(foreign),
+        examples=_examples(lost, twice, disorder, foreign),
+    )
+
+
+def balance_of_topic(
+    records: Sequence[Records],
+    subscriber_lane: int,
+    published: Identities,
+    left: Identities,
+    doubtful_puts: Sequence[int],
+) -> Balance:
+    """Compare what one subscriber got with what was put to its topic.
+
+    `left` are the identities of the messages that the database still has for it. What it got last may be
+    among them: it is confirmed by the next get.
+    """
+    of_subscriber = [part[part["lane"] == subscriber_lane] for part in records]
+    got = _identities(of_subscriber, (Operation.GET,))
+    once = np.unique(got)
+    waiting = np.setdiff1d(left, once)
+    lost = np.setdiff1d(published, np.concatenate([once, waiting]))
+    foreign = np.setdiff1d(
+        np.concatenate([once, waiting]), np.concatenate([published, _array(doubtful_puts)])
+    )
+    twice = _repeated(got)
+    disorder = out_of_order(of_subscriber)
+    return Balance(
+        put=len(published),
+        handed_over=len(got),
+        left=len(waiting),
+        in_doubt=len(doubtful_puts),
+        lost=len(lost),
+        duplicated=len(twice),
+        out_of_order=len(disorder),
+        foreign=len(foreign),
+        examples=_examples(lost, twice, disorder, foreign),
+    )
+
+
+def published_in(records: Sequence[Records], lanes: Iterable[int]) -> Identities:
+    """Return the identities that some lanes put to topics."""
+    wanted = np.array(sorted(lanes), np.uint32)
+    return _identities([part[np.isin(part["lane"], wanted)] for part in records], (Operation.PUBLISH,))
+
+
+def out_of_order(records: Sequence[Records]) -> Identities:
+    """Return the messages that came to a lane after a later one of the same stream and priority.
+
+    What came back to its queue, marked redelivered, is as late as it may be.
+    """
+    found = [NOBODY]
+    for part in records:
+        relevant = part[np.isin(part["operation"], IN_ORDER) & (part["redelivered"] == 0)]
+        # Consumers' deliveries are the order in which messages came; their acknowledgements are not.
+        order = np.argsort(relevant["lane"], kind="stable")
+        by_lane = relevant[order]
+        ends = np.flatnonzero(np.diff(by_lane["lane"])) + 1
+        found += [_late(of_lane) for of_lane in np.split(by_lane, ends)]
+    return np.concatenate(found)
+
+
+def _late(of_lane: Records) -> Identities:
+    """Return what came to one lane below an earlier identity of its stream and priority."""
+    identities = np.ascontiguousarray(of_lane["identity"])
+    late = [NOBODY]
+    for priority in np.unique(of_lane["priority"]):
+        of_priority = identities[of_lane["priority"] == priority]
+        order = np.argsort(of_priority >> np.uint64(32), kind="stable")
+        by_stream = of_priority[order]
+        # Streams rise, so that the greatest identity so far is one of the same stream.
+        late.append(by_stream[by_stream < np.maximum.accumulate(by_stream)] if len(by_stream) else NOBODY)
+    return np.concatenate(late)
+
+
+def _identities(records: Sequence[Records], operations: Iterable[Operation]) -> Identities:
+    wanted = [int(operation) for operation in operations]
+    parts = [part["identity"][np.isin(part["operation"], wanted)] for part in records]
+    return np.concatenate([NOBODY, *parts])
+
+
+def _repeated(identities: Identities) -> Identities:
+    values, counts = np.unique(identities, return_counts=True)
+    return values[counts > 1]
+
+
+def _array(identities: Sequence[int]) -> Identities:
+    return np.array(identities, np.uint64)
+
+
+def _examples(*concerned: Identities) -> tuple[int, ...]:
+    return tuple(int(identity) for identity in np.concatenate(concerned)[:EXAMPLES_MAX])

@@ -1,0 +1,161 @@
+"""An experiment: a TOML file that says what is varied and what stays."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from telesto.benchmarks.harness.settings import RunSettings
+
+NAME_PATTERN: Final = r"^[a-z0-9][a-z0-9-]*$"
+RUNS_MAX: Final = 10_000
+_UNITS: Final = ("_s", "_ms", "_bytes")
+
+
+class BadExperimentError(Exception):
+    """An experiment cannot be read; the message names the file, the place and what is wrong."""
+
+
+class Experiment(BaseModel):
+    """An experiment. Its runs are all combinations of the factors' levels, each repeated."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(pattern=NAME_PATTERN, max_length=30, description="Short, of small letters and digits.")
+    title: str = Field(description="What it is about, in a few words.")
+    description: str = Field("", description="What is done and why.")
+    hypothesis: str = Field("", description="What is expected.")
+    repetitions: int = Field(1, ge=1, le=1000, description="Runs of each combination.")
+    seed: int | None = Field(
+        None, ge=0, description="Of the order of runs; chosen, and noted, if it is not given."
+    )
+    keep_databases: bool = Field(
+        True, description="Keep each run's database, with the history of its messages."
+    )
+    settings: dict[str, Any] = Field(default_factory=dict, description="What is the same in all runs.")
+    factors: dict[str, list[Any]] = Field(default_factory=dict, description="The levels of what is varied.")
+
+    @field_validator("factors")
+    @classmethod
+    def _check_levels(cls, factors: dict[str, list[Any]]) -> dict[str, list[Any]]:
+        for name, levels in factors.items():
+            if not levels:
+                raise ValueError(f"{name} has no level")
+            if len({repr(level) for level in levels}) < len(levels):
+                raise ValueError(f"{name} has a level twice")
+        return factors
+
+
+def ready_experiments() -> dict[str, Path]:
+    """Return the files of the experiments that come with Telesto, by name."""
+    folder = Path(str(files("telesto.benchmarks.harness") / "experiments"))
+    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+
+
+def load_experiment(
+    source: str,
+    assignments: Sequence[str] = (),
+    repetitions: int | None = None,
+    *,
+    keep_databases: bool | None = None,
+) -> Experiment:
+    """Read an experiment from a file, or a ready one by its name, and change it as the command line says.
+
+    Raises BadExperimentError.
+    """
+    path = _find(source)
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadExperimentError(f"{source}: {error}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise BadExperimentError(f"{source} is no TOML: {error}") from error
+    for assignment in assignments:
+        _assign(values, assignment)
+    if repetitions is not None:
+        values["repetitions"] = repetitions
+    if keep_databases is not None:
+        values["keep_databases"] = keep_databases
+    return check_experiment(values, source)
+
+
+def check_experiment(values: Mapping[str, Any], source: str) -> Experiment:
+    """Check an experiment and every run of it; raises BadExperimentError."""
+    from telesto.benchmarks.harness.design import combinations
+
+    try:
+        experiment = Experiment(**values)
+    except ValidationError as error:
+        raise BadExperimentError(_told(source, error)) from error
+    both = sorted(set(experiment.factors) & set(experiment.settings))
+    if both:
+        raise BadExperimentError(f"{source}: {', '.join(both)} cannot be a setting and a factor")
+    levels = combinations(experiment)
+    if len(levels) * experiment.repetitions > RUNS_MAX:
+        count = len(levels) * experiment.repetitions
+        raise BadExperimentError(f"{source}: {count:,} runs are more than the {RUNS_MAX:,} that there may be")
+    for chosen in levels:
+        try:
+            RunSettings(**experiment.settings, **chosen)
+        except ValidationError as error:
+            at = ", ".join(f"{name} = {value}" for name, value in chosen.items())
+            raise BadExperimentError(_told(f"{source}{f' with {at}' if at else ''}", error)) from error
+    return experiment
+
+
+def _find(source: str) -> Path:
+    ready = ready_experiments()
+    if source in ready and not Path(source).exists():
+        return ready[source]
+    if not Path(source).is_file():
+        raise BadExperimentError(
+            f"there is no file {source}, and no ready experiment of that name; ready are: {', '.join(ready)}"
+        )
+    return Path(source)
+
+
+def _assign(values: dict[str, Any], assignment: str) -> None:
+    """Carry out `name=value`: a list makes a factor of it, anything else a setting."""
+    name, equals, text = assignment.partition("=")
+    if not equals or not name:
+        raise BadExperimentError(f"--set {assignment}: write name=value, or name=[value, value] for levels")
+    name = _full_name(name.strip())
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()
+    factors, settings = values.setdefault("factors", {}), values.setdefault("settings", {})
+    factors.pop(name, None)
+    settings.pop(name, None)
+    if isinstance(value, list):
+        factors[name] = value
+    else:
+        settings[name] = value
+
+
+def _full_name(name: str) -> str:
+    """Complete a name that was written without its unit."""
+    fields = RunSettings.model_fields
+    if name in fields:
+        return name
+    found = [name + unit for unit in _UNITS if name + unit in fields]
+    if not found:
+        raise BadExperimentError(
+            f"--set {name}: there is no such setting; there are {', '.join(sorted(fields))}"
+        )
+    return found[0]
+
+
+def _told(source: str, error: ValidationError) -> str:
+    lines = []
+    for problem in error.errors():
+        place = ".".join(str(part) for part in problem["loc"])
+        message = problem["msg"].removeprefix("Value error, ")
+        given = "" if problem["type"] in ("missing", "value_error") else f" (given: {problem['input']!r})"
+        lines.append(f"{source}: {place + ': ' if place else ''}{message}{given}")
+    return "\n".join(lines)

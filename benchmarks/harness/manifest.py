@@ -1,0 +1,158 @@
+"""The directory of an experiment: its manifest, and one directory for each run that is whole.
+
+experiment.json          what was asked, the order of the runs, where it was done
+runs/0001/run.json       settings, figures and audit of a run
+runs/0001/*.parquet      its tables
+runs/0002.partial/       a run on its way; thrown away when the experiment goes on
+database/                PostgreSQL, one database for each run (unless they are not kept)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from secrets import randbelow
+from typing import Any, Final
+
+from telesto.benchmarks.harness.design import Run, runs_of
+from telesto.benchmarks.harness.experiment import BadExperimentError, Experiment, check_experiment
+
+FORMAT: Final = 1
+MANIFEST: Final = "experiment.json"
+RUN_FILE: Final = "run.json"
+PARTIAL: Final = ".partial"
+SEEDS: Final = 2**31
+
+
+class ManifestError(Exception):
+    """A directory cannot be used for an experiment; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentDirectory:
+    """The directory of one experiment.
+
+    Attributes:
+        path: of the directory.
+        experiment: what is done.
+        seed: of the order of its runs.
+    """
+
+    path: Path
+    experiment: Experiment
+    seed: int
+
+    @property
+    def runs(self) -> list[Run]:
+        """All runs in their order."""
+        return runs_of(self.experiment, self.seed)
+
+    def run_directory(self, run: Run) -> Path:
+        """Return where a whole run is."""
+        return self.path / "runs" / run.name
+
+    def is_whole(self, run: Run) -> bool:
+        """Tell whether a run is done."""
+        return (self.run_directory(run) / RUN_FILE).is_file()
+
+    def begin_run(self, run: Run) -> Path:
+        """Return an empty directory for a run, without what was left of an earlier attempt."""
+        partial = self._partial(run)
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        return partial
+
+    def finish_run(self, run: Run, result: Mapping[str, Any]) -> None:
+        """Make a run whole, in one step."""
+        partial = self._partial(run)
+        write_json(partial / RUN_FILE, result)
+        os.rename(partial, self.run_directory(run))
+
+    def result_of(self, run: Run) -> dict[str, Any]:
+        """Return what a whole run gave."""
+        result: dict[str, Any] = json.loads((self.run_directory(run) / RUN_FILE).read_text(encoding="utf-8"))
+        return result
+
+    def _partial(self, run: Run) -> Path:
+        return self.path / "runs" / f"{run.name}{PARTIAL}"
+
+
+def create_or_resume(
+    path: Path, experiment: Experiment, describe: Callable[[Path], Mapping[str, object]]
+) -> ExperimentDirectory:
+    """Begin an experiment in a directory that is new or empty, or go on with the same one.
+
+    `describe` says where it is begun. Raises ManifestError when the directory is used by something else.
+    """
+    if (path / MANIFEST).is_file():
+        found = open_directory(path)
+        if found.experiment.model_copy(update={"seed": experiment.seed}) != experiment or (
+            experiment.seed not in (None, found.seed)
+        ):
+            raise ManifestError(
+                f"{path} holds the experiment {found.experiment.name} with other settings; choose another "
+                "directory, or give the same experiment to go on with it"
+            )
+        return found
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise ManifestError(f"{path} exists and is no directory of an experiment")
+    path.mkdir(parents=True, exist_ok=True)
+    seed = experiment.seed if experiment.seed is not None else randbelow(SEEDS)
+    directory = ExperimentDirectory(path, experiment, seed)
+    write_json(path / MANIFEST, _manifest(directory, describe(path)))
+    return directory
+
+
+def open_directory(path: Path) -> ExperimentDirectory:
+    """Open the directory of an experiment that was begun; raises ManifestError."""
+    try:
+        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ManifestError(f"{path} is no directory of an experiment: it has no {MANIFEST}") from None
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ManifestError(f"{path / MANIFEST}: {error}") from error
+    if not isinstance(manifest, dict) or "format" not in manifest:
+        raise ManifestError(f"{path / MANIFEST} is no manifest of an experiment")
+    if manifest["format"] != FORMAT:
+        raise ManifestError(f"{path} is of format {manifest['format']}; this release reads {FORMAT}")
+    try:
+        experiment = check_experiment(manifest["experiment"], str(path / MANIFEST))
+        return ExperimentDirectory(path, experiment, int(manifest["seed"]))
+    except (KeyError, TypeError, ValueError, BadExperimentError) as error:
+        raise ManifestError(f"{path / MANIFEST} is damaged: {error}") from error
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Write a file as a whole or not at all."""
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps(value, indent=1, default=str) + "\n", encoding="utf-8")
+    os.replace(temporary, path)
+
+
+def _manifest(directory: ExperimentDirectory, origin: Mapping[str, object]) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "experiment": directory.experiment.model_dump(),
+        "seed": directory.seed,
+        **origin,
+        "runs": _order(directory.runs),
+    }
+
+
+def _order(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": run.name,
+            "combination": run.combination,
+            "repetition": run.repetition,
+            "levels": run.levels,
+            "seed": run.seed,
+        }
+        for run in runs
+    ]

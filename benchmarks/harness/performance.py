@@ -1,0 +1,255 @@
+"""One run: prepare, load, watch, audit."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import asyncpg
+
+from telesto.benchmarks.harness.analysis import Analysis, Window, analyse
+from telesto.benchmarks.harness.balance import (
+    NOTHING,
+    Balance,
+    Doubts,
+    balance_of_queues,
+    balance_of_topic,
+    published_in,
+)
+from telesto.benchmarks.harness.design import Run
+from telesto.benchmarks.harness.preparation import Prepared, prepare
+from telesto.benchmarks.harness.seating import sending, share_out
+from telesto.benchmarks.harness.settings import RunSettings, middleware_settings
+from telesto.benchmarks.harness.stored import stored_for_subscription, stored_in_queues
+from telesto.benchmarks.harness.watch import Rows, Watch
+from telesto.benchmarks.runs import HEAD_START_S, old_snapshot
+from telesto.benchmarks.service import Middlewares, describe_database, running_middlewares
+from telesto.benchmarks.worker import Result, Worker
+from telesto.benchmarks.workloads.plan import Seat, WorkloadPlan
+from telesto.benchmarks.workloads.recorder import Records, read_records
+
+GENERATOR_MODULE: Final = "telesto.benchmarks.workloads.generator"
+TAKE_TIMEOUT_S: Final = 5.0
+
+OnSecond = Callable[[float], None]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a run gave.
+
+    Attributes:
+        began_at: the beginning, by this machine's clock.
+        settings: of the database server, as it told them.
+        analysis: what was made of the clients' records.
+        watched: what was seen meanwhile.
+        tables: the state of Telesto's tables before and after.
+        balance: the audit.
+        errors: failed requests, by operation and error.
+        late: requests of an open loop that found no free place at their moments.
+        unsent: those whose moments came and that were not sent before the end.
+        redelivered: messages that came marked so.
+    """
+
+    began_at: datetime
+    settings: dict[str, str]
+    analysis: Analysis
+    watched: Rows
+    tables: dict[str, list[dict[str, Any]]]
+    balance: Balance
+    errors: dict[str, int] = field(default_factory=dict)
+    late: int = 0
+    unsent: int = 0
+    redelivered: int = 0
+
+
+async def perform(run: Run, database_url: str, directory: Path, on_second: OnSecond) -> Outcome:
+    """Carry out a run on an empty database with Telesto's schema; what it leaves goes to `directory`."""
+    settings = run.settings
+    environment = middleware_settings(settings)
+    async with running_middlewares(database_url, directory, settings.middlewares, environment) as middlewares:
+        prepared = await prepare(settings, middlewares.urls)
+        performance = _Performance(run, database_url, directory, middlewares, prepared)
+        with_snapshot = old_snapshot(database_url) if settings.old_snapshot else nullcontext()
+        async with with_snapshot:
+            await performance.load(on_second)
+    # The middlewares have ended, so that nothing moves any more.
+    return await performance.conclude()
+
+
+class _Performance:
+    """A run on its way."""
+
+    def __init__(
+        self, run: Run, database_url: str, directory: Path, middlewares: Middlewares, prepared: Prepared
+    ) -> None:
+        self._run = run
+        self._database_url = database_url
+        self._directory = directory
+        self._middlewares = middlewares
+        self._prepared = prepared
+        self._begin = 0.0
+        self._began_at = datetime.now(UTC)
+        self._server_settings: dict[str, str] = {}
+        self._results: list[Result] = []
+        self._watched = Rows()
+        self._tables: dict[str, list[dict[str, Any]]] = {}
+
+    async def load(self, on_second: OnSecond) -> None:
+        """Start the generators, watch while they work, and take their results."""
+        settings = self._run.settings
+        database = await describe_database(self._database_url)
+        self._server_settings = dict(database.settings)
+        await self._checkpoint()
+        workers = [await Worker.spawn(GENERATOR_MODULE, plan.as_plan()) for plan in self._plans()]
+        try:
+            await asyncio.gather(*(worker.ready() for worker in workers))
+            pids = [worker.pid for worker in workers]
+            watch = Watch(database, self._middlewares, pids, settings.wait_samples_per_s, on_second)
+            self._tables["before"] = await watch.tables()
+            self._begin = time.monotonic() + HEAD_START_S
+            self._began_at = datetime.fromtimestamp(time.time() + HEAD_START_S, UTC)
+            for worker in workers:
+                await worker.begin(self._begin)
+            await self._watch(watch, workers, settings)
+            self._tables["after"] = await watch.tables()
+        finally:
+            for worker in workers:
+                await worker.stop()
+
+    async def _watch(self, watch: Watch, workers: Sequence[Worker], settings: RunSettings) -> None:
+        """Watch until the load is over, which may be before its time: a backlog ends when it is drained."""
+        watching = asyncio.create_task(watch.run(self._begin, self._begin + settings.total_s))
+        working = asyncio.create_task(_results(workers, settings.total_s))
+        try:
+            done, _ = await asyncio.wait([watching, working], return_when=asyncio.FIRST_COMPLETED)
+            if watching in done:
+                watching.result()
+            self._results = await working
+        finally:
+            for task in (watching, working):
+                task.cancel()
+            await asyncio.gather(watching, working, return_exceptions=True)
+        self._watched = watch.rows
+
+    async def conclude(self) -> Outcome:
+        """Work on the records and audit."""
+        settings = self._run.settings
+        paths = [Path(result["records"]) for result in self._results]
+        records = [read_records(path) for path in paths]
+        window = self._window(records)
+        analysis = analyse(records, self._begin, window, settings.sample_every)
+        balance = await self._balance(records)
+        errors: dict[str, int] = {}
+        for result in self._results:
+            for name, count in result["errors"].items():
+                errors[name] = errors.get(name, 0) + count
+        for path in paths:
+            path.unlink()
+        return Outcome(
+            began_at=self._began_at,
+            settings=self._server_settings,
+            analysis=analysis,
+            watched=self._watched,
+            tables=self._tables,
+            balance=balance,
+            errors=errors,
+            late=self._sum("late"),
+            unsent=self._sum("unsent"),
+            redelivered=self._sum("redelivered"),
+        )
+
+    def _window(self, records: Sequence[Records]) -> Window:
+        """Return what counts: for a drain all of it, until the last message came."""
+        if self._run.settings.workload != "drain":
+            return Window.of(self._run.settings)
+        last = max((float(part["ended"].max()) for part in records if len(part)), default=self._begin)
+        return Window(0.0, max(last - self._begin, math.ulp(1.0)))
+
+    async def _balance(self, records: Sequence[Records]) -> Balance:
+        prepared = self._prepared
+        doubts = Doubts(self._all("doubtful"), self._all("doubtful_takes"))
+        connection = await asyncpg.connect(self._database_url)
+        try:
+            if not prepared.subscriptions:
+                stored = await stored_in_queues(connection, prepared.queue_ids)
+                return await asyncio.to_thread(balance_of_queues, records, prepared.backlog, stored, doubts)
+            total = NOTHING
+            for number, subscription_id in prepared.subscriptions.items():
+                left = await stored_for_subscription(connection, subscription_id)
+                place = prepared.seats[number].place
+                published = published_in(records, self._lanes_at(place))
+                total += balance_of_topic(
+                    records, number * self._run.settings.in_flight, published, left, doubts.puts
+                )
+            return total
+        finally:
+            await connection.close()
+
+    def _lanes_at(self, place: int | str) -> list[int]:
+        """Return the lanes of the clients that put to a topic."""
+        lanes = self._run.settings.in_flight
+        return [
+            each.number * lanes + index
+            for each in self._prepared.seats
+            if each.place == place and each.role == "publisher"
+            for index in range(lanes)
+        ]
+
+    def _plans(self) -> list[WorkloadPlan]:
+        """Return the plan of each process; the rate of an open loop is shared by those who send."""
+        seats, settings = self._prepared.seats, self._run.settings
+        shares = share_out(seats, settings.processes)
+        return [
+            self._plan(share, index, sending(share) / max(1, sending(seats)))
+            for index, share in enumerate(shares)
+        ]
+
+    def _plan(self, seats: Sequence[Seat], index: int, share: float) -> WorkloadPlan:
+        settings = self._run.settings
+        return WorkloadPlan(
+            urls=tuple(self._middlewares.urls),
+            seats=tuple(seats),
+            seconds=settings.total_s,
+            records=str(self._directory / f"{index}.records"),
+            seed=self._run.seed + index,
+            lanes=settings.in_flight,
+            body_bytes=settings.message_bytes,
+            priorities=settings.priority_spread,
+            delivery=settings.delivery,
+            think_s=settings.think_ms / 1000,
+            think_spread=settings.think_spread,
+            rate=settings.rate * share if settings.rate is not None and share else None,
+            arrivals=settings.arrivals,
+            read_batch=settings.read_batch,
+            credit=settings.credit,
+            keys=settings.keys,
+            take_timeout_s=TAKE_TIMEOUT_S,
+            exhaustible=settings.workload == "drain",
+        )
+
+    async def _checkpoint(self) -> None:
+        """Have what the preparation wrote behind us."""
+        connection = await asyncpg.connect(self._database_url)
+        try:
+            await connection.execute("CHECKPOINT")
+        finally:
+            await connection.close()
+
+    def _sum(self, name: str) -> int:
+        return sum(result[name] for result in self._results)
+
+    def _all(self, name: str) -> list[int]:
+        return [identity for result in self._results for identity in result[name]]
+
+
+async def _results(workers: Sequence[Worker], seconds: float) -> list[Result]:
+    """Return what the generators give when their load of so many seconds is over."""
+    return list(await asyncio.gather(*(worker.result(seconds) for worker in workers)))

@@ -1,0 +1,120 @@
+"""What has to be there before the load begins: clients, queues, topics, subscriptions, the backlog."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from telesto.benchmarks.harness.balance import NOBODY, Identities
+from telesto.benchmarks.harness.seating import groups_of, places, seat
+from telesto.benchmarks.harness.settings import RunSettings
+from telesto.benchmarks.workloads.envelope import BACKLOG_STREAM, Stationery
+from telesto.benchmarks.workloads.lane import PRIORITY_ALONE
+from telesto.benchmarks.workloads.plan import Seat
+from telesto.client import AsyncTelestoClient, HistoryMode, NewMessage
+
+REGISTERING_AT_ONCE: Final = 32
+TOPIC_WORKLOAD: Final = "fan-out"
+_HISTORY: Final = {
+    "none": HistoryMode.NONE,
+    "metadata": HistoryMode.METADATA,
+    "full": HistoryMode.FULL,
+}
+
+
+@dataclass(slots=True)
+class Prepared:
+    """What was made.
+
+    Attributes:
+        seats: who takes part.
+        queue_ids: all queues.
+        subscriptions: by the seat's number, the id of its subscription.
+        backlog: identities of the messages that wait.
+    """
+
+    seats: list[Seat]
+    queue_ids: list[int] = field(default_factory=list)
+    subscriptions: dict[int, int] = field(default_factory=dict)
+    backlog: Identities = field(default_factory=lambda: NOBODY)
+
+
+async def prepare(settings: RunSettings, urls: Sequence[str]) -> Prepared:
+    """Make everything through the service, in an empty database."""
+    chosen = places(settings)
+    names = [f"bench-{number:05}" for number in range(len(chosen))]
+    client_ids = await _register(names, urls)
+    groups = groups_of(chosen)
+    async with AsyncTelestoClient(urls[0]) as client:
+        await client.connect(name="bench-preparation", existing="use")
+        if settings.workload == TOPIC_WORKLOAD:
+            topics = {group: [f"{group}-{number}" for number in _numbers(settings)] for group in groups}
+            prepared = Prepared(seat(chosen, names, client_ids, topics))
+            prepared.subscriptions = await _subscribe(prepared.seats, urls)
+            return prepared
+        queues = {group: await _create_queues(client, group, settings) for group in groups}
+        queue_ids = [queue_id for of_group in queues.values() for queue_id in of_group]
+        prepared = Prepared(seat(chosen, names, client_ids, queues), queue_ids)
+        prepared.backlog = await _fill(client, queue_ids, settings)
+        return prepared
+
+
+def _numbers(settings: RunSettings) -> range:
+    return range(1, settings.queues + 1)
+
+
+async def _create_queues(client: AsyncTelestoClient, group: str, settings: RunSettings) -> list[int]:
+    history = _HISTORY[settings.history]
+    names = [f"{group}-{number}" for number in _numbers(settings)]
+    return [(await client.create_queue(name, history=history)).queue_id for name in names]
+
+
+async def _register(names: Sequence[str], urls: Sequence[str]) -> list[int]:
+    """Register clients, some at a time; return their ids."""
+    some_at_a_time = asyncio.Semaphore(REGISTERING_AT_ONCE)
+
+    async def register(index: int) -> int:
+        async with some_at_a_time, AsyncTelestoClient(urls[index % len(urls)]) as client:
+            await client.connect(name=names[index], existing="use")
+            assert client.client_id is not None
+            return client.client_id
+
+    return list(await asyncio.gather(*(register(index) for index in range(len(names)))))
+
+
+async def _subscribe(seats: Sequence[Seat], urls: Sequence[str]) -> dict[int, int]:
+    """Subscribe whoever subscribes; return the ids of the subscriptions by the seats' numbers."""
+    subscriptions = {}
+    for each in seats:
+        if each.role == "subscriber":
+            async with AsyncTelestoClient(urls[each.number % len(urls)]) as client:
+                await client.connect(name=each.name, existing="use")
+                subscriptions[each.number] = await client.subscribe(str(each.place))
+    return subscriptions
+
+
+async def _fill(client: AsyncTelestoClient, queue_ids: Sequence[int], settings: RunSettings) -> Identities:
+    """Put a backlog, as many messages into each queue; return their identities."""
+    stationery = Stationery(BACKLOG_STREAM, settings.message_bytes)
+    identities: list[int] = []
+
+    def messages(count: int) -> Iterator[NewMessage]:
+        for number in range(count):
+            priority = (
+                1 + number % settings.priority_spread if settings.priority_spread > 1 else PRIORITY_ALONE
+            )
+            identity, body = stationery.next(0.0, priority)
+            identities.append(identity)
+            yield NewMessage(body, priority=priority)
+
+    for index, queue_id in enumerate(queue_ids):
+        share = settings.backlog // len(queue_ids) + (index < settings.backlog % len(queue_ids))
+        if share:
+            for result in await client.put_many(queue_id, messages(share)):
+                if result.error is not None:
+                    raise result.error
+    return np.array(identities, np.uint64)

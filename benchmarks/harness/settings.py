@@ -1,0 +1,142 @@
+"""What one run is told: every parameter of a load and of the service that it meets."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from telesto.benchmarks.measurement import History
+from telesto.benchmarks.workloads.envelope import ENVELOPE_BYTES
+from telesto.benchmarks.workloads.pacing import Arrivals, ThinkSpread
+from telesto.client import Delivery
+
+WorkloadName = Literal[
+    "one-way", "pairs", "pool", "mix", "put", "read", "put-read", "fan-out", "consume", "drain"
+]
+LoopName = Literal["closed", "open"]
+
+MIX_STEP = 9
+"""The mix has five, two and two ninths of its clients in its three types."""
+GATHERED = ("put", "take", "selected", "ack", "confirm", "publish", "fetch")
+"""The kinds of requests whose workers the setting `workers` counts."""
+POOLED = ("put", "take", "selected")
+"""Those that share the connections of `pool_size`."""
+WORKLOADS_WITH_BACKLOG = ("read", "drain")
+READING_WORKLOADS = ("read", "drain")
+
+
+class RunSettings(BaseModel):
+    """The settings of one run. The unit stands last in a name; what has none counts."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
+
+    # --- the load ------------------------------------------------------------------------------
+    workload: WorkloadName = Field("mix", description="What the clients do.")
+    clients: int = Field(36, ge=1, le=10_000, description="Clients, each with a connection of its own.")
+    subscribers: int = Field(8, ge=1, description="Those of the clients that subscribe (fan-out).")
+    consumers: int = Field(4, ge=1, description="Those of the clients that consume (consume).")
+    in_flight: int = Field(1, ge=1, le=1024, description="Requests in flight on each connection.")
+    processes: int = Field(2, ge=1, le=64, description="Processes that generate load.")
+    loop: LoopName = Field(
+        "closed",
+        description="closed: a request follows the answer to the one before. open: they are sent at given "
+        "moments, and latency counts from these.",
+    )
+    rate: float | None = Field(None, gt=0, description="Requests a second of all clients (open loop).")
+    arrivals: Arrivals = Field("poisson", description="The moments of an open loop.")
+    think_ms: float = Field(0.0, ge=0, description="Mean pause after each answer (closed loop).")
+    think_spread: ThinkSpread = Field("exponential", description="How the pauses are spread.")
+    message_bytes: int = Field(200, ge=ENVELOPE_BYTES, le=8 << 20, description="Size of a body.")
+    priority_spread: int = Field(1, ge=1, le=10, description="Priorities in use, each as often.")
+    keys: int = Field(0, ge=0, description="Partition keys that messages for consumers have; 0 for none.")
+    read_batch: int = Field(1, ge=1, le=1000, description="Messages that a read or get may return.")
+    credit: int = Field(256, ge=1, description="Messages that a consumer may have at a time.")
+    queues: int = Field(1, ge=1, le=1000, description="Queues, or topics, that clients are spread over.")
+    backlog: int = Field(0, ge=0, description="Messages that wait in the queues before the run.")
+    delivery: Delivery = Field("once", description="once: exactly once; fast: without records.")
+
+    # --- the service ---------------------------------------------------------------------------
+    middlewares: int = Field(1, ge=1, le=64, description="Middleware processes.")
+    workers: int | None = Field(
+        None, ge=1, le=64, description="Calls at a time of each gathered kind of request."
+    )
+    pool_size: int | None = Field(
+        None,
+        ge=3,
+        le=192,
+        description="Connections of a middleware for puts, reads and selective reads together, shared out; "
+        "another way to say how many workers each has.",
+    )
+    max_batch: int | None = Field(None, ge=1, description="Requests in one call; 1 switches gathering off.")
+    history: History = Field("metadata", description="What queues keep of messages that are over.")
+    old_snapshot: bool = Field(False, description="A session holds a snapshot that has read every table.")
+
+    # --- the run -------------------------------------------------------------------------------
+    duration_s: float = Field(30.0, gt=0, description="The part that counts.")
+    warm_up_s: float = Field(5.0, ge=0, description="What is left out of figures before it.")
+    cool_down_s: float = Field(1.0, ge=0, description="The same after it.")
+    sample_every: int = Field(
+        100, ge=1, description="Of each kind of request of a client, every so many-th is kept."
+    )
+    wait_samples_per_s: float = Field(
+        5.0, ge=0, le=100, description="How often the server's wait events are looked at; 0 for never."
+    )
+
+    @property
+    def total_s(self) -> float:
+        """Length of the load, in seconds."""
+        return self.warm_up_s + self.duration_s + self.cool_down_s
+
+    @model_validator(mode="after")
+    def _check_loop(self) -> Self:
+        if self.loop == "open":
+            if self.rate is None:
+                raise ValueError("loop = open needs a rate")
+            if self.workload in READING_WORKLOADS:
+                raise ValueError(f"the workload {self.workload} sends nothing, so that it has no open loop")
+            if self.think_ms:
+                raise ValueError("think_ms belongs to a closed loop; in an open loop the rate says when")
+        elif self.rate is not None:
+            raise ValueError("rate needs loop = open")
+        return self
+
+    @model_validator(mode="after")
+    def _check_clients(self) -> Self:
+        least = {"pairs": 2, "pool": 2, "mix": MIX_STEP, "one-way": 2}
+        if self.clients < least.get(self.workload, 1):
+            raise ValueError(f"the workload {self.workload} needs {least[self.workload]} clients at least")
+        if self.queues > self.clients:
+            raise ValueError(f"{self.queues} queues are too many for {self.clients} clients")
+        for workload, name in (("fan-out", "subscribers"), ("consume", "consumers")):
+            if self.workload == workload and getattr(self, name) >= self.clients:
+                raise ValueError(
+                    f"{name} ({getattr(self, name)}) are part of the clients ({self.clients}), "
+                    "of which some have to send"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _check_rest(self) -> Self:
+        if self.workload in WORKLOADS_WITH_BACKLOG and not self.backlog:
+            raise ValueError(f"the workload {self.workload} needs a backlog")
+        if self.workload == "fan-out" and self.backlog:
+            raise ValueError("topics have no backlog before there is a subscription")
+        if self.keys and self.workload != "consume":
+            raise ValueError("keys need the workload consume: only consumers get messages with keys")
+        if self.workers is not None and self.pool_size is not None:
+            raise ValueError("workers and pool_size say the same; give one of them")
+        return self
+
+
+def middleware_settings(settings: RunSettings) -> dict[str, str]:
+    """Return the environment that gives a middleware its part of the settings."""
+    chosen: dict[str, int] = {}
+    if settings.max_batch is not None:
+        chosen["max_batch"] = settings.max_batch
+    if settings.workers is not None:
+        chosen |= {f"{kind}_workers": settings.workers for kind in GATHERED}
+    if settings.pool_size is not None:
+        share, rest = divmod(settings.pool_size, len(POOLED))
+        chosen |= {f"{kind}_workers": share + (index < rest) for index, kind in enumerate(POOLED)}
+    return {f"TELESTO_{name.upper()}": str(value) for name, value in chosen.items()}

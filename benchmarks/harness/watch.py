@@ -1,0 +1,217 @@
+"""What is looked at every second while a run goes on: the tiers' CPU and memory, PostgreSQL's counters and
+wait events, the middlewares' metrics and phases. It gathers rows; `tables` says what their columns are."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import asyncpg
+from prometheus_client.parser import text_string_to_metric_families
+
+from telesto.benchmarks.service import HOST, Database, Middlewares
+from telesto.benchmarks.usage import (
+    children,
+    cpu_seconds,
+    private_bytes,
+    shared_bytes,
+    tree_cpu_seconds,
+)
+
+PERIOD_S: Final = 1.0
+ADMIN_TIMEOUT_S: Final = 5.0
+
+# One row for each counter, whatever the server's version has: (source, name, value).
+_COUNTERS: Final = """
+WITH sources (source, counters) AS (
+    SELECT 'wal', to_jsonb(w) FROM pg_stat_wal AS w
+    UNION ALL
+    SELECT 'database', to_jsonb(d) FROM pg_stat_database AS d WHERE d.datname = current_database()
+    UNION ALL
+    SELECT 'bgwriter', to_jsonb(b) FROM pg_stat_bgwriter AS b
+    UNION ALL
+    SELECT 'tables', jsonb_build_object(
+        'n_dead_tup', sum(t.n_dead_tup), 'n_live_tup', sum(t.n_live_tup), 'n_tup_ins', sum(t.n_tup_ins),
+        'n_tup_upd', sum(t.n_tup_upd), 'n_tup_del', sum(t.n_tup_del), 'seq_scan', sum(t.seq_scan),
+        'idx_scan', sum(t.idx_scan), 'autovacuum_count', sum(t.autovacuum_count))
+    FROM pg_stat_user_tables AS t
+)
+SELECT s.source, c.key AS counter, (c.value #>> '{}')::float8 AS value
+FROM sources AS s, jsonb_each(s.counters) AS c
+WHERE jsonb_typeof(c.value) = 'number' AND c.key NOT IN ('datid', 'numbackends')
+"""
+_TABLES: Final = """
+SELECT relname AS table_name, n_live_tup AS live_rows, n_dead_tup AS dead_rows, n_tup_ins AS inserted,
+       n_tup_upd AS updated, n_tup_del AS deleted, autovacuum_count AS autovacuums,
+       pg_total_relation_size(relid) AS bytes
+FROM pg_stat_user_tables WHERE schemaname = 'telesto' ORDER BY relname
+"""
+_WAITS: Final = """
+SELECT coalesce(backend_type, '') AS backend_type, coalesce(state, '') AS state,
+       coalesce(wait_event_type, '') AS wait_event_type, coalesce(wait_event, '') AS wait_event,
+       count(*) AS backends
+FROM pg_stat_activity
+WHERE pid <> pg_backend_pid() AND (datname = current_database() OR datname IS NULL)
+GROUP BY 1, 2, 3, 4
+"""
+
+
+@dataclass(slots=True)
+class Rows:
+    """Rows by table; every row begins with the seconds since the run's beginning."""
+
+    tiers: list[tuple[object, ...]] = field(default_factory=list)
+    counters: list[tuple[object, ...]] = field(default_factory=list)
+    waits: list[tuple[object, ...]] = field(default_factory=list)
+    metrics: list[tuple[object, ...]] = field(default_factory=list)
+    phases: list[tuple[object, ...]] = field(default_factory=list)
+
+
+class Watch:
+    """Watches one run."""
+
+    def __init__(
+        self,
+        database: Database,
+        middlewares: Middlewares,
+        generators: Sequence[int],
+        wait_samples_per_s: float,
+        on_second: Callable[[float], None] = lambda second: None,
+    ) -> None:
+        self._database = database
+        self._middlewares = middlewares
+        self._generators = generators
+        self._wait_samples_per_s = wait_samples_per_s
+        self._on_second = on_second
+        self._phases_seen = [0] * len(middlewares.admin_ports)
+        self.rows = Rows()
+
+    async def run(self, begin: float, end: float) -> None:
+        """Watch from one moment of the monotonic clock to another."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._watch_seconds(begin, end))
+            if self._wait_samples_per_s:
+                group.create_task(self._watch_waits(begin, end))
+
+    async def tables(self) -> list[dict[str, object]]:
+        """Return the state of Telesto's tables."""
+        connection = await asyncpg.connect(self._database.url)
+        try:
+            return [dict(row) for row in await connection.fetch(_TABLES)]
+        finally:
+            await connection.close()
+
+    async def _watch_seconds(self, begin: float, end: float) -> None:
+        connection = await asyncpg.connect(self._database.url)
+        try:
+            moment = begin
+            while moment <= end:
+                await asyncio.sleep(max(0.0, moment - time.monotonic()))
+                self._look_at_tiers(begin)
+                await self._look_at_counters(connection, begin)
+                await self._look_at_middlewares(begin)
+                self._on_second(time.monotonic() - begin)
+                # A look that took longer than its period does not have others follow at once.
+                moment = max(moment + PERIOD_S, time.monotonic())
+        finally:
+            await connection.close()
+
+    async def _watch_waits(self, begin: float, end: float) -> None:
+        connection = await asyncpg.connect(self._database.url)
+        try:
+            moment = begin
+            while moment <= end:
+                await asyncio.sleep(max(0.0, moment - time.monotonic()))
+                since = time.monotonic() - begin
+                self.rows.waits += [(since, *row) for row in await connection.fetch(_WAITS)]
+                moment = max(moment + 1 / self._wait_samples_per_s, time.monotonic())
+        finally:
+            await connection.close()
+
+    def _look_at_tiers(self, begin: float) -> None:
+        since = time.monotonic() - begin
+        for tier, pids in (
+            ("client", self._generators),
+            ("middleware", self._middlewares.pids),
+            ("harness", [os.getpid()]),
+        ):
+            for number, pid in enumerate(pids, start=1):
+                memory = private_bytes(pid) + shared_bytes(pid)
+                self.rows.tiers.append((since, tier, number, cpu_seconds([pid]), memory))
+        root = self._database.postmaster
+        pids = [root, *children(root)]
+        memory = sum(map(private_bytes, pids)) + max(map(shared_bytes, pids))
+        self.rows.tiers.append((since, "postgres", 1, tree_cpu_seconds(root), memory))
+
+    async def _look_at_counters(self, connection: asyncpg.Connection, begin: float) -> None:
+        since = time.monotonic() - begin
+        self.rows.counters += [(since, *row) for row in await connection.fetch(_COUNTERS)]
+
+    async def _look_at_middlewares(self, begin: float) -> None:
+        for index, port in enumerate(self._middlewares.admin_ports):
+            text = await ask_admin(port, "/metrics")
+            since = time.monotonic() - begin
+            self.rows.metrics += [(since, index + 1, *each) for each in metrics_in(text)]
+            await self._collect_phases(index, port, begin)
+
+    async def _collect_phases(self, index: int, port: int, begin: float) -> None:
+        text = await ask_admin(port, f"/phases?after={self._phases_seen[index]}")
+        for number, received_at, *rest in phases_in(text):
+            self._phases_seen[index] = number
+            self.rows.phases.append((received_at - begin, index + 1, number, *rest))
+
+
+async def ask_admin(port: int, path: str) -> str:
+    """Ask a middleware's admin server of this machine; an empty text when it does not answer with one."""
+    try:
+        async with asyncio.timeout(ADMIN_TIMEOUT_S):
+            reader, writer = await asyncio.open_connection(HOST, port)
+            try:
+                writer.write(f"GET {path} HTTP/1.1\r\nHost: {HOST}\r\n\r\n".encode())
+                answer = (await reader.read()).decode()
+            finally:
+                writer.close()
+    except (OSError, TimeoutError):
+        return ""
+    head, _, body = answer.partition("\r\n\r\n")
+    return body if " 200 " in head.partition("\r\n")[0] else ""
+
+
+def metrics_in(text: str) -> list[tuple[str, str, float]]:
+    """Return the metrics of an answer: name, label or nothing, value."""
+    return [
+        (sample.name, next(iter(sample.labels.values()), ""), sample.value)
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name.startswith("telesto_") and not sample.name.endswith("_created")
+    ]
+
+
+PhaseRow = tuple[int, float, str, int, float, float, float, float, float, float, int, int]
+
+
+def phases_in(text: str) -> list[PhaseRow]:
+    """Return the timed requests of an answer, in the order of the columns of `PHASE_COLUMNS`."""
+    return [
+        (
+            int(row["number"]),
+            float(row["received_at"]),
+            row["kind"],
+            int(row["tries"]),
+            float(row["client_us"]),
+            float(row["parse_us"]),
+            float(row["fifo_us"]),
+            float(row["database_us"]),
+            float(row["parked_us"]),
+            float(row["answer_us"]),
+            int(row["batch"]),
+            int(row["together"]),
+        )
+        for row in csv.DictReader(io.StringIO(text))
+    ]

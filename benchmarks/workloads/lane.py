@@ -1,0 +1,126 @@
+"""A lane: one request after the other on a client's connection, and what all client types need for that."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from abc import ABC, abstractmethod
+from random import Random
+from typing import Final
+
+from telesto.benchmarks.workloads.envelope import BACKLOG_STREAM, Stationery, open_envelope
+from telesto.benchmarks.workloads.operations import Operation
+from telesto.benchmarks.workloads.plan import Seat, WorkloadPlan
+from telesto.benchmarks.workloads.recorder import NO_AGE, Recorder
+from telesto.client import AsyncTelestoClient
+from telesto.protocol.errors import TelestoError
+
+PAUSE_AFTER_ERROR_S: Final = 0.02
+PRIORITY_ALONE: Final = 5
+
+
+class Lane:
+    """What the client types work with.
+
+    Attributes:
+        client: the connection.
+        seat: who the client is.
+        number: of the lane, among all of the run; also that of its stream of messages.
+        plan: of the process.
+        recorder: takes what happened.
+        random: for choices.
+        end: when no more requests are sent, by the monotonic clock.
+        done: set when there is nothing more to do before the end.
+    """
+
+    def __init__(
+        self,
+        client: AsyncTelestoClient,
+        seat: Seat,
+        number: int,
+        plan: WorkloadPlan,
+        recorder: Recorder,
+        end: float,
+    ) -> None:
+        self.client = client
+        self.seat = seat
+        self.number = number
+        self.plan = plan
+        self.recorder = recorder
+        self.random = Random(f"{plan.seed}-{number}")
+        self.end = end
+        self.done = False
+        self._stationery = Stationery(number, plan.body_bytes)
+
+    @property
+    def queue_id(self) -> int:
+        """The queue of the client."""
+        assert isinstance(self.seat.place, int)
+        return self.seat.place
+
+    @property
+    def topic(self) -> str:
+        """The topic of the client."""
+        assert isinstance(self.seat.place, str)
+        return self.seat.place
+
+    def priority(self) -> int:
+        """Choose a priority: the middle one, or one of so many by chance."""
+        priorities = self.plan.priorities
+        return PRIORITY_ALONE if priorities == 1 else self.random.randint(1, priorities)
+
+    def receiver(self) -> int | None:
+        """Choose to whom a message goes; None for anyone."""
+        peers = self.seat.peers
+        return self.random.choice(peers) if peers else None
+
+    def body(self, moment: float, priority: int = 0) -> tuple[int, bytes]:
+        """Make the next message of the lane's stream: its identity and its body."""
+        return self._stationery.next(moment, priority)
+
+    def wait_s(self) -> float:
+        """How long a read may wait, so that the lane is done in time."""
+        return min(self.plan.take_timeout_s, max(0.0, self.end - time.monotonic()))
+
+    def sent(
+        self, operation: Operation, identity: int, intended: float, sent: float, priority: int = 0
+    ) -> None:
+        """Keep that something was done just now."""
+        self.recorder.add(
+            operation, self.number, identity, intended, sent, time.monotonic(), priority=priority
+        )
+
+    def came(self, operation: Operation, body: bytes, sent: float, *, redelivered: bool = False) -> None:
+        """Keep that a message came just now, for which the lane waited since `sent`."""
+        now = time.monotonic()
+        identity, moment, priority = open_envelope(body)
+        age = NO_AGE if identity >> 32 == BACKLOG_STREAM else now - moment
+        self.recorder.add(
+            operation,
+            self.number,
+            identity,
+            sent,
+            sent,
+            now,
+            priority=priority,
+            age=age,
+            redelivered=redelivered,
+        )
+
+    async def failed(self, operation: Operation, error: TelestoError, identity: int | None = None) -> None:
+        """Count an error, and rest a little; a message that was to be put is in doubt."""
+        self.recorder.failed(operation, type(error).__name__)
+        if identity is not None:
+            self.recorder.doubtful.append(identity)
+        await asyncio.sleep(PAUSE_AFTER_ERROR_S)
+
+
+class ClientType(ABC):
+    """What a client does, again and again, until the lane's end."""
+
+    @abstractmethod
+    async def turn(self, intended: float) -> None:
+        """Do it once; `intended` is the moment at which it was to be done."""
+
+    async def finish(self) -> None:  # noqa: B027 - most have nothing to do
+        """Bring to an end what is under way, when no more turns come."""

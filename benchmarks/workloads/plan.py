@@ -1,0 +1,87 @@
+"""What one process that generates load does: who takes part, and how."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Literal, Self
+
+from telesto.benchmarks.worker import Plan
+from telesto.benchmarks.workloads.pacing import Arrivals, ThinkSpread
+from telesto.client import Delivery
+
+Role = Literal[
+    "one-way",
+    "sender",
+    "receiver",
+    "asker",
+    "answerer",
+    "putter",
+    "put-reader",
+    "reader",
+    "publisher",
+    "subscriber",
+    "consumer",
+]
+ACTIVE_ROLES: tuple[Role, ...] = ("one-way", "sender", "asker", "putter", "put-reader", "publisher")
+"""They send requests by themselves, as the pacing says; the others serve what comes, as fast as they can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """One client that takes part.
+
+    Attributes:
+        number: counts the clients of a run, from 0; lanes and streams are numbered after it.
+        name: of the client, which is registered already.
+        role: what it does.
+        place: its queue's id, or for topics the topic's name.
+        peers: the ids of the clients to which it sends, one of them by chance each time; anyone when empty.
+    """
+
+    number: int
+    name: str
+    role: Role
+    place: int | str
+    peers: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadPlan:
+    """What one process does. Times in seconds.
+
+    Attributes:
+        lanes: requests in flight of each client.
+        rate: requests a second of this process, in an open loop; None for a closed one.
+        read_batch: messages of one read.
+        keys: partition keys of each client that puts; 0 for none.
+        exhaustible: whoever finds nothing to read is done.
+    """
+
+    urls: tuple[str, ...]
+    seats: tuple[Seat, ...]
+    seconds: float
+    records: str
+    seed: int
+    lanes: int = 1
+    body_bytes: int = 200
+    priorities: int = 1
+    delivery: Delivery = "once"
+    think_s: float = 0.0
+    think_spread: ThinkSpread = "exponential"
+    rate: float | None = None
+    arrivals: Arrivals = "poisson"
+    read_batch: int = 1
+    credit: int = 256
+    keys: int = 0
+    take_timeout_s: float = 5.0
+    exhaustible: bool = False
+
+    def as_plan(self) -> Plan:
+        """Return the plan as a worker receives it."""
+        return asdict(self)
+
+    @classmethod
+    def of(cls, plan: Plan) -> Self:
+        """Read a plan that came as JSON."""
+        seats = tuple(Seat(**(seat | {"peers": tuple(seat["peers"])})) for seat in plan["seats"])
+        return cls(**(plan | {"urls": tuple(plan["urls"]), "seats": seats}))

@@ -1,0 +1,132 @@
+"""What is kept about each request: one record of fixed size, written to a file while the load runs.
+
+A run of hours has more requests than fit into memory, and a figure that is needed later cannot be had from
+averages; so everything is written down, cheaply, and worked on when the load is over.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final, Self
+
+import numpy as np
+
+from telesto.benchmarks.workloads.operations import Operation
+
+RECORD: Final = np.dtype(
+    [
+        ("identity", "<u8"),
+        ("ended", "<f8"),
+        ("latency", "<f4"),
+        ("service", "<f4"),
+        ("age", "<f4"),
+        ("lane", "<u4"),
+        ("operation", "u1"),
+        ("priority", "u1"),
+        ("redelivered", "u1"),
+    ]
+)
+"""A record: `ended` by the monotonic clock; `latency` from the moment at which the request was to be sent,
+`service` from the moment at which it was, `age` of the message handed over since it was to be put, -1 where
+there is none. All in seconds."""
+Records = np.ndarray[Any, np.dtype[Any]]
+
+FLUSH_BYTES: Final = 1 << 18
+NO_AGE: Final = -1.0
+_PACKED: Final = struct.Struct("<QdfffIBBB")
+assert _PACKED.size == RECORD.itemsize
+
+
+class Recorder:
+    """Writes the records of one process.
+
+    Attributes:
+        errors: how many requests failed, by the operation and the error's name.
+        doubtful: identities of messages whose puts failed: each may be there or not.
+        doubtful_takes: identities of messages whose acknowledgements failed: each may be gone or come again.
+        late: requests that were sent later than intended for want of a free place (open loop).
+        unsent: requests that were to be sent and were not when the time was up (open loop).
+        redelivered: messages that came marked so.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = path.open("wb")
+        self._buffer = bytearray()
+        self.errors: Counter[str] = Counter()
+        self.doubtful: list[int] = []
+        self.doubtful_takes: list[int] = []
+        self.late = 0
+        self.unsent = 0
+        self.redelivered = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def add(
+        self,
+        operation: Operation,
+        lane: int,
+        identity: int,
+        intended: float,
+        sent: float,
+        ended: float,
+        *,
+        priority: int = 0,
+        age: float = NO_AGE,
+        redelivered: bool = False,
+    ) -> None:
+        """Keep an operation that succeeded."""
+        self._buffer += _PACKED.pack(
+            identity,
+            ended,
+            ended - intended,
+            ended - sent,
+            age,
+            lane,
+            operation,
+            priority,
+            redelivered,
+        )
+        if redelivered:
+            self.redelivered += 1
+        if len(self._buffer) >= FLUSH_BYTES:
+            self._flush()
+
+    def failed(self, operation: Operation, error: str) -> None:
+        """Count an operation that failed."""
+        self.errors[f"{operation.name.lower()}: {error}"] += 1
+
+    def close(self) -> None:
+        """Write what is left."""
+        if not self._file.closed:
+            self._flush()
+            self._file.close()
+
+    def result(self) -> dict[str, Any]:
+        """Return what the parent process is told: of types that JSON knows."""
+        return {
+            "records": str(self._path),
+            "errors": dict(self.errors),
+            "doubtful": self.doubtful,
+            "doubtful_takes": self.doubtful_takes,
+            "late": self.late,
+            "unsent": self.unsent,
+            "redelivered": self.redelivered,
+        }
+
+    def _flush(self) -> None:
+        self._file.write(self._buffer)
+        self._buffer.clear()
+
+
+def read_records(path: Path) -> Records:
+    """Return the records of a file, mapped into memory rather than read."""
+    if not path.stat().st_size:
+        return np.empty(0, RECORD)
+    return np.memmap(path, RECORD, "r")

@@ -1,0 +1,191 @@
+"""Experiment files: what they mean, and that a bad one is told precisely."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from telesto.benchmarks.harness.design import combinations, runs_of
+from telesto.benchmarks.harness.experiment import (
+    BadExperimentError,
+    Experiment,
+    load_experiment,
+    ready_experiments,
+)
+from telesto.benchmarks.harness.seating import groups_of, places, seat, sending, share_out
+from telesto.benchmarks.harness.settings import RunSettings, middleware_settings
+
+GOOD = """
+name = "good"
+title = "Two factors"
+repetitions = 3
+[settings]
+duration_s = 2
+workload = "put"
+[factors]
+clients = [1, 2, 4]
+message_bytes = [100, 200]
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "experiment.toml"
+
+
+def load(file: Path, text: str, *assignments: str, repetitions: int | None = None) -> Experiment:
+    file.write_text(text)
+    return load_experiment(str(file), assignments, repetitions)
+
+
+def told(file: Path, text: str, *assignments: str) -> str:
+    with pytest.raises(BadExperimentError) as raised:
+        load(file, text, *assignments)
+    return str(raised.value)
+
+
+def test_runs_are_all_combinations_each_repeated_in_an_order_by_chance(file: Path) -> None:
+    experiment = load(file, GOOD)
+    runs = runs_of(experiment, seed=5)
+    assert len(combinations(experiment)) == 6
+    assert [run.number for run in runs] == list(range(1, 19))
+    for repetition in range(3):
+        block = runs[6 * repetition : 6 * repetition + 6]
+        assert {run.repetition for run in block} == {repetition + 1}
+        assert sorted(run.combination for run in block) == [1, 2, 3, 4, 5, 6]
+    assert all(run.settings.clients == run.levels["clients"] for run in runs)
+    assert all(run.settings.duration_s == 2 for run in runs)
+
+
+def test_the_order_is_that_of_the_seed(file: Path) -> None:
+    experiment = load(file, GOOD)
+    orders = {seed: [run.combination for run in runs_of(experiment, seed)] for seed in range(10)}
+    assert orders[3] == [run.combination for run in runs_of(experiment, 3)]
+    assert len({tuple(order) for order in orders.values()}) > 1
+    blocks = [orders[0][start : start + 6] for start in (0, 6, 12)]
+    assert any(block != blocks[0] for block in blocks) or blocks[0] != [1, 2, 3, 4, 5, 6]
+
+
+def test_the_command_line_changes_settings_and_factors(file: Path) -> None:
+    changed = load(file, GOOD, "duration=30", "clients=8", "think_ms=[0, 5]", "loop=closed", repetitions=2)
+    assert changed.settings == {"duration_s": 30, "workload": "put", "clients": 8, "loop": "closed"}
+    assert changed.factors == {"message_bytes": [100, 200], "think_ms": [0, 5]}
+    assert changed.repetitions == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("name = ", ["is no TOML"]),
+        ("title = 'x'", ["name", "required"]),
+        (GOOD.replace('"good"', '"Not Good"'), ["name", "Not Good"]),
+        (GOOD.replace("repetitions = 3", "repetitions = 0"), ["repetitions", "greater than or equal to 1"]),
+        (GOOD.replace("repetitions", "repetition"), ["repetition", "not permitted"]),
+        (GOOD.replace("duration_s", "durations"), ["durations", "not permitted"]),
+        (GOOD.replace("duration_s = 2", "duration_s = 'long'"), ["duration_s", "long"]),
+        (GOOD.replace('"put"', '"push"'), ["workload", "push"]),
+        (GOOD.replace("[1, 2, 4]", "[]"), ["clients has no level"]),
+        (GOOD.replace("[1, 2, 4]", "[1, 1]"), ["clients has a level twice"]),
+        (GOOD.replace("[1, 2, 4]", "[1, 0]"), ["clients = 0", "greater than or equal to 1"]),
+        (GOOD.replace("duration_s = 2", "clients = 2"), ["clients cannot be a setting and a factor"]),
+        (GOOD.replace("duration_s = 2", 'loop = "open"'), ["needs a rate"]),
+        (GOOD.replace("duration_s = 2", "rate = 5"), ["rate needs loop = open"]),
+        (GOOD.replace("duration_s = 2", "workers = 1\npool_size = 3"), ["say the same"]),
+        (GOOD.replace("duration_s = 2", "keys = 3"), ["keys need the workload consume"]),
+        (GOOD.replace("duration_s = 2", "queues = 2"), ["2 queues are too many for 1 clients"]),
+        (GOOD.replace('"put"', '"mix"'), ["mix needs 9 clients"]),
+        (GOOD.replace('"put"', '"drain"'), ["drain needs a backlog"]),
+        (GOOD.replace('"put"', '"fan-out"'), ["subscribers (8) are part of the clients (1)"]),
+        (GOOD.replace("[100, 200]", "[1, 200]"), ["message_bytes = 1", "greater than or equal to 17"]),
+        (GOOD.replace("= 3", "= 1000").replace("[1, 2, 4]", str([*range(1, 30)])), ["58,000 runs"]),
+    ],
+)
+def test_a_bad_file_is_told_precisely(file: Path, text: str, words: list[str]) -> None:
+    message = told(file, text)
+    assert message.startswith(str(file))
+    for word in words:
+        assert word in message
+
+
+def test_a_bad_assignment_is_told_precisely(file: Path) -> None:
+    assert "write name=value" in told(file, GOOD, "clients")
+    assert "there is no such setting" in told(file, GOOD, "customers=3")
+    assert "clients" in told(file, GOOD, "clients=many")
+
+
+def test_a_file_that_is_not_there_is_told_with_those_that_are() -> None:
+    with pytest.raises(BadExperimentError, match=r"no file nowhere.*quick"):
+        load_experiment("nowhere")
+
+
+@pytest.mark.parametrize("name", sorted(ready_experiments()))
+def test_ready_experiments_can_be_read(name: str) -> None:
+    experiment = load_experiment(name)
+    assert experiment.name == name
+    assert experiment.title
+    assert experiment.description
+
+
+def test_the_service_is_given_its_part() -> None:
+    settings = RunSettings(pool_size=8, max_batch=64)
+    assert middleware_settings(settings) == {
+        "TELESTO_MAX_BATCH": "64",
+        "TELESTO_PUT_WORKERS": "3",
+        "TELESTO_TAKE_WORKERS": "3",
+        "TELESTO_SELECTED_WORKERS": "2",
+    }
+    assert middleware_settings(RunSettings(workers=2))["TELESTO_ACK_WORKERS"] == "2"
+
+
+def test_every_name_that_the_service_is_given_is_a_setting_of_it() -> None:
+    from telesto.middleware.settings import ServerSettings
+
+    given = middleware_settings(RunSettings(pool_size=3)) | middleware_settings(
+        RunSettings(workers=1, max_batch=1)
+    )
+    names = {name.removeprefix("TELESTO_").lower() for name in given}
+    assert names <= set(ServerSettings.model_fields)
+
+
+@pytest.mark.parametrize("loop", ["closed", "open"])
+@pytest.mark.parametrize("clients", [9, 36, 96, 97])
+def test_the_mix_has_its_parts_and_everybody_finds_a_partner(clients: int, loop: str) -> None:
+    rate = 100 if loop == "open" else None
+    chosen = places(RunSettings(workload="mix", clients=clients, loop=loop, rate=rate))
+    assert len(chosen) == clients
+    groups = {name: sum(place.group == name for place in chosen) for name in groups_of(chosen)}
+    assert groups["pairs"] == groups["pool"] == 2 * (clients // 9)
+    names = [str(number) for number in range(clients)]
+    ids = [1000 + number for number in range(clients)]
+    seats = seat(chosen, names, ids, {name: [number] for number, name in enumerate(groups)})
+    for each in seats:
+        for peer in each.peers:
+            partner = seats[peer - 1000]
+            assert partner.place == each.place
+            assert peer != ids[each.number]
+            assert (each.role, partner.role) in {
+                ("asker", "answerer"),
+                ("one-way", "one-way"),
+                ("sender", "receiver"),
+            }
+
+
+@pytest.mark.parametrize(("workload", "served"), [("consume", "consumer"), ("fan-out", "subscriber")])
+def test_processes_share_those_who_send_and_those_who_serve(workload: str, served: str) -> None:
+    settings = RunSettings(workload=workload, clients=16, consumers=4, subscribers=4)
+    chosen = places(settings)
+    assert sum(place.role == served for place in chosen) == 4
+    queues = {workload: ["place"]}
+    seats = seat(chosen, [""] * 16, list(range(16)), queues)
+    shares = share_out(seats, 2)
+    assert sorted(each.number for share in shares for each in share) == list(range(16))
+    assert all(sending(share) for share in shares)
+    assert len(share_out(seats[:2], 8)) == 1
+
+
+@pytest.mark.parametrize(("workload", "together"), [("drain", 1), ("put", 1), ("pool", 2), ("one-way", 2)])
+def test_every_queue_has_somebody_of_each_role(workload: str, together: int) -> None:
+    chosen = places(RunSettings(workload=workload, clients=4, queues=2, backlog=1))
+    seats = seat(chosen, [""] * 4, [10, 11, 12, 13], {workload: [1, 2]})
+    assert [each.place for each in seats] == ([1, 2, 1, 2] if together == 1 else [1, 1, 2, 2])
