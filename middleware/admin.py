@@ -1,29 +1,34 @@
-"""/metrics and /healthz."""
+"""/metrics, /phases and /healthz."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from contextlib import suppress
 
 from prometheus_client import CollectorRegistry, generate_latest
 
 from telesto.middleware.figures import Figures, FiguresCollector
+from telesto.middleware.phases import Phases
 
 _REQUEST_LIMIT_BYTES = 8_192
 _REQUEST_LIMIT_S = 5.0
 _CONNECTIONS_MAX = 16
 
 _TEXT = "text/plain; charset=utf-8"
+_CSV = "text/csv; charset=utf-8"
+_AFTER = re.compile(rb"after=([0-9]{1,18})")
 _METRICS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class AdminServer:
-    """Answers GET /metrics and GET /healthz, one request per connection."""
+    """Answers GET /metrics, GET /phases and GET /healthz, one request per connection."""
 
-    def __init__(self, figures: Figures, is_healthy: Callable[[], bool]) -> None:
+    def __init__(self, figures: Figures, phases: Phases, is_healthy: Callable[[], bool]) -> None:
         self._registry = CollectorRegistry()
         self._registry.register(FiguresCollector(figures))
+        self._phases = phases
         self._is_healthy = is_healthy
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.StreamWriter] = set()
@@ -63,14 +68,24 @@ class AdminServer:
         words = head.split(b"\r\n", 1)[0].split(b" ")
         if len(words) != 3 or words[0] != b"GET":
             return _response("405 Method Not Allowed", _TEXT, b"only GET is answered\n")
-        path = words[1].partition(b"?")[0]
+        path, _, query = words[1].partition(b"?")
         if path == b"/metrics":
             return _response("200 OK", _METRICS, generate_latest(self._registry))
+        if path == b"/phases":
+            return self._phases_after(query)
         if path != b"/healthz":
-            return _response("404 Not Found", _TEXT, b"there are /metrics and /healthz\n")
+            return _response("404 Not Found", _TEXT, b"there are /metrics, /phases and /healthz\n")
         if self._is_healthy():
             return _response("200 OK", _TEXT, b"ok\n")
         return _response("503 Service Unavailable", _TEXT, b"not ready\n")
+
+    def _phases_after(self, query: bytes) -> bytes:
+        """The samples of phases; after the one whose number is given, so that nobody need read them twice."""
+        found = _AFTER.fullmatch(query)
+        if query and found is None:
+            return _response("400 Bad Request", _TEXT, b"write /phases?after=NUMBER\n")
+        after = int(found[1]) if found else 0
+        return _response("200 OK", _CSV, self._phases.as_csv(after).encode())
 
 
 def _response(status: str, content_type: str, body: bytes) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from time import monotonic
 from typing import cast
 
 from telesto.middleware.conversation import BrokenConversationError, Conversation
@@ -123,6 +124,8 @@ class Connection(asyncio.Protocol):
         if not out or self._transport.is_closing():
             return
         self._transport.write(out[0] if len(out) == 1 else b"".join(out))
+        if self._services.phases.on:
+            self._line.answered_at = monotonic()
         if (
             self._flow.slow
             and self._transport.get_write_buffer_size() > self._services.settings.write_hard_bytes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from time import monotonic
 from typing import Any
 
 from telesto.middleware.failures import Failure
@@ -71,6 +72,8 @@ class Conversation:
         budget = self._services.dispatcher.budget
         overloaded = budget.exhausted
         admitted = size = 0
+        phases = self._services.phases
+        received_at = monotonic() if phases.on else 0.0
         try:
             for method_id, packet_id, payload in frames:
                 route = self._open.get(method_id)
@@ -95,6 +98,8 @@ class Conversation:
             if admitted:
                 line.size += size
                 budget.enter(admitted, size)
+                if phases.on:
+                    phases.admitted(line, admitted, received_at)
                 self._services.dispatcher.stand(line)
 
     def identified(self, client: Client | None) -> None:

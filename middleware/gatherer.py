@@ -10,6 +10,7 @@ from telesto.middleware.dispatcher import Dispatcher
 from telesto.middleware.effects import Effects
 from telesto.middleware.failures import Failure, busy_too_long
 from telesto.middleware.figures import Figures
+from telesto.middleware.phases import Phases
 from telesto.middleware.requests import Line, Read, Request, Wait
 from telesto.middleware.results import Mark, Results, error_frame
 from telesto.middleware.turns import Batch, Turns
@@ -28,6 +29,7 @@ class Gatherer:
         executor: Executor,
         effects: Effects,
         figures: Figures,
+        phases: Phases,
         busy_limit_s: float,
         retry_ms: int,
     ) -> None:
@@ -36,6 +38,7 @@ class Gatherer:
         self._executor = executor
         self._effects = effects
         self._figures = figures
+        self._phases = phases
         self._busy_limit_s = busy_limit_s
         self._retry_ms = retry_ms
         self._clock = asyncio.get_running_loop().time
@@ -52,9 +55,12 @@ class Gatherer:
         if requests:
             begun = perf_counter()
             scanned_at = self._effects.clock
+            followed = self._phases.called(requests)
             results = await self._executor.run(requests)
             self._figures.called(self._turns.kind, len(requests), perf_counter() - begun)
+            self._phases.returned(followed)
             self._settle(requests, results, scanned_at)
+            self._phases.settled(followed, requests, results.outcomes)
         self._dispatcher.served(batch)
 
     def _settle(self, requests: list[Request], results: Results, scanned_at: int) -> None:

@@ -190,6 +190,8 @@ class Line:
 
     Attributes:
         send: gives a frame to the connection.
+        answered_at: when answers were written last, by the system's monotonic clock in seconds; 0.0 when
+            nobody times requests.
         finish: closes the connection once it has sent what it was given.
         on_identity: takes who the connection is once a takeover is over; None when it failed.
         requests: what waits, first come first served.
@@ -213,6 +215,7 @@ class Line:
     """
 
     __slots__ = (
+        "answered_at",
         "apart",
         "busy_count",
         "busy_since",
@@ -249,6 +252,7 @@ class Line:
         self.size = 0
         self.client = NOBODY
         self.frame_bytes = 0
+        self.answered_at = 0.0
         self.in_flight = False
         self.standing = False
         self.resting = False

@@ -36,6 +36,7 @@ from telesto.middleware.loop_lag import LoopLag
 from telesto.middleware.lost_leases import LostLeases
 from telesto.middleware.notifier import Notifier
 from telesto.middleware.periodic import Periodic
+from telesto.middleware.phases import Phases
 from telesto.middleware.registry import Registry
 from telesto.middleware.requests import Read
 from telesto.middleware.services import Peers, Services
@@ -70,6 +71,7 @@ class MiddlewareServer:
         self._settings = settings
         loop = self._loop = asyncio.get_running_loop()
         self.figures = Figures()
+        self._phases = Phases(loop, settings.phase_every)
         self.admin_address: tuple[str, int] | None = None
         self._peers = Peers(version("telesto-mq"))
         self._budget = Budget(settings.budget_requests, settings.budget_bytes)
@@ -92,6 +94,7 @@ class MiddlewareServer:
             self._dispatcher,
             self._effects,
             self.figures,
+            self._phases,
             self._links,
             light_bytes,
             single_handlers(self._consumers, self._departures, self._peers),
@@ -109,12 +112,13 @@ class MiddlewareServer:
             self._peers,
             self._deadlines,
             self._consumers,
+            self._phases,
         )
         self._connections = Connections(services)
         self._services = services
         self._flusher = Flusher(loop)
         self._lag = LoopLag(loop, self.figures, settings.loop_lag_interval_s)
-        self._admin = AdminServer(self.figures, self._is_healthy)
+        self._admin = AdminServer(self.figures, self._phases, self._is_healthy)
         self._server: asyncio.Server | None = None
         self._address = ("", 0)
         self._tasks: list[asyncio.Task[None]] = []

@@ -9,6 +9,7 @@ from telesto.middleware.consumers import Consumers
 from telesto.middleware.deadlines import Deadlines
 from telesto.middleware.dispatcher import Dispatcher
 from telesto.middleware.figures import Figures
+from telesto.middleware.phases import Phases
 from telesto.middleware.settings import ServerSettings
 from telesto.middleware.waiting import WaitingRoom
 from telesto.middleware.weights import Weights
@@ -50,3 +51,4 @@ class Services:
     peers: Peers
     deadlines: Deadlines
     consumers: Consumers
+    phases: Phases

@@ -37,12 +37,12 @@ class ServerSettings(BaseSettings):
     # --- addresses -----------------------------------------------------------------------------
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(DEFAULT_PORT, ge=0, le=65535, description="Port for clients; 0 takes a free one.")
-    admin_host: str = Field("127.0.0.1", description="Address of /metrics and /healthz.")
+    admin_host: str = Field("127.0.0.1", description="Address of /metrics, /phases and /healthz.")
     admin_port: int | None = Field(
         None,
         ge=0,
         le=65535,
-        description="Port of /metrics and /healthz; 0 takes a free one, unset serves none.",
+        description="Port of /metrics, /phases and /healthz; 0 takes a free one, unset serves none.",
     )
     advertised_address: str | None = Field(
         None,
@@ -203,6 +203,11 @@ class ServerSettings(BaseSettings):
         5.0, gt=0, description="Longest pause before a crashed process is restarted."
     )
     loop_lag_interval_s: float = Field(0.5, gt=0, description="Period of measuring the lag of the loop.")
+    phase_every: int = Field(
+        0,
+        ge=0,
+        description="Every so many-th request is timed on its way, see GET /phases (admin port); 0 for none.",
+    )
     gc_threshold: int = Field(
         20_000, ge=0, description="Objects made between two looks for garbage; 0 keeps Python's own."
     )

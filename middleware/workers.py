@@ -20,6 +20,7 @@ from telesto.middleware.handlers.take import TakeGroup, TakeSelectedGroup
 from telesto.middleware.link import Link
 from telesto.middleware.links import Links
 from telesto.middleware.logs import logger
+from telesto.middleware.phases import Phases
 from telesto.middleware.requests import Kind
 from telesto.middleware.results import Group
 from telesto.middleware.settings import ServerSettings
@@ -45,6 +46,7 @@ class Workers:
         dispatcher: Dispatcher,
         effects: Effects,
         figures: Figures,
+        phases: Phases,
         links: Links,
         light_bytes: int,
         handlers: Mapping[int, Handler],
@@ -54,6 +56,7 @@ class Workers:
         self._dispatcher = dispatcher
         self._effects = effects
         self._figures = figures
+        self._phases = phases
         self._links = links
         self._light_bytes = light_bytes
         self._handlers = handlers
@@ -137,6 +140,7 @@ class Workers:
             executor,
             self._effects,
             self._figures,
+            self._phases,
             settings.busy_limit_s,
             settings.overload_retry_ms,
         )

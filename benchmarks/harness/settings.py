@@ -79,6 +79,9 @@ class RunSettings(BaseModel):
     sample_every: int = Field(
         100, ge=1, description="Of each kind of request of a client, every so many-th is kept."
     )
+    phase_every: int = Field(
+        100, ge=0, description="A middleware times the phases of every so many-th request; 0 for none."
+    )
     wait_samples_per_s: float = Field(
         5.0, ge=0, le=100, description="How often the server's wait events are looked at; 0 for never."
     )
@@ -131,7 +134,7 @@ class RunSettings(BaseModel):
 
 def middleware_settings(settings: RunSettings) -> dict[str, str]:
     """Return the environment that gives a middleware its part of the settings."""
-    chosen: dict[str, int] = {}
+    chosen: dict[str, int] = {"phase_every": settings.phase_every}
     if settings.max_batch is not None:
         chosen["max_batch"] = settings.max_batch
     if settings.workers is not None:

@@ -111,14 +111,16 @@ class Watch:
         connection = await asyncpg.connect(self._database.url)
         try:
             moment = begin
-            while moment <= end:
+            while True:
                 await asyncio.sleep(max(0.0, moment - time.monotonic()))
                 self._look_at_tiers(begin)
                 await self._look_at_counters(connection, begin)
                 await self._look_at_middlewares(begin)
                 self._on_second(time.monotonic() - begin)
+                if moment >= end:
+                    break
                 # A look that took longer than its period does not have others follow at once.
-                moment = max(moment + PERIOD_S, time.monotonic())
+                moment = min(max(moment + PERIOD_S, time.monotonic()), end)
         finally:
             await connection.close()
 

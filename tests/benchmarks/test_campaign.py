@@ -99,7 +99,7 @@ async def test_every_kind_of_client_runs_and_balances_and_leaves_its_tables(
         "wait_samples_per_s": 20,
     }
     wanted = experiment(
-        settings=settings | {"processes": 1, "read_batch": 5},
+        settings=settings | {"processes": 1, "read_batch": 5, "phase_every": 1},
         factors={"workload": ["mix", "put-read", "consume", "fan-out"]},
         keep_databases=True,
     )
@@ -139,6 +139,8 @@ def check_tables(tables: dict[str, list[dict[str, Any]]], result: dict[str, Any]
     assert {"wal_bytes", "xact_commit", "n_dead_tup"} <= {row["counter"] for row in tables["counters"]}
     assert any(row["metric"] == "telesto_requests_total" for row in tables["metrics"])
     assert tables["waits"]
+    assert all(row["database_us"] > 0 and row["batch"] > 0 for row in tables["phases"])
+    assert tables["phases"]
     assert result["tables"]["before"]
     assert result["tables"]["after"]
 

@@ -128,8 +128,9 @@ def test_ready_experiments_can_be_read(name: str) -> None:
 
 
 def test_the_service_is_given_its_part() -> None:
-    settings = RunSettings(pool_size=8, max_batch=64)
+    settings = RunSettings(pool_size=8, max_batch=64, phase_every=10)
     assert middleware_settings(settings) == {
+        "TELESTO_PHASE_EVERY": "10",
         "TELESTO_MAX_BATCH": "64",
         "TELESTO_PUT_WORKERS": "3",
         "TELESTO_TAKE_WORKERS": "3",

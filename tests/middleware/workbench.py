@@ -16,6 +16,7 @@ from telesto.middleware.handlers.empty import empty_frame
 from telesto.middleware.handlers.put import PutGroup
 from telesto.middleware.handlers.table import queue_of
 from telesto.middleware.handlers.take import TakeGroup
+from telesto.middleware.phases import Phases
 from telesto.middleware.requests import Client, Kind, Line, Read, Request, Wait
 from telesto.middleware.settings import ServerSettings
 from telesto.middleware.waiting import WaitingRoom
@@ -125,6 +126,7 @@ class Workbench:
         self.weights = Weights(loop.time, LIGHT_BYTES, 60.0, 100)
         self.effects = Effects(self.room, self.budget, self.weights, self.told.append, empty_frame)
         self.figures = Figures()
+        self.phases = Phases(loop, self.settings.phase_every)
         self.answered = asyncio.Event()
         self.links: dict[str, FakeLink] = {}
         self._tasks = []
@@ -146,6 +148,7 @@ class Workbench:
                     executor,
                     self.effects,
                     self.figures,
+                    self.phases,
                     self.settings.busy_limit_s,
                     100,
                 )

@@ -1,0 +1,239 @@
+"""Phases of requests: which are followed, what counts for which phase, how the samples are asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+from collections.abc import Callable
+
+import pytest
+
+from conftest import Connect, StartMiddleware
+from telesto.middleware import phases as phases_module
+from telesto.middleware.phases import COLUMNS, FOLLOWED_MAX, SAMPLES_MAX, Phases
+from telesto.middleware.requests import Kind, Line, Read, Request, Wait
+from telesto.middleware.results import Mark, Outcome
+from test_mw_running import fetch
+from test_mw_wake_ups import until_waiting
+
+Row = dict[str, str]
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(phases_module, "monotonic", made)
+    return made
+
+
+def line() -> Line:
+    return Line(lambda frame: None, lambda: None, lambda client: None)
+
+
+def put(of: Line, kind: Kind = Kind.PUT) -> Request:
+    request = Request(of, None, 0, kind, 10)
+    of.requests.append(request)
+    return request
+
+
+def waiting_read(of: Line) -> Read:
+    read = Read(of, None, 7, Kind.TAKE, 10, Wait((1,), None, by_context=False, selective=False))
+    of.waiting[7] = read
+    of.requests.append(read)
+    return read
+
+
+def rows_of(text: str) -> list[Row]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+async def serve(phases: Phases, requests: list[Request], outcomes: list[Outcome]) -> None:
+    followed = phases.called(requests)
+    phases.returned(followed)
+    phases.settled(followed, requests, outcomes)
+    await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("every", [1, 3, 10])
+@pytest.mark.parametrize("together", [1, 2, 7, 25])
+async def test_every_so_many_th_request_is_followed(every: int, together: int) -> None:
+    phases = Phases(asyncio.get_running_loop(), every)
+    of = line()
+    chosen = []
+    for _ in range(12):
+        admitted = [put(of) for _ in range(together)]
+        phases.admitted(of, together, 1.0)
+        found = {place for place, _ in phases.called(admitted)}
+        chosen += [place in found for place in range(together)]
+        of.requests.clear()
+    assert chosen == [number % every == 0 for number in range(1, 12 * together + 1)]
+
+
+async def test_each_moment_counts_for_one_phase(clock: Clock) -> None:
+    phases = Phases(asyncio.get_running_loop(), 1)
+    of = line()
+    of.answered_at = clock.now
+    clock.now += 1
+    received_at = clock.now
+    read, other = waiting_read(of), put(of)
+    clock.now += 0.1
+    phases.admitted(of, 2, received_at)
+    requests: list[Request] = [other, read]
+
+    async def call(outcome: Outcome, waited_s: float, called_s: float, answered_s: float = 0.0) -> None:
+        clock.now += waited_s
+        followed = phases.called(requests)
+        clock.now += called_s
+        phases.returned(followed)
+        phases.settled(followed, requests, [b"", outcome])
+        clock.now += answered_s
+        await asyncio.sleep(0)
+
+    await call(Mark.BUSY, waited_s=0.2, called_s=0.01)
+    await call(Mark.NOTHING, waited_s=0.3, called_s=0.02)
+    requests = [read]
+    clock.now += 5
+    followed = phases.called(requests)
+    clock.now += 0.03
+    phases.returned(followed)
+    phases.settled(followed, requests, [b"answer"])
+    clock.now += 0.004
+    await asyncio.sleep(0)
+
+    first, second = rows_of(phases.as_csv(0))
+    assert tuple(second) == COLUMNS
+    assert (first["kind"], second["kind"]) == ("put", "take")
+    told = {name: float(second[name]) for name in COLUMNS if name.endswith("_us")}
+    assert told == pytest.approx(
+        {
+            "client_us": 1e6,
+            "parse_us": 0.1e6,
+            "fifo_us": 0.5e6,
+            "database_us": 0.06e6,
+            "parked_us": 5e6,
+            "answer_us": 0.004e6,
+        },
+        abs=1,
+    )
+    assert (second["tries"], second["batch"], second["together"]) == ("3", "1", "2")
+    assert float(second["received_at"]) == received_at
+
+
+async def test_a_read_that_is_answered_with_nothing_has_its_sample() -> None:
+    phases = Phases(asyncio.get_running_loop(), 1)
+    of = line()
+    read = waiting_read(of)
+    phases.admitted(of, 1, 1.0)
+    of.waiting.clear()
+    await serve(phases, [read], [Mark.NOTHING])
+    assert len(rows_of(phases.as_csv(0))) == 1
+
+
+async def test_what_is_never_answered_here_is_given_up() -> None:
+    """Parked reads whose clients went, singles: what is kept has a bound."""
+    phases = Phases(asyncio.get_running_loop(), 1)
+    of = line()
+    put(of, Kind.SINGLE)
+    phases.admitted(of, 1, 1.0)
+    requests = []
+    for _ in range(FOLLOWED_MAX + 5):
+        requests.append(put(of))
+        phases.admitted(of, 1, 1.0)
+    assert [place for place, _ in phases.called(requests)] == list(range(5, FOLLOWED_MAX + 5))
+
+
+async def test_one_given_up_while_its_call_runs_does_no_harm() -> None:
+    phases = Phases(asyncio.get_running_loop(), 1)
+    of = line()
+    request = put(of)
+    phases.admitted(of, 1, 1.0)
+    followed = phases.called([request])
+    for _ in range(FOLLOWED_MAX):
+        put(of)
+        phases.admitted(of, 1, 1.0)
+    phases.returned(followed)
+    phases.settled(followed, [request], [b""])
+    await asyncio.sleep(0)
+    assert len(rows_of(phases.as_csv(0))) == 1
+
+
+async def test_a_request_that_was_cancelled_in_the_same_read_is_passed_over() -> None:
+    phases = Phases(asyncio.get_running_loop(), 1)
+    phases.admitted(line(), 2, 1.0)
+    assert rows_of(phases.as_csv(0)) == []
+
+
+async def test_samples_are_numbered_and_the_oldest_are_forgotten() -> None:
+    phases = Phases(asyncio.get_running_loop(), 1)
+    of = line()
+    for _ in range(SAMPLES_MAX + 3):
+        request = put(of)
+        phases.admitted(of, 1, 1.0)
+        followed = phases.called([request])
+        phases.settled(followed, [request], [b""])
+        of.requests.clear()
+    await asyncio.sleep(0)
+    numbers = [int(row["number"]) for row in rows_of(phases.as_csv(0))]
+    assert numbers == list(range(4, SAMPLES_MAX + 4))
+    assert [row["number"] for row in rows_of(phases.as_csv(SAMPLES_MAX + 1))] == ["10002", "10003"]
+    assert rows_of(phases.as_csv(SAMPLES_MAX + 3)) == []
+
+
+async def sampled(
+    server_address: tuple[str, int] | None, query: str, count: Callable[[int], bool]
+) -> list[Row]:
+    """Asks until there are so many samples: the last ones come a moment after their answers."""
+    async with asyncio.timeout(20):
+        while True:
+            status, body = await fetch(server_address, f"GET /phases{query} HTTP/1.1\r\n\r\n".encode())
+            assert status == 200
+            rows = rows_of(body.decode())
+            if count(len(rows)):
+                return rows
+
+
+async def test_samples_are_served(connect: Connect, start_middleware: StartMiddleware) -> None:
+    server = await start_middleware(admin_port=0, phase_every=1)
+    reader, writer = await connect(server), await connect(server)
+    await reader.register()
+    await writer.register()
+    queue_id = await writer.create_queue()
+    answer = reader.read(queue_id, wait_ms=60_000)
+    await until_waiting(server, 1)
+    await writer.put_one(queue_id)
+    await answer
+    rows = await sampled(server.admin_address, "", lambda count: count >= 2)
+    by_kind = {row["kind"]: row for row in rows}
+    assert set(by_kind) == {"put", "take"}
+    for row in rows:
+        assert all(float(row[name]) >= 0 for name in COLUMNS if name.endswith("_us"))
+    assert int(by_kind["take"]["tries"]) >= 2
+    assert float(by_kind["take"]["parked_us"]) > 0
+    assert float(by_kind["put"]["database_us"]) > 0
+
+    last = max(int(row["number"]) for row in rows)
+    await writer.put_one(queue_id)
+    later = await sampled(server.admin_address, f"?after={last}", lambda count: count >= 1)
+    assert [row["number"] for row in later] == [str(last + 1)]
+    status, body = await fetch(server.admin_address, b"GET /phases?before=3 HTTP/1.1\r\n\r\n")
+    assert (status, body) == (400, b"write /phases?after=NUMBER\n")
+
+
+async def test_nothing_is_followed_unless_it_is_wanted(
+    connect: Connect, start_middleware: StartMiddleware
+) -> None:
+    server = await start_middleware(admin_port=0)
+    wire = await connect(server)
+    await wire.register()
+    await wire.put_one(await wire.create_queue())
+    _, body = await fetch(server.admin_address, b"GET /phases HTTP/1.1\r\n\r\n")
+    assert body.decode() == ",".join(COLUMNS) + "\n"
