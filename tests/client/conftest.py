@@ -12,6 +12,10 @@ import pytest
 from fake_server import FakeServer
 from real_service import start_middleware, stop_middleware
 from shells import LoopThread, Open, opening
+from telesto.client import ClientOptions
+
+#: On a slow machine a client needs longer to tell the service what it has taken.
+PATIENT = ClientOptions(close_timeout=30.0)
 
 
 @pytest.fixture
@@ -102,6 +106,7 @@ def connected(open_client: Open, service_url: str) -> Callable[..., Any]:
 
     def connect(name: str | None = None, **attributes: Any) -> Any:
         options = {key: attributes.pop(key) for key in ("options", "delivery") if key in attributes}
+        options.setdefault("options", PATIENT)
         client = open_client(service_url, **options)
         client.connect(name=name or f"client-{uuid.uuid4().hex}", **attributes)
         return client
