@@ -9,12 +9,14 @@ FILE ?=
 SIZE ?= small
 DATABASE ?= single
 WORK ?= queues
+EXPERIMENT ?= quick
+OUT ?= telesto-bench/$(EXPERIMENT)-$(shell date -u +%Y%m%d-%H%M%S)
 # Where the type checker finds the top-level folders as telesto.*
 MYPY := MYPYPATH=tools/typing .venv/bin/mypy --strict --explicit-package-bases --namespace-packages
 PACKAGES := protocol client middleware db cli benchmarks
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test check format generate verify unit faults bench-core lock clean
+.PHONY: help run demo test check format generate verify unit faults bench bench-core lock clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +55,9 @@ faults: .venv/dev.stamp ## Kill, stop and cut everything under load, from a rand
 
 bench-core: .venv/dev.stamp ## Measure puts and reads beside ungathered calls and bare asyncpg
 	$(PY) -m telesto.benchmarks.core $(ARGS)
+
+bench: .venv/dev.stamp ## Measure every kind of work, once and short (EXPERIMENT=quick OUT=... ARGS="--set NAME=VALUE")
+	$(TELESTO) bench run $(EXPERIMENT) --out $(OUT) $(ARGS)
 
 lock: .venv/dev.stamp ## Write requirements.lock anew from pyproject.toml
 	$(PY) -m pip install --quiet uv

@@ -229,6 +229,7 @@ class _Performance:
             rate=settings.rate * share if settings.rate is not None and share else None,
             arrivals=settings.arrivals,
             read_batch=settings.read_batch,
+            fetch_batch=settings.fetch_batch,
             credit=settings.credit,
             keys=settings.keys,
             take_timeout_s=TAKE_TIMEOUT_S,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from statistics import median
 from typing import Any, Final
 
@@ -10,9 +10,10 @@ from telesto.benchmarks.figures import table
 from telesto.benchmarks.harness.manifest import ExperimentDirectory
 
 TIERS: Final = ("client", "middleware", "postgres")
-MAIN_OPERATIONS: Final = ("request", "put", "publish", "take", "ack", "get")
-"""Of the operations of a run the first two of these are shown."""
-OPERATIONS_SHOWN: Final = 2
+SENT: Final = ("request", "put", "publish", "take")
+"""The first of these that a run has is the operation whose latency is shown."""
+HANDED_OVER: Final = ("take", "delivery", "get")
+"""The first of these that a run has shows how old messages were when they were handed over."""
 AUDIT_COLUMNS: Final = (
     "put",
     "handed_over",
@@ -45,45 +46,44 @@ def is_clean(directory: ExperimentDirectory) -> bool:
 
 def _figures(results: Sequence[dict[str, Any]]) -> str:
     factors = list(results[0]["levels"])
-    operations = _operations(results)
     header = [
         *(factors or ["runs"]),
-        "messages/s",
-        "least",
-        "most",
-        *(f"{operation} {what}" for operation in operations for what in ("p50 ms", "p99 ms")),
+        *("messages/s", "least", "most"),
+        *("operation", "p50 ms", "p99 ms", "age p50 ms", "age p99 ms"),
         *(f"{tier} cpu" for tier in TIERS),
     ]
     by_combination: dict[int, list[dict[str, Any]]] = {}
     for result in results:
         by_combination.setdefault(result["combination"], []).append(result)
-    rows = [_row(by_combination[combination], factors, operations) for combination in sorted(by_combination)]
-    return table(header, rows)
+    return table(header, [_row(by_combination[each], factors) for each in sorted(by_combination)])
 
 
-def _operations(results: Sequence[dict[str, Any]]) -> list[str]:
-    found = {operation for result in results for operation in result["figures"]["latencies"]}
-    return [operation for operation in MAIN_OPERATIONS if operation in found][:OPERATIONS_SHOWN]
-
-
-def _row(runs: Sequence[dict[str, Any]], factors: Sequence[str], operations: Sequence[str]) -> list[str]:
+def _row(runs: Sequence[dict[str, Any]], factors: Sequence[str]) -> list[str]:
     rates = [run["figures"]["messages_per_s"] for run in runs]
-    levels = [str(runs[0]["levels"][factor]) for factor in factors] or [str(len(runs))]
+    sent, handed_over = _first_of(SENT, runs), _first_of(HANDED_OVER, runs)
     return [
-        *levels,
+        *([str(runs[0]["levels"][factor]) for factor in factors] or [str(len(runs))]),
         *(f"{rate:,.0f}" for rate in (median(rates), min(rates), max(rates))),
-        *(
-            _median(
-                run["figures"]["latencies"].get(operation, {}).get("latency", {}).get(what) for run in runs
-            )
-            for operation in operations
-            for what in ("p50_ms", "p99_ms")
-        ),
+        sent,
+        *_latency(runs, sent, "latency"),
+        *_latency(runs, handed_over, "age"),
         *(_median(run["tiers"].get(tier, {}).get("processors") for run in runs) for tier in TIERS),
     ]
 
 
-def _median(values: Any) -> str:
+def _first_of(operations: Sequence[str], runs: Sequence[dict[str, Any]]) -> str:
+    """Return the first operation that the runs have figures of; nothing when there is none."""
+    found = {name for run in runs for name, latencies in run["figures"]["latencies"].items() if latencies}
+    return next((operation for operation in operations if operation in found), "")
+
+
+def _latency(runs: Sequence[dict[str, Any]], operation: str, measure: str) -> list[str]:
+    """Return the medians, over the runs, of the 50th and the 99th percentile in milliseconds."""
+    found = [run["figures"]["latencies"].get(operation, {}).get(measure, {}) for run in runs]
+    return [_median(latencies.get(percentile) for latencies in found) for percentile in ("p50_ms", "p99_ms")]
+
+
+def _median(values: Iterable[float | None]) -> str:
     known = [value for value in values if value is not None]
     return f"{median(known):.2f}" if known else ""
 

@@ -53,6 +53,7 @@ class WorkloadPlan:
         lanes: requests in flight of each client.
         rate: requests a second of this process, in an open loop; None for a closed one.
         read_batch: messages of one read.
+        fetch_batch: messages of one get of a topic.
         keys: partition keys of each client that puts; 0 for none.
         exhaustible: whoever finds nothing to read is done.
     """
@@ -71,6 +72,7 @@ class WorkloadPlan:
     rate: float | None = None
     arrivals: Arrivals = "poisson"
     read_batch: int = 1
+    fetch_batch: int = 100
     credit: int = 256
     keys: int = 0
     take_timeout_s: float = 5.0

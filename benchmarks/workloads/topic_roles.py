@@ -40,7 +40,7 @@ class Subscriber(ClientType):
         sent = time.monotonic()
         try:
             messages = await lane.client.get_messages(
-                lane.topic, max_messages=lane.plan.read_batch, timeout=lane.wait_s()
+                lane.topic, max_messages=lane.plan.fetch_batch, timeout=lane.wait_s()
             )
         except TelestoError as error:
             await lane.failed(Operation.GET, error)

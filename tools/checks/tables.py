@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from pydantic import SecretStr
+from pydantic import BaseModel, SecretStr
 
 ROOT = Path(__file__).resolve().parents[2]
 # A heading or the name of a setting in the source of the settings.
@@ -40,6 +40,7 @@ def _tables() -> list[tuple[str, str, str]]:
     return [
         ("docs/operations.md", "settings", "".join(_settings())),
         ("docs/client.md", "options", "".join(_options())),
+        ("docs/benchmarks.md", "run settings", "".join(_run_settings())),
     ]
 
 
@@ -55,8 +56,19 @@ def _with_table(page: Path, name: str, table: str) -> str:
 def _settings() -> Iterator[str]:
     from telesto.middleware.settings import ServerSettings
 
-    fields = ServerSettings.model_fields
-    for heading, name in HEADING_OR_NAME.findall(inspect.getsource(ServerSettings)):
+    return _table_of(ServerSettings)
+
+
+def _run_settings() -> Iterator[str]:
+    from telesto.benchmarks.harness.settings import RunSettings
+
+    return _table_of(RunSettings)
+
+
+def _table_of(model: type[BaseModel]) -> Iterator[str]:
+    """A table for each part of a model of settings."""
+    fields = model.model_fields
+    for heading, name in HEADING_OR_NAME.findall(inspect.getsource(model)):
         if heading:
             yield f"\n**{_capitalised(heading)}**\n\n| setting | default | meaning |\n|---|---|---|\n"
         elif name in fields:
