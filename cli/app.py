@@ -27,6 +27,7 @@ COMMANDS = {
     "queue": "queue",
     "put": "put",
     "get": "get",
+    "consume": "consume",
     "browse": "browse",
     "topic": "topic",
     "dead": "dead",

@@ -30,6 +30,7 @@ def as_dict(message: Message) -> dict[str, object]:
         "time_of_arrival": message.time_of_arrival.isoformat(timespec="microseconds"),
         "attempt": message.attempt,
         "redelivered": message.redelivered,
+        **_partition_key(message),
         **_origin(message.origin),
         **body_fields(message.body),
     }
@@ -40,6 +41,11 @@ def preview(body: bytes, length_max: int) -> str:
     text = body[: 4 * length_max].decode("utf-8", "replace")
     shown = "".join(character if character.isprintable() else "\N{MIDDLE DOT}" for character in text)
     return shown if len(shown) <= length_max else shown[: length_max - 1] + "\N{HORIZONTAL ELLIPSIS}"
+
+
+def _partition_key(message: Message) -> dict[str, object]:
+    """The key of a message's partition as a field of JSON; nothing without one."""
+    return {} if message.partition_key is None else {"partition_key": message.partition_key}
 
 
 def _origin(origin: Origin | None) -> dict[str, object]:

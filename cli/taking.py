@@ -89,7 +89,7 @@ class Taking(Generic[MessageT]):
             try:
                 self._writer.write(b"".join(lines))
             finally:
-                whole = _whole_lines(lines, self._writer.written)
+                whole = whole_lines(lines, self._writer.written)
                 self._client.confirm(messages[:whole])
                 self._written += whole
 
@@ -103,7 +103,7 @@ def exit_code(written: int, source: str) -> ExitCode:
     return ExitCode.NOTHING
 
 
-def _whole_lines(lines: list[bytes], written: int) -> int:
+def whole_lines(lines: list[bytes], written: int) -> int:
     """How many lines are whole within the first `written` bytes."""
     for index, line in enumerate(lines):
         written -= len(line)
