@@ -1,0 +1,232 @@
+"""What a queue with consumers should hold, in dictionaries: who has which message, and who may get it next.
+
+Time goes by in hours, so that nothing runs out by itself while a test is slow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from consumer_calls import Consumer, Lease
+
+LEASE_H = 2
+ATTEMPTS_MAX = 2
+
+
+@dataclass
+class Entry:
+    """A message that is not over.
+
+    Attributes:
+        due: the hour from which it may be given; None when it does not wait for one.
+        surfaced: one without a key has been moved to those that are ready.
+        expires: the hour at which it expires; None for never.
+        attempt: how many attempts have failed.
+        lease: who has it; None while it waits.
+        deadline: the hour at which the lease runs out.
+        dead: why it is a dead letter; empty while it is none.
+    """
+
+    message_id: int
+    sender: int
+    key: str | None
+    priority: int
+    due: int | None = None
+    expires: int | None = None
+    surfaced: bool = True
+    attempt: int = 0
+    redelivered: bool = False
+    lease: Lease | None = None
+    deadline: int = 0
+    dead: str = ""
+
+    @property
+    def partition(self) -> tuple[int, str] | None:
+        return None if self.key is None else (self.sender, self.key)
+
+    @property
+    def place(self) -> str:
+        if self.dead:
+            return "dead_letters"
+        if self.lease is not None:
+            return "leases"
+        if self.key is not None:
+            return "keyed_messages"
+        return "messages" if self.surfaced else "delayed_messages"
+
+    @property
+    def row(self) -> tuple[int, str, int, bool]:
+        """The message as its table has it: a lease has counted its own attempt."""
+        return self.message_id, self.place, self.attempt + (self.lease is not None), self.redelivered
+
+
+@dataclass
+class Model:
+    """One queue.
+
+    Attributes:
+        now: the hour.
+        entries: the messages that are not over, dead letters among them.
+        over: the messages that are over.
+        owners: by lease of a partition: its consumer and the partition.
+        untold: leases that ran out and of which no middleware has asked yet, by consumer.
+    """
+
+    burying: bool
+    now: int = 0
+    entries: dict[int, Entry] = field(default_factory=dict)
+    over: set[int] = field(default_factory=set)
+    owners: dict[int, tuple[int, tuple[int, str]]] = field(default_factory=dict)
+    last_lease: dict[tuple[int, str], int] = field(default_factory=dict)
+    untold: dict[int, set[tuple[int, int, int]]] = field(default_factory=dict)
+
+    # ------------------------------------------------------------------ looking
+
+    def waiting(self) -> list[Entry]:
+        """What is neither leased nor dead, in the order of ids."""
+        return [entry for entry in self._sorted() if entry.lease is None and not entry.dead]
+
+    def leased(self, consumer: Consumer | None = None) -> list[Entry]:
+        """What consumers have, in the order of ids."""
+        return [
+            entry
+            for entry in self._sorted()
+            if entry.lease is not None and consumer in (None, entry.lease.consumer)
+        ]
+
+    def dead(self) -> list[Entry]:
+        """The dead letters."""
+        return [entry for entry in self._sorted() if entry.dead]
+
+    def holds(self, lease: Lease) -> Entry | None:
+        """The message of a lease that is not over."""
+        entry = self.entries.get(lease.message_id)
+        return entry if entry is not None and entry.lease == lease else None
+
+    def is_expired(self, entry: Entry) -> bool:
+        return entry.expires is not None and entry.expires <= self.now
+
+    def is_ready(self, entry: Entry) -> bool:
+        """Tells whether a message that waits could be given, if it is its turn."""
+        is_due = entry.surfaced if entry.key is None else entry.due is None or entry.due <= self.now
+        return is_due and not self.is_expired(entry)
+
+    def _sorted(self) -> Iterator[Entry]:
+        return (self.entries[message_id] for message_id in sorted(self.entries))
+
+    # ------------------------------------------------------------------ what happens
+
+    def put(self, entry: Entry, delay_h: int | None, life_h: int | None) -> None:
+        assert not self.entries or entry.message_id > max(self.entries)
+        entry.expires = None if life_h is None else self.now + life_h
+        if delay_h is not None:
+            entry.due = self.now + delay_h if life_h is None else self.now + min(delay_h, life_h)
+            entry.surfaced = False
+        self.entries[entry.message_id] = entry
+
+    def give(self, leases: Collection[Lease], slots: int) -> None:
+        """A claim gave these messages: it was their turn, and the best of those without a key went first."""
+        for lease in leases:
+            self._give(lease)
+        plain = [self.entries[lease.message_id] for lease in leases if lease.message["partition_key"] is None]
+        left = [entry for entry in self.waiting() if entry.key is None and self.is_ready(entry)]
+        if plain and left:
+            assert max(map(_turn, plain)) < min(map(_turn, left)), "a better one was left behind"
+        counts = [sum(lease.consumer is other.consumer for lease in leases) for other in leases]
+        assert max(counts, default=0) <= slots
+
+    def _give(self, lease: Lease) -> None:
+        entry, message = self.entries[lease.message_id], lease.message
+        assert entry.lease is None, "somebody has it"
+        assert not entry.dead
+        assert self.is_ready(entry), "it is not due, or expired"
+        assert (message["sender_id"], message["partition_key"]) == (entry.sender, entry.key)
+        assert (message["attempt"], message["redelivered"]) == (entry.attempt + 1, entry.redelivered)
+        if entry.partition is not None:
+            self._give_of_partition(entry.partition, entry, lease)
+        entry.lease, entry.deadline, entry.due, entry.surfaced = lease, self.now + LEASE_H, None, True
+
+    def _give_of_partition(self, partition: tuple[int, str], entry: Entry, lease: Lease) -> None:
+        owner = (lease.consumer.consumer_id, partition)
+        assert self.owners.setdefault(lease.lease_id, owner) == owner, (
+            "a lease has one consumer and partition"
+        )
+        assert lease.lease_id >= self.last_lease.get(partition, 0), "leases of a partition follow each other"
+        self.last_lease[partition] = lease.lease_id
+        for other in self.entries.values():
+            if other.partition != partition or other.dead or other is entry:
+                continue
+            if other.lease is not None:
+                assert other.lease.lease_id == lease.lease_id, f"{other.message_id} has another lease"
+            elif other.message_id < entry.message_id:
+                assert self.is_expired(other), f"{other.message_id}, which comes before, waits"
+
+    def end(self, entry: Entry) -> None:
+        """The message is over."""
+        self.over.add(entry.message_id)
+        del self.entries[entry.message_id]
+
+    def give_back(self, entries: Iterable[Entry], reason: str, wait_h: int, counted: bool) -> list[Entry]:
+        """Messages come back; returns what came along: the later ones of their partitions.
+
+        Of a partition's messages that were lost or late only the first one can have been begun.
+        """
+        given = sorted(entries, key=lambda entry: entry.message_id)
+        firsts: dict[int, int] = {}
+        for entry in given:
+            assert entry.lease is not None
+            if entry.key is not None:
+                firsts.setdefault(entry.lease.lease_id, entry.message_id)
+        followers = [
+            entry
+            for entry in self.leased()
+            if entry not in given
+            and entry.lease is not None
+            and entry.lease.lease_id in firsts
+            and entry.message_id > firsts[entry.lease.lease_id]
+        ]
+        for entry in given:
+            assert entry.lease is not None
+            first = firsts.get(entry.lease.lease_id, entry.message_id) == entry.message_id
+            self._return(entry, reason, wait_h, counted and (first or reason == "failed"))
+        for entry in followers:
+            self._return(entry, reason, 0, False)
+        return followers
+
+    def _return(self, entry: Entry, reason: str, wait_h: int, failed: bool) -> None:
+        entry.lease = None
+        entry.redelivered = True
+        entry.attempt += failed
+        if failed and entry.attempt == ATTEMPTS_MAX:
+            entry.dead = reason
+            return
+        entry.surfaced = wait_h == 0
+        entry.due = None if wait_h == 0 else self.now + wait_h
+        if entry.due is not None and entry.expires is not None:
+            entry.due = min(entry.due, entry.expires)
+
+    def redrive(self, entry: Entry) -> None:
+        """A dead letter goes back, as if it had never been given."""
+        entry.dead, entry.attempt, entry.redelivered, entry.expires = "", 0, True, None
+        entry.due, entry.surfaced = None, True
+
+    def surface(self) -> None:
+        """What was delayed and is due is ready."""
+        for entry in self.waiting():
+            if not entry.surfaced and entry.key is None and entry.due is not None and entry.due <= self.now:
+                entry.surfaced, entry.due = True, None
+
+    def expire(self, *, keyed: bool) -> None:
+        """What has expired where it waits to be read is over, or a dead letter."""
+        for entry in self.waiting():
+            where = entry.key is not None if keyed else entry.key is None and entry.surfaced
+            if where and self.is_expired(entry):
+                if self.burying:
+                    entry.dead = "expired"
+                else:
+                    self.end(entry)
+
+
+def _turn(entry: Entry) -> tuple[int, int]:
+    return -entry.priority, entry.message_id
