@@ -771,30 +771,39 @@ class AsyncTelestoClient:
         return await self._run(shared.reply_call(request, body, priority))
 
     async def serve_requests(
-        self, queue_id: int, handler: Callable[[Message], Awaitable[bytes | None]]
+        self,
+        queue_id: int,
+        handler: Callable[[Message], Awaitable[bytes | None]],
+        *,
+        concurrency: int = 1,
+        keep_alive: bool = True,
+        on_error: OnError = log_failure,
     ) -> None:
-        """Takes requests from a queue, one after the other, and replies with what the handler returns.
+        """Has a handler answer the requests of a queue, as one of its consumers.
 
-        It runs until it is cancelled, the handler raises or the client is closed. A request is confirmed
-        after its reply was put; when the handler raises or the process dies before, it goes back to its
-        queue. None, or a message without a context, means no reply.
+        Args:
+            queue_id: the queue.
+            handler: a coroutine function, takes a request, a ``Message``, and returns the body of the
+                response; None, or a message without a context, means no response. When it raises, the request
+                goes back as failed, to come again.
+            concurrency: how many requests are worked on at a time.
+            keep_alive: extend the leases of requests for as long as this process lives.
+            on_error: takes a request and what its handler raised; without it that is logged.
+
+        A request is acknowledged after its response was put. If that does not happen any more it comes again,
+        and its handler runs again, but within the queue's ``dedup_window_ms`` no second response is stored.
+        It runs as long as ``run_consumer`` does.
+        Raises QueueNotExistingError when the queue was deleted.
         """
-        while True:
-            call = calls.ReadCall(queue_id, None, ReadMode.PRIORITY, None)
-            call.hold = True
-            try:
-                messages = await self._run(call)
-            except ClientClosedError:
-                return
-            try:
-                for message in messages:
-                    body = await handler(message)
-                    if body is not None and message.context is not None:
-                        await self.reply(message, body)
-            except BaseException:
-                self._abandon([self._session.give_back(shared.hand_overs(messages))])
-                raise
-            await self.confirm(messages)
+
+        async def serve(request: Message) -> None:
+            body = await handler(request)
+            if body is not None and request.context is not None:
+                await self._run(shared.reply_call(request, body, once=True))
+
+        await self.run_consumer(
+            queue_id, serve, concurrency=concurrency, keep_alive=keep_alive, on_error=on_error
+        )
 
     # ------------------------------------------------------------------ calls
 

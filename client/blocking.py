@@ -760,36 +760,38 @@ class TelestoClient:
         """Puts the response to a request, by default with the request's priority; returns its id."""
         return self._run(shared.reply_call(request, body, priority))
 
-    def serve_requests(self, queue_id: int, handler: Callable[[Message], bytes | None]) -> None:
-        """Takes requests from a queue, one after the other, and replies with what the handler returns.
+    def serve_requests(
+        self,
+        queue_id: int,
+        handler: Callable[[Message], bytes | None],
+        *,
+        concurrency: int = 1,
+        keep_alive: bool = True,
+        on_error: OnError = log_failure,
+    ) -> None:
+        """Has a handler answer the requests of a queue, as one of its consumers.
 
-        It runs until the handler raises or another thread closes the client. A request is confirmed after its
-        reply was put; when the handler raises or the process dies before, it goes back to the queue. None, or
-        a message without a context, means no reply.
+        Args:
+            queue_id: the queue.
+            handler: takes a request, a ``Message``, and returns the body of the response; None, or a
+                message without a context, means no response. When it raises, the request goes back as failed,
+                to come again.
+            concurrency: how many requests are worked on at a time.
+            keep_alive: extend the leases of requests for as long as this process lives.
+            on_error: takes a request and what its handler raised; without it that is logged.
+
+        A request is acknowledged after its response was put. If that does not happen any more it comes again,
+        and its handler runs again, but within the queue's ``dedup_window_ms`` no second response is stored.
+        It runs as long as ``run_consumer`` does.
+        Raises QueueNotExistingError when the queue was deleted.
         """
-        while True:
-            call = calls.ReadCall(queue_id, None, ReadMode.PRIORITY, None)
-            call.hold = True
-            try:
-                messages = self._run(call)
-            except ClientClosedError:
-                return
-            try:
-                for message in messages:
-                    body = handler(message)
-                    if body is not None and message.context is not None:
-                        self.reply(message, body)
-            except BaseException:
-                self._give_back(messages)
-                raise
-            self.confirm(messages)
 
-    def _give_back(self, messages: Iterable[Message]) -> None:
-        """Gives messages back without waiting for it."""
-        with self._driver.lock:
-            self._session.abandon(self._session.give_back(shared.hand_overs(messages)))
-            self._driver.push()
-            self._driver.hand_on()
+        def serve(request: Message) -> None:
+            body = handler(request)
+            if body is not None and request.context is not None:
+                self._run(shared.reply_call(request, body, once=True))
+
+        self.run_consumer(queue_id, serve, concurrency=concurrency, keep_alive=keep_alive, on_error=on_error)
 
     # ------------------------------------------------------------------ calls
 

@@ -263,7 +263,6 @@ class TakingCall(Call[ResultT]):
 
     Attributes:
         mode, max_messages, max_bytes: which of the messages that match, and how many; 0 bytes for any number.
-        hold: the application confirms the messages itself.
         messages: what it took.
         from_recovered: they were recovered, not answered to this request.
     """
@@ -275,7 +274,6 @@ class TakingCall(Call[ResultT]):
     mode: ReadMode
     max_messages: int
     max_bytes: int
-    hold: bool = False
     messages: list[Message]
     from_recovered: bool = False
 

@@ -107,10 +107,10 @@ class Custody:
         names = [message.hand_over for message in messages if message.hand_over and message.hand_over.number]
         if not names:
             return
-        if call.hold or not self._auto_confirm or self._journal is not None:
+        if not self._auto_confirm or self._journal is not None:
             self._open_reads(names)
             self._with_application.update(names)
-            if self._auto_confirm and not call.hold:
+            if self._auto_confirm:
                 self._in_hand.give(call.reader, _source(call), names)
         elif call.from_recovered:
             for name in names:

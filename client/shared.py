@@ -142,12 +142,16 @@ def new_context() -> int:
     return secrets.randbits(63)
 
 
-def reply_call(request: Message, body: bytes, priority: int | None) -> PutCall:
-    """Makes the put of a response to a request. Raises InvalidParameterError for a message that is none."""
+def reply_call(request: Message, body: bytes, priority: int | None = None, *, once: bool = False) -> PutCall:
+    """Makes the put of a response to a request. Raises InvalidParameterError for a message that is none.
+
+    ``once``: only the first response of this kind is stored, within the queue's window for keys.
+    """
     if request.context is None:
         raise InvalidParameterError(f"message {request.message_id} has no context to reply to")
     priority = request.priority if priority is None else priority
-    return PutCall(request.queue_id, body, priority, request.sender_id, request.context)
+    key = f"response to {request.message_id}" if once else None
+    return PutCall(request.queue_id, body, priority, request.sender_id, request.context, key)
 
 
 def hand_overs(messages: Iterable[Message]) -> list[HandOverId]:

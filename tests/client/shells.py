@@ -57,11 +57,11 @@ class Blocked:
 
         return method
 
-    def serve_requests(self, queue_id: int, handler: Callable[[Any], Any]) -> None:
+    def serve_requests(self, queue_id: int, handler: Callable[[Any], Any], **options: Any) -> None:
         async def handle(message: Any) -> Any:
-            return handler(message)
+            return await asyncio.to_thread(handler, message)
 
-        self._thread.run(self.client.serve_requests(queue_id, handle))
+        self._thread.run(self.client.serve_requests(queue_id, handle, **options))
 
     def run_consumer(self, queue_id: int, handler: Callable[[Any], Any], **options: Any) -> None:
         async def handle(message: Any) -> Any:

@@ -94,20 +94,6 @@ async def reply(scene: Scene) -> None:
     await scene.client.reply(message, b"!")
 
 
-async def serve(scene: Scene) -> None:
-    async def handle(message: Any) -> None:
-        await asyncio.sleep(0)
-        scene.handed.append(message.body)
-
-    serving = asyncio.ensure_future(scene.client.serve_requests(scene.queue_id, handle))
-    try:
-        for _ in range(TURNS_MAX):
-            await asyncio.sleep(0)
-    finally:
-        serving.cancel()
-        await asyncio.wait([serving])
-
-
 SCENARIOS: list[Callable[[Scene], Awaitable[None]]] = [
     put,
     put_several,
@@ -121,7 +107,6 @@ SCENARIOS: list[Callable[[Scene], Awaitable[None]]] = [
     administer,
     request,
     reply,
-    serve,
 ]
 
 

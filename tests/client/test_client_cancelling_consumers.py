@@ -97,6 +97,21 @@ async def have_a_handler_work(scene: Scene) -> None:
             await scene.client.run_consumer(scene.queue_id, handle, concurrency=2)
 
 
+async def serve_requests(scene: Scene) -> None:
+    all_begun = asyncio.Event()
+
+    async def handle(message: Message) -> bytes:
+        scene.begun.append(message.body)
+        if len(scene.begun) == 3:
+            all_begun.set()
+            await asyncio.sleep(PATIENCE_S)
+        return message.body
+
+    with suppress(TimeoutError):
+        async with asyncio.timeout(0.3):
+            await scene.client.serve_requests(scene.queue_id, handle)
+
+
 SCENARIOS: list[Callable[[Scene], Coroutine[Any, Any, None]]] = [
     take_and_acknowledge,
     give_back,
@@ -104,6 +119,7 @@ SCENARIOS: list[Callable[[Scene], Coroutine[Any, Any, None]]] = [
     leave_blocks,
     close_with_messages,
     have_a_handler_work,
+    serve_requests,
 ]
 
 

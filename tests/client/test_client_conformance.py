@@ -607,28 +607,6 @@ def test_only_a_request_can_be_replied_to(client: Any, queue_id: int) -> None:
         client.reply(message, b"y")
 
 
-def test_serve_requests(client: Any, connected: Connect, queue_id: int) -> None:
-    server = connected("server")
-    wait = in_background(lambda: server.serve_requests(queue_id, lambda request: request.body[::-1]))
-    for body in (b"abc", b"def"):
-        assert client.send_request_response_message(queue_id, body, timeout=10).body == body[::-1]
-    server.close()
-    assert wait() is None
-
-
-def test_a_request_whose_handler_fails_goes_back(client: Any, connected: Connect, queue_id: int) -> None:
-    server = connected("server")
-
-    def fail(_: Any) -> bytes:
-        raise ValueError("cannot")
-
-    client.put_message(queue_id, b"x", context=1)
-    with pytest.raises(ValueError, match="cannot"):
-        server.serve_requests(queue_id, fail)
-    message = client.retrieve_message(queue_id, timeout=10)
-    assert (message.body, message.redelivered) == (b"x", True)
-
-
 # ---------------------------------------------------------------------------------- fast delivery
 
 
