@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from telesto.cli import output
 from telesto.cli.exit_codes import ExitCode
 from telesto.cli.failures import CommandError
 from telesto.cli.options import Json
+from telesto.cli.stopping import run_to_its_end
 
 Directory = Annotated[Path, typer.Argument(help="The directory of an experiment.", metavar="DIR")]
 
@@ -66,7 +66,8 @@ def run(
 
         wanted = load_experiment(experiment, assignments or (), repetitions, keep_databases=keep_databases)
         with shown_progress() as listener:
-            directory = asyncio.run(carry_out(wanted, out.expanduser().resolve(), listener, server_url))
+            path = out.expanduser().resolve()
+            directory = run_to_its_end(carry_out(wanted, path, listener, server_url))
         output.print_line(summarise(directory))
     return ExitCode.DONE if is_clean(directory) else ExitCode.REFUSED
 
