@@ -20,17 +20,15 @@ LANGUAGE plpgsql
 AS $$
 #variable_conflict use_column
 DECLARE
-    moment constant timestamptz := clock_timestamp();
-    today constant date := moment AT TIME ZONE 'UTC';
-    days constant date[] := (SELECT calendar.days FROM telesto.history_calendar AS calendar WHERE calendar.only_row);
     state record;
     priorities smallint[];
     message_ids bigint[];
     message_rows tid[];
+    delayed_rows tid[] := '{}';
+    keyed_rows tid[] := '{}';
     common_count bigint;
     seen bigint;
-    hidden bigint := 0;
-    keyed bigint;
+    hidden bigint;
     lower bigint[];
 BEGIN
     PERFORM pg_advisory_xact_lock(telesto.take_lock_key(remove_messages.queue_id));
@@ -76,60 +74,19 @@ BEGIN
             LIMIT max_rows - common_count);
     END IF;
 
-    WITH removed AS (
-        DELETE FROM telesto.messages AS message WHERE message.ctid = ANY (message_rows)
-        RETURNING message.*
-    ), noted AS (
-        INSERT INTO telesto.history (message_id, queue_id, sender_id, receiver_id, context, time_of_arrival, ended_at,
-                                     drop_on, ending, put_through, attempt, priority, redelivered, body)
-        SELECT removed.message_id, removed.queue_id, removed.sender_id, removed.receiver_id, removed.context,
-               removed.time_of_arrival, moment, telesto.history_day(days, today, removed.history), 'purged',
-               removed.put_through, removed.attempt, removed.priority, removed.redelivered,
-               CASE WHEN removed.history < 0 THEN removed.body END
-        FROM removed
-        WHERE removed.history <> 0
-    )
-    SELECT count(*) INTO seen FROM removed;
+    seen := coalesce(cardinality(message_rows), 0);
     IF seen < max_rows AND state.hidden_depth > 0 THEN
-        WITH removed AS (
-            DELETE FROM telesto.delayed_messages AS message
-            WHERE message.ctid = ANY (ARRAY(
-                SELECT message.ctid FROM telesto.delayed_messages AS message
-                WHERE message.queue_id = remove_messages.queue_id AND message.message_id <= state.last_id
-                LIMIT max_rows - seen))
-            RETURNING message.*
-        ), noted AS (
-            INSERT INTO telesto.history (message_id, queue_id, sender_id, receiver_id, context, time_of_arrival, ended_at,
-                                         drop_on, ending, put_through, attempt, priority, redelivered, body)
-            SELECT removed.message_id, removed.queue_id, removed.sender_id, removed.receiver_id, removed.context,
-                   removed.time_of_arrival, moment, telesto.history_day(days, today, removed.history), 'purged',
-                   removed.put_through, removed.attempt, removed.priority, removed.redelivered,
-                   CASE WHEN removed.history < 0 THEN removed.body END
-            FROM removed
-            WHERE removed.history <> 0
-        )
-        SELECT count(*) INTO hidden FROM removed;
-        WITH removed AS (
-            DELETE FROM telesto.keyed_messages AS message
-            WHERE message.ctid = ANY (ARRAY(
-                SELECT message.ctid FROM telesto.keyed_messages AS message
-                WHERE message.queue_id = remove_messages.queue_id AND message.message_id <= state.last_id
-                LIMIT max_rows - seen - hidden))
-            RETURNING message.*
-        ), noted AS (
-            INSERT INTO telesto.history (message_id, queue_id, sender_id, receiver_id, context, time_of_arrival,
-                                         ended_at, drop_on, ending, put_through, attempt, priority, redelivered,
-                                         body)
-            SELECT removed.message_id, removed.queue_id, removed.sender_id, 0, removed.context,
-                   removed.time_of_arrival, moment, telesto.history_day(days, today, removed.history), 'purged',
-                   removed.put_through, removed.attempt, removed.priority, removed.redelivered,
-                   CASE WHEN removed.history < 0 THEN removed.body END
-            FROM removed
-            WHERE removed.history <> 0
-        )
-        SELECT count(*) INTO keyed FROM removed;
-        hidden := hidden + keyed;
+        delayed_rows := ARRAY(SELECT message.ctid FROM telesto.delayed_messages AS message
+                              WHERE message.queue_id = remove_messages.queue_id
+                                AND message.message_id <= state.last_id
+                              LIMIT max_rows - seen);
+        keyed_rows := ARRAY(SELECT message.ctid FROM telesto.keyed_messages AS message
+                            WHERE message.queue_id = remove_messages.queue_id
+                              AND message.message_id <= state.last_id
+                            LIMIT max_rows - seen - cardinality(delayed_rows));
     END IF;
+    hidden := cardinality(delayed_rows) + cardinality(keyed_rows);
+    PERFORM telesto.end_messages(message_rows, delayed_rows, keyed_rows, 'purged');
     removed := seen + hidden;
     more := removed > 0 AND removed < state.depth;
     IF removed > 0 THEN
