@@ -6,7 +6,6 @@ The README has tests of its own in test_readme.py.
 from __future__ import annotations
 
 import inspect
-import json
 import os
 import re
 import subprocess
@@ -20,6 +19,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from running import serving
 from telesto.cli.app import build
 from telesto.client import AsyncTelestoClient, TelestoClient
 from telesto.client import errors as client_errors
@@ -48,27 +48,8 @@ def _section(page: Path, heading: str) -> str:
 @pytest.fixture
 def service(database_url: str) -> Iterator[dict[str, Any]]:
     """A running service: what `telesto serve --json` says about it."""
-    command = [
-        sys.executable,
-        "-m",
-        "telesto.cli.main",
-        "serve",
-        "--port",
-        "0",
-        "--admin-port",
-        "0",
-        "--json",
-    ]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("TELESTO_")}
-    environment["TELESTO_DATABASE_URL"] = database_url
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
-    ) as process:
-        try:
-            assert process.stdout is not None
-            yield json.loads(process.stdout.readline())
-        finally:
-            process.terminate()
+    with serving(database_url) as service:
+        yield service
 
 
 # ---------------------------------------------------------------------------- the client
