@@ -6,6 +6,7 @@ import asyncio
 import ctypes
 import json
 import os
+import random
 import signal
 import socket
 import sys
@@ -26,6 +27,8 @@ from .proxy import Address
 #: A process that does not do what it is told within so long has failed, in seconds.
 PATIENCE_S = 60.0
 
+#: Below those that the system takes for connections by itself, so that a middleware can start again on its port.
+_PORTS = range(10_000, 32_000)
 _PR_SET_PDEATHSIG = 1
 _POSTGRES_SETTINGS = {
     "shared_buffers": "128MB",
@@ -45,11 +48,12 @@ def end_with_parent() -> None:
 
 
 def free_port() -> int:
-    """Returns a port that nobody uses at present."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Returns a port that nobody uses at present, and that the system gives to nobody by itself later."""
+    for port in random.SystemRandom().sample(_PORTS, 100):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise RuntimeError(f"no port of {_PORTS.start} to {_PORTS.stop - 1} is free")
 
 
 def _command(module: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
