@@ -27,7 +27,7 @@ from .proxy import Address
 #: A process that does not do what it is told within so long has failed, in seconds.
 PATIENCE_S = 60.0
 
-#: Below those that the system takes for connections by itself, so that a middleware can start again on its port.
+#: Below those that the system takes for connections by itself: a middleware starts again on its port.
 _PORTS = range(10_000, 32_000)
 _PR_SET_PDEATHSIG = 1
 _POSTGRES_SETTINGS = {
