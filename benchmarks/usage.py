@@ -22,6 +22,17 @@ def tree_cpu_seconds(root: int) -> float:
     return _seconds(root, _TIMES_WITH_REAPED) + cpu_seconds(children(root))
 
 
+def family_cpu_seconds(root: int) -> float:
+    """Return the CPU seconds of a process, all that descend from it, and those of them that have ended."""
+    pids = (int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit())
+    parents = {pid: _parent(pid) for pid in pids}
+    family, generation = {root}, {root}
+    while generation:
+        generation = {pid for pid, parent in parents.items() if parent in generation} - family
+        family |= generation
+    return sum(_seconds(pid, _TIMES_WITH_REAPED) for pid in family)
+
+
 def children(parent: int) -> list[int]:
     """Return the processes whose parent this is."""
     pids = (int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit())

@@ -1,4 +1,4 @@
-"""`telesto bench run|list|show|database`."""
+"""`telesto bench run|list|show|database|peers`."""
 
 from __future__ import annotations
 
@@ -20,11 +20,14 @@ Directory = Annotated[Path, typer.Argument(help="The directory of an experiment.
 
 def register(root: typer.Typer) -> None:
     """Add the commands to the command line."""
+    from telesto.cli.bench_peers import peers
+
     group = typer.Typer(no_args_is_help=True, help="Measure the service, with an audit of every run.")
     group.command("run")(run)
     group.command("list")(list_experiments)
     group.command("show")(show)
     group.command("database")(database)
+    group.command("peers")(peers)
     root.add_typer(group, name="bench")
 
 

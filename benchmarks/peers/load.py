@@ -1,0 +1,206 @@
+"""A generator of load for any peer: a process with some producers and some consumers of one queue.
+
+Closed loop: so many messages are in flight on each connection, and the next follow when these are confirmed.
+Open loop: puts are due at moments that are fixed beforehand, and are made as soon as they are due and not
+more than so many are in flight; delays count from the moment at which a put was due, so that a stall is not
+hidden.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Final
+
+from telesto.benchmarks.peers.bodies import BodyMaker, identity_of, intended_of
+from telesto.benchmarks.peers.interface import Address, Client
+from telesto.benchmarks.tally import Tally, save_tally
+from telesto.benchmarks.worker import Gate, Plan, Result, run_worker
+
+ERRORS_PER_LANE_MAX: Final = 20
+PAUSE_AFTER_ERROR_S: Final = 0.02
+QUIET_S: Final = 1.5
+"""Consumers end when no message came for so long after the last put."""
+DRAIN_S_MAX: Final = 60.0
+"""How long consumers work on after the last put at most."""
+STOP_S_MAX: Final = 30.0
+LOOK_S: Final = 0.1
+TIMER_S: Final = 0.0005
+"""A timer of the event loop, which counts milliseconds, may fire so much early; no put shall be."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeerPlan:
+    """What one generator does.
+
+    Attributes:
+        module: has `connect` for the peer's clients.
+        at_once: messages of one put.
+        in_flight: messages in flight on each of the producers' connections.
+        rate: puts a second of the whole process, in an open loop; 0 for a closed one.
+    """
+
+    module: str
+    address: Address
+    queue: str
+    seconds: float
+    directory: str
+    producers: int = 0
+    consumers: int = 0
+    at_once: int = 1
+    in_flight: int = 1
+    rate: float = 0.0
+    body_bytes: int = 200
+    first_stream: int = 0
+
+    def as_plan(self) -> Plan:
+        """Return the plan as a worker receives it."""
+        return asdict(self)
+
+
+class Clock:
+    """Says when the puts of one connection are due."""
+
+    def __init__(self, begin: float, end: float, interval_s: float) -> None:
+        self._next = begin
+        self._end = end
+        self._interval_s = interval_s
+
+    async def due(self, at_most: int) -> list[float]:
+        """Wait until a put is due; return its moment and those of others that are due, none at the end."""
+        now = time.monotonic()
+        if not self._interval_s:
+            return [now] * at_most if now < self._end else []
+        first = self._take()
+        if first >= self._end:
+            return []
+        if first > now:
+            await asyncio.sleep(first - now + TIMER_S)
+            now = time.monotonic()
+        moments = [first]
+        while len(moments) < at_most and self._next <= min(now, self._end):
+            moments.append(self._take())
+        return moments
+
+    def _take(self) -> float:
+        moment = self._next
+        self._next += self._interval_s
+        return moment
+
+
+class Lane:
+    """Puts one after the other, of one message or several."""
+
+    def __init__(self, client: Client, at_once: int, bodies: BodyMaker, tally: Tally) -> None:
+        self._client = client
+        self._at_once = at_once
+        self._bodies = bodies
+        self._tally = tally
+        self._errors_left = ERRORS_PER_LANE_MAX
+
+    async def run(self, clock: Clock) -> None:
+        """Put until the clock says that it is over."""
+        while self._errors_left and (moments := await clock.due(self._at_once)):
+            await self._put([self._bodies.next(moment) for moment in moments])
+
+    async def _put(self, messages: Sequence[tuple[int, bytes]]) -> None:
+        identities = [identity for identity, _ in messages]
+        began = time.monotonic()
+        try:
+            await self._client.put([body for _, body in messages])
+        except Exception as error:  # noqa: BLE001 - each peer has errors of its own
+            self._tally.doubtful.extend(identities)
+            self._tally.errors[type(error).__name__] += 1
+            self._errors_left -= 1
+            await asyncio.sleep(PAUSE_AFTER_ERROR_S)
+        else:
+            self._tally.puts.add_batch(identities, began, time.monotonic())
+
+
+class TallySink:
+    """Keeps what consumers have: when each message was acknowledged, and how long its delivery took."""
+
+    def __init__(self, tally: Tally) -> None:
+        self._record = tally.takes
+        self.last = time.monotonic()
+
+    def acknowledged(self, bodies: Sequence[bytes], delivered_at: float) -> None:
+        """These messages, which the application got at that moment (monotonic), are acknowledged."""
+        self.last = time.monotonic()
+        for body in bodies:
+            self._record.identities.append(identity_of(body))
+            self._record.ended.append(self.last)
+            self._record.latencies.append(delivered_at - intended_of(body))
+
+
+async def generate(raw: Plan, gate: Gate) -> Result:
+    """Carry out a `PeerPlan`; leave the records in its directory and return the errors by name."""
+    plan = PeerPlan(**raw)
+    tally, stop = Tally(), asyncio.Event()
+    sink = TallySink(tally)
+    clients = [await _connect(plan) for _ in range(plan.producers + plan.consumers)]
+    producers, consumers = clients[: plan.producers], clients[plan.producers :]
+    consuming = [asyncio.create_task(client.consume(sink, stop)) for client in consumers]
+    begin = await gate.wait()
+    end = begin + plan.seconds
+    await asyncio.gather(*_lanes(plan, producers, tally, begin, end))
+    await asyncio.sleep(end - time.monotonic())
+    if consumers:
+        await _drain(sink, consuming)
+    stop.set()
+    await _finish(consuming, tally)
+    for client in clients:
+        await client.close()
+    return save_tally(tally, Path(plan.directory), f"peer-{plan.first_stream}")
+
+
+async def _connect(plan: PeerPlan) -> Client:
+    client: Client = await import_module(plan.module).connect(plan.address, plan.queue)
+    return client
+
+
+def _lanes(
+    plan: PeerPlan, producers: Sequence[Client], tally: Tally, begin: float, end: float
+) -> list[asyncio.Task[None]]:
+    """Begin all lanes; those of one connection share its clock."""
+    lanes: list[asyncio.Task[None]] = []
+    interval_s = plan.producers / plan.rate if plan.rate else 0.0
+    for index, client in enumerate(producers):
+        # The connections' puts are spread evenly, not all due at the same moments.
+        first = begin + interval_s * index / max(1, plan.producers)
+        clock = Clock(first, end, interval_s)
+        for _ in range(max(1, plan.in_flight // plan.at_once)):
+            bodies = BodyMaker(plan.first_stream + len(lanes), plan.body_bytes)
+            lane = Lane(client, plan.at_once, bodies, tally)
+            lanes.append(asyncio.create_task(lane.run(clock)))
+    return lanes
+
+
+async def _drain(sink: TallySink, consuming: Sequence[asyncio.Task[None]]) -> None:
+    """Let the consumers work until nothing comes any more, or they have failed."""
+    ended = time.monotonic()
+    while (now := time.monotonic()) - max(ended, sink.last) < QUIET_S and now - ended < DRAIN_S_MAX:
+        if all(task.done() for task in consuming):
+            return
+        await asyncio.sleep(LOOK_S)
+
+
+async def _finish(consuming: Sequence[asyncio.Task[None]], tally: Tally) -> None:
+    """Wait for the consumers to leave; what they failed with is told as an error of the run."""
+    if not consuming:
+        return
+    done, late = await asyncio.wait(consuming, timeout=STOP_S_MAX)
+    for task in late:
+        task.cancel()
+        tally.errors["a consumer did not stop"] += 1
+    for task in done:
+        if (error := task.exception()) is not None:
+            tally.errors[f"{type(error).__name__}: {error}"[:200]] += 1
+
+
+if __name__ == "__main__":
+    run_worker(generate)

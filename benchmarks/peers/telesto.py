@@ -1,0 +1,167 @@
+"""Telesto itself: the embedded PostgreSQL, one middleware, the asyncio client, exactly-once delivery."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Final, Self
+
+import asyncpg
+
+from telesto.benchmarks.peers.interface import TAKEN_AT_ONCE, WAIT_S, Address, Client, Peer, Sink
+from telesto.benchmarks.peers.postgres import described
+from telesto.benchmarks.service import Database, Middlewares, describe_database, running_middlewares
+from telesto.client import AsyncTelestoClient
+from telesto.db import schema
+from telesto.db.embedded import EmbeddedServer
+
+LOOKING_AFTER: Final = "bench-peers"
+_LEFT: Final = """
+SELECT body FROM telesto.messages WHERE queue_id = $1
+UNION ALL SELECT body FROM telesto.deliveries WHERE queue_id = $1
+UNION ALL SELECT body FROM telesto.leases WHERE queue_id = $1
+"""
+
+
+class TelestoServer:
+    """The embedded PostgreSQL and one middleware."""
+
+    def __init__(self) -> None:
+        self._stack = AsyncExitStack()
+        self.database: Database | None = None
+        self.middlewares = Middlewares()
+
+    async def start(self, directory: Path) -> None:
+        """Start both tiers."""
+        server = EmbeddedServer(directory / "data")
+        await asyncio.to_thread(server.start)
+        self._stack.push_async_callback(asyncio.to_thread, server.stop)
+        await asyncio.to_thread(schema.upgrade, server.url)
+        self.database = await describe_database(server.url)
+        self.middlewares = await self._stack.enter_async_context(running_middlewares(server.url, directory))
+
+    async def stop(self) -> None:
+        """End both tiers."""
+        await self._stack.aclose()
+
+    def roots(self) -> Iterable[int]:
+        """The middleware and the postmaster."""
+        return [*self.middlewares.pids, *([self.database.postmaster] if self.database else [])]
+
+
+class TelestoPeer(Peer):
+    """A message is put by a call of its own, or with others; consumers wait for no answer to their acks."""
+
+    module = __name__
+    calls_overlap = True
+
+    def __init__(self, name: str, server: TelestoServer, puts_at_once: int = 1) -> None:
+        self.name = name
+        self.server: TelestoServer = server
+        self.puts_at_once = puts_at_once
+
+    def address(self) -> Address:
+        """The middleware."""
+        return {"url": self.server.middlewares.urls[0]}
+
+    async def make_queue(self, queue: str) -> None:
+        """Make a queue with the settings that queues have by default."""
+        async with self._client() as client:
+            await client.create_queue(queue)
+
+    async def left(self, queue: str) -> list[bytes]:
+        """Read the tables: what waits, and what was handed over and not confirmed."""
+        async with self._client() as client:
+            queue_id = (await client.get_queue_by_name(queue)).queue_id
+        assert self.server.database is not None
+        connection = await asyncpg.connect(self.server.database.url)
+        try:
+            return [bytes(row["body"]) for row in await connection.fetch(_LEFT, queue_id)]
+        finally:
+            await connection.close()
+
+    async def drop_queue(self, queue: str) -> None:
+        """Delete the queue."""
+        async with self._client() as client:
+            await client.delete_queue((await client.get_queue_by_name(queue)).queue_id)
+
+    async def describe(self) -> dict[str, str]:
+        """PostgreSQL's version and settings; the middleware's are those that it has by default."""
+        assert self.server.database is not None
+        several = self.puts_at_once > 1
+        put = (
+            f"put_many, {self.puts_at_once} messages a call" if several else "put_message, one call a message"
+        )
+        return {
+            "delivery": "once; one middleware with its default settings",
+            "put": f"AsyncTelestoClient.{put}",
+            "consume": f"client.consume, credit {TAKEN_AT_ONCE}, acknowledged without waiting for the answer",
+            **await described(self.server.database.url),
+        }
+
+    def _client(self) -> _Connected:
+        return _Connected(self.address()["url"])
+
+
+class _Connected:
+    """A client for looking after queues, for one block."""
+
+    def __init__(self, url: str) -> None:
+        self._client = AsyncTelestoClient(url)
+
+    async def __aenter__(self) -> AsyncTelestoClient:
+        await self._client.connect(name=LOOKING_AFTER, existing="use")
+        return self._client
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._client.close()
+
+
+class TelestoClientOfPeer:
+    """One connection."""
+
+    def __init__(self, client: AsyncTelestoClient, queue_id: int) -> None:
+        self._client = client
+        self._queue_id = queue_id
+
+    @classmethod
+    async def open(cls, url: str, queue: str) -> Self:
+        """Connect under a name that nobody else has."""
+        client = AsyncTelestoClient(url)
+        await client.connect(name=f"peer-{time.monotonic_ns()}")
+        return cls(client, (await client.get_queue_by_name(queue)).queue_id)
+
+    async def put(self, bodies: Sequence[bytes]) -> None:
+        """Put messages; return when all are confirmed."""
+        if len(bodies) == 1:
+            await self._client.put_message(self._queue_id, bodies[0])
+            return
+        for result in await self._client.put_many(self._queue_id, bodies):
+            if result.error is not None:
+                raise result.error
+
+    async def consume(self, sink: Sink, stop: asyncio.Event) -> None:
+        """Take and acknowledge messages until told to stop."""
+        async with self._client.consume(self._queue_id, credit=TAKEN_AT_ONCE) as consumer:
+            while not stop.is_set():
+                leased = await consumer.get(WAIT_S)
+                if leased is None:
+                    continue
+                delivered_at = time.monotonic()
+                async with leased:
+                    pass
+                sink.acknowledged((leased.body,), delivered_at)
+        if consumer.lost:
+            raise RuntimeError(f"{consumer.lost} messages were lost before they were acknowledged")
+
+    async def close(self) -> None:
+        """Disconnect."""
+        await self._client.close()
+
+
+async def connect(address: Address, queue: str) -> Client:
+    """Open a client."""
+    return await TelestoClientOfPeer.open(address["url"], queue)

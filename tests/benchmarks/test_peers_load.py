@@ -1,0 +1,94 @@
+"""The generator of load for peers: what is due when, and what is kept of it."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Sequence
+from itertools import chain
+
+import pytest
+
+from telesto.benchmarks.peers.bodies import BodyMaker, identity_of, intended_of
+from telesto.benchmarks.peers.load import ERRORS_PER_LANE_MAX, Clock, Lane, TallySink
+from telesto.benchmarks.records import percentile
+from telesto.benchmarks.tally import Tally
+
+FAR = math.inf
+
+
+class Service:
+    """A peer's client that hands over at once what it is given, or fails."""
+
+    def __init__(self, sink: TallySink | None = None, fails: bool = False) -> None:
+        self.calls: list[int] = []
+        self._sink = sink
+        self._fails = fails
+
+    async def put(self, bodies: Sequence[bytes]) -> None:
+        self.calls.append(len(bodies))
+        if self._fails:
+            raise ConnectionError("planted")
+        if self._sink is not None:
+            self._sink.acknowledged(bodies, time.monotonic())
+
+    async def consume(self, sink: object, stop: asyncio.Event) -> None:
+        raise AssertionError
+
+    async def close(self) -> None:
+        raise AssertionError
+
+
+def test_a_body_says_who_it_is_and_when_it_was_due() -> None:
+    maker = BodyMaker(3, 200)
+    maker.next(1.0)
+    identity, body = maker.next(1234.567891)
+    assert (len(body), body.isascii()) == (200, True)
+    assert (identity_of(body), identity) == (identity, (3 << 32) + 1)
+    assert intended_of(body) == pytest.approx(1234.567891, abs=1e-6)
+    with pytest.raises(ValueError, match="31 bytes"):
+        BodyMaker(0, 31)
+
+
+async def test_in_a_closed_loop_puts_are_due_at_once_until_the_end() -> None:
+    clock = Clock(begin=0.0, end=FAR, interval_s=0.0)
+    assert len(await clock.due(64)) == 64
+    assert await Clock(begin=0.0, end=time.monotonic(), interval_s=0.0).due(64) == []
+
+
+async def test_in_an_open_loop_each_put_is_due_once() -> None:
+    now = time.monotonic()
+    clock = Clock(begin=now - 1.05, end=now - 0.1, interval_s=0.1)
+    taken = [await clock.due(4), await clock.due(1), await clock.due(64)]
+    assert [len(moments) for moments in taken] == [4, 1, 5]
+    assert list(chain(*taken)) == pytest.approx([now - 1.05 + 0.1 * step for step in range(10)])
+    assert await clock.due(1) == []
+
+
+async def test_no_put_is_made_before_it_is_due() -> None:
+    begin = time.monotonic() + 0.02
+    (moment,) = await Clock(begin, FAR, 1.0).due(64)
+    assert moment == begin <= time.monotonic()
+
+
+async def test_a_stall_counts_for_every_message_that_was_due_in_it() -> None:
+    tally = Tally()
+    sink = TallySink(tally)
+    lane = Lane(Service(sink), 1, BodyMaker(1, 200), tally)
+    now = time.monotonic()
+    # The load began a second ago, and only now does anything go on.
+    await lane.run(Clock(begin=now - 1.0, end=now, interval_s=0.01))
+    delays = sorted(tally.takes.latencies)
+    assert len(delays) == len(tally.puts.identities) == pytest.approx(100, abs=1)
+    assert percentile(delays, 0.5) >= 0.49, "half of the messages were due half a second ago or longer"
+    assert delays[-1] >= 0.99
+
+
+async def test_messages_whose_put_failed_are_in_doubt_and_a_lane_gives_up() -> None:
+    tally, service = Tally(), Service(fails=True)
+    await Lane(service, 3, BodyMaker(1, 200), tally).run(Clock(0.0, FAR, 0.0))
+    assert service.calls == [3] * ERRORS_PER_LANE_MAX
+    assert tally.errors == {"ConnectionError": ERRORS_PER_LANE_MAX}
+    assert len(set(tally.doubtful)) == 3 * ERRORS_PER_LANE_MAX
+    assert not tally.puts.identities
