@@ -25,6 +25,7 @@ class Entry:
         attempt: how many attempts have failed.
         lease: who has it; None while it waits.
         deadline: the hour at which the lease runs out.
+        held: an application has acknowledged it in a transaction that is open.
         dead: why it is a dead letter; empty while it is none.
     """
 
@@ -39,6 +40,7 @@ class Entry:
     redelivered: bool = False
     lease: Lease | None = None
     deadline: int = 0
+    held: bool = False
     dead: str = ""
 
     @property
@@ -70,6 +72,7 @@ class Model:
         entries: the messages that are not over, dead letters among them.
         over: the messages that are over.
         owners: by lease of a partition: its consumer and the partition.
+        ended: leases of partitions of which something came back: nothing more is given under them.
         untold: leases that ran out and of which no middleware has asked yet, by consumer.
     """
 
@@ -78,6 +81,7 @@ class Model:
     entries: dict[int, Entry] = field(default_factory=dict)
     over: set[int] = field(default_factory=set)
     owners: dict[int, tuple[int, tuple[int, str]]] = field(default_factory=dict)
+    ended: set[int] = field(default_factory=set)
     last_lease: dict[tuple[int, str], int] = field(default_factory=dict)
     untold: dict[int, set[tuple[int, int, int]]] = field(default_factory=dict)
 
@@ -153,6 +157,7 @@ class Model:
             "a lease has one consumer and partition"
         )
         assert lease.lease_id >= self.last_lease.get(partition, 0), "leases of a partition follow each other"
+        assert lease.lease_id not in self.ended, "something of this lease has come back"
         self.last_lease[partition] = lease.lease_id
         for other in self.entries.values():
             if other.partition != partition or other.dead or other is entry:
@@ -162,13 +167,21 @@ class Model:
             elif other.message_id < entry.message_id:
                 assert self.is_expired(other), f"{other.message_id}, which comes before, waits"
 
+    def pass_hour(self) -> None:
+        """Time goes by, but for what somebody holds, which nobody can touch meanwhile."""
+        self.now += 1
+        for entry in self.leased():
+            if entry.held:
+                entry.deadline += 1
+                entry.expires = None if entry.expires is None else entry.expires + 1
+
     def end(self, entry: Entry) -> None:
         """The message is over."""
         self.over.add(entry.message_id)
         del self.entries[entry.message_id]
 
     def give_back(self, entries: Iterable[Entry], reason: str, wait_h: int, counted: bool) -> list[Entry]:
-        """Messages come back; returns what came along: the later ones of their partitions.
+        """Messages come back; returns what came along: the later ones of their partitions, unless held.
 
         Of a partition's messages that were lost or late only the first one can have been begun.
         """
@@ -182,10 +195,12 @@ class Model:
             entry
             for entry in self.leased()
             if entry not in given
+            and not entry.held
             and entry.lease is not None
             and entry.lease.lease_id in firsts
             and entry.message_id > firsts[entry.lease.lease_id]
         ]
+        self.ended.update(firsts)
         for entry in given:
             assert entry.lease is not None
             first = firsts.get(entry.lease.lease_id, entry.message_id) == entry.message_id

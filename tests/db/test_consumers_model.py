@@ -36,7 +36,8 @@ SWEEPS = ("delayed", "due_partitions", "expired", "expired_keyed", "partitions")
 #: So much earlier is all that waits for its time.
 AN_HOUR_GOES_BY = (
     "UPDATE telesto.leases SET deadline = deadline - interval '1 hour',"
-    " expires_at = expires_at - interval '1 hour'",
+    " expires_at = expires_at - interval '1 hour'"
+    " WHERE ctid = ANY (ARRAY(SELECT ctid FROM telesto.leases FOR UPDATE SKIP LOCKED))",
     "UPDATE telesto.messages SET expires_at = expires_at - interval '1 hour' WHERE expires_at IS NOT NULL",
     "UPDATE telesto.delayed_messages SET due_at = due_at - interval '1 hour',"
     " expires_at = expires_at - interval '1 hour'",
@@ -57,6 +58,7 @@ KINDS = (
     *["claim"] * 7,
     *["put", "acknowledge", "nack"] * 5,
     *["come", "hour", "leases", "letters"] * 2,
+    *["hold", "let_go"] * 2,
     *["go", "take_over", "crash", "touch", "acknowledge_for_another", "job", "ask_what_was_lost", "look"],
 )
 
@@ -103,9 +105,10 @@ class ConsumerMachine(RuleBasedStateMachine):
     happened, since what is the database's to choose is not the same when a sequence is repeated.
     """
 
-    def __init__(self, calls: Calls, seen: Counter[str]) -> None:
+    def __init__(self, calls: Calls, application: psycopg.Connection, seen: Counter[str]) -> None:
         super().__init__()
         self.calls = calls
+        self.application = application
         self.seen = seen
         self.members: list[Member] = []
         self.stale: list[tuple[int, Lease]] = []
@@ -202,7 +205,7 @@ class ConsumerMachine(RuleBasedStateMachine):
         for member in members:
             self.members.remove(member)
             self.model.untold.pop(member.consumer.consumer_id, None)
-            entries = self.model.leased(member.consumer)
+            entries = [entry for entry in self.model.leased(member.consumer) if not entry.held]
             self._give_back(entries, "lost", 0, counted)
             self.seen["ended with messages"] += bool(entries)
 
@@ -279,7 +282,7 @@ class ConsumerMachine(RuleBasedStateMachine):
             leases = leases + [lease for owner, lease in self.stale[-2:] if owner == client.client_id]
         if not leases:
             return
-        found = [self.model.holds(lease) for lease in leases]
+        found = [None if self._is_held(lease) else self.model.holds(lease) for lease in leases]
         answers = self.sides[0].ack(client, *leases)
         assert answers == [None if entry is not None else LEASE_LOST for entry in found]
         for entry, lease in zip(found, leases, strict=True):
@@ -295,10 +298,11 @@ class ConsumerMachine(RuleBasedStateMachine):
         late = [lease for owner, lease in self.stale[-1:] if owner == client.client_id]
         delay_ms = None if delay is None else delay * HOUR_MS
         answers = self.sides[0].nack(client, *leases, *late, failed=failed, delay_ms=delay_ms)
-        assert answers == [None] * len(leases) + [LEASE_LOST] * len(late)
+        expected = [LEASE_LOST if self._is_held(lease) else None for lease in leases]
+        assert answers == expected + [LEASE_LOST] * len(late)
         # The backoff is an hour at most.
         wait_h = delay if delay is not None else int(failed)
-        entries = [self.model.entries[lease.message_id] for lease in leases]
+        entries = [self.model.entries[lease.message_id] for lease in leases if not self._is_held(lease)]
         self.seen["given back"] += len(entries)
         self.seen["followed"] += len(self._give_back(entries, "failed", wait_h, failed)) - len(entries)
 
@@ -309,7 +313,36 @@ class ConsumerMachine(RuleBasedStateMachine):
         answers = self.sides[0].touch(client, *leases, *late)
         assert answers == [None] * len(leases) + [LEASE_LOST] * len(late)
         for lease in leases:
-            self.model.entries[lease.message_id].deadline = self.model.now + LEASE_H
+            if not self._is_held(lease):
+                self.model.entries[lease.message_id].deadline = self.model.now + LEASE_H
+
+    # ------------------------------------------------------------------ an application's transaction
+
+    def hold(self, draw: Draw) -> None:
+        """An application acknowledges in its own transaction, which stays open."""
+        _, leases = self._some(draw(several, "which"))
+        for lease in [lease for lease in leases if not self._is_held(lease)]:
+            self.application.execute("SELECT telesto.ack(%s, %s, %s)", lease.ref)
+            self.model.entries[lease.message_id].held = True
+
+    def let_go(self, draw: Draw) -> None:
+        self._end_transaction(draw(st.booleans(), "commit"))
+
+    def _end_transaction(self, commit: bool) -> None:
+        if commit:
+            self.application.commit()
+        else:
+            self.application.rollback()
+        for entry in [entry for entry in self.model.leased() if entry.held]:
+            entry.held = False
+            self.seen["committed" if commit else "rolled back"] += 1
+            if commit and entry.lease is not None:
+                self.stale.append((entry.lease.consumer.client.client_id, entry.lease))
+                self.model.end(entry)
+
+    def _is_held(self, lease: Lease) -> bool:
+        entry = self.model.holds(lease)
+        return entry is not None and entry.held
 
     # ------------------------------------------------------------------ time
 
@@ -325,14 +358,16 @@ class ConsumerMachine(RuleBasedStateMachine):
     def let_an_hour_go_by(self) -> None:
         for statement in AN_HOUR_GOES_BY:
             self.calls.connection.execute(statement.encode())
-        self.model.now += 1
+        self.model.pass_hour()
 
     def sweep_leases(self) -> None:
         """What ran out comes back, and what those have that are gone."""
         self._sweep("leases")
-        late = [entry for entry in self.model.leased() if entry.deadline <= self.model.now]
+        late = [entry for entry in self.model.leased() if entry.deadline <= self.model.now and not entry.held]
+        members = {member.consumer.consumer_id for member in self.members}
         for lease in self._give_back(late, "late", 0, True):
-            self.model.untold.setdefault(lease.consumer.consumer_id, set()).add(lease.ref)
+            if lease.consumer.consumer_id in members:
+                self.model.untold.setdefault(lease.consumer.consumer_id, set()).add(lease.ref)
         self.seen["ran out"] += len(late)
         self._end([member for member in self.members if self._is_orphan(member)], counted=True)
 
@@ -439,6 +474,7 @@ class ConsumerMachine(RuleBasedStateMachine):
         """In the end everything is acknowledged, by one consumer, and nothing is left."""
         if not hasattr(self, "model"):
             return
+        self._end_transaction(commit=False)
         if dead := [entry.message_id for entry in self.model.dead()]:
             self._settle_letters(dead, redriving=True)
         self.lose_middleware(0)
@@ -459,10 +495,10 @@ class ConsumerMachine(RuleBasedStateMachine):
         self.sides[0].leave(*[member.consumer for member in self.members])
 
 
-def test_consumers_agree_with_the_model(calls: Calls, database_url: str) -> None:
+def test_consumers_agree_with_the_model(calls: Calls, other: psycopg.Connection, database_url: str) -> None:
     seen: Counter[str] = Counter()
     run_state_machine_as_test(
-        lambda: ConsumerMachine(calls, seen),
+        lambda: ConsumerMachine(calls, other, seen),
         settings=settings(
             max_examples=EXAMPLES or 30,
             stateful_step_count=STEPS,
@@ -488,6 +524,8 @@ def test_consumers_agree_with_the_model(calls: Calls, database_url: str) -> None
         "followed",
         "ran out",
         "ended with messages",
+        "committed",
+        "rolled back",
         "expired",
         "dead failed",
         "dead expired",
