@@ -27,6 +27,7 @@ AS $$
 #variable_conflict use_column
 DECLARE
     due constant timestamptz := clock_timestamp();
+    held_look constant interval := '10 seconds';
     looked_from constant timestamptz := telesto.looked_from('leases', due);
     queues bigint[];
     gone record;
@@ -100,13 +101,17 @@ BEGIN
         done := done + cardinality(gone.consumer_ids);
     END LOOP;
 
-    -- What others hold is looked at again.
+    -- What others hold is looked at again, for a while by each look, then by that of each minute: as long as an
+    -- application's transaction is open, what has ended since stays in the index, and each look walks over it.
     SELECT lease.deadline INTO first_left
     FROM telesto.leases AS lease
     WHERE lease.deadline > looked_from AND lease.deadline <= due
     ORDER BY lease.deadline
     LIMIT 1;
     more := overdue = max_rows AND done > 0;
+    IF overdue < max_rows THEN
+        first_left := greatest(first_left, due - held_look);
+    END IF;
     PERFORM telesto.look_ended('leases', least(first_left, due));
 END
 $$;

@@ -155,7 +155,7 @@ def test_a_lease_that_runs_out_during_the_transaction_stays_until_it_ends(
 ) -> None:
     (lease,) = leased(calls, consuming, consumer)
     other = consuming.join(client, consumer.queue)
-    consuming.age(3600)
+    consuming.age(31)
     begin(application, lease)
     for _ in range(3):
         assert consuming.sweep()["done"] == 0
@@ -168,6 +168,27 @@ def test_a_lease_that_runs_out_during_the_transaction_stays_until_it_ends(
     assert [again.message["attempt"] for again in consuming.claim(other).leases] == ([] if committed else [2])
     assert work_done(calls) == ([lease.message_id] if committed else [])
     assert consuming.lost() == ([] if committed else [lease.ref])
+
+
+def test_a_lease_that_is_held_for_long_does_not_keep_the_sweep_from_moving_on(
+    calls: Calls,
+    consuming: Consuming,
+    client: Client,
+    consumer: Consumer,
+    application: psycopg.Connection,
+) -> None:
+    held, late = leased(calls, consuming, consumer, 2)
+    consuming.age(3600)
+    begin(application, held)
+    assert consuming.sweep()["done"] == 1
+    assert consuming.lost() == [late.ref]
+    looked = "SELECT position / 1e6 > extract(epoch FROM now()) - 1800 FROM telesto.jobs WHERE job = 'leases'"
+    assert calls.scalar(looked)
+    application.rollback()
+    # A minute later.
+    calls.query("UPDATE telesto.jobs SET position = position - 60000000 WHERE job = 'leases' RETURNING 1")
+    assert consuming.sweep()["done"] == 1
+    assert consuming.lost() == [held.ref]
 
 
 def test_a_lease_that_ran_out_before_is_not_acknowledged(
