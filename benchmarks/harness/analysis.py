@@ -7,12 +7,14 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 import numpy as np
-from hdrh.histogram import HdrHistogram
 
 from telesto.benchmarks.harness.histograms import Latencies, encode, histogram_of, new_histogram
 from telesto.benchmarks.harness.settings import RunSettings
+from telesto.benchmarks.harness.tables import Row, Tables
 from telesto.benchmarks.workloads.operations import PUTS, TAKES, Operation
 from telesto.benchmarks.workloads.recorder import Records
+
+Places = np.ndarray[Any, np.dtype[np.intp]]
 
 MEASURES: Final = ("latency", "service", "age")
 """From the intended moment to the answer; from the sending to the answer; of a message handed over, from the
@@ -57,65 +59,70 @@ class Figures:
         return asdict(self)
 
 
-@dataclass(slots=True)
-class Analysis:
-    """What was made of the records; rows of the tables `throughput`, `histograms` and `samples`."""
+def analyse(
+    records: Sequence[Records], begin: float, window: Window, sample_every: int, tables: Tables
+) -> Figures:
+    """Work on the records of all processes of a run that began at a moment of the monotonic clock.
 
-    figures: Figures = field(default_factory=Figures)
-    throughput: list[tuple[object, ...]] = field(default_factory=list)
-    histograms: list[tuple[object, ...]] = field(default_factory=list)
-    samples: list[tuple[object, ...]] = field(default_factory=list)
-
-
-def analyse(records: Sequence[Records], begin: float, window: Window, sample_every: int) -> Analysis:
-    """Work on the records of all processes of a run that began at a moment of the monotonic clock."""
-    analysis = Analysis()
+    Writes the tables `throughput`, `histograms` and `samples`.
+    """
+    figures = Figures()
     for operation in Operation:
-        parts = [part[part["operation"] == operation] for part in records]
-        parts = [part for part in parts if len(part)]
-        if parts:
-            _analyse_operation(analysis, operation, np.concatenate(parts), begin, window)
-            for part in parts:
-                analysis.samples += _samples(operation, part[::sample_every], begin)
-    analysis.figures.messages_per_s = _messages_per_s(analysis.figures.rates)
-    return analysis
+        chosen = [np.flatnonzero(part["operation"] == operation) for part in records]
+        if any(len(places) for places in chosen):
+            _analyse_operation(figures, operation, _Columns(records, chosen), begin, window, tables)
+            for part, places in zip(records, chosen, strict=True):
+                tables.add("samples", _samples(operation, part[places[::sample_every]], begin))
+    figures.messages_per_s = _messages_per_s(figures.rates)
+    return figures
+
+
+class _Columns:
+    """Columns of chosen records, one at a time: the records of hours do not fit into memory together."""
+
+    def __init__(self, records: Sequence[Records], chosen: Sequence[Places]) -> None:
+        self._records = records
+        self._chosen = chosen
+
+    def __getitem__(self, name: str) -> Records:
+        return np.concatenate(
+            [part[name][places] for part, places in zip(self._records, self._chosen, strict=True)]
+        )
 
 
 def _analyse_operation(
-    analysis: Analysis, operation: Operation, found: Records, begin: float, window: Window
+    figures: Figures, operation: Operation, columns: _Columns, begin: float, window: Window, tables: Tables
 ) -> None:
     name = operation.name.lower()
-    in_window: dict[str, HdrHistogram] = {}
-    for second, of_second in _by_second(found, begin):
-        analysis.throughput.append((second, name, len(of_second)))
-        for measure in MEASURES:
-            values = of_second[measure]
-            values = values[values >= 0]
-            if not len(values) or (measure == "service" and np.array_equal(values, of_second["latency"])):
-                continue
-            histogram = histogram_of(values)
-            analysis.histograms.append((second, name, measure, len(values), encode(histogram)))
-            if window.begin <= second < window.end:
-                in_window.setdefault(measure, new_histogram()).add(histogram)
-    since = found["ended"] - begin
+    since = columns["ended"] - begin
     counted = int(np.count_nonzero((since >= window.begin) & (since < window.end)))
-    analysis.figures.rates[name] = counted / window.seconds
-    analysis.figures.latencies[name] = {
-        measure: Latencies.of(histogram) for measure, histogram in in_window.items()
-    }
-
-
-def _by_second(found: Records, begin: float) -> Iterator[tuple[int, Records]]:
-    """Yield the records that ended in each second of the run, and the second; they need not be in order."""
-    seconds = np.floor(found["ended"] - begin).astype(np.int64)
+    figures.rates[name] = counted / window.seconds
+    seconds = np.floor(since).astype(np.int32)
     order = np.argsort(seconds, kind="stable")
-    found, seconds = found[order], seconds[order]
+    seconds = seconds[order]
     starts = np.concatenate([[0], np.flatnonzero(np.diff(seconds)) + 1])
-    for start, part in zip(starts, np.split(found, starts[1:]), strict=True):
-        yield int(seconds[start]), part
+    counts = np.diff([*starts, len(seconds)])
+    tables.add("throughput", ((int(seconds[at]), name, int(n)) for at, n in zip(starts, counts, strict=True)))
+    latency = columns["latency"][order]
+    figures.latencies[name] = {}
+    for measure in MEASURES:
+        values = latency if measure == "latency" else columns[measure][order]
+        if measure == "service" and np.array_equal(values, latency):
+            continue
+        merged = new_histogram()
+        for at, of_second in zip(starts, np.split(values, starts[1:]), strict=True):
+            second, known = int(seconds[at]), of_second[of_second >= 0]
+            if not len(known):
+                continue
+            histogram = histogram_of(known)
+            tables.add("histograms", [(second, name, measure, len(known), encode(histogram))])
+            if window.begin <= second < window.end:
+                merged.add(histogram)
+        if merged.get_total_count():
+            figures.latencies[name][measure] = Latencies.of(merged)
 
 
-def _samples(operation: Operation, chosen: Records, begin: float) -> Iterator[tuple[object, ...]]:
+def _samples(operation: Operation, chosen: Records, begin: float) -> Iterator[Row]:
     for record in chosen:
         yield (
             float(record["ended"]) - begin,

@@ -176,21 +176,21 @@ def out_of_order(records: Sequence[Records]) -> Identities:
     """
     found = [NOBODY]
     for part in records:
-        relevant = part[np.isin(part["operation"], IN_ORDER) & (part["redelivered"] == 0)]
         # Consumers' deliveries are the order in which messages came; their acknowledgements are not.
-        order = np.argsort(relevant["lane"], kind="stable")
-        by_lane = relevant[order]
-        ends = np.flatnonzero(np.diff(by_lane["lane"])) + 1
-        found += [_late(of_lane) for of_lane in np.split(by_lane, ends)]
+        places = np.flatnonzero(np.isin(part["operation"], IN_ORDER) & (part["redelivered"] == 0))
+        lanes = part["lane"][places]
+        order = np.argsort(lanes, kind="stable")
+        ends = np.flatnonzero(np.diff(lanes[order])) + 1
+        for of_lane in np.split(places[order], ends):
+            found.append(_late(part["identity"][of_lane], part["priority"][of_lane]))
     return np.concatenate(found)
 
 
-def _late(of_lane: Records) -> Identities:
+def _late(identities: Identities, priorities: Records) -> Identities:
     """Return what came to one lane below an earlier identity of its stream and priority."""
-    identities = np.ascontiguousarray(of_lane["identity"])
     late = [NOBODY]
-    for priority in np.unique(of_lane["priority"]):
-        of_priority = identities[of_lane["priority"] == priority]
+    for priority in np.unique(priorities):
+        of_priority = identities[priorities == priority]
         order = np.argsort(of_priority >> np.uint64(32), kind="stable")
         by_stream = of_priority[order]
         # Streams rise, so that the greatest identity so far is one of the same stream.

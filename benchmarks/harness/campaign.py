@@ -16,7 +16,7 @@ from telesto.benchmarks.harness.experiment import Experiment
 from telesto.benchmarks.harness.manifest import ExperimentDirectory, create_or_resume
 from telesto.benchmarks.harness.performance import OnSecond, Outcome, perform
 from telesto.benchmarks.harness.provenance import describe, source_state
-from telesto.benchmarks.harness.tables import SCHEMAS, write_table
+from telesto.benchmarks.harness.tables import Row
 
 
 class Listener(Protocol):
@@ -64,28 +64,11 @@ async def _carry_out_run(
     partial = directory.begin_run(run)
     url = await databases.create(run.name)
     outcome = await perform(run, url, partial, on_second)
-    _write_tables(partial, outcome)
     result = result_of(run, outcome, databases.name_of(run.name) if keep else None)
     if not keep:
         await databases.drop(run.name)
     directory.finish_run(run, result)
     listener.run_ends(run, result)
-
-
-def _write_tables(directory: Path, outcome: Outcome) -> None:
-    analysis, watched = outcome.analysis, outcome.watched
-    rows: dict[str, Sequence[tuple[object, ...]]] = {
-        "throughput": analysis.throughput,
-        "histograms": analysis.histograms,
-        "samples": analysis.samples,
-        "tiers": watched.tiers,
-        "counters": watched.counters,
-        "waits": watched.waits,
-        "metrics": watched.metrics,
-        "phases": watched.phases,
-    }
-    for name in SCHEMAS:
-        write_table(directory, name, rows[name])
 
 
 def result_of(run: Run, outcome: Outcome, database: str | None) -> dict[str, Any]:
@@ -101,8 +84,8 @@ def result_of(run: Run, outcome: Outcome, database: str | None) -> dict[str, Any
         "began_at": outcome.began_at.isoformat(),
         "database": database,
         "server": outcome.settings,
-        "figures": outcome.analysis.figures.as_plain(),
-        "tiers": tier_figures(outcome.watched.tiers, Window.of(run.settings)),
+        "figures": outcome.figures.as_plain(),
+        "tiers": tier_figures(outcome.tiers, Window.of(run.settings)),
         "balance": outcome.balance.as_plain(),
         "errors": outcome.errors,
         "late": outcome.late,
@@ -112,7 +95,7 @@ def result_of(run: Run, outcome: Outcome, database: str | None) -> dict[str, Any
     }
 
 
-def tier_figures(rows: Sequence[tuple[object, ...]], window: Window) -> dict[str, dict[str, float]]:
+def tier_figures(rows: Sequence[Row], window: Window) -> dict[str, dict[str, float]]:
     """Return how many processors each tier used within the window, and its greatest memory in bytes."""
     looks = _looks(rows)
     figures = {}
@@ -137,7 +120,7 @@ class _Look:
     memory_bytes: float = 0.0
 
 
-def _looks(rows: Sequence[tuple[object, ...]]) -> dict[str, dict[float, _Look]]:
+def _looks(rows: Sequence[Row]) -> dict[str, dict[float, _Look]]:
     """Return what was seen of each tier, by the moment."""
     looks: dict[str, dict[float, _Look]] = {}
     for row in rows:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import asyncpg
 
-from telesto.benchmarks.harness.analysis import Analysis, Window, analyse
+from telesto.benchmarks.harness.analysis import Figures, Window, analyse
 from telesto.benchmarks.harness.balance import (
     NOTHING,
     Balance,
@@ -28,7 +28,8 @@ from telesto.benchmarks.harness.preparation import Prepared, prepare
 from telesto.benchmarks.harness.seating import sending, share_out
 from telesto.benchmarks.harness.settings import RunSettings, middleware_settings
 from telesto.benchmarks.harness.stored import stored_for_subscription, stored_in_queues
-from telesto.benchmarks.harness.watch import Rows, Watch
+from telesto.benchmarks.harness.tables import Row, Tables
+from telesto.benchmarks.harness.watch import Watch
 from telesto.benchmarks.runs import HEAD_START_S, old_snapshot
 from telesto.benchmarks.service import Middlewares, describe_database, running_middlewares
 from telesto.benchmarks.worker import Result, Worker
@@ -48,8 +49,8 @@ class Outcome:
     Attributes:
         began_at: the beginning, by this machine's clock.
         settings: of the database server, as it told them.
-        analysis: what was made of the clients' records.
-        watched: what was seen meanwhile.
+        figures: of the window.
+        tiers: the rows of the table of tiers.
         tables: the state of Telesto's tables before and after.
         balance: the audit.
         errors: failed requests, by operation and error.
@@ -60,8 +61,8 @@ class Outcome:
 
     began_at: datetime
     settings: dict[str, str]
-    analysis: Analysis
-    watched: Rows
+    figures: Figures
+    tiers: Sequence[Row]
     tables: dict[str, list[dict[str, Any]]]
     balance: Balance
     errors: dict[str, int] = field(default_factory=dict)
@@ -71,12 +72,19 @@ class Outcome:
 
 
 async def perform(run: Run, database_url: str, directory: Path, on_second: OnSecond) -> Outcome:
-    """Carry out a run on an empty database with Telesto's schema; what it leaves goes to `directory`."""
+    """Carry out a run on an empty database with Telesto's schema; its tables go to `directory`."""
+    with Tables(directory) as tables:
+        return await _perform(run, database_url, directory, tables, on_second)
+
+
+async def _perform(
+    run: Run, database_url: str, directory: Path, tables: Tables, on_second: OnSecond
+) -> Outcome:
     settings = run.settings
     environment = middleware_settings(settings)
     async with running_middlewares(database_url, directory, settings.middlewares, environment) as middlewares:
         prepared = await prepare(settings, middlewares.urls)
-        performance = _Performance(run, database_url, directory, middlewares, prepared)
+        performance = _Performance(run, database_url, directory, middlewares, prepared, tables)
         with_snapshot = old_snapshot(database_url) if settings.old_snapshot else nullcontext()
         async with with_snapshot:
             await performance.load(on_second)
@@ -88,7 +96,13 @@ class _Performance:
     """A run on its way."""
 
     def __init__(
-        self, run: Run, database_url: str, directory: Path, middlewares: Middlewares, prepared: Prepared
+        self,
+        run: Run,
+        database_url: str,
+        directory: Path,
+        middlewares: Middlewares,
+        prepared: Prepared,
+        tables: Tables,
     ) -> None:
         self._run = run
         self._database_url = database_url
@@ -99,7 +113,8 @@ class _Performance:
         self._began_at = datetime.now(UTC)
         self._server_settings: dict[str, str] = {}
         self._results: list[Result] = []
-        self._watched = Rows()
+        self._written = tables
+        self._tiers: Sequence[Row] = ()
         self._tables: dict[str, list[dict[str, Any]]] = {}
 
     async def load(self, on_second: OnSecond) -> None:
@@ -112,14 +127,16 @@ class _Performance:
         try:
             await asyncio.gather(*(worker.ready() for worker in workers))
             pids = [worker.pid for worker in workers]
-            watch = Watch(database, self._middlewares, pids, settings.wait_samples_per_s, on_second)
-            self._tables["before"] = await watch.tables()
+            watch = Watch(
+                database, self._middlewares, pids, self._written, settings.wait_samples_per_s, on_second
+            )
+            self._tables["before"] = await watch.state_of_tables()
             self._begin = time.monotonic() + HEAD_START_S
             self._began_at = datetime.fromtimestamp(time.time() + HEAD_START_S, UTC)
             for worker in workers:
                 await worker.begin(self._begin)
             await self._watch(watch, workers, settings)
-            self._tables["after"] = await watch.tables()
+            self._tables["after"] = await watch.state_of_tables()
         finally:
             for worker in workers:
                 await worker.stop()
@@ -137,7 +154,7 @@ class _Performance:
             for task in (watching, working):
                 task.cancel()
             await asyncio.gather(watching, working, return_exceptions=True)
-        self._watched = watch.rows
+        self._tiers = watch.tiers
 
     async def conclude(self) -> Outcome:
         """Work on the records and audit."""
@@ -145,7 +162,9 @@ class _Performance:
         paths = [Path(result["records"]) for result in self._results]
         records = [read_records(path) for path in paths]
         window = self._window(records)
-        analysis = analyse(records, self._begin, window, settings.sample_every)
+        figures = await asyncio.to_thread(
+            analyse, records, self._begin, window, settings.sample_every, self._written
+        )
         balance = await self._balance(records)
         errors: dict[str, int] = {}
         for result in self._results:
@@ -156,8 +175,8 @@ class _Performance:
         return Outcome(
             began_at=self._began_at,
             settings=self._server_settings,
-            analysis=analysis,
-            watched=self._watched,
+            figures=figures,
+            tiers=self._tiers,
             tables=self._tables,
             balance=balance,
             errors=errors,

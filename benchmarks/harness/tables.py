@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -89,12 +89,51 @@ SCHEMAS: Final[Mapping[str, pa.Schema]] = {
 }
 
 
-def write_table(directory: Path, name: str, rows: Sequence[tuple[object, ...]]) -> None:
-    """Write rows as the table `name`; one without rows is written too, so that readers find its columns."""
-    schema = SCHEMAS[name]
-    columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
-    arrays = [pa.array(column, each.type) for column, each in zip(columns, schema, strict=True)]
-    pq.write_table(pa.table(arrays, schema=schema), directory / f"{name}.parquet", compression="zstd")
+ROW_GROUP: Final = 20_000
+"""So many rows are kept until they are written: a run of hours has more than fit into memory."""
+
+Row = tuple[object, ...]
+
+
+class Tables:
+    """Writes all tables of a run into its directory, while they grow."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._rows: dict[str, list[Row]] = {name: [] for name in SCHEMAS}
+        self._writers: dict[str, pq.ParquetWriter] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def add(self, name: str, rows: Iterable[Row]) -> None:
+        """Add rows to a table."""
+        waiting = self._rows[name]
+        waiting.extend(rows)
+        if len(waiting) >= ROW_GROUP:
+            self._write(name)
+
+    def close(self) -> None:
+        """Write what is left; a table without rows is written too, so that readers find its columns."""
+        for name in SCHEMAS:
+            self._write(name)
+        for writer in self._writers.values():
+            writer.close()
+        self._writers.clear()
+
+    def _write(self, name: str) -> None:
+        schema, rows = SCHEMAS[name], self._rows[name]
+        if name not in self._writers:
+            path = self._directory / f"{name}.parquet"
+            self._writers[name] = pq.ParquetWriter(path, schema, compression="zstd")
+        if rows:
+            columns = zip(*rows, strict=True)
+            arrays = [pa.array(column, each.type) for column, each in zip(columns, schema, strict=True)]
+            self._writers[name].write_table(pa.table(arrays, schema=schema))
+            rows.clear()
 
 
 def read_table(directory: Path, name: str) -> list[dict[str, object]]:

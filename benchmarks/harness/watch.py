@@ -1,5 +1,5 @@
 """What is looked at every second while a run goes on: the tiers' CPU and memory, PostgreSQL's counters and
-wait events, the middlewares' metrics and phases. It gathers rows; `tables` says what their columns are."""
+wait events, the middlewares' metrics and phases; `tables` says what the columns are."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import io
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 import asyncpg
 from prometheus_client.parser import text_string_to_metric_families
 
+from telesto.benchmarks.harness.tables import Row, Tables
 from telesto.benchmarks.service import HOST, Database, Middlewares
 from telesto.benchmarks.usage import (
     children,
@@ -62,25 +62,19 @@ GROUP BY 1, 2, 3, 4
 """
 
 
-@dataclass(slots=True)
-class Rows:
-    """Rows by table; every row begins with the seconds since the run's beginning."""
-
-    tiers: list[tuple[object, ...]] = field(default_factory=list)
-    counters: list[tuple[object, ...]] = field(default_factory=list)
-    waits: list[tuple[object, ...]] = field(default_factory=list)
-    metrics: list[tuple[object, ...]] = field(default_factory=list)
-    phases: list[tuple[object, ...]] = field(default_factory=list)
-
-
 class Watch:
-    """Watches one run."""
+    """Watches one run, and writes what it sees into tables.
+
+    Attributes:
+        tiers: the rows of the table of tiers, which are few.
+    """
 
     def __init__(
         self,
         database: Database,
         middlewares: Middlewares,
         generators: Sequence[int],
+        tables: Tables,
         wait_samples_per_s: float,
         on_second: Callable[[float], None] = lambda second: None,
     ) -> None:
@@ -90,7 +84,8 @@ class Watch:
         self._wait_samples_per_s = wait_samples_per_s
         self._on_second = on_second
         self._phases_seen = [0] * len(middlewares.admin_ports)
-        self.rows = Rows()
+        self._tables = tables
+        self.tiers: list[Row] = []
 
     async def run(self, begin: float, end: float) -> None:
         """Watch from one moment of the monotonic clock to another."""
@@ -99,7 +94,7 @@ class Watch:
             if self._wait_samples_per_s:
                 group.create_task(self._watch_waits(begin, end))
 
-    async def tables(self) -> list[dict[str, object]]:
+    async def state_of_tables(self) -> list[dict[str, object]]:
         """Return the state of Telesto's tables."""
         connection = await asyncpg.connect(self._database.url)
         try:
@@ -131,13 +126,14 @@ class Watch:
             while moment <= end:
                 await asyncio.sleep(max(0.0, moment - time.monotonic()))
                 since = time.monotonic() - begin
-                self.rows.waits += [(since, *row) for row in await connection.fetch(_WAITS)]
+                self._tables.add("waits", [(since, *row) for row in await connection.fetch(_WAITS)])
                 moment = max(moment + 1 / self._wait_samples_per_s, time.monotonic())
         finally:
             await connection.close()
 
     def _look_at_tiers(self, begin: float) -> None:
         since = time.monotonic() - begin
+        rows: list[Row] = []
         for tier, pids in (
             ("client", self._generators),
             ("middleware", self._middlewares.pids),
@@ -145,28 +141,32 @@ class Watch:
         ):
             for number, pid in enumerate(pids, start=1):
                 memory = private_bytes(pid) + shared_bytes(pid)
-                self.rows.tiers.append((since, tier, number, cpu_seconds([pid]), memory))
+                rows.append((since, tier, number, cpu_seconds([pid]), memory))
         root = self._database.postmaster
         pids = [root, *children(root)]
         memory = sum(map(private_bytes, pids)) + max(map(shared_bytes, pids))
-        self.rows.tiers.append((since, "postgres", 1, tree_cpu_seconds(root), memory))
+        rows.append((since, "postgres", 1, tree_cpu_seconds(root), memory))
+        self._tables.add("tiers", rows)
+        self.tiers += rows
 
     async def _look_at_counters(self, connection: asyncpg.Connection, begin: float) -> None:
         since = time.monotonic() - begin
-        self.rows.counters += [(since, *row) for row in await connection.fetch(_COUNTERS)]
+        self._tables.add("counters", [(since, *row) for row in await connection.fetch(_COUNTERS)])
 
     async def _look_at_middlewares(self, begin: float) -> None:
         for index, port in enumerate(self._middlewares.admin_ports):
             text = await ask_admin(port, "/metrics")
             since = time.monotonic() - begin
-            self.rows.metrics += [(since, index + 1, *each) for each in metrics_in(text)]
+            self._tables.add("metrics", [(since, index + 1, *each) for each in metrics_in(text)])
             await self._collect_phases(index, port, begin)
 
     async def _collect_phases(self, index: int, port: int, begin: float) -> None:
         text = await ask_admin(port, f"/phases?after={self._phases_seen[index]}")
+        rows: list[Row] = []
         for number, received_at, *rest in phases_in(text):
             self._phases_seen[index] = number
-            self.rows.phases.append((received_at - begin, index + 1, number, *rest))
+            rows.append((received_at - begin, index + 1, number, *rest))
+        self._tables.add("phases", rows)
 
 
 async def ask_admin(port: int, path: str) -> str:
@@ -199,7 +199,7 @@ PhaseRow = tuple[int, float, str, int, float, float, float, float, float, float,
 
 
 def phases_in(text: str) -> list[PhaseRow]:
-    """Return the timed requests of an answer, in the order of the columns of `PHASE_COLUMNS`."""
+    """Return the timed requests of an answer, in the order of their table's columns."""
     return [
         (
             int(row["number"]),

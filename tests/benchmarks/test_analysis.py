@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from telesto.benchmarks.harness.analysis import Window, analyse
+from telesto.benchmarks.harness.analysis import Figures, Window, analyse
 from telesto.benchmarks.harness.histograms import decode, merge
+from telesto.benchmarks.harness.tables import ROW_GROUP, Tables, read_table
 from telesto.benchmarks.workloads.operations import Operation
 from telesto.benchmarks.workloads.recorder import Recorder, Records, read_records
 
@@ -23,13 +25,27 @@ def recorded(path: Path, moments: list[float], operation: Operation = Operation.
     return [read_records(path)]
 
 
+def analysed(
+    path: Path, records: list[Records], window: Window, sample_every: int = 1
+) -> tuple[Figures, dict[str, list[dict[str, Any]]]]:
+    """The figures, and the tables that were written."""
+    with Tables(path) as tables:
+        figures = analyse(records, BEGIN, window, sample_every, tables)
+    return figures, {name: read_table(path, name) for name in ("throughput", "histograms", "samples")}
+
+
 def test_operations_count_in_the_second_in_which_they_ended(tmp_path: Path) -> None:
     moments = [0.1, 2.5, 0.9, 1.0, 2.0, 2.999, 7.5]
-    analysis = analyse(recorded(tmp_path / "records", moments), BEGIN, Window(1.0, 3.0), 1)
-    assert analysis.throughput == [(0, "put", 2), (1, "put", 1), (2, "put", 3), (7, "put", 1)]
-    assert analysis.figures.rates == {"put": 2.0}
-    assert analysis.figures.messages_per_s == 2.0
-    latencies = analysis.figures.latencies["put"]
+    figures, tables = analysed(tmp_path, recorded(tmp_path / "records", moments), Window(1.0, 3.0))
+    assert [tuple(row.values()) for row in tables["throughput"]] == [
+        (0, "put", 2),
+        (1, "put", 1),
+        (2, "put", 3),
+        (7, "put", 1),
+    ]
+    assert figures.rates == {"put": 2.0}
+    assert figures.messages_per_s == 2.0
+    latencies = figures.latencies["put"]
     assert {name: latencies[name].count for name in latencies} == {"latency": 4, "service": 4, "age": 4}
     assert latencies["latency"].p50_ms == pytest.approx(10, rel=0.002)
     assert latencies["service"].p99_ms == pytest.approx(5, rel=0.002)
@@ -39,29 +55,50 @@ def test_operations_count_in_the_second_in_which_they_ended(tmp_path: Path) -> N
 def test_histograms_of_seconds_merge_to_all(tmp_path: Path) -> None:
     moments = [number / 100 for number in range(500)]
     records = recorded(tmp_path / "records", moments)
-    analysis = analyse([*records, *records], BEGIN, Window(0.0, 5.0), 1)
-    encoded = [row[4] for row in analysis.histograms if row[2] == "latency"]
+    _, tables = analysed(tmp_path, [*records, *records], Window(0.0, 5.0))
+    encoded = [row["encoded"] for row in tables["histograms"] if row["measure"] == "latency"]
     assert len(encoded) == 5
-    assert merge(decode(str(each)) for each in encoded).get_total_count() == 1000
+    assert merge(decode(each) for each in encoded).get_total_count() == 1000
 
 
 def test_what_was_handed_over_counts_as_messages(tmp_path: Path) -> None:
     put = recorded(tmp_path / "put", [0.5] * 10)
     taken = recorded(tmp_path / "taken", [0.5] * 4, Operation.TAKE)
-    analysis = analyse(put + taken, BEGIN, Window(0.0, 1.0), 100)
-    assert analysis.figures.messages_per_s == 4
+    figures, _ = analysed(tmp_path, put + taken, Window(0.0, 1.0))
+    assert figures.messages_per_s == 4
 
 
 def test_every_so_many_th_request_is_sampled(tmp_path: Path) -> None:
     records = recorded(tmp_path / "records", [0.25 * number for number in range(10)])
-    samples = analyse(records, BEGIN, Window(0.0, 1.0), 4).samples
-    assert [sample[4] for sample in samples] == [0, 4, 8]
-    since, operation, lane, stream, _, priority, latency, service, age, redelivered = samples[1]
-    assert (since, operation, lane, stream, priority, redelivered) == (1.0, "put", 3, 0, 5, False)
-    assert (latency, service, age) == pytest.approx((0.01, 0.005, 0.02), rel=1e-3)
+    _, tables = analysed(tmp_path, records, Window(0.0, 1.0), sample_every=4)
+    samples = tables["samples"]
+    assert [sample["sequence"] for sample in samples] == [0, 4, 8]
+    assert samples[1] == {
+        "since_s": 1.0,
+        "operation": "put",
+        "lane": 3,
+        "stream": 0,
+        "sequence": 4,
+        "priority": 5,
+        "latency_s": pytest.approx(0.01, rel=1e-3),
+        "service_s": pytest.approx(0.005, rel=1e-3),
+        "age_s": pytest.approx(0.02, rel=1e-3),
+        "redelivered": False,
+    }
 
 
 def test_a_run_in_which_nothing_happened_has_no_figures(tmp_path: Path) -> None:
-    analysis = analyse(recorded(tmp_path / "records", []), BEGIN, Window(0.0, 1.0), 1)
-    assert (analysis.throughput, analysis.histograms, analysis.samples) == ([], [], [])
-    assert analysis.figures.messages_per_s == 0
+    figures, tables = analysed(tmp_path, recorded(tmp_path / "records", []), Window(0.0, 1.0))
+    assert tables == {"throughput": [], "histograms": [], "samples": []}
+    assert figures == Figures()
+
+
+def test_tables_are_written_while_they_grow(tmp_path: Path) -> None:
+    rows = [(second, "put", second % 7) for second in range(3 * ROW_GROUP + 5)]
+    with Tables(tmp_path) as tables:
+        for start in range(0, len(rows), 1000):
+            tables.add("throughput", rows[start : start + 1000])
+        grown = (tmp_path / "throughput.parquet").stat().st_size
+    assert grown > 0
+    assert [tuple(row.values()) for row in read_table(tmp_path, "throughput")] == rows
+    assert read_table(tmp_path, "waits") == []

@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 
 from telesto.benchmarks.harness import campaign
-from telesto.benchmarks.harness.analysis import Analysis
+from telesto.benchmarks.harness.analysis import Figures
 from telesto.benchmarks.harness.balance import NOTHING
 from telesto.benchmarks.harness.campaign import carry_out
 from telesto.benchmarks.harness.databases import with_database
@@ -31,7 +31,6 @@ from telesto.benchmarks.harness.manifest import (
 from telesto.benchmarks.harness.performance import OnSecond, Outcome
 from telesto.benchmarks.harness.summary import is_clean, summarise
 from telesto.benchmarks.harness.tables import SCHEMAS, read_table
-from telesto.benchmarks.harness.watch import Rows
 
 TINY = {"duration_s": 0.6, "warm_up_s": 0.1, "cool_down_s": 0.1, "sample_every": 1}
 
@@ -220,7 +219,7 @@ async def test_what_is_whole_stays_and_what_is_half_is_done_again(
 
 def nothing() -> Outcome:
     """The outcome of a run in which nothing happened."""
-    return Outcome(datetime.now(UTC), {}, Analysis(), Rows(), {}, NOTHING)
+    return Outcome(datetime.now(UTC), {}, Figures(), [], {}, NOTHING)
 
 
 def begun(out: Path, seed: int | None = None) -> ExperimentDirectory:
