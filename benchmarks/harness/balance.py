@@ -13,10 +13,9 @@ from typing import Any, Final, Self
 
 import numpy as np
 
+from telesto.benchmarks.harness.identity_space import Identities, IdentitySpace, shortened, streams_of
 from telesto.benchmarks.workloads.operations import IN_ORDER, PUTS, TAKES, Operation
 from telesto.benchmarks.workloads.recorder import Records
-
-Identities = np.ndarray[Any, np.dtype[np.uint64]]
 
 EXAMPLES_MAX: Final = 5
 NOBODY: Final[Identities] = np.empty(0, np.uint64)
@@ -102,30 +101,7 @@ def balance_of_queues(
     """Compare what clients recorded with what the database holds."""
     acknowledged = np.concatenate([_identities(records, PUTS), backlog])
     taken = _identities(records, TAKES)
-    doubtful_puts, doubtful_takes = _array(doubts.puts), _array(doubts.takes)
-    once_taken = np.unique(taken)
-    here = np.unique(stored.waiting)
-    unseen = np.setdiff1d(stored.handed_over, once_taken)
-    accounted = np.concatenate([once_taken, here, stored.handed_over, doubtful_takes])
-    lost = np.setdiff1d(acknowledged, accounted)
-    found = np.union1d(once_taken, here)
-    foreign = np.setdiff1d(found, np.concatenate([acknowledged, doubtful_puts]))
-    twice = np.unique(
-        np.concatenate([_repeated(taken), _repeated(stored.waiting), np.intersect1d(once_taken, here)])
-    )
-    disorder = out_of_order(records)
-    in_doubt = len(doubtful_puts) + len(doubtful_takes) + len(unseen)
-    return Balance(
-        put=len(acknowledged),
-        handed_over=len(taken),
-        left=len(stored.waiting),
-        in_doubt=in_doubt,
-        lost=len(lost),
-        duplicated=len(twice),
-        out_of_order=len(disorder),
-        foreign=len(foreign),
-        examples=_examples(lost, twice, disorder, foreign),
-    )
+    return _balance(acknowledged, taken, stored, doubts, out_of_order(records))
 
 
 def balance_of_topic(
@@ -142,19 +118,33 @@ def balance_of_topic(
     """
     of_subscriber = [part[part["lane"] == subscriber_lane] for part in records]
     got = _identities(of_subscriber, (Operation.GET,))
-    once = np.unique(got)
-    waiting = np.setdiff1d(left, once)
-    lost = np.setdiff1d(published, np.concatenate([once, waiting]))
-    foreign = np.setdiff1d(
-        np.concatenate([once, waiting]), np.concatenate([published, _array(doubtful_puts)])
-    )
-    twice = _repeated(got)
-    disorder = out_of_order(of_subscriber)
+    left = np.setdiff1d(left, got)
+    return _balance(published, got, Stored(left, NOBODY), Doubts(doubtful_puts), out_of_order(of_subscriber))
+
+
+def _balance(
+    acknowledged: Identities, taken: Identities, stored: Stored, doubts: Doubts, disorder: Identities
+) -> Balance:
+    doubtful_puts = _array(doubts.puts)
+    space = IdentitySpace(np.concatenate([acknowledged, doubtful_puts]))
+    put, _ = space.count(acknowledged)
+    maybe_put, _ = space.count(doubtful_puts)
+    took, never_put = space.count(taken)
+    here, never_put_here = space.count(stored.waiting)
+    handed, _ = space.count(stored.handed_over)
+    maybe_taken, _ = space.count(_array(doubts.takes))
+    found = (took > 0) | (here > 0)
+    lost = space.identities((put > 0) & ~found & (handed == 0) & (maybe_taken == 0))
+    # A message that was handed over and is still there counts twice, like one that was handed over twice.
+    twice = space.identities((took > 1) | (here > 1) | ((took > 0) & (here > 0)))
+    unknown = space.identities(found & (put == 0) & (maybe_put == 0))
+    foreign = np.concatenate([unknown, np.unique(np.concatenate([never_put, never_put_here]))])
+    unseen = int(np.count_nonzero((handed > 0) & (took == 0)))
     return Balance(
-        put=len(published),
-        handed_over=len(got),
-        left=len(waiting),
-        in_doubt=len(doubtful_puts),
+        put=len(acknowledged),
+        handed_over=len(taken),
+        left=len(stored.waiting),
+        in_doubt=len(doubtful_puts) + len(doubts.takes) + unseen,
         lost=len(lost),
         duplicated=len(twice),
         out_of_order=len(disorder),
@@ -178,7 +168,7 @@ def out_of_order(records: Sequence[Records]) -> Identities:
     for part in records:
         # Consumers' deliveries are the order in which messages came; their acknowledgements are not.
         places = np.flatnonzero(np.isin(part["operation"], IN_ORDER) & (part["redelivered"] == 0))
-        lanes = part["lane"][places]
+        lanes = shortened(part["lane"][places])
         order = np.argsort(lanes, kind="stable")
         ends = np.flatnonzero(np.diff(lanes[order])) + 1
         for of_lane in np.split(places[order], ends):
@@ -191,7 +181,7 @@ def _late(identities: Identities, priorities: Records) -> Identities:
     late = [NOBODY]
     for priority in np.unique(priorities):
         of_priority = identities[priorities == priority]
-        order = np.argsort(of_priority >> np.uint64(32), kind="stable")
+        order = np.argsort(streams_of(of_priority), kind="stable")
         by_stream = of_priority[order]
         # Streams rise, so that the greatest identity so far is one of the same stream.
         late.append(by_stream[by_stream < np.maximum.accumulate(by_stream)] if len(by_stream) else NOBODY)
@@ -202,11 +192,6 @@ def _identities(records: Sequence[Records], operations: Iterable[Operation]) -> 
     wanted = [int(operation) for operation in operations]
     parts = [part["identity"][np.isin(part["operation"], wanted)] for part in records]
     return np.concatenate([NOBODY, *parts])
-
-
-def _repeated(identities: Identities) -> Identities:
-    values, counts = np.unique(identities, return_counts=True)
-    return values[counts > 1]
 
 
 def _array(identities: Sequence[int]) -> Identities:

@@ -9,7 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from telesto.benchmarks.harness.balance import NOBODY, Identities
+from telesto.benchmarks.harness.balance import NOBODY
+from telesto.benchmarks.harness.identity_space import Identities
 from telesto.benchmarks.harness.seating import groups_of, places, seat
 from telesto.benchmarks.harness.settings import RunSettings
 from telesto.benchmarks.workloads.envelope import BACKLOG_STREAM, Stationery

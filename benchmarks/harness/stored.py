@@ -11,7 +11,8 @@ import asyncpg
 import numpy as np
 
 from telesto.benchmarks.bodies import IDENTITY_BYTES
-from telesto.benchmarks.harness.balance import Identities, Stored
+from telesto.benchmarks.harness.balance import Stored
+from telesto.benchmarks.harness.identity_space import Identities
 
 WAITING_TABLES: Final = ("messages", "delayed_messages", "keyed_messages", "dead_letters")
 HANDED_OVER_TABLES: Final = ("deliveries", "leases")

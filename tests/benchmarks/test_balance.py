@@ -13,12 +13,13 @@ from telesto.benchmarks.harness.balance import (
     NOBODY,
     Balance,
     Doubts,
-    Identities,
     Stored,
     balance_of_queues,
     balance_of_topic,
     published_in,
 )
+from telesto.benchmarks.harness.identity_space import Identities, IdentitySpace
+from telesto.benchmarks.workloads.envelope import BACKLOG_STREAM
 from telesto.benchmarks.workloads.operations import Operation
 from telesto.benchmarks.workloads.recorder import Recorder, Records, read_records
 
@@ -183,3 +184,24 @@ def test_balances_of_subscribers_add_up(path: Path) -> None:
     both = topic(path, range(10)) + topic(path, range(9))
     assert (both.put, both.handed_over, both.lost) == (20, 19, 1)
     assert both.examples == (identity(1, 9),)
+
+
+def test_identities_are_counted_whatever_their_order_and_their_gaps() -> None:
+    members = ids(identity(5, 2), identity(BACKLOG_STREAM, 0), identity(0, 0), identity(70_000, 1))
+    space = IdentitySpace(members)
+    # Each stream has places up to its last sequence.
+    assert len(space) == 3 + 1 + 1 + 2
+    asked = ids(identity(70_000, 1), identity(5, 2), identity(5, 2), identity(5, 0))
+    outside = ids(identity(5, 3), identity(6, 0), identity(2**32 - 1, 0))
+    counts, unknown = space.count(np.concatenate([outside, asked]))
+    assert list(unknown) == list(outside)
+    assert list(space.identities(counts == 2)) == [identity(5, 2)]
+    assert list(space.identities(counts == 1)) == [identity(5, 0), identity(70_000, 1)]
+    many, _ = space.count(np.repeat(members[:1], 1000))
+    assert many.max() == 255
+
+
+def test_an_empty_space_knows_nobody() -> None:
+    counts, unknown = IdentitySpace(NOBODY).count(ids(identity(1, 1)))
+    assert len(counts) == 0
+    assert list(unknown) == [identity(1, 1)]
