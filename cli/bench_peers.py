@@ -14,7 +14,7 @@ from telesto.cli import output
 from telesto.cli.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from telesto.benchmarks.peers.comparison import Comparison, Size, Work
+    from telesto.benchmarks.peers.comparison import Comparison, Work
 
 SECONDS = 5.0
 REPETITIONS = 5
@@ -67,7 +67,7 @@ def peers(
     pgqueuer, as processes of its own that end with it. Says what it skips and why.
     """
     from telesto.benchmarks.peers.catalog import CATALOG
-    from telesto.benchmarks.peers.comparison import WORKS, Size
+    from telesto.benchmarks.peers.comparison import WORKS, Comparison, Size
     from telesto.benchmarks.peers.table import as_plain, facts_of, render, targets
 
     names = _chosen("--only", only, CATALOG)
@@ -77,14 +77,18 @@ def peers(
 
         get_missing(names, output.print_note)
     size = Size(seconds=seconds, repetitions=repetitions)
-    comparison, facts = _run(names, works, size, directory), facts_of(directory)  # type: ignore[arg-type]
-    output.print_line(render(comparison, facts))
-    if json_file is not None:
-        json_file.write_text(json.dumps(as_plain(comparison, facts), indent=1))
+    comparison, facts = Comparison(size), facts_of(directory)
+    try:
+        _run(comparison, names, works, directory)  # type: ignore[arg-type]
+    finally:
+        # Also after Ctrl-C: what is whole is shown.
+        output.print_line(render(comparison, facts))
+        if json_file is not None:
+            json_file.write_text(json.dumps(as_plain(comparison, facts), indent=1))
     return ExitCode.DONE if targets(comparison)[-1].reached else ExitCode.REFUSED
 
 
-def _run(names: list[str], works: list[Work], size: Size, directory: Path | None) -> Comparison:
+def _run(comparison: Comparison, names: list[str], works: list[Work], directory: Path | None) -> None:
     import os
     import tempfile
 
@@ -93,7 +97,7 @@ def _run(names: list[str], works: list[Work], size: Size, directory: Path | None
     with tempfile.TemporaryDirectory(prefix="telesto-peers-", dir=directory) as name:
         # The servers run under accounts of their own, which have to pass.
         os.chmod(name, 0o711)
-        return asyncio.run(compare_peers(names, works, size, Path(name), output.print_note))
+        asyncio.run(compare_peers(comparison, names, works, Path(name), output.print_note))
 
 
 def _chosen(option: str, given: list[str] | None, known: Iterable[str]) -> list[str]:

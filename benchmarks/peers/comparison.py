@@ -93,20 +93,21 @@ class Comparison:
 
 
 async def compare_peers(
+    comparison: Comparison,
     names: Iterable[str],
     works: Sequence[Work],
-    size: Size,
     directory: Path,
     progress: Callable[[str], None],
     catalog: Mapping[str, Entry] = CATALOG,
-) -> Comparison:
-    """Measure Telesto and these peers; what cannot take part is named with the reason."""
-    comparison = Comparison(size)
+) -> None:
+    """Measure Telesto and these peers; what cannot take part is named with the reason.
+
+    The comparison gets each repetition when it is whole, so that it can be shown also when this is cancelled.
+    """
     chosen = [name for name in catalog if name == REFERENCE or name in set(names)]
     async with _started(chosen, catalog, comparison, directory, progress) as peers:
         for work in works:
             await _measure(work, peers, comparison, directory, progress)
-    return comparison
 
 
 @asynccontextmanager
@@ -193,7 +194,9 @@ async def _measure(
 ) -> None:
     """Measure one kind of work. A peer that fails in it is left out of its table."""
     found: dict[str, list[Run]] = {peer.name: [] for peer in peers}
+    comparison.runs[work] = found
     for repetition in range(1, comparison.size.repetitions + 1):
+        runs: dict[str, Run] = {}
         for peer in peers:
             if peer.name not in found:
                 continue
@@ -205,9 +208,10 @@ async def _measure(
                 comparison.skipped[f"{peer.name}, {work}"] = _reason(error)
                 progress(f"{step}: failed ({_reason(error)})")
             else:
-                found[peer.name].append(run)
+                runs[peer.name] = run
                 progress(f"{step}: {_briefly(run)}")
-    comparison.runs[work] = found
+        for name, run in runs.items():
+            found[name].append(run)
 
 
 def _briefly(run: Run) -> str:
@@ -283,8 +287,9 @@ def _share(total: int, parts: int, index: int) -> int:
 
 def summarise(work: Work, tally: Tally, window: Window, used: Mapping[str, float], audit: Audit) -> Run:
     """Turn the records of a run into its figures."""
-    counted = tally.puts if work == "put" else tally.takes
-    messages = completed(counted, window)
+    put, taken = completed(tally.puts, window), completed(tally.takes, window)
+    # While messages pile up more are put than taken: the CPU time is that of both.
+    messages = {"put": put, "end-to-end": (put + taken) // 2, "latency": taken}[work]
     delays = sorted(delays_of(tally.takes, window)) if work == "latency" else []
     return Run(
         per_second=drained(tally.takes, window) if work == "end-to-end" else messages / window.seconds,

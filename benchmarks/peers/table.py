@@ -53,7 +53,7 @@ def render(comparison: Comparison, facts: Mapping[str, str]) -> str:
         f"{size.repetitions} repetitions of {size.seconds:g} s after {size.warm_up_s:g} s, interleaved"
     )
     parts = ["\n".join([*(f"{name}: {value}" for name, value in facts.items()), f"load: {load}"])]
-    parts += [_work_section(work, comparison.runs[work]) for work in WORKS if comparison.runs.get(work)]
+    parts += [_work_section(work, runs) for work in WORKS if (runs := _measured(comparison, work))]
     parts += [_audit_section(comparison), _targets_section(targets(comparison))]
     if comparison.skipped:
         lines = [f"- {name}: {reason}" for name, reason in comparison.skipped.items()]
@@ -83,13 +83,18 @@ def targets(comparison: Comparison) -> list[Target]:
         target
         for work, wanted in RATES_WANTED.items()
         for what, peers, least in wanted
-        for target in _rate_target(work, comparison.runs.get(work, {}), what, peers, least)
+        for target in _rate_target(work, _measured(comparison, work), what, peers, least)
     ]
-    latency = comparison.runs.get("latency", {})
+    latency = _measured(comparison, "latency")
     for what, peers in DELAYS_WANTED:
         found += _delay_target(f"median delay against {what}", latency, peers, _median_ms)
         found += _delay_target(f"p99 delay against {what}", latency, peers, _p99_ms)
     return [*found, _audit_target(comparison)]
+
+
+def _measured(comparison: Comparison, work: Work) -> dict[str, list[Run]]:
+    """The peers of which there are runs: none when the comparison was ended in the first repetition."""
+    return {name: runs for name, runs in comparison.runs.get(work, {}).items() if runs}
 
 
 def _rate_target(

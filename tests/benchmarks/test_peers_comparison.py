@@ -17,6 +17,7 @@ from telesto.benchmarks.audit import Audit
 from telesto.benchmarks.peers.catalog import CATALOG, Entry, Servers
 from telesto.benchmarks.peers.comparison import (
     WORKS,
+    Comparison,
     Size,
     compare_peers,
     delays_of,
@@ -116,7 +117,8 @@ async def test_what_cannot_take_part_is_skipped_and_the_rest_is_compared(place: 
     }
     said: list[str] = []
     asked = ["absent", "broken", "broken-too", "no-queues"]
-    comparison = await compare_peers(asked, WORKS, TINY, place, said.append, catalog)
+    comparison = Comparison(TINY)
+    await compare_peers(comparison, asked, WORKS, place, said.append, catalog)
 
     skipped = comparison.skipped
     assert "no_such_module" in skipped["absent"]

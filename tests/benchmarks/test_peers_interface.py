@@ -3,57 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
 from telesto.benchmarks.peers.bodies import BodyMaker
 from telesto.benchmarks.peers.catalog import CATALOG, Servers
 from telesto.benchmarks.peers.comparison import lacks
-from telesto.benchmarks.peers.interface import Client, Peer, Server
+from telesto.benchmarks.peers.interface import Client, Peer
 
 QUEUE = "conformance"
 STREAM = 7
 SOME = 70
 
 
-class Running:
-    """The servers of this module's tests: started when a peer needs them first."""
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._servers = Servers()
-        self._running: list[Server] = []
-
-    async def peer(self, name: str) -> Peer:
-        peer = CATALOG[name].make(self._servers)
-        if peer.server not in self._running:
-            directory = self._directory / f"server-{len(self._running)}"
-            directory.mkdir(mode=0o711, parents=True)
-            self._running.append(peer.server)
-            await peer.server.start(directory)
-        await peer.prepare()
-        return peer
-
-    async def stop(self) -> None:
-        for server in reversed(self._running):
-            await server.stop()
+def groups() -> list[list[str]]:
+    """The names of all peers, those together that share a server."""
+    servers, found = Servers(), defaultdict(list)
+    for name, entry in CATALOG.items():
+        found[entry.make(servers).server].append(name)
+    return list(found.values())
 
 
-@pytest.fixture(scope="module")
-def place(module_data_dir: Path) -> Path:
-    module_data_dir.mkdir(mode=0o711)
-    return module_data_dir
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def running(place: Path) -> AsyncIterator[Running]:
-    servers = Running(place)
-    yield servers
-    await servers.stop()
+@pytest.fixture
+def place(data_dir: Path) -> Path:
+    data_dir.mkdir(mode=0o711)
+    return data_dir
 
 
 class Taken:
@@ -85,12 +63,23 @@ async def put_all(peer: Peer, client: Client, bodies: Sequence[bytes]) -> None:
         await client.put(bodies[begin : begin + peer.puts_at_once])
 
 
-@pytest.mark.asyncio(loop_scope="module")
-@pytest.mark.parametrize("name", CATALOG)
-async def test_what_is_put_is_taken_once_or_is_left(name: str, running: Running) -> None:
-    if reason := lacks(CATALOG[name]):
-        pytest.skip(reason)
-    peer = await running.peer(name)
+@pytest.mark.parametrize("names", groups(), ids="+".join)
+async def test_what_is_put_is_taken_once_or_is_left(names: list[str], place: Path) -> None:
+    lacking = {name: reason for name in names if (reason := lacks(CATALOG[name]))}
+    if len(lacking) == len(names):
+        pytest.skip(f"{lacking}")
+    servers = Servers()
+    peers = [CATALOG[name].make(servers) for name in names if name not in lacking]
+    try:
+        await peers[0].server.start(place)
+        for peer in peers:
+            await peer.prepare()
+            await conforms(peer)
+    finally:
+        await peers[0].server.stop()
+
+
+async def conforms(peer: Peer) -> None:
     maker = BodyMaker(STREAM, 200)
     first, second = ([maker.next(0.5)[1] for _ in range(SOME)] for _ in range(2))
 
@@ -103,15 +92,16 @@ async def test_what_is_put_is_taken_once_or_is_left(name: str, running: Running)
     stop.set()
     await consuming
     await consumer.close()
-    assert sorted(sink.bodies) == first
+    assert sorted(sink.bodies) == first, peer.name
 
     await put_all(peer, producer, second)
     await producer.close()
-    assert sorted(await peer.left(QUEUE)) == second, "what was acknowledged is gone, the rest is there"
+    left = await peer.left(QUEUE)
+    assert sorted(left) == second, f"{peer.name}: what was acknowledged is gone, the rest is there"
     await peer.drop_queue(QUEUE)
 
     await peer.make_queue(QUEUE)
-    assert await peer.left(QUEUE) == [], "a queue of the same name begins empty"
+    assert await peer.left(QUEUE) == [], f"{peer.name}: a queue of the same name begins empty"
     await peer.drop_queue(QUEUE)
     assert all((await peer.describe()).values())
     assert list(peer.server.roots())

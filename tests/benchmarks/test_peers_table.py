@@ -106,6 +106,18 @@ def test_what_was_skipped_and_unfinished_is_told() -> None:
     assert "nats: consumers did not take everything in 9 runs" in text
 
 
+def test_a_comparison_that_was_ended_early_shows_what_it_has() -> None:
+    comparison = a_comparison()
+    comparison.runs["latency"] = {name: [] for name in comparison.runs["latency"]}
+    text = render(comparison, {})
+    assert "Durable puts" in text
+    assert "open loop" not in text
+    assert len(targets(comparison)) == 6
+    comparison.runs.clear()
+    assert [target.reached for target in targets(comparison)] == [False], "nothing was shown"
+    assert render(comparison, {})
+
+
 def test_everything_goes_into_json() -> None:
     plain = json.loads(json.dumps(as_plain(a_comparison(), facts_of(None))))
     assert plain["runs"]["put"]["nats"][0]["per_second"] == 1_000
