@@ -6,11 +6,14 @@ import asyncio
 from abc import abstractmethod
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 import asyncpg
 
 from telesto.benchmarks.peers.interface import Address, Peer
-from telesto.benchmarks.peers.postgres import PostgresServer, described
+
+if TYPE_CHECKING:
+    from telesto.benchmarks.peers.postgres import PostgresServer
 
 
 class PostgresPeer(Peer):
@@ -37,6 +40,8 @@ class PostgresPeer(Peer):
 
     async def describe(self) -> dict[str, str]:
         """PostgreSQL's version and settings."""
+        from telesto.benchmarks.peers.postgres import described
+
         return await described(self.url)
 
     @asynccontextmanager

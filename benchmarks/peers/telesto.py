@@ -1,4 +1,7 @@
-"""Telesto itself: the embedded PostgreSQL, one middleware, the asyncio client, exactly-once delivery."""
+"""Telesto itself: the embedded PostgreSQL, one middleware, the asyncio client, exactly-once delivery.
+
+What only the server needs is imported where it is started: the generators of load need the client alone.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,13 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Final, Self
-
-import asyncpg
+from typing import TYPE_CHECKING, Final, Self
 
 from telesto.benchmarks.peers.interface import TAKEN_AT_ONCE, WAIT_S, Address, Client, Peer, Sink
-from telesto.benchmarks.peers.postgres import described
-from telesto.benchmarks.service import Database, Middlewares, describe_database, running_middlewares
 from telesto.client import AsyncTelestoClient
-from telesto.db import schema
-from telesto.db.embedded import EmbeddedServer
+
+if TYPE_CHECKING:
+    from telesto.benchmarks.service import Database, Middlewares
 
 LOOKING_AFTER: Final = "bench-peers"
 _LEFT: Final = """
@@ -32,10 +32,14 @@ class TelestoServer:
     def __init__(self) -> None:
         self._stack = AsyncExitStack()
         self.database: Database | None = None
-        self.middlewares = Middlewares()
+        self.middlewares: Middlewares | None = None
 
     async def start(self, directory: Path) -> None:
         """Start both tiers."""
+        from telesto.benchmarks.service import describe_database, running_middlewares
+        from telesto.db import schema
+        from telesto.db.embedded import EmbeddedServer
+
         server = EmbeddedServer(directory / "data")
         await asyncio.to_thread(server.start)
         self._stack.push_async_callback(asyncio.to_thread, server.stop)
@@ -49,7 +53,8 @@ class TelestoServer:
 
     def roots(self) -> Iterable[int]:
         """The middleware and the postmaster."""
-        return [*self.middlewares.pids, *([self.database.postmaster] if self.database else [])]
+        middlewares = self.middlewares.pids if self.middlewares else []
+        return [*middlewares, *([self.database.postmaster] if self.database else [])]
 
 
 class TelestoPeer(Peer):
@@ -65,6 +70,7 @@ class TelestoPeer(Peer):
 
     def address(self) -> Address:
         """The middleware."""
+        assert self.server.middlewares is not None
         return {"url": self.server.middlewares.urls[0]}
 
     async def make_queue(self, queue: str) -> None:
@@ -74,6 +80,8 @@ class TelestoPeer(Peer):
 
     async def left(self, queue: str) -> list[bytes]:
         """Read the tables: what waits, and what was handed over and not confirmed."""
+        import asyncpg
+
         async with self._client() as client:
             queue_id = (await client.get_queue_by_name(queue)).queue_id
         assert self.server.database is not None
@@ -90,6 +98,8 @@ class TelestoPeer(Peer):
 
     async def describe(self) -> dict[str, str]:
         """PostgreSQL's version and settings; the middleware's are those that it has by default."""
+        from telesto.benchmarks.peers.postgres import described
+
         assert self.server.database is not None
         several = self.puts_at_once > 1
         put = (
