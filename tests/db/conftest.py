@@ -46,3 +46,33 @@ def topic_calls(database_url: str) -> Iterator[TopicCalls]:
     """A connection that also calls the procedures of topics."""
     with TopicCalls(database_url) as calls:
         yield calls
+
+
+@pytest.fixture
+def observer(database_url: str) -> Iterator[Calls]:
+    """A connection that reads what others have touched."""
+    with Calls(database_url) as observer:
+        observer.connection.execute("SET stats_fetch_consistency = none")
+        yield observer
+
+
+@pytest.fixture
+def no_vacuum(request: pytest.FixtureRequest, calls: Calls) -> None:
+    """Keep autovacuum from tidying up what a test is about: the module's QUIET_TABLES."""
+    for table in request.module.QUIET_TABLES:
+        calls.connection.execute(f"ALTER TABLE telesto.{table} SET (autovacuum_enabled = false)".encode())
+
+
+@pytest.fixture(params=["as it is", "analysed", "old snapshot"])
+def view(request: pytest.FixtureRequest, calls: Calls, other: psycopg.Connection) -> Callable[[], None]:
+    """Give what is done to the tables after they were filled; see SEEN_TABLES of the module."""
+    if request.param == "old snapshot":
+        other.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        seen = ", ".join(f"telesto.{table}" for table in request.module.SEEN_TABLES)
+        other.execute(f"SELECT count(*) FROM {seen}".encode())
+
+    def look() -> None:
+        if request.param == "analysed":
+            calls.connection.execute("ANALYZE")
+
+    return look

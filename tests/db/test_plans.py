@@ -8,116 +8,38 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import psycopg
 import pytest
 
-from procedure_calls import BY_AGE, Calls, Client, Element, Put, Read
+from plan_bench import Workbench, backlog_below, dead, empty, full
+from plan_costs import (
+    BACKLOG,
+    BATCH,
+    DEAD,
+    INDEX_ROWS_MAX,
+    Cost,
+    assert_new_plans_hold,
+    assert_old_plans_hold,
+    measure,
+)
+from procedure_calls import BY_AGE, Calls, Element, Put, Read
 
-BATCH = 64
-BACKLOG = 20_000
-DEAD = 6_000
-# Rows that an index returned, the dead ones it still holds included, and pages, per element of a batch. What
-# a call costs at all is spread over a batch of 64; a walk over a backlog or the dead would cost hundreds.
-INDEX_ROWS_MAX = 6
-PAGES_MAX = 40
+pytestmark = pytest.mark.usefixtures("no_vacuum")
 
-SEQUENTIAL = """
-SELECT relname, seq_scan FROM pg_stat_xact_all_tables
-WHERE schemaname = 'telesto' AND seq_scan > 0 AND relname NOT IN ('installation', 'jobs', 'middlewares')
-"""
-INDEX_ROWS = """
-SELECT coalesce(sum(pg_stat_get_tuples_returned(indexrelid)), 0)
-FROM pg_index JOIN pg_class ON pg_class.oid = indrelid
-WHERE relnamespace = 'telesto'::regnamespace
-"""
 BIG_TABLES = (
     *("messages", "deliveries", "operations", "put_states", "take_states", "receiver_states"),
     *("message_keys_0", "message_keys_1", "message_keys_2"),
 )
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What one call touched, divided by its elements."""
-
-    index_rows: float
-    pages: float
-    sequential: list[str]
-
-
-class Workbench:
-    """Queues and clients in some state of the tables, and the batches to measure on them."""
-
-    def __init__(self, calls: Calls) -> None:
-        self.calls = calls
-        self.clients = [calls.register() for _ in range(8)]
-        self.queue = calls.create_queue(self.clients[0])
-        self.queues = [calls.create_queue(self.clients[0]) for _ in range(16)]
-
-    def fill(self, count: int, **options: Any) -> None:
-        """Put unrecorded messages into the queue."""
-        client = self.clients[0]
-        for _ in range(count // 2000):
-            element = Element(self.queue, **options)
-            self.calls.put([Put(client, [element] * 2000, number=0)])
-
-    def drain(self, count: int) -> None:
-        """Take unrecorded messages out of the queue."""
-        for _ in range(count // 1000):
-            self.calls.take([Read(self.clients[0], self.queue, 1000, number=0)])
-
-    def client(self, i: int) -> Client:
-        return self.clients[i % len(self.clients)]
-
-    def keyed(self, queues: list[int], turn: int) -> list[Put]:
-        """Half of them have been put before."""
-        keys = [f"{turn if i % 2 else 0}-{i}" for i in range(BATCH)]
-        return [Put(self.client(i), [Element(queues[i % len(queues)], key=keys[i])]) for i in range(BATCH)]
-
-    def puts(self, queues: list[int], **options: Any) -> list[Put]:
-        return [Put(self.client(i), [Element(queues[i % len(queues)], **options)]) for i in range(BATCH)]
-
-    def reads(self, queues: list[int], **options: Any) -> list[Read]:
-        return [Read(self.client(i), queues[i % len(queues)], **options) for i in range(BATCH)]
-
-
-@pytest.fixture(autouse=True)
-def _no_vacuum(calls: Calls) -> None:
-    """Keep autovacuum from tidying up what a test is about."""
-    for table in BIG_TABLES:
-        calls.connection.execute(f"ALTER TABLE telesto.{table} SET (autovacuum_enabled = false)".encode())
-
-
-@pytest.fixture
-def observer(database_url: str) -> Iterator[Calls]:
-    with Calls(database_url) as observer:
-        observer.connection.execute("SET stats_fetch_consistency = none")
-        yield observer
-
-
-def empty(bench: Workbench) -> None:
-    """Nothing but what the batches themselves bring."""
-
-
-def full(bench: Workbench) -> None:
-    bench.fill(BACKLOG)
-
-
-def backlog_below(bench: Workbench) -> None:
-    bench.fill(BACKLOG, priority=2)
+#: See conftest.
+QUIET_TABLES = BIG_TABLES
+SEEN_TABLES = ("messages",)
 
 
 def backlog_above(bench: Workbench) -> None:
     """What is for another reader, of higher priority: nobody here may take it."""
     bench.fill(BACKLOG, priority=9, receiver=1 << 40)
-
-
-def dead(bench: Workbench) -> None:
-    bench.fill(DEAD)
-    bench.drain(DEAD)
 
 
 def many_keys(bench: Workbench) -> None:
@@ -138,66 +60,11 @@ def dead_before_a_backlog(bench: Workbench) -> None:
 
 
 STATES = [empty, full, backlog_below, backlog_above, dead, dead_before_a_backlog, many_keys]
-VIEWS = ["as it is", "analysed", "old snapshot"]
 
 
-@pytest.fixture(params=VIEWS)
-def view(request: pytest.FixtureRequest, calls: Calls, other: psycopg.Connection) -> Callable[[], None]:
-    """Give what is done to the tables after they were filled."""
-
-    def old_snapshot() -> None:
-        """The snapshot stands since before the filling, see `other` below."""
-
-    def analyse() -> None:
-        calls.connection.execute("ANALYZE")
-
-    if request.param == "old snapshot":
-        other.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-        other.execute("SELECT count(*) FROM telesto.messages")
-        return old_snapshot
-    return analyse if request.param == "analysed" else old_snapshot
-
-
-def measure(calls: Calls, observer: Calls, call: Callable[[], Any]) -> Cost:
-    """Run a call in a transaction of its own and divide what it touched by the elements of a batch."""
-    _flush(calls)
-    before = observer.scalar(INDEX_ROWS)
-    pages_before = _pages(calls)
-    with calls.connection.transaction():
-        call()
-        sequential = [f"{row['relname']}: {row['seq_scan']}" for row in calls.query(SEQUENTIAL)]
-    pages = _pages(calls) - pages_before
-    _flush(calls)
-    return Cost((observer.scalar(INDEX_ROWS) - before) / BATCH, pages / BATCH, sequential)
-
-
-def _flush(calls: Calls) -> None:
-    calls.query("SELECT pg_stat_force_next_flush()")
-    # The flush takes place when the statement that asked for it is over.
-    calls.query("SELECT 1")
-
-
-def _pages(calls: Calls) -> int:
-    _flush(calls)
-    calls.query("SELECT pg_stat_clear_snapshot()")
-    return int(
-        calls.scalar(
-            "SELECT sum(heap_blks_hit + heap_blks_read + coalesce(idx_blks_hit + idx_blks_read, 0))"
-            " FROM pg_statio_user_tables WHERE schemaname = 'telesto'"
-        )
-    )
-
-
-def assert_bounded(costs: dict[str, Cost]) -> None:
-    for name, cost in costs.items():
-        assert cost.sequential == [], name
-        assert cost.index_rows <= INDEX_ROWS_MAX, (name, cost)
-        assert cost.pages <= PAGES_MAX, (name, cost)
-
-
-def measure_all(bench: Workbench, calls: Calls, observer: Calls) -> dict[str, Cost]:
+def measure_all(bench: Workbench, observer: Calls) -> dict[str, Cost]:
     """Measure every procedure of the hot path, puts and takes in turn, confirmations carried along."""
-    costs = {}
+    calls, costs = bench.calls, {}
     confirmed: list[tuple[int, int, int]] = []
 
     def run(name: str, call: Callable[[], Any]) -> None:
@@ -246,11 +113,7 @@ def _identities(requests: list[Any], numbers: list[int]) -> list[tuple[int, int,
 def test_plans_made_while_the_tables_were_empty_hold(
     calls: Calls, observer: Calls, view: Callable[[], None], state: Callable[[Workbench], None]
 ) -> None:
-    bench = Workbench(calls)
-    measure_all(bench, calls, observer)
-    state(bench)
-    view()
-    assert_bounded(measure_all(bench, calls, observer))
+    assert_old_plans_hold(Workbench(calls), measure_all, observer, state, view)
 
 
 @pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__)
@@ -259,14 +122,9 @@ def test_plans_made_by_a_new_connection_hold(
     observer: Calls,
     view: Callable[[], None],
     state: Callable[[Workbench], None],
-    database_url: str,
+    open_calls: Callable[[], Calls],
 ) -> None:
-    bench = Workbench(calls)
-    state(bench)
-    view()
-    with Calls(database_url) as fresh:
-        bench.calls = fresh
-        assert_bounded(measure_all(bench, fresh, observer))
+    assert_new_plans_hold(Workbench(calls), measure_all, observer, state, view, open_calls)
 
 
 def test_the_measure_sees_what_it_is_for(calls: Calls, observer: Calls) -> None:

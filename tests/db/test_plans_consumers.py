@@ -2,45 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import psycopg
 import pytest
 
-from consumer_calls import Consumer, Consuming
+from plan_bench import Workbench, backlog_below, dead, empty, full, members
+from plan_costs import BATCH, DEAD, Cost, assert_new_plans_hold, assert_old_plans_hold, measure
 from procedure_calls import Calls
-from test_plans import BATCH, DEAD, Cost, Workbench, assert_bounded, backlog_below, dead, empty, full, measure
 
-VIEWS = ["as it is", "analysed", "old snapshot"]
-
-
-@pytest.fixture(autouse=True)
-def _no_vacuum(calls: Calls) -> None:
-    """Keep autovacuum from tidying up what a test is about."""
-    for table in ("messages", "leases", "operations", "put_states", "take_states"):
-        calls.connection.execute(f"ALTER TABLE telesto.{table} SET (autovacuum_enabled = false)".encode())
-
-
-@pytest.fixture
-def observer(database_url: str) -> Iterator[Calls]:
-    with Calls(database_url) as observer:
-        observer.connection.execute("SET stats_fetch_consistency = none")
-        yield observer
-
-
-@pytest.fixture(params=VIEWS)
-def view(request: pytest.FixtureRequest, calls: Calls, other: psycopg.Connection) -> Callable[[], None]:
-    """Give what is done to the tables after they were filled."""
-    if request.param == "old snapshot":
-        other.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-        other.execute("SELECT count(*) FROM telesto.messages, telesto.leases")
-
-    def look() -> None:
-        if request.param == "analysed":
-            calls.connection.execute("ANALYZE")
-
-    return look
+pytestmark = pytest.mark.usefixtures("no_vacuum")
+#: See conftest.
+QUIET_TABLES = ("messages", "leases", "operations", "put_states", "take_states")
+SEEN_TABLES = ("messages", "leases")
 
 
 def dead_leases(bench: Workbench) -> None:
@@ -56,14 +30,9 @@ def dead_leases(bench: Workbench) -> None:
 STATES = [empty, full, backlog_below, dead, dead_leases]
 
 
-def members(bench: Workbench) -> tuple[Consuming, list[Consumer]]:
-    consuming = Consuming(bench.calls)
-    return consuming, [consuming.join(client, bench.queue) for client in bench.clients]
-
-
-def measure_all(bench: Workbench, calls: Calls, observer: Calls) -> dict[str, Cost]:
+def measure_all(bench: Workbench, observer: Calls) -> dict[str, Cost]:
     consuming, consumers = members(bench)
-    costs = {}
+    calls, costs = bench.calls, {}
 
     def run(name: str, call: Callable[[], Any]) -> None:
         costs[name] = measure(calls, observer, call)
@@ -95,11 +64,7 @@ def measure_all(bench: Workbench, calls: Calls, observer: Calls) -> dict[str, Co
 def test_plans_made_while_the_tables_were_empty_hold(
     calls: Calls, observer: Calls, view: Callable[[], None], state: Callable[[Workbench], None]
 ) -> None:
-    bench = Workbench(calls)
-    measure_all(bench, calls, observer)
-    state(bench)
-    view()
-    assert_bounded(measure_all(bench, calls, observer))
+    assert_old_plans_hold(Workbench(calls), measure_all, observer, state, view)
 
 
 @pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__)
@@ -108,11 +73,6 @@ def test_plans_made_by_a_new_connection_hold(
     observer: Calls,
     view: Callable[[], None],
     state: Callable[[Workbench], None],
-    database_url: str,
+    open_calls: Callable[[], Calls],
 ) -> None:
-    bench = Workbench(calls)
-    state(bench)
-    view()
-    with Calls(database_url) as fresh:
-        bench.calls = fresh
-        assert_bounded(measure_all(bench, fresh, observer))
+    assert_new_plans_hold(Workbench(calls), measure_all, observer, state, view, open_calls)

@@ -5,53 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import psycopg
 import pytest
 
 from consumer_calls import Consumer, Consuming
+from plan_bench import Workbench, members
+from plan_costs import BATCH, DEAD, Cost, measure
 from procedure_calls import Calls, Element, Put
-from test_plans import BATCH, DEAD, Cost, Workbench, measure
-from test_plans_consumers import members, observer
 
-__all__ = ["observer"]
-
-VIEWS = ["as it is", "analysed", "old snapshot"]
+pytestmark = pytest.mark.usefixtures("no_vacuum")
+#: See conftest.
+QUIET_TABLES = (
+    "messages",
+    "keyed_messages",
+    "delayed_messages",
+    "partition_arrivals",
+    "partitions",
+    "partition_states",
+    "leases",
+    "put_states",
+    "take_states",
+)
+SEEN_TABLES = ("keyed_messages", "leases", "partitions")
 KEYS = 100
 #: Rows of indexes that a message may cost on its way: the queue's arrivals, its partition, itself, its lease.
 INDEX_ROWS_MAX = 30
 PAGES_MAX = 120
 HOUR_MS = 3_600_000
-
-
-@pytest.fixture(autouse=True)
-def _no_vacuum(calls: Calls) -> None:
-    """Keep autovacuum from tidying up what a test is about."""
-    for table in (
-        "messages",
-        "keyed_messages",
-        "delayed_messages",
-        "partition_arrivals",
-        "partitions",
-        "partition_states",
-        "leases",
-        "put_states",
-        "take_states",
-    ):
-        calls.connection.execute(f"ALTER TABLE telesto.{table} SET (autovacuum_enabled = false)".encode())
-
-
-@pytest.fixture(params=VIEWS)
-def view(request: pytest.FixtureRequest, calls: Calls, other: psycopg.Connection) -> Callable[[], None]:
-    """Give what is done to the tables after they were filled."""
-    if request.param == "old snapshot":
-        other.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-        other.execute("SELECT count(*) FROM telesto.keyed_messages, telesto.leases, telesto.partitions")
-
-    def look() -> None:
-        if request.param == "analysed":
-            calls.connection.execute("ANALYZE")
-
-    return look
 
 
 def put_keyed(bench: Workbench, count: int) -> None:

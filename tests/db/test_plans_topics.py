@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import psycopg
 import pytest
 
+from plan_costs import BACKLOG, BATCH, DEAD, Cost, assert_new_plans_hold, assert_old_plans_hold, measure
 from procedure_calls import Calls, Client
-from test_plans import BACKLOG, BATCH, DEAD, VIEWS, Cost, assert_bounded, measure
 from topic_calls import ALL, Get, Publish, TopicCalls
 
 CLIENTS = 8
 TOPIC = "one"
 OTHERS = ["other 1", "other 2"]
 CHUNK = 2_000
-TABLES = (
+#: See conftest.
+QUIET_TABLES = (
     "topic_messages",
     "positions",
     "topic_states",
@@ -25,6 +25,8 @@ TABLES = (
     "publisher_states",
     "operations",
 )
+SEEN_TABLES = ("topic_messages", "positions")
+pytestmark = pytest.mark.usefixtures("no_vacuum")
 
 
 class TopicWorkbench:
@@ -61,34 +63,6 @@ class TopicWorkbench:
         """A message for each element of a batch."""
         body: Any = b"x" if sequence is None else (b"x", sequence)
         return [Publish(self.clients[i % CLIENTS], topics[i % len(topics)], [body]) for i in range(BATCH)]
-
-
-@pytest.fixture(autouse=True)
-def _no_vacuum(calls: Calls) -> None:
-    """Keep autovacuum from tidying up what a test is about."""
-    for table in TABLES:
-        calls.connection.execute(f"ALTER TABLE telesto.{table} SET (autovacuum_enabled = false)".encode())
-
-
-@pytest.fixture
-def observer(database_url: str) -> Iterator[Calls]:
-    with Calls(database_url) as observer:
-        observer.connection.execute("SET stats_fetch_consistency = none")
-        yield observer
-
-
-@pytest.fixture(params=VIEWS)
-def view(request: pytest.FixtureRequest, calls: Calls, other: psycopg.Connection) -> Callable[[], None]:
-    """Give what is done to the tables after they were filled."""
-    if request.param == "old snapshot":
-        other.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-        other.execute("SELECT count(*) FROM telesto.topic_messages, telesto.positions")
-
-    def look() -> None:
-        if request.param == "analysed":
-            calls.connection.execute("ANALYZE")
-
-    return look
 
 
 def empty(bench: TopicWorkbench) -> None:
@@ -142,8 +116,9 @@ def crowded(bench: TopicWorkbench) -> None:
 STATES = [empty, kept_for_another, behind, reclaimed, moved_often, crowded]
 
 
-def measure_all(bench: TopicWorkbench, calls: TopicCalls, observer: Calls) -> dict[str, Cost]:
+def measure_all(bench: TopicWorkbench, observer: Calls) -> dict[str, Cost]:
     """Measure the procedures of topics in turn; each batch is so many messages."""
+    calls = bench.calls
     costs: dict[str, Cost] = {}
     share = BATCH // CLIENTS
     pairs = list(zip(bench.clients, bench.subscriptions, strict=True))
@@ -194,11 +169,7 @@ def test_plans_made_while_the_tables_were_empty_hold(
     view: Callable[[], None],
     state: Callable[[TopicWorkbench], None],
 ) -> None:
-    bench = TopicWorkbench(topic_calls)
-    measure_all(bench, topic_calls, observer)
-    state(bench)
-    view()
-    assert_bounded(measure_all(bench, topic_calls, observer))
+    assert_old_plans_hold(TopicWorkbench(topic_calls), measure_all, observer, state, view)
 
 
 @pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__)
@@ -209,9 +180,6 @@ def test_plans_made_by_a_new_connection_hold(
     state: Callable[[TopicWorkbench], None],
     database_url: str,
 ) -> None:
-    bench = TopicWorkbench(topic_calls)
-    state(bench)
-    view()
-    with TopicCalls(database_url) as fresh:
-        bench.calls = fresh
-        assert_bounded(measure_all(bench, fresh, observer))
+    assert_new_plans_hold(
+        TopicWorkbench(topic_calls), measure_all, observer, state, view, lambda: TopicCalls(database_url)
+    )
