@@ -9,4 +9,6 @@ Each module does one thing, so that other experiments can be put together from t
 - `usage` and `machine` read the operating system;
 - `measurement` says what a run is asked and gives, `runs` carries it out, `report` prints many;
 - `core` is the experiment that `make bench-core` runs.
+
+`workloads` and `harness` are what `telesto bench` is made of.
 """

@@ -154,6 +154,7 @@ class _Performance:
             for task in (watching, working):
                 task.cancel()
             await asyncio.gather(watching, working, return_exceptions=True)
+        await watch.look_once_more(self._begin)
         self._tiers = watch.tiers
 
     async def conclude(self) -> Outcome:

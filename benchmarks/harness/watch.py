@@ -94,6 +94,15 @@ class Watch:
             if self._wait_samples_per_s:
                 group.create_task(self._watch_waits(begin, end))
 
+    async def look_once_more(self, begin: float) -> None:
+        """See what came since the last look of `run`: the load is over, the middlewares still serve."""
+        connection = await asyncpg.connect(self._database.url)
+        try:
+            await self._look_at_counters(connection, begin)
+        finally:
+            await connection.close()
+        await self._look_at_middlewares(begin)
+
     async def state_of_tables(self) -> list[dict[str, object]]:
         """Return the state of Telesto's tables."""
         connection = await asyncpg.connect(self._database.url)

@@ -32,7 +32,7 @@ from telesto.benchmarks.harness.performance import OnSecond, Outcome
 from telesto.benchmarks.harness.summary import is_clean, summarise
 from telesto.benchmarks.harness.tables import SCHEMAS, read_table
 
-TINY = {"duration_s": 0.6, "warm_up_s": 0.1, "cool_down_s": 0.1, "sample_every": 1}
+TINY = {"duration_s": 0.9, "warm_up_s": 0.1, "cool_down_s": 0.1, "sample_every": 1}
 
 
 @dataclass

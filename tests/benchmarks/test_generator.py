@@ -62,13 +62,14 @@ async def test_an_open_loop_counts_a_stall_in_every_request_that_fell_into_it(tm
     assert list(records["latency"]) == pytest.approx(records["ended"] - moments, abs=1e-4)
     assert [open_envelope(body).moment for body in client.puts] == pytest.approx(moments)
     # The stall was in one request; the others, which the loop sent late, have it all the same.
-    fell_into_it = [moment for moment in moments if moment < moments[0] + STALL_S]
-    assert len(fell_into_it) >= STALL_S * RATE
+    assert records["service"][0] >= STALL_S - 1e-3
+    fell_into_it = [moment for moment in moments if moment < records["ended"][0]]
     stalled = records[1 : len(fell_into_it)]
     assert all(stalled["latency"] > stalled["service"])
-    assert stalled["latency"][0] >= STALL_S - 2 / RATE
-    assert recorder.late >= len(stalled) // 2
+    assert recorder.late >= len(stalled) - 1
     assert len(records) + recorder.unsent == sum(1 for n in range(1, 1000) if n / RATE < plan.seconds)
+    # On a machine that is so slow that the time was over, there are only unsent ones.
+    assert len(fell_into_it) >= STALL_S * RATE - 1 or recorder.unsent
 
 
 async def test_places_are_bounded(tmp_path: Path) -> None:
