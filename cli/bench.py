@@ -156,11 +156,12 @@ def explained_errors() -> Iterator[None]:
 def _explained(error: Exception) -> CommandError | None:
     from telesto.benchmarks.harness.experiment import BadExperimentError
     from telesto.benchmarks.harness.manifest import ManifestError
+    from telesto.benchmarks.harness.performance import OpenFilesError
     from telesto.benchmarks.service import MiddlewareFailedError, NotLocalError
     from telesto.benchmarks.worker import WorkerFailedError
     from telesto.db.embedded_errors import DataDirectoryInUseError, EmbeddedServerError
 
-    if isinstance(error, BadExperimentError | ManifestError):
+    if isinstance(error, BadExperimentError | ManifestError | OpenFilesError):
         return CommandError(str(error), ExitCode.USAGE)
     if isinstance(error, DataDirectoryInUseError):
         return CommandError(str(error), ExitCode.IN_USE)

@@ -30,6 +30,7 @@ from telesto.benchmarks.harness.settings import RunSettings, middleware_settings
 from telesto.benchmarks.harness.stored import stored_for_subscription, stored_in_queues
 from telesto.benchmarks.harness.tables import Row, Tables
 from telesto.benchmarks.harness.watch import Watch
+from telesto.benchmarks.idle import connections_allowed
 from telesto.benchmarks.runs import HEAD_START_S, old_snapshot
 from telesto.benchmarks.service import Middlewares, describe_database, running_middlewares
 from telesto.benchmarks.worker import Result, Worker
@@ -82,6 +83,7 @@ async def _perform(
 ) -> Outcome:
     settings = run.settings
     environment = middleware_settings(settings)
+    _raise_limits(settings)
     async with running_middlewares(database_url, directory, settings.middlewares, environment) as middlewares:
         prepared = await prepare(settings, middlewares.urls)
         performance = _Performance(run, database_url, directory, middlewares, prepared, tables)
@@ -90,6 +92,19 @@ async def _perform(
             await performance.load(on_second)
     # The middlewares have ended, so that nothing moves any more.
     return await performance.conclude()
+
+
+class OpenFilesError(Exception):
+    """The system does not let a process have as many connections as a run needs."""
+
+
+def _raise_limits(settings: RunSettings) -> None:
+    """Let this process, and so what it starts, have enough open files; raises OpenFilesError."""
+    allowed, limit = connections_allowed(settings.clients)
+    if allowed < settings.clients:
+        raise OpenFilesError(
+            f"{settings.clients:,} clients need more than {limit:,} open files: raise the limit (ulimit -n)"
+        )
 
 
 class _Performance:

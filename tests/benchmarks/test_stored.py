@@ -1,0 +1,68 @@
+"""What the database holds at the end of a run, with planted faults: the audit against real tables."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import asyncpg
+import numpy as np
+import pytest
+
+from telesto.benchmarks.harness import performance
+from telesto.benchmarks.harness.balance import Balance, Doubts, balance_of_queues
+from telesto.benchmarks.harness.settings import RunSettings
+from telesto.benchmarks.harness.stored import stored_in_queues
+from telesto.benchmarks.runs import Bench
+from telesto.benchmarks.service import describe_database
+
+DELETE = "DELETE FROM telesto.messages WHERE queue_id = $1 AND substr(body, 1, 8) = $2"
+COPY = """
+INSERT INTO telesto.messages
+SELECT (jsonb_populate_record(m, jsonb_build_object('message_id', m.message_id + 1000000))).*
+FROM telesto.messages AS m WHERE queue_id = $1 AND substr(body, 1, 8) = $2
+"""
+SHORTEN = "UPDATE telesto.messages SET body = 'x' WHERE queue_id = $1 AND substr(body, 1, 8) = $2"
+
+
+@pytest.fixture
+async def bench(database_url: str, tmp_path: Path) -> AsyncIterator[Bench]:
+    connection = await asyncpg.connect(database_url)
+    try:
+        yield Bench(await describe_database(database_url), connection, tmp_path, queues=2)
+    finally:
+        await connection.close()
+
+
+async def test_planted_faults_in_the_tables_are_found(bench: Bench) -> None:
+    async with bench.making_queues() as queue_ids:
+        first, second = queue_ids
+        put = await bench.fill([first], 10)
+        backlog = np.array(put, np.uint64)
+
+        async def audit() -> Balance:
+            stored = await stored_in_queues(bench.connection, queue_ids)
+            return balance_of_queues([], backlog, stored, Doubts())
+
+        whole = await audit()
+        assert whole.clean
+        assert (whole.put, whole.left) == (10, 10)
+        assert len((await stored_in_queues(bench.connection, [second])).waiting) == 0
+
+        await bench.connection.execute(COPY, first, put[3].to_bytes(8))
+        await bench.connection.execute(DELETE, first, put[7].to_bytes(8))
+        found = await audit()
+        assert (found.lost, found.duplicated, found.foreign) == (1, 1, 0)
+        assert set(found.examples) == {put[3], put[7]}
+
+        await bench.connection.execute(SHORTEN, first, put[0].to_bytes(8))
+        with pytest.raises(ValueError, match="not of the benchmarks"):
+            await audit()
+
+
+def test_too_few_open_files_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _which: (100, 100))
+    monkeypatch.setattr(resource, "setrlimit", lambda _which, _limits: None)
+    with pytest.raises(performance.OpenFilesError, match=r"5,000 clients need more than 100 open files"):
+        performance._raise_limits(RunSettings(clients=5000))
