@@ -33,6 +33,7 @@ COMMANDS = {
     "dead": "dead",
     "message": "message",
     "bench": "bench",
+    "report": "report",
     "ping": "ping",
     "demo": "demo",
     "version": "version",

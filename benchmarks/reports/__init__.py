@@ -1,0 +1,8 @@
+"""Reports with Spark: what a service's database says about it, read over JDBC in one snapshot.
+
+- `java`, `driver` and `session` start Spark; `snapshot` and `reading` read the tables;
+- `queues`, `topics`, `consumers`, `residence`, `traffic`, `partitions`, `clients` and `audit` are functions
+  from data frames to data frames and know nothing of where the rows come from;
+- `section`, `plots` and `page` show them, `destination` keeps half a report from being taken for one;
+- `service` is the report of a live service; `stream` and `archive` read the history as it grows.
+"""

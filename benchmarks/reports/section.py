@@ -1,0 +1,151 @@
+"""The parts of a report: what is shown, in which units, and what it means."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+ROWS_MAX = 50
+"""How many rows a section shows, and collects: the largest, whatever the number of queues or clients."""
+
+Value = str | int | float | datetime | None
+Row = tuple[Value, ...]
+
+
+class Kind(Enum):
+    """What a value is, so how it is written."""
+
+    TEXT = "text"
+    COUNT = "count"
+    BYTES = "bytes"
+    SECONDS = "seconds"
+    SHARE = "share"
+    RATIO = "ratio"
+    MOMENT = "moment"
+
+    @property
+    def numeric(self) -> bool:
+        """Whether values stand at the right of their column."""
+        return self not in (Kind.TEXT, Kind.MOMENT)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A column: its name in the figures, its title on the page, and what its values are."""
+
+    name: str
+    title: str
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """A table of a report; `total` is how many rows there are, of which `rows` are the first."""
+
+    key: str
+    fields: tuple[Field, ...]
+    rows: tuple[Row, ...]
+    total: int
+
+    def column(self, name: str) -> list[Value]:
+        """All values of one column."""
+        index = [field.name for field in self.fields].index(name)
+        return [row[index] for row in self.rows]
+
+    def as_csv(self) -> str:
+        """The values as they are: seconds, bytes, counts; times in UTC."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(field.name for field in self.fields)
+        writer.writerows([_plain(value) for value in row] for row in self.rows)
+        return text.getvalue()
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of the page: a title, what it means, a table, and maybe a plot (SVG) with what that shows."""
+
+    title: str
+    meaning: str
+    figures: Figures
+    plot: str | None = None
+    caption: str = ""
+
+
+def collect(
+    frame: DataFrame,
+    key: str,
+    fields: Sequence[Field],
+    order: Sequence[Column | str],
+    rows_max: int = ROWS_MAX,
+) -> Figures:
+    """Fetch the first rows of a frame, at most `rows_max`, and how many there are."""
+    kept = frame.select(*(field.name for field in fields))
+    # Times as numbers: what Python makes of them then depends on no time zone.
+    for field in fields:
+        if field.kind is Kind.MOMENT:
+            kept = kept.withColumn(field.name, F.col(field.name).cast("double"))
+    numbered = kept.orderBy(*order).limit(rows_max).collect()
+    total = len(numbered) if len(numbered) < rows_max else kept.count()
+    rows = tuple(
+        tuple(_value(value, field.kind) for value, field in zip(row, fields, strict=True)) for row in numbered
+    )
+    return Figures(key, tuple(fields), rows, total)
+
+
+def shown(value: Value, kind: Kind) -> str:
+    """A value as the page and the terminal write it."""
+    if value is None:
+        return "–"
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%d %H:%M:%S")
+    if isinstance(value, str):
+        return value
+    match kind:
+        case Kind.COUNT:
+            return f"{value:,.0f}"
+        case Kind.BYTES:
+            return _scaled(value, 1000, ("B", "kB", "MB", "GB", "TB"))
+        case Kind.SECONDS:
+            return duration(float(value))
+        case Kind.SHARE:
+            return f"{value:.1%}"
+    return f"{value:.3g}"
+
+
+def duration(seconds: float) -> str:
+    """A time in the unit that suits it."""
+    for limit, factor, unit in (
+        (1e-3, 1e6, "µs"),
+        (1.0, 1e3, "ms"),
+        (120.0, 1.0, "s"),
+        (7200.0, 1 / 60, "min"),
+    ):
+        if seconds < limit:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds / 3600:.3g} h" if seconds < 172_800 else f"{seconds / 86_400:.3g} d"
+
+
+def _scaled(value: float, step: int, units: Sequence[str]) -> str:
+    for unit in units[:-1]:
+        if value < step:
+            return f"{value:.3g} {unit}"
+        value /= step
+    return f"{value:.3g} {units[-1]}"
+
+
+def _value(value: Value, kind: Kind) -> Value:
+    if kind is Kind.MOMENT and isinstance(value, int | float):
+        return datetime.fromtimestamp(value, UTC)
+    return value
+
+
+def _plain(value: Value) -> Value:
+    return value.isoformat() if isinstance(value, datetime) else value

@@ -1,0 +1,120 @@
+"""`telesto report service|archive`: reports with Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from telesto.cli import output
+from telesto.cli.exit_codes import ExitCode
+from telesto.cli.failures import CommandError
+from telesto.cli.options import DEFAULT_DATA_DIRECTORY, DatabaseUrl
+
+EXTRA = "telesto report needs Spark: pip install 'telesto-mq[reports]', and Java 17 or later"
+
+DataDirectory = Annotated[
+    Path,
+    typer.Option(
+        "--data-dir", metavar="DIRECTORY", help="The data directory of an embedded PostgreSQL, without a URL."
+    ),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--spark",
+        metavar="NAME=VALUE",
+        help="A setting of Spark, as spark.master=local[2] or spark.driver.memory=4g; may be given several "
+        "times.",
+    ),
+]
+DriverJar = Annotated[
+    Path | None,
+    typer.Option(
+        "--driver-jar",
+        envvar="TELESTO_JDBC_DRIVER",
+        metavar="FILE",
+        help="PostgreSQL's JDBC driver; by default that of libpostgresql-jdbc-java, else Spark fetches one.",
+    ),
+]
+
+
+def register(root: typer.Typer) -> None:
+    """Add the commands to the command line."""
+    group = typer.Typer(no_args_is_help=True, help="Reports with Spark about a service.")
+    group.command("service")(service)
+    root.add_typer(group, name="report")
+
+
+def service(
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIRECTORY", help="Where the report goes; made anew.")
+    ],
+    database_url: DatabaseUrl = None,
+    data_dir: DataDirectory = DEFAULT_DATA_DIRECTORY,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace a report that is there.")] = False,
+    hold_warning: Annotated[
+        float,
+        typer.Option(
+            "--hold-warning",
+            metavar="SECONDS",
+            min=1.0,
+            help="Warn when a busy primary has to keep the snapshot for longer.",
+        ),
+    ] = 300.0,
+    driver_jar: DriverJar = None,
+    spark: Settings = None,
+) -> None:
+    """Report on a live service from its database: one page, and its figures as CSV.
+
+    Reads all that waits and the history in one snapshot; a login that is a member of telesto_reader will do,
+    and a standby is the better source.
+    """
+    with _explained_failures():
+        from telesto.benchmarks.reports.destination import PAGE, require_place, write_report
+        from telesto.benchmarks.reports.service import STEPS, service_report
+        from telesto.benchmarks.reports.session import parse_settings, spark_session
+        from telesto.cli.database import database_for, explained_errors
+        from telesto.cli.progress import progress_of
+
+        require_place(out, replace)
+        settings = parse_settings(spark or [])
+        with (
+            database_for(database_url, data_dir) as url,
+            explained_errors(url),
+            spark_session(settings, driver_jar) as session,
+            progress_of("reading and reckoning", STEPS) as progress,
+        ):
+            report = service_report(
+                session,
+                url,
+                warn=output.print_error,
+                step=lambda: progress.advance(1),
+                hold_warning_s=hold_warning,
+            )
+        write_report(report, out)
+    output.print_line(report.as_text())
+    output.print_line(f"written to {out / PAGE}")
+
+
+@contextmanager
+def _explained_failures() -> Iterator[None]:
+    try:
+        from telesto.benchmarks.reports.errors import ReportError, SourceError, SparkSetupError
+
+        yield
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == "telesto":
+            raise
+        raise CommandError(f"{EXTRA} (there is no {error.name})", ExitCode.USAGE) from error
+    except SparkSetupError as error:
+        raise CommandError(str(error), ExitCode.USAGE) from error
+    except SourceError as error:
+        raise CommandError(str(error), ExitCode.UNREACHABLE) from error
+    except ReportError as error:
+        raise CommandError(str(error), ExitCode.REFUSED) from error
+    except OSError as error:
+        raise CommandError(f"cannot write the report: {error}", ExitCode.REFUSED) from error

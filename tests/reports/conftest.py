@@ -1,0 +1,43 @@
+"""One Spark for all tests of reports; without Java they are skipped, for the rest of the suite needs none."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+
+import pytest
+
+from telesto.benchmarks.reports.driver import SYSTEM_JAR
+from telesto.benchmarks.reports.errors import SparkSetupError
+from telesto.benchmarks.reports.java import require_java
+
+REQUIRED_VARIABLE = "TELESTO_TEST_SPARK"
+"""Set where the tests must run (CI): without Java they then fail."""
+
+SETTINGS = {
+    "spark.master": "local[2]",
+    "spark.driver.memory": "512m",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+}
+"""For many small queries: what makes large ones quick costs each of these half a second."""
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[object]:
+    from telesto.benchmarks.reports.session import spark_session
+
+    try:
+        require_java()
+        if not SYSTEM_JAR.is_file():
+            raise SparkSetupError(f"there is no {SYSTEM_JAR}; apt-get install libpostgresql-jdbc-java")
+    except SparkSetupError as error:
+        if os.environ.get(REQUIRED_VARIABLE):
+            raise
+        pytest.skip(str(error))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with spark_session(SETTINGS) as session:
+            yield session
