@@ -85,6 +85,7 @@ def service(
         with (
             database_for(database_url, data_dir) as url,
             explained_errors(url),
+            _reachable(url),
             spark_session(settings, driver_jar) as session,
             progress_of("reading and reckoning", STEPS) as progress,
         ):
@@ -98,6 +99,15 @@ def service(
         write_report(report, out)
     output.print_line(report.as_text())
     output.print_line(f"written to {out / PAGE}")
+
+
+@contextmanager
+def _reachable(url: str) -> Iterator[None]:
+    """Say at once that the database cannot be reached, not after Spark has been started."""
+    from telesto.benchmarks.reports.snapshot import connected
+
+    connected(url).close()
+    yield
 
 
 @contextmanager

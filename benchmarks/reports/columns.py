@@ -21,12 +21,17 @@ online computation of quantile summaries, 2001), in memory that does not grow wi
 
 def seconds_between(earlier: str, later: str) -> Column:
     """The time between two columns of time, in seconds; never below 0, whatever a clock did."""
-    return F.greatest(F.col(later).cast("double") - F.col(earlier).cast("double"), F.lit(0.0))
+    return _not_below_0(F.col(later).cast("double") - F.col(earlier).cast("double"))
 
 
 def age(column: str, taken_at: datetime) -> Column:
-    """How old the oldest of a column of times is, in seconds, at the time of the snapshot."""
-    return F.greatest(F.lit(taken_at).cast("double") - F.min(column).cast("double"), F.lit(0.0))
+    """How old the oldest of a column of times is, in seconds, at the time of the snapshot; NULL for none."""
+    return _not_below_0(F.lit(taken_at).cast("double") - F.min(column).cast("double"))
+
+
+def _not_below_0(value: Column) -> Column:
+    # Not `greatest`, which passes over NULL.
+    return F.when(value < 0, 0.0).otherwise(value)
 
 
 def percentiles(column: Column, prefix: str) -> list[Column]:

@@ -31,15 +31,13 @@ def read_table(spark: SparkSession, snapshot: Snapshot, table: Table, parts: int
         table: what.
         parts: how many sessions' work it is; None: chosen from the size of the table.
     """
+    where = jdbc_url(snapshot.server)
+    rows = f"({table.query}) AS {table.name}"
+    if table.restricted:
+        return spark.read.jdbc(where, rows, properties=properties_of(snapshot))
     blocks, size = snapshot.size_of(table)
-    wanted = parts if parts is not None else parts_of(size)
-    frame = spark.read.jdbc(
-        jdbc_url(snapshot.server),
-        f"({table.query}) AS {table.name}",
-        predicates=block_ranges(blocks, wanted),
-        properties=properties_of(snapshot),
-    )
-    return frame.drop(PLACE)
+    ranges = block_ranges(blocks, parts if parts is not None else parts_of(size))
+    return spark.read.jdbc(where, rows, predicates=ranges, properties=properties_of(snapshot)).drop(PLACE)
 
 
 def parts_of(size: int) -> int:

@@ -70,13 +70,17 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of the page: a title, what it means, a table, and maybe a plot (SVG) with what that shows."""
+    """A part of the page: a title, what it means, a table, and maybe a plot (SVG) with what that shows.
+
+    `folded` has the table opened by a click, where the plot says the same.
+    """
 
     title: str
     meaning: str
     figures: Figures
     plot: str | None = None
     caption: str = ""
+    folded: bool = False
 
 
 def collect(

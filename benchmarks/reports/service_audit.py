@@ -30,7 +30,7 @@ def audit_part(contents: Contents) -> Section:
         Field("check", "check", Kind.TEXT),
         Field("question", "what is looked for", Kind.TEXT),
         Field("found", "found", Kind.COUNT),
-        Field("broken", "breaks a guarantee", Kind.TEXT),
+        Field("broken", "would break a guarantee", Kind.TEXT),
         Field("examples", "examples", Kind.TEXT),
     )
     return Section(

@@ -59,7 +59,9 @@ def traffic_part(contents: Contents) -> Section:
         "queues without a history count only while they are there.",
         figures,
         _traffic_plot(figures, interval),
-        f"Means over {interval} s each; times are UTC. What has left the history is not shown.",
+        f"Means over {interval} s each, of which the first and the last are not whole; times are UTC. "
+        "What has left the history is not shown.",
+        folded=True,
     )
 
 
@@ -164,6 +166,7 @@ def waits_part(contents: Contents) -> Section:
         figures,
         plot,
         "Five classes to a factor of ten.",
+        folded=True,
     )
 
 

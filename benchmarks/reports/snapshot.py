@@ -103,7 +103,11 @@ class Snapshot:
 
     def size_of(self, table: Table) -> tuple[int, int]:
         """How large a table is: blocks of its largest part, bytes of all."""
-        blocks, size = self._one(_SIZE, {"table": f"telesto.{table.name}"})
+        try:
+            blocks, size = self._one(_SIZE, {"table": f"telesto.{table.name}"})
+        except psycopg.OperationalError:
+            self.check()
+            raise
         return int(blocks), int(size)
 
     def check(self) -> None:
@@ -162,7 +166,8 @@ def _server_of(connection: psycopg.Connection) -> Server:
     )
 
 
-def _connected(url: str) -> psycopg.Connection:
+def connected(url: str) -> psycopg.Connection:
+    """Open a session of a report. Raises psycopg.Error."""
     # Several servers in a URL, and no word about which: any that answers will do, a standby best.
     given = conninfo_to_dict(url)
     defaults: dict[str, str | int] = {
@@ -187,9 +192,9 @@ def _require_columns(connection: psycopg.Connection, tables: list[Table]) -> Non
 
 
 def _lock(connection: psycopg.Connection, tables: list[Table]) -> None:
-    names = sql.SQL(", ").join(sql.Identifier("telesto", table.name) for table in tables if table.lockable)
+    lockable = [sql.Identifier("telesto", table.name) for table in tables if not table.restricted]
     connection.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(LOCK_TIMEOUT_MS))
-    connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(names))
+    connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(sql.SQL(", ").join(lockable)))
 
 
 @contextmanager
@@ -214,14 +219,14 @@ def held_snapshot(
         SourceError: it has not what is to be read.
     """
     tables = list(tables)
-    with _connected(url) as connection:
+    with connected(url) as connection:
         _require_columns(connection, tables)
         connection.execute(_NO_LIMITS)
         connection.execute(_BEGIN)
         _lock(connection, tables)
         snapshot = Snapshot(connection, warn, hold_warning_s)
         for table in tables:
-            if not table.lockable:
+            if table.restricted:
                 connection.execute(f"SELECT FROM ({table.query}) AS held LIMIT 0".encode())
         stop = threading.Event()
         watcher = threading.Thread(target=snapshot.watch, args=(stop, on_end), name="snapshot", daemon=True)

@@ -13,19 +13,20 @@ class Table:
         name: in the schema `telesto`.
         columns: names as the report sees them, and the SQL that gives them.
         needs: the table's own columns that this takes.
-        lockable: whether a reader may lock it; not where only some columns may be read.
+        restricted: a reader may see some of its columns only, so it can be neither locked nor shared out.
     """
 
     name: str
     columns: dict[str, str]
     needs: tuple[str, ...]
-    lockable: bool = True
+    restricted: bool = False
 
     @property
     def query(self) -> str:
         """The rows, and beside them their place in the table, by which they are shared out."""
         listed = ", ".join(f"{expression} AS {name}" for name, expression in self.columns.items())
-        return f"SELECT {listed}, ctid AS {PLACE} FROM telesto.{self.name}"
+        place = "" if self.restricted else f", ctid AS {PLACE}"
+        return f"SELECT {listed}{place} FROM telesto.{self.name}"
 
 
 PLACE = "place"
@@ -44,8 +45,8 @@ _MESSAGE = {
 }
 
 
-def _plain(name: str, *columns: str, lockable: bool = True) -> Table:
-    return Table(name, {column: column for column in columns}, columns, lockable)
+def _plain(name: str, *columns: str, restricted: bool = False) -> Table:
+    return Table(name, {column: column for column in columns}, columns, restricted)
 
 
 def _messages(name: str, *more: str) -> Table:
@@ -73,7 +74,7 @@ TABLES = {
     table.name: table
     for table in (
         _plain("queues", "queue_id", "max_messages", "history", "name"),
-        _plain("clients", "client_id", "name", lockable=False),
+        _plain("clients", "client_id", "name", restricted=True),
         _messages("messages"),
         _messages("keyed_messages", "partition_key"),
         _messages("delayed_messages"),

@@ -19,7 +19,8 @@ SCHEMAS = {
     "clients": "client_id long, name string",
     "dead_letters": "queue_id long, reason string, attempt int, died_at timestamp",
     "consumers": "consumer_id long, queue_id long, client_id long, middleware_id long",
-    "leases": "consumer_id long, queue_id long, sender_id long, partition_key string, handed_over_at timestamp",
+    "leases": "consumer_id long, queue_id long, sender_id long, partition_key string, "
+    "handed_over_at timestamp",
     "keyed_messages": "queue_id long, sender_id long, partition_key string",
     "partitions": "queue_id long, owner_id long",
     "put_states": "queue_id long, version long, total long",

@@ -18,7 +18,6 @@ from telesto.benchmarks.reports import (
     traffic,
 )
 
-
 # One worker of a parallel run has the session of Spark.
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -121,7 +120,8 @@ class TestTopics:
             ),
         }
         expected = frames.of(
-            "topic string, put long, kept long, bytes long, subscribers long, behind_max long, oldest_s double",
+            "topic string, put long, kept long, bytes long, subscribers long, behind_max long, "
+            "oldest_s double",
             ("prices", 10, 2, 7, 2, 3, 20.0),
             ("x", 0, 0, 0, 0, 0, None),
         )
@@ -154,8 +154,8 @@ class TestConsumers:
             "clients": frames.make("clients", {"client_id": 2, "name": "alice"}),
         }
         expected = frames.of(
-            "queue string, consumer_id long, client string, middleware_id long, leased long, oldest_s double, "
-            "partitions long, acknowledged long, returned long, held_s double",
+            "queue string, consumer_id long, client string, middleware_id long, leased long, "
+            "oldest_s double, partitions long, acknowledged long, returned long, held_s double",
             ("orders", 7, "alice", 1, 2, 40.0, 1, 1, 1, 2.0),
             ("orders", 8, "client 3", 1, 0, None, 0, 0, 0, None),
         )
@@ -311,8 +311,12 @@ class TestAudit:
         same(audit.processed_twice(history), expected)
 
     def test_a_message_that_was_processed_and_is_there_is_found(self, frames: Frames) -> None:
-        history = frames.make("history", frames.ended(1, 0, 1, 2), frames.ended(2, 0, 1, 2, ending="returned"))
-        present = frames.make("present", frames.there(1, 0), frames.there(2, 0), frames.there(1, 0, queue_id=2))
+        history = frames.make(
+            "history", frames.ended(1, 0, 1, 2), frames.ended(2, 0, 1, 2, ending="returned")
+        )
+        present = frames.make(
+            "present", frames.there(1, 0), frames.there(2, 0), frames.there(1, 0, queue_id=2)
+        )
         expected = frames.of("queue_id long, message_id long, state string", (1, 1, "waiting"))
         same(audit.processed_and_present(history, present), expected)
 

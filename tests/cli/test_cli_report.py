@@ -1,0 +1,52 @@
+"""`telesto report`: what is refused before Spark is started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from command_line import CommandLine
+
+
+def fake_java(home: Path, version: str) -> None:
+    program = home / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
+    program.chmod(0o755)
+
+
+SERVICE = ("report", "service", "--database-url", "postgresql://nobody@127.0.0.1:1/none", "--out", "report")
+
+
+def test_without_java_it_says_what_to_install(bare_telesto: CommandLine) -> None:
+    bare_telesto.environment["JAVA_HOME"] = str(bare_telesto.home / "absent")
+    assert "apt-get install default-jre-headless" in bare_telesto.error(2, *SERVICE)
+
+
+def test_an_old_java_is_told_from_none(bare_telesto: CommandLine) -> None:
+    fake_java(bare_telesto.home, "11.0.2")
+    bare_telesto.environment["JAVA_HOME"] = str(bare_telesto.home)
+    assert "is Java 11; Spark needs Java 17" in bare_telesto.error(2, *SERVICE)
+
+
+def test_a_driver_that_is_not_there_is_said_so(bare_telesto: CommandLine) -> None:
+    fake_java(bare_telesto.home, "17.0.1")
+    bare_telesto.environment["JAVA_HOME"] = str(bare_telesto.home)
+    said = bare_telesto.error(2, *SERVICE, "--driver-jar", "absent.jar")
+    assert "there is no JDBC driver absent.jar" in said
+
+
+def test_what_is_no_setting_of_spark_is_said_so(bare_telesto: CommandLine) -> None:
+    assert "write spark.name=value" in bare_telesto.error(2, *SERVICE, "--spark", "master=local")
+
+
+def test_nothing_but_a_report_is_replaced(bare_telesto: CommandLine) -> None:
+    (bare_telesto.home / "report").mkdir()
+    (bare_telesto.home / "report" / "precious").touch()
+    assert "holds no report" in bare_telesto.error(1, *SERVICE, "--replace")
+    assert (bare_telesto.home / "report" / "precious").exists()
+
+
+def test_a_database_that_is_not_there_is_said_so_before_spark_starts(bare_telesto: CommandLine) -> None:
+    fake_java(bare_telesto.home, "17.0.1")
+    bare_telesto.environment["JAVA_HOME"] = str(bare_telesto.home)
+    assert "cannot reach the database" in bare_telesto.error(3, *SERVICE)
