@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +16,14 @@ from telesto.cli.failures import CommandError
 from telesto.cli.options import DEFAULT_DATA_DIRECTORY, DatabaseUrl
 
 EXTRA = "telesto report needs Spark: pip install 'telesto-mq[reports]', and Java 17 or later"
+
+
+class NewTimeline(StrEnum):
+    """What to do when a standby was promoted since the last turn of a stream."""
+
+    FAIL = "fail"
+    CONTINUE = "continue"
+
 
 DataDirectory = Annotated[
     Path,
@@ -46,6 +55,7 @@ def register(root: typer.Typer) -> None:
     """Add the commands to the command line."""
     group = typer.Typer(no_args_is_help=True, help="Reports with Spark about a service.")
     group.command("service")(service)
+    group.command("archive")(archive)
     root.add_typer(group, name="report")
 
 
@@ -76,12 +86,13 @@ def service(
     with _explained_failures():
         from telesto.benchmarks.reports.destination import PAGE, require_place, write_report
         from telesto.benchmarks.reports.service import STEPS, service_report
-        from telesto.benchmarks.reports.session import parse_settings, spark_session
+        from telesto.benchmarks.reports.session import parse_settings, require_setup, spark_session
         from telesto.cli.database import database_for, explained_errors
         from telesto.cli.progress import progress_of
 
         require_place(out, replace)
         settings = parse_settings(spark or [])
+        require_setup(driver_jar)
         with (
             database_for(database_url, data_dir) as url,
             explained_errors(url),
@@ -99,6 +110,46 @@ def service(
         write_report(report, out)
     output.print_line(report.as_text())
     output.print_line(f"written to {out / PAGE}")
+
+
+def archive(
+    out: Annotated[
+        str,
+        typer.Option("--out", metavar="PLACE", help="A directory, or a URL that Spark can write to."),
+    ],
+    database_url: DatabaseUrl = None,
+    data_dir: DataDirectory = DEFAULT_DATA_DIRECTORY,
+    file_format: Annotated[
+        str,
+        typer.Option("--format", metavar="FORMAT", help="One that Spark can write as a stream."),
+    ] = "parquet",
+    new_timeline: Annotated[
+        NewTimeline,
+        typer.Option("--new-timeline", help="What to do when a standby was promoted since the last time."),
+    ] = NewTimeline.FAIL,
+    driver_jar: DriverJar = None,
+    spark: Settings = None,
+) -> None:
+    """Add to an archive what the history of messages has since the last time, each row once.
+
+    To be run more often than the shortest `history_days` of a queue. It can be stopped at any time; the next
+    run goes on where the last one ended.
+    """
+    with _explained_failures():
+        from telesto.benchmarks.reports.archive import add_to_archive
+        from telesto.benchmarks.reports.session import parse_settings, require_setup, spark_session
+        from telesto.cli.database import database_for, explained_errors
+
+        settings = parse_settings(spark or [])
+        require_setup(driver_jar)
+        with (
+            database_for(database_url, data_dir) as url,
+            explained_errors(url),
+            _reachable(url),
+            spark_session(settings, driver_jar) as session,
+        ):
+            rows = add_to_archive(session, url, out, file_format=file_format, new_timeline=new_timeline.value)
+    output.print_line(f"{rows} rows added to {out}")
 
 
 @contextmanager

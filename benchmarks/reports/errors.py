@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-# What the driver of the database says, somewhere within Spark's account of a failed task.
+# What a worker of ours, or the driver of the database, says within Spark's long account of a failed task.
+_SAID_BY_US = re.compile(r"telesto\.benchmarks\.reports\.errors\.\w+: (?P<said>.+)")
 _SAID_BY_DRIVER = re.compile(r"org\.postgresql\.util\.PSQLException: (?P<said>.+)")
 _SAID_BY_PYTHON = re.compile(r"psycopg\.(?:errors\.)?\w+: (?P<said>.+)")
 _SNAPSHOT_GONE = ("invalid snapshot identifier", 'snapshot "', "could not import the requested snapshot")
@@ -29,6 +30,8 @@ class SnapshotEndedError(SourceError):
 def explain(error: Exception) -> ReportError:
     """Make what Spark raised into one line: the reason that the database gave, if one is in it."""
     text = str(error)
+    if ours := _SAID_BY_US.search(text):
+        return SourceError(ours["said"].strip())
     found = _SAID_BY_DRIVER.search(text) or _SAID_BY_PYTHON.search(text)
     if found is None:
         first = text.strip().partition("\n")[0]

@@ -67,6 +67,12 @@ def merged_settings(given: Mapping[str, str], driver: Mapping[str, str]) -> dict
     return settings
 
 
+def require_setup(driver_jar: Path | None = None) -> None:
+    """Raise SparkSetupError where Java, or the driver that is named, is missing or unfit."""
+    require_java()
+    driver_settings(driver_jar)
+
+
 @contextmanager
 def spark_session(given: Mapping[str, str], driver_jar: Path | None = None) -> Iterator[SparkSession]:
     """Run Spark while the block does.

@@ -168,13 +168,14 @@ def _server_of(connection: psycopg.Connection) -> Server:
 
 def connected(url: str) -> psycopg.Connection:
     """Open a session of a report. Raises psycopg.Error."""
-    # Several servers in a URL, and no word about which: any that answers will do, a standby best.
     given = conninfo_to_dict(url)
     defaults: dict[str, str | int] = {
         "connect_timeout": CONNECT_TIMEOUT_S,
         "tcp_user_timeout": SILENCE_TIMEOUT_S * 1000,
-        "target_session_attrs": "prefer-standby",
     }
+    if "," in str(given.get("host", "")):
+        # No word about which of several servers: any that answers will do, a standby best.
+        defaults["target_session_attrs"] = "prefer-standby"
     missing = {name: value for name, value in defaults.items() if name not in given}
     return psycopg.connect(make_conninfo(url, application_name=APPLICATION, **missing), autocommit=True)
 
