@@ -157,8 +157,10 @@ class HistoryReader(DataSourceStreamReader):
             now = Standing.of(connection)
         return Standing(0, now.system, now.timeline).as_offset()
 
-    def latestOffset(self) -> dict[str, Any]:  # noqa: N802
-        """All transactions before it are over."""
+    def latestOffset(  # noqa: N802
+        self, start: dict[str, Any] | None = None, limit: object = None
+    ) -> dict[str, Any]:
+        """All transactions before it are over. What later releases of Spark ask changes nothing."""
         with connected(self._url) as connection:
             return Standing.of(connection).as_offset()
 

@@ -21,7 +21,7 @@ def test_a_snapshot_that_is_gone_is_told_from_other_failures() -> None:
 
 
 def test_what_a_worker_of_ours_said_is_told_alone() -> None:
-    said = "Traceback (most recent call last):\n  File x\ntelesto.benchmarks.reports.errors.SourceError: it lags\n at y"
+    said = "Traceback:\n  File x\ntelesto.benchmarks.reports.errors.SourceError: it lags\n at y"
     assert str(explain(RuntimeError(TASK + said))) == "it lags"
 
 
