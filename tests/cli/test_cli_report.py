@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from command_line import CommandLine
 
 
@@ -14,12 +16,16 @@ def fake_java(home: Path, version: str) -> None:
     program.chmod(0o755)
 
 
-SERVICE = ("report", "service", "--database-url", "postgresql://nobody@127.0.0.1:1/none", "--out", "report")
+NOWHERE = ("--database-url", "postgresql://nobody@127.0.0.1:1/none", "--out", "report")
+SERVICE = ("report", "service", *NOWHERE)
+ARCHIVE = ("report", "archive", *NOWHERE)
+either = pytest.mark.parametrize("command", [SERVICE, ARCHIVE], ids=["service", "archive"])
 
 
-def test_without_java_it_says_what_to_install(bare_telesto: CommandLine) -> None:
+@either
+def test_without_java_it_says_what_to_install(bare_telesto: CommandLine, command: tuple[str, ...]) -> None:
     bare_telesto.environment["JAVA_HOME"] = str(bare_telesto.home / "absent")
-    assert "apt-get install default-jre-headless" in bare_telesto.error(2, *SERVICE)
+    assert "apt-get install default-jre-headless" in bare_telesto.error(2, *command)
 
 
 def test_an_old_java_is_told_from_none(bare_telesto: CommandLine) -> None:
@@ -35,8 +41,9 @@ def test_a_driver_that_is_not_there_is_said_so(bare_telesto: CommandLine) -> Non
     assert "there is no JDBC driver absent.jar" in said
 
 
-def test_what_is_no_setting_of_spark_is_said_so(bare_telesto: CommandLine) -> None:
-    assert "write spark.name=value" in bare_telesto.error(2, *SERVICE, "--spark", "master=local")
+@either
+def test_what_is_no_setting_of_spark_is_said_so(bare_telesto: CommandLine, command: tuple[str, ...]) -> None:
+    assert "write spark.name=value" in bare_telesto.error(2, *command, "--spark", "master=local")
 
 
 def test_nothing_but_a_report_is_replaced(bare_telesto: CommandLine) -> None:
@@ -46,7 +53,10 @@ def test_nothing_but_a_report_is_replaced(bare_telesto: CommandLine) -> None:
     assert (bare_telesto.home / "report" / "precious").exists()
 
 
-def test_a_database_that_is_not_there_is_said_so_before_spark_starts(bare_telesto: CommandLine) -> None:
+@either
+def test_a_database_that_is_not_there_is_said_so_before_spark_starts(
+    bare_telesto: CommandLine, command: tuple[str, ...]
+) -> None:
     fake_java(bare_telesto.home, "17.0.1")
     bare_telesto.environment["JAVA_HOME"] = str(bare_telesto.home)
-    assert "cannot reach the database" in bare_telesto.error(3, *SERVICE)
+    assert "cannot reach the database" in bare_telesto.error(3, *command)
