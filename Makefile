@@ -48,7 +48,7 @@ verify: .venv/dev.stamp ## Fail when a generated file is not what `make generate
 	$(PY) -m tools.codegen --verify
 
 unit: .venv/dev.stamp ## Run the test suite only
-	$(PY) -m pytest -n 2 --dist loadgroup
+	$(PY) -m pytest -n 2
 
 faults: .venv/dev.stamp ## Kill, stop and cut everything under load, from a random seed (WORK=queues SIZE=small DATABASE=single)
 	$(PY) -m tests.faults.run --work $(WORK) --size $(SIZE) --database $(DATABASE)

@@ -1,4 +1,4 @@
-"""One Spark for all tests of reports; without Java they are skipped, for the rest of the suite needs none."""
+"""One Spark for all tests of a process; without Java they are skipped, for nothing else here needs it."""
 
 from __future__ import annotations
 

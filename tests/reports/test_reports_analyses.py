@@ -18,9 +18,6 @@ from telesto.benchmarks.reports import (
     traffic,
 )
 
-# One worker of a parallel run has the session of Spark.
-pytestmark = pytest.mark.xdist_group("spark")
-
 
 @pytest.fixture(scope="module")
 def frames(spark: SparkSession) -> Frames:

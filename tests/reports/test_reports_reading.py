@@ -19,8 +19,6 @@ from telesto.benchmarks.reports.service import explained_failures
 from telesto.benchmarks.reports.snapshot import held_snapshot
 from telesto.benchmarks.reports.tables import TABLES, Table
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 ROWS = 64
 MOVING = Table("moving", {"name": "name"}, ("name",))
 WAIT_S = 60

@@ -18,8 +18,6 @@ from telesto.benchmarks.reports.service import STEPS, service_report
 from telesto.benchmarks.reports.service_audit import findings_of
 from telesto.benchmarks.reports.snapshot import APPLICATION
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 PUT, READ, LETTERS = 7, 3, 2
 
 

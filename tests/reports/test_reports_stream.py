@@ -17,8 +17,6 @@ from telesto.benchmarks.reports.archive import CHECKPOINT, add_to_archive
 from telesto.benchmarks.reports.errors import SourceError
 from telesto.benchmarks.reports.stream import HistoryReader
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 WRITERS, TURNS = 4, 40
 
 
