@@ -88,6 +88,38 @@ BuryExpired = Annotated[
         help="Whether what has expired goes to the dead letters. Default: no.",
     ),
 ]
+LateLimit = Annotated[
+    int | None,
+    typer.Option(
+        "--late-limit",
+        metavar="N",
+        min=0,
+        max=1000,
+        help="A consumer with so many late answers within the window loses its partitions; 0: never. "
+        "Default: 3.",
+    ),
+]
+LateWindow = Annotated[
+    float | None,
+    typer.Option(
+        "--late-window",
+        metavar="SECONDS",
+        min=0.1,
+        max=24 * 3600,
+        help="Within which time late answers count, and for how long others have the partitions. "
+        "Default: 60.",
+    ),
+]
+FailLimit = Annotated[
+    int | None,
+    typer.Option(
+        "--fail-limit",
+        metavar="N",
+        min=0,
+        max=1000,
+        help="A consumer that fails so often in a row has to join again. 0: never. Default: 3.",
+    ),
+]
 DeadLetterQueue = Annotated[
     str | None,
     typer.Option(
@@ -119,6 +151,19 @@ def create(
     ] = None,
     bury_expired: BuryExpired = None,
     dead_letter_queue: DeadLetterQueue = None,
+    late_after: Annotated[
+        float | None,
+        typer.Option(
+            "--late-after",
+            metavar="SECONDS",
+            min=0.001,
+            max=24 * 3600,
+            help="An answer of a consumer that takes longer is late. Default: a third of the lease.",
+        ),
+    ] = None,
+    late_limit: LateLimit = None,
+    late_window: LateWindow = None,
+    fail_limit: FailLimit = None,
     history: History = None,
     history_days: HistoryDays = None,
     url: Url = DEFAULT_URL,
@@ -144,6 +189,10 @@ def create(
                 expires_ms=_milliseconds(expires),
                 bury_expired=bury_expired,
                 dead_letter_queue=_dead_letter_queue(client, dead_letter_queue),
+                late_after_ms=_milliseconds(late_after),
+                late_limit=late_limit,
+                late_window_ms=_milliseconds(late_window),
+                fail_limit=fail_limit,
                 history=None if history is None else history.mode(),
                 history_days=history_days,
             )
@@ -252,6 +301,17 @@ def update(
     ] = None,
     bury_expired: BuryExpired = None,
     dead_letter_queue: DeadLetterQueue = None,
+    late_after: Annotated[
+        str | None,
+        typer.Option(
+            "--late-after",
+            metavar="SECONDS|none",
+            help="An answer of a consumer that takes longer is late; none: a third of the lease.",
+        ),
+    ] = None,
+    late_limit: LateLimit = None,
+    late_window: LateWindow = None,
+    fail_limit: FailLimit = None,
     history: History = None,
     history_days: HistoryDays = None,
     url: Url = DEFAULT_URL,
@@ -279,6 +339,14 @@ def update(
         changed["expires_ms"] = _milliseconds_or_none("--expires", expires)
     if bury_expired is not None:
         changed["bury_expired"] = bury_expired
+    if late_after is not None:
+        changed["late_after_ms"] = _milliseconds_or_none("--late-after", late_after)
+    if late_limit is not None:
+        changed["late_limit"] = late_limit
+    if late_window is not None:
+        changed["late_window_ms"] = _milliseconds(late_window)
+    if fail_limit is not None:
+        changed["fail_limit"] = fail_limit
     if history is not None:
         changed["history"] = history.mode()
     if history_days is not None:

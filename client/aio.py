@@ -228,6 +228,10 @@ class AsyncTelestoClient:
         expires_ms: int | None = None,
         bury_expired: bool | None = None,
         dead_letter_queue: int | None = None,
+        late_after_ms: int | None = None,
+        late_limit: int | None = None,
+        late_window_ms: int | None = None,
+        fail_limit: int | None = None,
         history: HistoryMode | None = None,
         history_days: int | None = None,
     ) -> Queue:
@@ -249,6 +253,14 @@ class AsyncTelestoClient:
                 given. What has expired is never handed over.
             bury_expired: what has expired goes to the dead letters; otherwise it is removed.
             dead_letter_queue: the id of the queue to which dead letters go on; None: they stay.
+            late_after_ms: an answer of a consumer that takes longer is late, a third of ``lease_ms`` unless
+                it is given. It counts from when the message came or was touched, or from the answer before.
+            late_limit: a consumer with so many late answers within ``late_window_ms`` is slow: others get
+                its partitions for as long as that. 3 unless it is given; 0: never.
+            late_window_ms: the window, a minute unless it is given.
+            fail_limit: a consumer that fails so often in a row, by leases that run out or by different
+                messages given back as failed, is ended with ConsumerInactiveError. 3 unless it is given; 0:
+                never.
             history: what is kept of its messages once they are over; None for all but the bodies.
             history_days: for how many days, 1 to 366; None for 7.
 
@@ -266,6 +278,10 @@ class AsyncTelestoClient:
                 expires_ms=expires_ms,
                 bury_expired=bury_expired,
                 dead_letter_queue=dead_letter_queue,
+                late_after_ms=late_after_ms,
+                late_limit=late_limit,
+                late_window_ms=late_window_ms,
+                fail_limit=fail_limit,
                 history=history,
                 history_days=history_days,
             )
@@ -284,6 +300,10 @@ class AsyncTelestoClient:
         expires_ms: int | Unchanged | None = UNCHANGED,
         bury_expired: bool | Unchanged = UNCHANGED,
         dead_letter_queue: int | Unchanged | None = UNCHANGED,
+        late_after_ms: int | Unchanged | None = UNCHANGED,
+        late_limit: int | Unchanged = UNCHANGED,
+        late_window_ms: int | Unchanged = UNCHANGED,
+        fail_limit: int | Unchanged = UNCHANGED,
         history: HistoryMode | Unchanged = UNCHANGED,
         history_days: int | Unchanged = UNCHANGED,
     ) -> None:
@@ -297,6 +317,8 @@ class AsyncTelestoClient:
                 ``create_queue``.
             expires_ms: as for ``create_queue``; None for ever. It holds for what is put from now on.
             dead_letter_queue: as for ``create_queue``, also for what is dead already.
+            late_after_ms, late_limit, late_window_ms, fail_limit: as for ``create_queue``, for consumers that
+                join from then on; None for a third of ``lease_ms``.
             history, history_days: as for ``create_queue``, for messages that are put from then on.
 
         Raises QueueNotExistingError.
@@ -313,6 +335,10 @@ class AsyncTelestoClient:
                 expires_ms=expires_ms,
                 bury_expired=bury_expired,
                 dead_letter_queue=dead_letter_queue,
+                late_after_ms=late_after_ms,
+                late_limit=late_limit,
+                late_window_ms=late_window_ms,
+                fail_limit=fail_limit,
                 history=history,
                 history_days=history_days,
             )

@@ -52,6 +52,11 @@ class AsyncLeasedMessage:
         return self.message.body
 
     @property
+    def lease(self) -> LeaseId:
+        """Names the lease."""
+        return self._lease
+
+    @property
     def held(self) -> bool:
         """Tells whether the consumer has it still, as far as the client knows."""
         return self.lease in self._state.open
@@ -137,10 +142,20 @@ class AsyncConsumer:
         """How many messages belonged to somebody else before they were answered; they come again."""
         return self._state.lost
 
+    @property
+    def slowed(self) -> int:
+        """How often the service took it for slow and gave its partitions to others."""
+        return self._state.slowed
+
+    def on_slowed(self, withdraw: Callable[[], list[LeaseId]]) -> None:
+        """Has what was taken and will not be begun given back when others get the partitions."""
+        self._state.withdraw = withdraw
+
     async def get(self, timeout: float | None = None) -> AsyncLeasedMessage | None:  # noqa: ASYNC109
         """Takes the next message; None when none came within ``timeout`` seconds or the consumer is closed.
 
-        Raises QueueNotExistingError when the queue was deleted.
+        Raises QueueNotExistingError when the queue was deleted, ConsumerInactiveError when the consumer
+        failed as often in a row as the queue allows: a new one gets messages again.
         """
         await self._join()
         wait = arguments.check_timeout(timeout)
@@ -191,6 +206,7 @@ class AsyncPool:
     async def run(self, concurrency: int) -> None:
         """Works until the client or the consumer is closed; what was begun is cancelled and goes back."""
         slots = asyncio.Semaphore(concurrency)
+        self._consumer.on_slowed(self._withdraw)
         try:
             async for leased in self._consumer:
                 if self._lanes.arrived(leased):
@@ -204,6 +220,9 @@ class AsyncPool:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _withdraw(self) -> list[LeaseId]:
+        return [leased.lease for leased in self._lanes.withdraw()]
 
     async def _work(self, begun: AsyncLeasedMessage, slots: asyncio.Semaphore) -> None:
         leased: AsyncLeasedMessage | None = begun

@@ -21,6 +21,8 @@ _ID_MAX = 2**63 - 1
 _WINDOW_MIN_MS, _WINDOW_MAX_MS = 1_000, 7 * 24 * 3600 * 1_000
 #: How long a consumer may take for a message, in milliseconds.
 _LEASE_MIN_MS, _LEASE_MAX_MS = 100, 24 * 3600 * 1_000
+#: The most late answers or failures that a queue puts up with.
+_LIMIT_MAX = 1_000
 _ATTEMPTS_MAX = 1_000_000
 _BACKOFF_MAX_MS = 24 * 3600 * 1_000
 #: The longest time that a message may be delayed or wait, in milliseconds.
@@ -115,6 +117,21 @@ def check_dead_letter_queue(name: str, value: object) -> int:
     return 0 if value is None else check_id(name, value)
 
 
+def check_late_after(name: str, value: object) -> int:
+    """Returns after how long an answer is late, in milliseconds, 0 (a third of the lease) for None."""
+    return 0 if value is None else check_count(name, value, most=_LEASE_MAX_MS)
+
+
+def check_limit(name: str, value: object) -> int:
+    """Returns how often a consumer may be late or fail; 0 for any number of times."""
+    return check_count(name, value, least=0, most=_LIMIT_MAX)
+
+
+def check_late_window(name: str, value: object) -> int:
+    """Returns within which time late answers count, in milliseconds."""
+    return check_count(name, value, least=_LEASE_MIN_MS, most=_LEASE_MAX_MS)
+
+
 def check_lease(name: str, value: object) -> int:
     """Returns how long a consumer may take for a message, in milliseconds: a tenth of a second to a day."""
     return check_count(name, value, least=_LEASE_MIN_MS, most=_LEASE_MAX_MS)
@@ -186,6 +203,10 @@ _QUEUE_SETTINGS: Mapping[str, Callable[[str, object], Any]] = {
     "expires_ms": check_life,
     "bury_expired": check_flag,
     "dead_letter_queue": check_dead_letter_queue,
+    "late_after_ms": check_late_after,
+    "late_limit": check_limit,
+    "late_window_ms": check_late_window,
+    "fail_limit": check_limit,
     "history": check_history,
     "history_days": check_history_days,
 }

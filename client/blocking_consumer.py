@@ -44,6 +44,11 @@ class LeasedMessage:
         return self.message.body
 
     @property
+    def lease(self) -> LeaseId:
+        """Names the lease."""
+        return self._lease
+
+    @property
     def held(self) -> bool:
         """Tells whether the consumer has it still, as far as the client knows."""
         return self.lease in self._state.open
@@ -135,10 +140,20 @@ class Consumer:
         """How many messages belonged to somebody else before they were answered; they come again."""
         return self._state.lost
 
+    @property
+    def slowed(self) -> int:
+        """How often the service took it for slow and gave its partitions to others."""
+        return self._state.slowed
+
+    def on_slowed(self, withdraw: Callable[[], list[LeaseId]]) -> None:
+        """Has what was taken and will not be begun given back when others get the partitions."""
+        self._state.withdraw = withdraw
+
     def get(self, timeout: float | None = None) -> LeasedMessage | None:
         """Takes the next message; None when none came within ``timeout`` seconds or the consumer is closed.
 
-        Raises QueueNotExistingError when the queue was deleted.
+        Raises QueueNotExistingError when the queue was deleted, ConsumerInactiveError when the consumer
+        failed as often in a row as the queue allows: a new one gets messages again.
         """
         wait = arguments.check_timeout(timeout)
         self._join()
@@ -196,6 +211,7 @@ class Pool:
         from concurrent.futures import ThreadPoolExecutor
 
         threads = ThreadPoolExecutor(concurrency, "telesto consumer")
+        self._consumer.on_slowed(self._withdraw)
         try:
             for leased in self._consumer:
                 with self._lock:
@@ -207,6 +223,10 @@ class Pool:
         finally:
             self._stopping = True
             threads.shutdown(wait=True, cancel_futures=True)
+
+    def _withdraw(self) -> list[LeaseId]:
+        with self._lock:
+            return [leased.lease for leased in self._lanes.withdraw()]
 
     def _work(self, begun: LeasedMessage) -> None:
         leased: LeasedMessage | None = begun

@@ -459,6 +459,10 @@ class QueueSettingsCall(Call[QueueSettings], request=packets.GetQueueSettings):
             expires_ms=settings.expires_ms,
             bury_expired=bool(settings.bury_expired),
             dead_letter_queue=settings.dead_letter_queue,
+            late_after_ms=settings.late_after_ms,
+            late_limit=settings.late_limit or 0,
+            late_window_ms=settings.late_window_ms or 0,
+            fail_limit=settings.fail_limit or 0,
             history=settings.history or HistoryMode.NONE,
             history_days=settings.history_days or 0,
         )

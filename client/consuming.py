@@ -14,6 +14,7 @@ from telesto.client.models import LeaseId, Message
 from telesto.client.options import ClientOptions
 from telesto.protocol import packets
 from telesto.protocol.errors import (
+    ConsumerInactiveError,
     ErrorClass,
     ErrorCode,
     LeaseLostError,
@@ -45,6 +46,8 @@ class ConsumerState:
         lost: how many messages it lost before it answered.
         ended: why nothing will be pushed any more; None while it lives.
         closed: the application has closed it.
+        slowed: how often the service took it for slow.
+        withdraw: takes what the application has of partitions and has not begun, as far as the library knows.
     """
 
     def __init__(
@@ -70,6 +73,8 @@ class ConsumerState:
         self.lost = 0
         self.ended: TelestoError | None = None
         self.closed = False
+        self.slowed = 0
+        self.withdraw: Callable[[], list[LeaseId]] = list
         self.touch_at = math.inf
 
     def join_packet(self) -> packets.JoinQueue:
@@ -228,6 +233,9 @@ class ConsumingHost(Protocol):
     def finish_next(self, call: NextCall, error: TelestoError | None = None) -> None:
         """Ends a wait for the next message."""
 
+    def settle_soon(self, state: ConsumerState, call: SettleCall) -> None:
+        """Answers messages, for a caller that does not wait."""
+
 
 class Consuming:
     """Keeps the consumers of a client, over as many connections as it takes.
@@ -377,11 +385,33 @@ class Consuming:
         if packet.ended:
             self._ended(state, packet)
             return
+        if packet.code == ErrorCode.CONSUMER_SLOW:
+            self._slowed(state)
+            return
         self._lose(state, [LeaseId(*_parts(ref)) for ref in packet.leases])
+
+    def _slowed(self, state: ConsumerState) -> None:
+        """Others get its partitions: what it has of them and has not begun need not wait here."""
+        state.slowed += 1
+        if state.closed:
+            return
+        leases = [
+            message.lease
+            for message in state.buffer
+            if message.lease is not None and message.partition_key is not None
+        ]
+        leases += [lease for lease in state.withdraw() if lease in state.open]
+        state.buffer = deque(message for message in state.buffer if message.partition_key is None)
+        for start in range(0, len(leases), LEASES_MAX):
+            some = leases[start : start + LEASES_MAX]
+            self._host.settle_soon(state, NackCall(state.queue_id, some, failed=False))
 
     def _ended(self, state: ConsumerState, packet: packets.LeaseLost) -> None:
         if packet.code == ErrorCode.QUEUE_NOT_EXISTING:
             self._end(state, QueueNotExistingError(packet.details, queue_id=state.queue_id))
+            return
+        if packet.code == ErrorCode.CONSUMER_INACTIVE:
+            self._end(state, ConsumerInactiveError(packet.details, queue_id=state.queue_id))
             return
         self._part(state)
         if not state.closed:

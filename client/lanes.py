@@ -54,6 +54,13 @@ class Lanes(Generic[HeldT]):
         del self._waiting[lane]
         return None
 
+    def withdraw(self) -> list[HeldT]:
+        """Takes what waits for a message before it: it will not be begun here."""
+        withdrawn = [leased for waiting in self._waiting.values() for leased in waiting]
+        for waiting in self._waiting.values():
+            waiting.clear()
+        return withdrawn
+
 
 def _lane_of(leased: Held) -> tuple[int, str] | None:
     message = leased.message

@@ -360,6 +360,10 @@ class QueueSettings:
         expires_ms: how long a message may wait before it expires; None for ever.
         bury_expired: what has expired goes to the dead letters.
         dead_letter_queue: the queue to which dead letters go on, though it may be gone; None: they stay.
+        late_after_ms: an answer of a consumer that takes longer is late; None for a third of lease_ms.
+        late_limit: a consumer with so many late answers within late_window_ms is slow; 0: never.
+        late_window_ms: the window; for so long others have the partitions of a slow consumer, too.
+        fail_limit: a consumer that fails so often in a row is ended; 0: never.
         history: what is kept of messages that are put now, once they are over.
         history_days: for how many days.
     """
@@ -373,6 +377,10 @@ class QueueSettings:
     expires_ms: int | None
     bury_expired: bool
     dead_letter_queue: int | None
+    late_after_ms: int | None
+    late_limit: int
+    late_window_ms: int
+    fail_limit: int
     history: HistoryMode
     history_days: int
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from telesto.middleware.conduct import ENDLESS, Conduct, Patience
 from telesto.middleware.requests import Client, Line
 from telesto.protocol.packets import LeaseRef
 
@@ -31,6 +33,8 @@ class Consumer:
         seen_claim: the last claim by which something came for it.
         ready: partitions of its own hold more for it.
         ended: it is not a member any more.
+        conduct: how it behaves.
+        suspended: it is given nothing until the database knows that it is slow.
     """
 
     __slots__ = (
@@ -39,6 +43,7 @@ class Consumer:
         "_credit_messages",
         "_held",
         "client",
+        "conduct",
         "consumer_id",
         "ended",
         "epoch",
@@ -46,9 +51,18 @@ class Consumer:
         "queue_id",
         "ready",
         "seen_claim",
+        "suspended",
     )
 
-    def __init__(self, consumer_id: int, queue_id: int, line: Line, messages: int, size: int) -> None:
+    def __init__(
+        self,
+        consumer_id: int,
+        queue_id: int,
+        line: Line,
+        messages: int,
+        size: int,
+        patience: Patience = ENDLESS,
+    ) -> None:
         self.consumer_id = consumer_id
         self.queue_id = queue_id
         self.line = line
@@ -57,7 +71,10 @@ class Consumer:
         self.seen_claim = 0
         self.ready = False
         self.ended = False
-        self._held: dict[LeaseKey, int] = {}
+        self.conduct = Conduct(patience)
+        self.suspended = False
+        # By message the bytes of its body, and when it was given or touched.
+        self._held: dict[LeaseKey, tuple[int, float]] = {}
         self._bytes = 0
         self.set_credit(messages, size)
 
@@ -67,6 +84,11 @@ class Consumer:
         self._credit_bytes = size or UNLIMITED_BYTES
 
     @property
+    def paused(self) -> bool:
+        """It has no credit."""
+        return self._credit_messages == 0
+
+    @property
     def held(self) -> int:
         """How many messages it has."""
         return len(self._held)
@@ -74,7 +96,9 @@ class Consumer:
     @property
     def room(self) -> int:
         """How many more messages it may be given now."""
-        if self.ended or self.line.closed or self.line.held or self._bytes >= self._credit_bytes:
+        if self.ended or self.suspended or self.line.closed or self.line.held:
+            return 0
+        if self._bytes >= self._credit_bytes:
             return 0
         return max(0, self._credit_messages - len(self._held))
 
@@ -85,7 +109,7 @@ class Consumer:
 
     def add(self, key: LeaseKey, size: int, claim_id: int) -> None:
         """It was given a message by a claim."""
-        self._held[key] = size
+        self._held[key] = size, time.monotonic()
         self._bytes += size
         self.seen_claim = max(self.seen_claim, claim_id)
 
@@ -95,11 +119,23 @@ class Consumer:
 
     def drop(self, key: LeaseKey) -> bool:
         """It does not have a message any more; returns whether it had it."""
-        size = self._held.pop(key, None)
-        if size is None:
+        held = self._held.pop(key, None)
+        if held is None:
             return False
-        self._bytes -= size
+        self._bytes -= held[0]
         return True
+
+    def since(self, key: LeaseKey) -> float | None:
+        """When it was given a message, or has touched it last; None when it does not have it."""
+        held = self._held.get(key)
+        return None if held is None else held[1]
+
+    def touched(self, keys: Iterable[LeaseKey], now: float) -> None:
+        """It has touched messages."""
+        for key in keys:
+            held = self._held.get(key)
+            if held is not None:
+                self._held[key] = held[0], now
 
     def clear(self) -> list[LeaseRef]:
         """It has nothing any more; returns what it had."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
+from telesto.middleware.conduct import ENDLESS, Patience
 from telesto.middleware.consumed_queue import ConsumedQueue
 from telesto.middleware.consumer import Consumer, LeaseKey
 from telesto.middleware.failures import Failure, failure_of
@@ -30,6 +31,7 @@ class Consumers:
     Attributes:
         on_due: called when a queue has come to stand in an empty line.
         on_left: takes a consumer that has to leave in the database, and whether what it has counts as failed.
+        on_paused: takes a consumer that has no credit any more, or some again.
         draining: the middleware is about to stop: nothing more is claimed.
     """
 
@@ -43,6 +45,7 @@ class Consumers:
         self.draining = False
         self.on_due: Callable[[], None] = lambda: None
         self.on_left: Callable[[Consumer, bool], None] = lambda consumer, counted: None
+        self.on_paused: Callable[[Consumer], None] = lambda consumer: None
         room.on_watched = self.look
         room.on_watched_gone = self.queue_deleted
 
@@ -61,9 +64,17 @@ class Consumers:
 
     # --- coming and going --------------------------------------------------------------------
 
-    def join(self, consumer_id: int, queue_id: int, line: Line, messages: int, size: int) -> None:
+    def join(
+        self,
+        consumer_id: int,
+        queue_id: int,
+        line: Line,
+        messages: int,
+        size: int,
+        patience: Patience = ENDLESS,
+    ) -> None:
         """A consumer has joined in the database; one whose connection is gone meanwhile leaves at once."""
-        consumer = Consumer(consumer_id, queue_id, line, min(messages, self._max_credit), size)
+        consumer = Consumer(consumer_id, queue_id, line, min(messages, self._max_credit), size, patience)
         if line.closed or self.draining:
             consumer.ended = True
             self.on_left(consumer, False)
@@ -80,6 +91,10 @@ class Consumers:
     def find(self, line: Line, consumer_id: int) -> Consumer | None:
         """The consumer of a connection; None when it has none with this id."""
         return self._all.get(consumer_id) if consumer_id in line.consumers else None
+
+    def get(self, consumer_id: int) -> Consumer | None:
+        """A consumer of whatever connection; None when this middleware has it not."""
+        return self._all.get(consumer_id)
 
     def remove(self, consumer: Consumer) -> None:
         """A consumer gets nothing more."""
@@ -101,11 +116,14 @@ class Consumers:
             self.remove(consumer)
             self.on_left(consumer, not self.draining)
 
-    def end(self, consumer: Consumer, failure: Failure) -> None:
-        """Ends a consumer and tells it why; one of a session that is over loses its connection."""
+    def end(self, consumer: Consumer, failure: Failure, *, counted: bool = True) -> None:
+        """Ends a consumer and tells it why; one of a session that is over loses its connection.
+
+        ``counted`` says whether what it has counts as failed.
+        """
         line = consumer.line
         self.remove(consumer)
-        self.on_left(consumer, True)
+        self.on_left(consumer, counted)
         if failure.code is ErrorCode.SESSION_FENCED:
             line.send(error_frame(0, failure))
             line.finish()
@@ -129,7 +147,10 @@ class Consumers:
 
     def set_credit(self, consumer: Consumer, messages: int, size: int) -> None:
         """Sets how much a consumer may have at a time."""
+        was_paused = consumer.paused
         consumer.set_credit(min(messages, self._max_credit), size)
+        if consumer.paused != was_paused:
+            self.on_paused(consumer)
         self._consider(consumer.queue_id)
 
     def settled(self, refs: Iterable[LeaseRef]) -> None:
@@ -172,6 +193,11 @@ class Consumers:
         for consumer, lost in by_consumer.items():
             self._tell(consumer, lost, failure, ended=False)
         self.settled(refs)
+
+    def moving(self, consumer: Consumer) -> None:
+        """Others get the partitions of a consumer that is slow: it should give back what it has not begun."""
+        details = "it has answered late too often: others get its partitions"
+        self._tell(consumer, [], failure_of(ErrorCode.CONSUMER_SLOW, details), ended=False)
 
     def writable(self, line: Line) -> None:
         """A connection takes bytes again."""

@@ -32,6 +32,8 @@ from telesto.protocol.packets import MAGIC, PROTOCOL_MAJOR, PROTOCOL_MINOR, Conn
 
 #: In the place of a waiting time: without limit.
 _FOREVER_MS = 0xFFFF_FFFF
+#: What consumers say about messages that they have.
+_ANSWERS = (packets.Ack, packets.Nack, packets.Touch)
 
 
 class BrokenConversationError(Exception):
@@ -159,6 +161,8 @@ class Conversation:
         if kind is Kind.TAKE or kind is Kind.TAKE_SELECTED:
             return self._read(packet, packet_id, size)
         note_references(self._numbers, packet)
+        if isinstance(packet, _ANSWERS):
+            self._services.judge.heard(self._line, packet)
         return Request(self._line, packet, packet_id, kind, size)
 
     def _read(self, packet: Any, packet_id: int, size: int) -> Read:

@@ -21,6 +21,7 @@ class Effects:
     Attributes:
         on_settled: takes the messages that consumers do not have any more.
         on_lost: the same, of those that consumers do not know of.
+        on_failed: takes the messages that consumers have given back as failed.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class Effects:
         self._empty_frame = empty_frame
         self.on_settled: Callable[[list[LeaseRef]], None] = lambda refs: None
         self.on_lost: Callable[[list[LeaseRef]], None] = lambda refs: None
+        self.on_failed: Callable[[list[LeaseRef]], None] = lambda refs: None
         room.on_answer = self.answer_read
 
     @property

@@ -24,6 +24,8 @@ class Figures:
         claims_total: calls that claimed for consumers.
         delivered_total: messages pushed to consumers.
         recovered_total: those of them that a lost call had claimed.
+        slow_consumers_total: how often a consumer became slow.
+        inactive_consumers_total: consumers that were ended because they failed.
     """
 
     def __init__(self) -> None:
@@ -37,6 +39,8 @@ class Figures:
         self.claims_total = 0
         self.delivered_total = 0
         self.recovered_total = 0
+        self.slow_consumers_total = 0
+        self.inactive_consumers_total = 0
         self._calls = dict.fromkeys(Kind, 0)
         self._requests = dict.fromkeys(Kind, 0)
         self._seconds = dict.fromkeys(Kind, 0.0)
@@ -95,6 +99,8 @@ class Figures:
             "claims": ("Calls that claimed messages for consumers.", self.claims_total),
             "delivered": ("Messages pushed to consumers.", self.delivered_total),
             "recovered": ("Messages that a lost call had claimed.", self.recovered_total),
+            "slow_consumers": ("How often a consumer became slow.", self.slow_consumers_total),
+            "inactive_consumers": ("Consumers ended for their failures.", self.inactive_consumers_total),
             "dropped_wake_ups": ("Wake-ups for others that were too many.", self.dropped_wake_ups_total),
         }
 

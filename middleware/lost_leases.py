@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from telesto.middleware.consumers import Consumers
+from telesto.middleware.judge import Judge
 from telesto.middleware.periodic import Periodic
 from telesto.middleware.services import Peers
 from telesto.middleware.settings import ServerSettings
@@ -15,9 +16,12 @@ TAKE_LOST = "SELECT * FROM telesto.take_lost_leases($1, $2)"
 class LostLeases:
     """Asks for them as long as consumers have messages."""
 
-    def __init__(self, call: Call, consumers: Consumers, peers: Peers, settings: ServerSettings) -> None:
+    def __init__(
+        self, call: Call, consumers: Consumers, judge: Judge, peers: Peers, settings: ServerSettings
+    ) -> None:
         self._call = call
         self._consumers = consumers
+        self._judge = judge
         self._peers = peers
         self._rows_max = settings.sweep_rows
         self.work = Periodic("lost leases", self._ask, period_s=settings.lost_leases_s)
@@ -25,7 +29,7 @@ class LostLeases:
     async def _ask(self) -> None:
         while self._consumers.held:
             rows = await self._call(TAKE_LOST, self._peers.middleware_id, self._rows_max)
-            self._consumers.lost(
+            self._judge.ran_out(
                 [LeaseRef(row["consumer_id"], row["lease_id"], row["message_id"]) for row in rows]
             )
             if len(rows) < self._rows_max:

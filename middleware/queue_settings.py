@@ -51,6 +51,10 @@ QUEUE_SETTINGS: Mapping[str, QueueSetting] = {
     "expires_ms": QueueSetting(most=TEN_YEARS_MS, removable=True),
     "bury_expired": QueueSetting(least=0, most=1),
     "dead_letter_queue": QueueSetting(removable=True),
+    "late_after_ms": QueueSetting(most=24 * 3600 * 1_000, removable=True),
+    "late_limit": QueueSetting(least=0, most=1_000),
+    "late_window_ms": QueueSetting(least=100, most=24 * 3600 * 1_000),
+    "fail_limit": QueueSetting(least=0, most=1_000),
     "history": QueueSetting(enum=HistoryMode),
     "history_days": QueueSetting(most=366),
 }

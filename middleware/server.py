@@ -8,6 +8,7 @@ import multiprocessing
 import signal
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from importlib.metadata import version
 
 from telesto.middleware import listening
@@ -15,6 +16,7 @@ from telesto.middleware.admin import AdminServer
 from telesto.middleware.budget import Budget
 from telesto.middleware.claimer import Claimer
 from telesto.middleware.connection import Connection, Connections
+from telesto.middleware.consumer_changes import ConsumerChanges
 from telesto.middleware.consumers import Consumers
 from telesto.middleware.database_start import DatabaseStart
 from telesto.middleware.database_watch import DatabaseWatch
@@ -29,6 +31,7 @@ from telesto.middleware.handlers.empty import empty_frame
 from telesto.middleware.handlers.table import queue_of, single_handlers
 from telesto.middleware.interests import Interests, WakeSweep
 from telesto.middleware.jobs import Jobs
+from telesto.middleware.judge import Judge
 from telesto.middleware.link import Link
 from telesto.middleware.links import Links, shared
 from telesto.middleware.logs import logger
@@ -80,6 +83,7 @@ class MiddlewareServer:
         self._room.on_readmit = self._readmit
         self._deadlines = Deadlines(loop)
         self._consumers = Consumers(self._room, settings)
+        self._judge = Judge(self._consumers, self.figures)
         self._links = Links(settings)
         self._make_background()
         light_bytes = settings.max_answer_bytes // settings.max_batch // 2
@@ -87,6 +91,7 @@ class MiddlewareServer:
         self._effects = Effects(self._room, self._budget, self._weights, self._notifier.tell, empty_frame)
         self._effects.on_settled = self._consumers.settled
         self._effects.on_lost = self._consumers.came_back
+        self._effects.on_failed = self._judge.failed
         self._jobs.on_placed = self._effects.arrived
         self._make_consuming()
         self._workers = Workers(
@@ -113,6 +118,7 @@ class MiddlewareServer:
             self._deadlines,
             self._consumers,
             self._phases,
+            self._judge,
         )
         self._connections = Connections(services)
         self._services = services
@@ -163,7 +169,11 @@ class MiddlewareServer:
         settings, call = self._settings, shared(self._links.make("consumers"))
         self._departures = Departures(call, self._effects, settings)
         self._consumers.on_left = self._departures.add
-        self._lost_leases = LostLeases(call, self._consumers, self._peers, settings)
+        self._lost_leases = LostLeases(call, self._consumers, self._judge, self._peers, settings)
+        changes = self._consumer_changes = ConsumerChanges(call, self._effects, settings)
+        changes.on_moving = self._consumers.moving
+        self._consumers.on_paused = partial(changes.add, slow=False)
+        self._judge.on_slow = partial(changes.add, slow=True)
 
     def _make_claimer(self, link: Link) -> Run:
         # What is claimed may be large at any time, and others that consume must not wait until it is sent.
@@ -236,6 +246,7 @@ class MiddlewareServer:
             *self._jobs.work,
             self._departures.work,
             self._lost_leases.work,
+            self._consumer_changes.work,
         ]
 
     def _make_connection(self) -> Connection:

@@ -9,6 +9,7 @@ from telesto.middleware.consumers import Consumers
 from telesto.middleware.deadlines import Deadlines
 from telesto.middleware.dispatcher import Dispatcher
 from telesto.middleware.figures import Figures
+from telesto.middleware.judge import Judge
 from telesto.middleware.phases import Phases
 from telesto.middleware.settings import ServerSettings
 from telesto.middleware.waiting import WaitingRoom
@@ -52,3 +53,4 @@ class Services:
     deadlines: Deadlines
     consumers: Consumers
     phases: Phases
+    judge: Judge

@@ -164,6 +164,8 @@ class SingleWorker:
             self._effects.on_settled(reply.settled)
         if reply.lost:
             self._effects.on_lost(reply.lost)
+        if reply.failed:
+            self._effects.on_failed(reply.failed)
         if reply.deleted_queue:
             self._effects.queue_deleted(reply.deleted_queue)
         if reply.changed_topic:

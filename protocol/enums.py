@@ -236,6 +236,14 @@ class ErrorCode(IntEnum):
     #: There is no such consumer (any more); join again.
     CONSUMER_NOT_EXISTING = 50
 
+    #: The consumer failed as often in a row as its queue allows and has ended; it gets messages again when it
+    #: joins again.
+    CONSUMER_INACTIVE = 54
+
+    #: The consumer has answered late too often: others get its partitions for some time. It stays a member.
+    #: Only LeaseLost has this code.
+    CONSUMER_SLOW = 55
+
     #: Nothing is known of the message: it never was, or its queue keeps no history, or the time for that is
     #: over.
     MESSAGE_NOT_EXISTING = 64

@@ -14,7 +14,9 @@ __all__ = [
     "ClientNameNotUniqueError",
     "ClientNotExistingError",
     "ConnectionLostError",
+    "ConsumerInactiveError",
     "ConsumerNotExistingError",
+    "ConsumerSlowError",
     "DatabaseUnavailableError",
     "FrameTooLargeError",
     "InternalError",
@@ -294,6 +296,20 @@ class ConsumerNotExistingError(RejectedError):
     """There is no such consumer (any more); join again."""
 
     code = ErrorCode.CONSUMER_NOT_EXISTING
+
+
+class ConsumerInactiveError(RejectedError):
+    """The consumer failed as often in a row as its queue allows and has ended; it gets messages again when
+    it joins again."""
+
+    code = ErrorCode.CONSUMER_INACTIVE
+
+
+class ConsumerSlowError(RejectedError):
+    """The consumer has answered late too often: others get its partitions for some time. It stays a
+    member. Only LeaseLost has this code."""
+
+    code = ErrorCode.CONSUMER_SLOW
 
 
 class MessageNotExistingError(RejectedError):
@@ -640,6 +656,28 @@ ERRORS: dict[int, ErrorInfo] = {
         sqlstate="TL050",
         exception=ConsumerNotExistingError,
         doc=("There is no such consumer (any more); join again."),
+    ),
+    54: ErrorInfo(
+        code=ErrorCode.CONSUMER_INACTIVE,
+        name="CONSUMER_INACTIVE",
+        error_class=ErrorClass.REJECTED,
+        sqlstate="TL054",
+        exception=ConsumerInactiveError,
+        doc=(
+            "The consumer failed as often in a row as its queue allows and has ended; it gets messages "
+            "again when it joins again."
+        ),
+    ),
+    55: ErrorInfo(
+        code=ErrorCode.CONSUMER_SLOW,
+        name="CONSUMER_SLOW",
+        error_class=ErrorClass.REJECTED,
+        sqlstate="TL055",
+        exception=ConsumerSlowError,
+        doc=(
+            "The consumer has answered late too often: others get its partitions for some time. It "
+            "stays a member. Only LeaseLost has this code."
+        ),
     ),
     64: ErrorInfo(
         code=ErrorCode.MESSAGE_NOT_EXISTING,

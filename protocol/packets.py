@@ -292,11 +292,11 @@ _REGISTER_CLIENT_TAGS = frozenset({1})
 _IDENTIFY_CLIENT_TAGS = frozenset({1, 2, 3})
 _IDENTIFY_CLIENT_RESPONSE_TAGS = frozenset({1})
 _LIST_UNCONFIRMED_RESPONSE_TAGS = frozenset({1})
-_CREATE_QUEUE_TAGS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11})
+_CREATE_QUEUE_TAGS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
 _SUBSCRIBE_TAGS = frozenset({1, 2, 3})
 _NACK_TAGS = frozenset({1})
-_UPDATE_QUEUE_TAGS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11})
-_GET_QUEUE_SETTINGS_RESPONSE_TAGS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11})
+_UPDATE_QUEUE_TAGS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
+_GET_QUEUE_SETTINGS_RESPONSE_TAGS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
 _GET_MESSAGE_HISTORY_TAGS = frozenset({1})
 
 
@@ -3355,6 +3355,15 @@ class CreateQueue(Packet):
         dead_letter_queue: The queue to which dead letters go on, as messages; without it they stay where
             ListDeadLetters shows them. What does not fit there, or whose dead letter queue is gone, stays
             too. Queues that would send dead letters round in a ring are refused. Tag 11; may be left out.
+        late_after_ms: An answer of a consumer is late when it takes longer than this, in milliseconds: 1
+            to 86400000; a third of lease_ms without it. It is counted from when the message was pushed or
+            touched, or from the consumer's answer before, whatever was last. Tag 12; may be left out.
+        late_limit: A consumer with so many late answers within late_window_ms is slow: its partitions go
+            to others for as long as that. 1 to 1000, 0 for never; 3 without it. Tag 13; may be left out.
+        late_window_ms: In milliseconds: 100 to 86400000; 60000 without it. Tag 14; may be left out.
+        fail_limit: A consumer that fails so often in a row, by leases that run out or by Nack of
+            different messages as failed, is ended with CONSUMER_INACTIVE. 1 to 1000, 0 for never; 3 without
+            it. Tag 15; may be left out.
     """
 
     METHOD_ID: ClassVar[int] = 0x21
@@ -3374,6 +3383,10 @@ class CreateQueue(Packet):
     expires_ms: int | None = None
     bury_expired: bool | None = None
     dead_letter_queue: int | None = None
+    late_after_ms: int | None = None
+    late_limit: int | None = None
+    late_window_ms: int | None = None
+    fail_limit: int | None = None
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -3416,6 +3429,18 @@ class CreateQueue(Packet):
             dead_letter_queue = self.dead_letter_queue
             if dead_letter_queue is not None:
                 tagged.append(write_tagged(11, _PACK_I64(dead_letter_queue)))
+            late_after_ms = self.late_after_ms
+            if late_after_ms is not None:
+                tagged.append(write_tagged(12, _PACK_I64(late_after_ms)))
+            late_limit = self.late_limit
+            if late_limit is not None:
+                tagged.append(write_tagged(13, _PACK_I64(late_limit)))
+            late_window_ms = self.late_window_ms
+            if late_window_ms is not None:
+                tagged.append(write_tagged(14, _PACK_I64(late_window_ms)))
+            fail_limit = self.fail_limit
+            if fail_limit is not None:
+                tagged.append(write_tagged(15, _PACK_I64(fail_limit)))
             return b"".join(
                 (
                     _PACK_U32_U16_U32_U64_U32(
@@ -3458,6 +3483,10 @@ class CreateQueue(Packet):
             expires_ms: int | None = None
             bury_expired: bool | None = None
             dead_letter_queue: int | None = None
+            late_after_ms: int | None = None
+            late_limit: int | None = None
+            late_window_ms: int | None = None
+            fail_limit: int | None = None
             if tags:
                 found, at = read_tags(payload, at, tags, _CREATE_QUEUE_TAGS)
                 content = found.get(1)
@@ -3526,6 +3555,30 @@ class CreateQueue(Packet):
                     if len(content) != 8:
                         raise ValueError("size")
                     dead_letter_queue = dead_letter_queue_dead_letter_queue
+                content = found.get(12)
+                if content is not None:
+                    (late_after_ms_late_after_ms,) = _UNPACK_I64(content)
+                    if len(content) != 8:
+                        raise ValueError("size")
+                    late_after_ms = late_after_ms_late_after_ms
+                content = found.get(13)
+                if content is not None:
+                    (late_limit_late_limit,) = _UNPACK_I64(content)
+                    if len(content) != 8:
+                        raise ValueError("size")
+                    late_limit = late_limit_late_limit
+                content = found.get(14)
+                if content is not None:
+                    (late_window_ms_late_window_ms,) = _UNPACK_I64(content)
+                    if len(content) != 8:
+                        raise ValueError("size")
+                    late_window_ms = late_window_ms_late_window_ms
+                content = found.get(15)
+                if content is not None:
+                    (fail_limit_fail_limit,) = _UNPACK_I64(content)
+                    if len(content) != 8:
+                        raise ValueError("size")
+                    fail_limit = fail_limit_fail_limit
             if len(payload) != at:
                 raise ValueError("end")
             return cls(
@@ -3543,6 +3596,10 @@ class CreateQueue(Packet):
                 expires_ms=expires_ms,
                 bury_expired=bury_expired,
                 dead_letter_queue=dead_letter_queue,
+                late_after_ms=late_after_ms,
+                late_limit=late_limit,
+                late_window_ms=late_window_ms,
+                fail_limit=fail_limit,
             )
         except DECODE_ERRORS:
             raise _DIAGNOSIS.of_payload("CreateQueue", payload) from None
@@ -5373,12 +5430,14 @@ class LeaveQueue(Packet):
 @dataclass(slots=True)
 class LeaseLost(Packet):
     """A consumer does not have these messages any more: their time was up, one before them in their
-    partition came back, or it has ended.
+    partition came back, or it has ended. With the code CONSUMER_SLOW it has what it has, and names no
+    messages: it should give back, by Nack and not as failed, what it has of partitions and has not begun.
 
     Attributes:
         consumer_id: The consumer.
         leases: The messages that it had.
-        ended: The consumer has ended with all that it had; it may join again.
+        ended: The consumer has ended with all that it had; it may join again, with the code
+            CONSUMER_INACTIVE once what made it fail is mended.
         code: Why, as an error code.
         details: For people; not to be parsed.
     """
@@ -5922,6 +5981,11 @@ class UpdateQueue(Packet):
         bury_expired: As in CreateQueue. Tag 10; may be left out.
         dead_letter_queue: As in CreateQueue, also for what is dead already; 0 for none. Tag 11; may be
             left out.
+        late_after_ms: As in CreateQueue, for consumers that join from then on; 0 for a third of lease_ms.
+            Tag 12; may be left out.
+        late_limit: As in CreateQueue, for consumers that join from then on. Tag 13; may be left out.
+        late_window_ms: As in CreateQueue, for consumers that join from then on. Tag 14; may be left out.
+        fail_limit: As in CreateQueue, for consumers that join from then on. Tag 15; may be left out.
     """
 
     METHOD_ID: ClassVar[int] = 0x65
@@ -5941,6 +6005,10 @@ class UpdateQueue(Packet):
     expires_ms: int | None = None
     bury_expired: bool | None = None
     dead_letter_queue: int | None = None
+    late_after_ms: int | None = None
+    late_limit: int | None = None
+    late_window_ms: int | None = None
+    fail_limit: int | None = None
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -5981,6 +6049,18 @@ class UpdateQueue(Packet):
             dead_letter_queue = self.dead_letter_queue
             if dead_letter_queue is not None:
                 tagged.append(write_tagged(11, _PACK_I64(dead_letter_queue)))
+            late_after_ms = self.late_after_ms
+            if late_after_ms is not None:
+                tagged.append(write_tagged(12, _PACK_I64(late_after_ms)))
+            late_limit = self.late_limit
+            if late_limit is not None:
+                tagged.append(write_tagged(13, _PACK_I64(late_limit)))
+            late_window_ms = self.late_window_ms
+            if late_window_ms is not None:
+                tagged.append(write_tagged(14, _PACK_I64(late_window_ms)))
+            fail_limit = self.fail_limit
+            if fail_limit is not None:
+                tagged.append(write_tagged(15, _PACK_I64(fail_limit)))
             return b"".join(
                 (
                     _PACK_U32_U16_U32_U64_U32(
@@ -6018,6 +6098,10 @@ class UpdateQueue(Packet):
             expires_ms: int | None = None
             bury_expired: bool | None = None
             dead_letter_queue: int | None = None
+            late_after_ms: int | None = None
+            late_limit: int | None = None
+            late_window_ms: int | None = None
+            fail_limit: int | None = None
             if tags:
                 found, at = read_tags(payload, at, tags, _UPDATE_QUEUE_TAGS)
                 content = found.get(1)
@@ -6086,6 +6170,30 @@ class UpdateQueue(Packet):
                     if len(content) != 8:
                         raise ValueError("size")
                     dead_letter_queue = dead_letter_queue_dead_letter_queue
+                content = found.get(12)
+                if content is not None:
+                    (late_after_ms_late_after_ms,) = _UNPACK_I64(content)
+                    if len(content) != 8:
+                        raise ValueError("size")
+                    late_after_ms = late_after_ms_late_after_ms
+                content = found.get(13)
+                if content is not None:
+                    (late_limit_late_limit,) = _UNPACK_I64(content)
+                    if len(content) != 8:
+                        raise ValueError("size")
+                    late_limit = late_limit_late_limit
+                content = found.get(14)
+                if content is not None:
+                    (late_window_ms_late_window_ms,) = _UNPACK_I64(content)
+                    if len(content) != 8:
+                        raise ValueError("size")
+                    late_window_ms = late_window_ms_late_window_ms
+                content = found.get(15)
+                if content is not None:
+                    (fail_limit_fail_limit,) = _UNPACK_I64(content)
+                    if len(content) != 8:
+                        raise ValueError("size")
+                    fail_limit = fail_limit_fail_limit
             if len(payload) != at:
                 raise ValueError("end")
             return cls(
@@ -6103,6 +6211,10 @@ class UpdateQueue(Packet):
                 expires_ms=expires_ms,
                 bury_expired=bury_expired,
                 dead_letter_queue=dead_letter_queue,
+                late_after_ms=late_after_ms,
+                late_limit=late_limit,
+                late_window_ms=late_window_ms,
+                fail_limit=fail_limit,
             )
         except DECODE_ERRORS:
             raise _DIAGNOSIS.of_payload("UpdateQueue", payload) from None
@@ -6160,6 +6272,12 @@ class GetQueueSettingsResponse(Packet):
         bury_expired: Whether what has expired goes to the dead letters. Tag 10; may be left out.
         dead_letter_queue: The queue to which dead letters go on, though it may have been deleted; missing
             when they stay. Tag 11; may be left out.
+        late_after_ms: After how long an answer of a consumer is late, in milliseconds; missing for a
+            third of lease_ms. Tag 12; may be left out.
+        late_limit: A consumer with so many late answers within late_window_ms is slow; 0: never. Tag 13;
+            may be left out.
+        late_window_ms: In milliseconds. Tag 14; may be left out.
+        fail_limit: A consumer that fails so often in a row is ended; 0: never. Tag 15; may be left out.
     """
 
     METHOD_ID: ClassVar[int] = 0x68
@@ -6176,6 +6294,10 @@ class GetQueueSettingsResponse(Packet):
     expires_ms: int | None = None
     bury_expired: bool | None = None
     dead_letter_queue: int | None = None
+    late_after_ms: int | None = None
+    late_limit: int | None = None
+    late_window_ms: int | None = None
+    fail_limit: int | None = None
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -6214,6 +6336,18 @@ class GetQueueSettingsResponse(Packet):
             dead_letter_queue = self.dead_letter_queue
             if dead_letter_queue is not None:
                 tagged.append(write_tagged(11, _PACK_I64(dead_letter_queue)))
+            late_after_ms = self.late_after_ms
+            if late_after_ms is not None:
+                tagged.append(write_tagged(12, _PACK_I64(late_after_ms)))
+            late_limit = self.late_limit
+            if late_limit is not None:
+                tagged.append(write_tagged(13, _PACK_I64(late_limit)))
+            late_window_ms = self.late_window_ms
+            if late_window_ms is not None:
+                tagged.append(write_tagged(14, _PACK_I64(late_window_ms)))
+            fail_limit = self.fail_limit
+            if fail_limit is not None:
+                tagged.append(write_tagged(15, _PACK_I64(fail_limit)))
             return b"".join(
                 (
                     _PACK_U32_U16_U32_U8(7 + sum(map(len, tagged)), 0x68, packet_id, len(tagged)),
@@ -6240,6 +6374,10 @@ class GetQueueSettingsResponse(Packet):
             expires_ms: int | None = None
             bury_expired: bool | None = None
             dead_letter_queue: int | None = None
+            late_after_ms: int | None = None
+            late_limit: int | None = None
+            late_window_ms: int | None = None
+            fail_limit: int | None = None
             if tags:
                 found, at = read_tags(payload, at, tags, _GET_QUEUE_SETTINGS_RESPONSE_TAGS)
                 content = found.get(1)
@@ -6308,6 +6446,30 @@ class GetQueueSettingsResponse(Packet):
                     if len(content) != 8:
                         raise ValueError("size")
                     dead_letter_queue = dead_letter_queue_dead_letter_queue
+                content = found.get(12)
+                if content is not None:
+                    (late_after_ms_late_after_ms,) = _UNPACK_I64(content)
+                    if len(content) != 8:
+                        raise ValueError("size")
+                    late_after_ms = late_after_ms_late_after_ms
+                content = found.get(13)
+                if content is not None:
+                    (late_limit_late_limit,) = _UNPACK_I64(content)
+                    if len(content) != 8:
+                        raise ValueError("size")
+                    late_limit = late_limit_late_limit
+                content = found.get(14)
+                if content is not None:
+                    (late_window_ms_late_window_ms,) = _UNPACK_I64(content)
+                    if len(content) != 8:
+                        raise ValueError("size")
+                    late_window_ms = late_window_ms_late_window_ms
+                content = found.get(15)
+                if content is not None:
+                    (fail_limit_fail_limit,) = _UNPACK_I64(content)
+                    if len(content) != 8:
+                        raise ValueError("size")
+                    fail_limit = fail_limit_fail_limit
             if len(payload) != at:
                 raise ValueError("end")
             return cls(
@@ -6322,6 +6484,10 @@ class GetQueueSettingsResponse(Packet):
                 expires_ms=expires_ms,
                 bury_expired=bury_expired,
                 dead_letter_queue=dead_letter_queue,
+                late_after_ms=late_after_ms,
+                late_limit=late_limit,
+                late_window_ms=late_window_ms,
+                fail_limit=fail_limit,
             )
         except DECODE_ERRORS:
             raise _DIAGNOSIS.of_payload("GetQueueSettingsResponse", payload) from None
@@ -7121,6 +7287,10 @@ _LAYOUTS: dict[str, Layout] = {
             9: ("expires_ms", "i64"),
             10: ("bury_expired", "bool"),
             11: ("dead_letter_queue", "i64"),
+            12: ("late_after_ms", "i64"),
+            13: ("late_limit", "i64"),
+            14: ("late_window_ms", "i64"),
+            15: ("fail_limit", "i64"),
         },
         extensible=True,
     ),
@@ -7509,6 +7679,10 @@ _LAYOUTS: dict[str, Layout] = {
             9: ("expires_ms", "i64"),
             10: ("bury_expired", "bool"),
             11: ("dead_letter_queue", "i64"),
+            12: ("late_after_ms", "i64"),
+            13: ("late_limit", "i64"),
+            14: ("late_window_ms", "i64"),
+            15: ("fail_limit", "i64"),
         },
         extensible=True,
     ),
@@ -7531,6 +7705,10 @@ _LAYOUTS: dict[str, Layout] = {
             9: ("expires_ms", "i64"),
             10: ("bury_expired", "bool"),
             11: ("dead_letter_queue", "i64"),
+            12: ("late_after_ms", "i64"),
+            13: ("late_limit", "i64"),
+            14: ("late_window_ms", "i64"),
+            15: ("fail_limit", "i64"),
         },
         extensible=True,
     ),

@@ -2,7 +2,8 @@
 -- Purpose:    Gives the partitions that nobody has to the consumers with the fewest.
 -- Parameters:
 --   state partition_states   the state of the queue's partitions; counts rise
---   ranks int[]             per consumer of the state: who comes first among those with as many
+--   ranks int[]             per consumer of the state: who comes first among those with as many; NULL for one that
+--                           gets none
 --   max_rows int            at most so many partitions
 -- Returns:
 --   state partition_states   the new state
@@ -25,12 +26,12 @@ DECLARE
     partition_rows tid[];
     last_place bigint;
     found int;
-    members constant int := cardinality(state.consumer_ids);
+    members constant int := cardinality(array_remove(ranks, NULL));
     owners int[];
 BEGIN
     given := '{}';
     more := false;
-    IF members = 0 THEN
+    IF coalesce(members, 0) = 0 THEN
         RETURN;
     END IF;
     SELECT array_agg(record.partition_row), max(record.place), count(*)
@@ -48,11 +49,14 @@ BEGIN
     -- Round by round, each consumer that has not more than the others gets one.
     SELECT array_agg(turn.member) INTO owners
     FROM (SELECT member.at AS member
-          FROM (SELECT generate_series(1, members) AS at, unnest(state.counts) AS count, unnest(ranks) AS rank)
-               AS member
-          CROSS JOIN generate_series(0, found / members + least(found, (SELECT max(count) - min(count)
-                                                                        FROM unnest(state.counts) AS count)))
+          FROM (SELECT generate_series(1, cardinality(ranks)) AS at, unnest(state.counts) AS count,
+                       unnest(ranks) AS rank) AS member
+          CROSS JOIN generate_series(0, found / members + least(found, (SELECT max(other.count) - min(other.count)
+                                                                        FROM unnest(state.counts, ranks)
+                                                                             AS other (count, rank)
+                                                                        WHERE other.rank IS NOT NULL)))
                AS round (nth)
+          WHERE member.rank IS NOT NULL
           ORDER BY member.count + round.nth, member.rank
           LIMIT found) AS turn;
     WITH removed AS (
@@ -70,7 +74,7 @@ BEGIN
     SELECT array_agg(member.count + coalesce(got.n, 0) ORDER BY member.at),
            array_agg(state.consumer_ids[member.at]) FILTER (WHERE got.n > 0)
     INTO state.counts, given
-    FROM (SELECT generate_series(1, members) AS at, unnest(state.counts) AS count) AS member
+    FROM (SELECT generate_series(1, cardinality(ranks)) AS at, unnest(state.counts) AS count) AS member
     LEFT JOIN LATERAL (SELECT count(*) AS n FROM unnest(owners) AS owner (at) WHERE owner.at = member.at) AS got
         ON true;
 END

@@ -1,6 +1,6 @@
 -- Procedure:  claim_keyed
--- Purpose:    Sees to the partitions of one queue: those that puts have reached, those that nobody has, those that move;
---             then chooses what consumers get of those that are theirs, for lease_keyed.
+-- Purpose:    Sees to the partitions of one queue: those that puts have reached, those that nobody has, those that move, those
+--             of consumers that are to have none; then chooses what consumers get of those that are theirs, for lease_keyed.
 -- Parameters:
 --   from_queue bigint       the queue
 --   last_id bigint          the queue's last id: all up to it is visible
@@ -52,14 +52,16 @@ DECLARE
     moves_max constant int := 64;
     state telesto.partition_states := telesto.partition_state(from_queue);
     before constant telesto.partition_states := state;
+    absent_ids constant bigint[] := telesto.absent_consumers(from_queue);
     ranks int[];
     step record;
     head record;
     leaving boolean;
 BEGIN
     -- Among those with as many partitions the first is who may get a message first.
-    SELECT array_agg(coalesce(array_position(slots, array_position(consumer_ids, member.consumer_id)),
-                              2147483647) ORDER BY member.i)
+    SELECT array_agg(CASE WHEN NOT member.consumer_id = ANY (absent_ids)
+                          THEN coalesce(array_position(slots, array_position(consumer_ids, member.consumer_id)),
+                                        2147483647) END ORDER BY member.i)
     INTO ranks
     FROM unnest(state.consumer_ids) WITH ORDINALITY AS member (consumer_id, i);
 
@@ -69,6 +71,15 @@ BEGIN
     SELECT drained.* INTO step FROM telesto.drain_partitions(state, partitions_max) AS drained;
     state := step.state;
     waiting := step.waiting;
+    IF absent_ids <> '{}' THEN
+        SELECT evicted.* INTO step FROM telesto.evict_partitions(state, absent_ids, partitions_max) AS evicted;
+        state := step.state;
+        waiting := waiting OR step.leaving;
+        more := more OR step.more;
+        slots := ARRAY(SELECT slot.request FROM unnest(slots) WITH ORDINALITY AS slot (request, i)
+                       WHERE NOT consumer_ids[slot.request] = ANY (absent_ids)
+                       ORDER BY slot.i);
+    END IF;
     SELECT assigned.* INTO step FROM telesto.assign_partitions(state, ranks, partitions_max) AS assigned;
     state := step.state;
     woken_ids := step.given;

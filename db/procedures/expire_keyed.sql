@@ -8,8 +8,9 @@
 --   more boolean            whether there is more to do at once
 -- Errors:     none raised
 -- Locks:      queues' take locks (wait)
--- Tables:     jobs (read, update), queues (read), keyed_messages (delete), dead_letters (insert), take_states (insert,
---             delete), history_calendar (read), history (insert)
+-- Tables:     jobs (read, update), queues, consumers, leases (read), keyed_messages, partition_arrivals (delete),
+--             dead_letters (insert), partitions, take_states (insert, delete), history_calendar (read), history
+--             (insert)
 CREATE OR REPLACE FUNCTION telesto.expire_keyed(max_rows int, OUT done bigint, OUT more boolean)
 LANGUAGE plpgsql
 AS $$
@@ -72,9 +73,16 @@ BEGIN
                 FROM judged
                 WHERE judged.burying
             )
-            SELECT removed.queue_id, count(*) AS n FROM removed GROUP BY removed.queue_id
+            SELECT removed.queue_id, count(*) AS n, array_agg(removed.sender_id) AS senders,
+                   array_agg(removed.partition_key) AS keys, array_agg(removed.message_id) AS ids
+            FROM removed
+            GROUP BY removed.queue_id
         LOOP
             PERFORM telesto.count_hidden(gone.queue_id, gone.n);
+            -- Those of a deleted queue go with it.
+            IF EXISTS (SELECT FROM telesto.queues AS queue WHERE queue.queue_id = gone.queue_id) THEN
+                PERFORM telesto.leave_partitions(gone.queue_id, gone.senders, gone.keys, gone.ids);
+            END IF;
         END LOOP;
     END IF;
     PERFORM telesto.look_ended('expired_keyed', CASE WHEN more THEN last_due ELSE due END);

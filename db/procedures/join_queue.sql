@@ -6,11 +6,16 @@
 --   session bigint          its current session
 --   middleware_id bigint    the middleware that claims for it
 --   queue_id bigint         the queue
+--   paused boolean          whether it has no credit at first
 -- Returns:
 --   error smallint          NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING (5),
 --                           QUEUE_NOT_EXISTING (7) or SESSION_FENCED (20)
 --   consumer_id bigint      the consumer, never used before
 --   lease_ms int            how long it may take for a message, in milliseconds
+--   late_after_ms int       an answer that takes longer is late, in milliseconds
+--   late_limit int          after so many late answers within late_window_ms it is slow; 0 for never
+--   late_window_ms int      in milliseconds
+--   fail_limit int          after so many failures in a row it has to join again; 0 for never
 --   queue_ids bigint[]      per message that came back: its queue
 --   receiver_ids bigint[]   per message that came back: for whom; 0 for anyone
 -- Errors:     none raised
@@ -23,9 +28,14 @@ CREATE OR REPLACE FUNCTION telesto.join_queue(
     session bigint,
     middleware_id bigint,
     queue_id bigint,
+    paused boolean DEFAULT false,
     OUT error smallint,
     OUT consumer_id bigint,
     OUT lease_ms int,
+    OUT late_after_ms int,
+    OUT late_limit int,
+    OUT late_window_ms int,
+    OUT fail_limit int,
     OUT queue_ids bigint[],
     OUT receiver_ids bigint[]
 )
@@ -49,7 +59,11 @@ BEGIN
         RETURN;
     END IF;
     PERFORM pg_advisory_xact_lock(telesto.take_lock_key(join_queue.queue_id));
-    SELECT queue.lease_ms INTO lease_ms FROM telesto.queues AS queue WHERE queue.queue_id = join_queue.queue_id;
+    SELECT queue.lease_ms, coalesce(queue.late_after_ms, greatest(1, queue.lease_ms / 3)), queue.late_limit,
+           queue.late_window_ms, queue.fail_limit
+    INTO lease_ms, late_after_ms, late_limit, late_window_ms, fail_limit
+    FROM telesto.queues AS queue
+    WHERE queue.queue_id = join_queue.queue_id;
     IF NOT FOUND THEN
         error := 7;
         RETURN;
@@ -60,8 +74,8 @@ BEGIN
     SELECT back.queue_ids, back.receiver_ids INTO queue_ids, receiver_ids
     FROM telesto.end_consumers(join_queue.queue_id, earlier, true) AS back;
     consumer_id := nextval('telesto.consumer_ids');
-    INSERT INTO telesto.consumers (queue_id, consumer_id, client_id, session, middleware_id, epoch)
+    INSERT INTO telesto.consumers (queue_id, consumer_id, client_id, session, middleware_id, epoch, paused)
     VALUES (join_queue.queue_id, join_queue.consumer_id, join_queue.client_id, join_queue.session,
-            join_queue.middleware_id, 0);
+            join_queue.middleware_id, 0, join_queue.paused);
 END
 $$;

@@ -3,7 +3,8 @@
 --             the fewest; those of which something is leased once that is answered, getting nothing more until then.
 -- Parameters:
 --   state partition_states   the state of the queue's partitions; counts change
---   ranks int[]             per consumer of the state: who comes first among those with as many
+--   ranks int[]             per consumer of the state: who comes first among those with as many; NULL for one that
+--                           takes no part
 --   max_rows int            at most so many partitions
 -- Returns:
 --   state partition_states   the new state
@@ -30,12 +31,15 @@ DECLARE
 BEGIN
     leaving := false;
     SELECT member.at INTO most
-    FROM (SELECT generate_series(1, cardinality(state.counts)) AS at, unnest(state.counts) AS count) AS member
+    FROM (SELECT generate_series(1, cardinality(state.counts)) AS at, unnest(state.counts) AS count,
+                 unnest(ranks) AS rank) AS member
+    WHERE member.rank IS NOT NULL
     ORDER BY member.count DESC, member.at
     LIMIT 1;
     SELECT member.at INTO least_busy
     FROM (SELECT generate_series(1, cardinality(state.counts)) AS at, unnest(state.counts) AS count,
                  unnest(ranks) AS rank) AS member
+    WHERE member.rank IS NOT NULL
     ORDER BY member.count, member.rank
     LIMIT 1;
     IF most IS NULL OR state.counts[most] - state.counts[least_busy] < 2 THEN

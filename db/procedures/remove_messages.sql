@@ -8,8 +8,8 @@
 --   more boolean            whether some are left; NULL when there is no such queue
 -- Errors:     none raised
 -- Locks:      the queue's take lock (wait)
--- Tables:     put_states (read), messages, delayed_messages, keyed_messages (delete), take_states (insert,
---             delete), history_calendar (read), history (insert)
+-- Tables:     put_states, consumers, leases (read), messages, delayed_messages, keyed_messages, partition_arrivals
+--             (delete), partitions, take_states (insert, delete), history_calendar (read), history (insert)
 CREATE OR REPLACE FUNCTION telesto.remove_messages(
     queue_id bigint,
     max_rows int,
@@ -29,6 +29,7 @@ DECLARE
     common_count bigint;
     seen bigint;
     hidden bigint;
+    left_partitions record;
     lower bigint[];
 BEGIN
     PERFORM pg_advisory_xact_lock(telesto.take_lock_key(remove_messages.queue_id));
@@ -86,7 +87,18 @@ BEGIN
                             LIMIT max_rows - seen - cardinality(delayed_rows));
     END IF;
     hidden := cardinality(delayed_rows) + cardinality(keyed_rows);
+    IF keyed_rows <> '{}' THEN
+        SELECT array_agg(message.sender_id) AS senders, array_agg(message.partition_key) AS keys,
+               array_agg(message.message_id) AS ids
+        INTO left_partitions
+        FROM telesto.keyed_messages AS message
+        WHERE message.ctid = ANY (keyed_rows);
+    END IF;
     PERFORM telesto.end_messages(message_rows, delayed_rows, keyed_rows, 'purged');
+    IF keyed_rows <> '{}' THEN
+        PERFORM telesto.leave_partitions(remove_messages.queue_id, left_partitions.senders, left_partitions.keys,
+                                         left_partitions.ids);
+    END IF;
     removed := seen + hidden;
     more := removed > 0 AND removed < state.depth;
     IF removed > 0 THEN

@@ -34,6 +34,10 @@ BEGIN
         expires_ms = (jsonb_populate_record(queue, settings)).expires_ms,
         bury_expired = (jsonb_populate_record(queue, settings)).bury_expired,
         dead_letter_queue = (jsonb_populate_record(queue, settings)).dead_letter_queue,
+        late_after_ms = (jsonb_populate_record(queue, settings)).late_after_ms,
+        late_limit = (jsonb_populate_record(queue, settings)).late_limit,
+        late_window_ms = (jsonb_populate_record(queue, settings)).late_window_ms,
+        fail_limit = (jsonb_populate_record(queue, settings)).fail_limit,
         history = (jsonb_populate_record(queue, settings)).history,
         history_days = (jsonb_populate_record(queue, settings)).history_days
     WHERE queue.queue_id = set_queue_settings.queue_id;

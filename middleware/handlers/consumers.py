@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from telesto.middleware.conduct import Patience
 from telesto.middleware.consumers import Consumers
 from telesto.middleware.departures import Departures
 from telesto.middleware.failures import FailedError, LostError, check_error, failure_of
@@ -15,7 +16,7 @@ from telesto.middleware.single import Call, OneCall, Reply, Row, arrivals_of, nu
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import JoinQueueResponse, LeaseRef, NackResponse, Success, TouchResponse
 
-JOIN = "SELECT * FROM telesto.join_queue($1, $2, $3, $4)"
+JOIN = "SELECT * FROM telesto.join_queue($1, $2, $3, $4, $5)"
 
 
 class JoinQueueHandler:
@@ -34,7 +35,12 @@ class JoinQueueHandler:
             )
         try:
             rows = await call(
-                JOIN, client.client_id, client.session, self._peers.middleware_id, packet.queue_id
+                JOIN,
+                client.client_id,
+                client.session,
+                self._peers.middleware_id,
+                packet.queue_id,
+                packet.credit_messages == 0,
             )
         except LostError:
             request.line.finish()
@@ -42,12 +48,23 @@ class JoinQueueHandler:
         row = rows[0]
         check_error(row["error"], f"queue {packet.queue_id} cannot be joined", packet.queue_id)
         self._consumers.join(
-            row["consumer_id"], packet.queue_id, request.line, packet.credit_messages, packet.credit_bytes
+            row["consumer_id"],
+            packet.queue_id,
+            request.line,
+            packet.credit_messages,
+            packet.credit_bytes,
+            _patience(row),
         )
         return Reply(
             JoinQueueResponse(row["consumer_id"], row["lease_ms"]),
             arrivals=arrivals_of(row["queue_ids"], row["receiver_ids"]),
         )
+
+
+def _patience(row: Row) -> Patience:
+    return Patience(
+        row["late_after_ms"] / 1000, row["late_limit"], row["late_window_ms"] / 1000, row["fail_limit"]
+    )
 
 
 class LeaveQueueHandler:
@@ -83,10 +100,12 @@ def _nack_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, .
 def _nack_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
     row, leases = rows[0], request.packet.leases
     check_error(row["error"], "nothing was given back")
+    returned = [lease for lease, error in zip(leases, row["errors"], strict=True) if error is None]
     return Reply(
         NackResponse(lease_results(leases, row["errors"])),
         arrivals=arrivals_of(row["queue_ids"], row["receiver_ids"]),
         settled=leases,
+        failed=returned if request.packet.failed else [],
         lost=[
             LeaseRef(*ref)
             for ref in zip(

@@ -73,6 +73,10 @@ USUAL_SETTINGS = {
     "expires_ms": None,
     "bury_expired": False,
     "dead_letter_queue": None,
+    "late_after_ms": None,
+    "late_limit": 3,
+    "late_window_ms": 60_000,
+    "fail_limit": 3,
     "history": packets.HistoryMode.METADATA,
     "history_days": 7,
 }

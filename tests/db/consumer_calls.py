@@ -69,8 +69,8 @@ class Consuming:
         self.calls = calls
         self.middleware = calls.value("register_middleware", address, "1.0")
 
-    def join(self, client: Client, queue: int) -> Consumer:
-        row = self.calls.row("join_queue", client.client_id, client.session, self.middleware, queue)
+    def join(self, client: Client, queue: int, paused: bool = False) -> Consumer:
+        row = self.calls.row("join_queue", client.client_id, client.session, self.middleware, queue, paused)
         assert row["error"] is None, row
         return Consumer(row["consumer_id"], queue, client)
 
@@ -81,6 +81,18 @@ class Consuming:
             [consumer.consumer_id for consumer in consumers],
             [counted] * len(consumers),
         )
+
+    def change(self, *consumers: Consumer, slow: bool = False, paused: bool = False) -> list[bool]:
+        """Note that consumers have become slow, or are paused or not; return whose partitions move."""
+        row = self.calls.row(
+            "change_consumers",
+            [consumer.queue for consumer in consumers],
+            [consumer.consumer_id for consumer in consumers],
+            [slow] * len(consumers),
+            [paused] * len(consumers),
+        )
+        assert row["woken_ids"] == sorted({consumer.queue for consumer in consumers})
+        return list(row["moving"])
 
     def claim(
         self,

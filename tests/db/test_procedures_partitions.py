@@ -581,3 +581,45 @@ def test_a_claim_tells_that_there_are_more_arrivals(
     elements = [Element(queue, b"x", partition=f"key {i}") for i in range(1_001)]
     calls.put([Put(client, elements)])
     assert consuming.claim(consumer, count=1).more
+
+
+# ---------------------------------------------------------------------------------- nothing is left over
+
+
+def forget_idle(consuming: Consuming) -> None:
+    """Sweep partitions as often as it takes for those without messages to be forgotten."""
+    for _ in range(3):
+        consuming.sweep("partitions")
+
+
+@pytest.mark.parametrize("known", ["unseen", "unowned", "owned"])
+@pytest.mark.parametrize("way", ["purge", "expiry"])
+def test_nothing_is_left_of_partitions_whose_messages_are_removed(
+    calls: Calls, consuming: Consuming, client: Client, queue: int, known: str, way: str
+) -> None:
+    put(calls, client, queue, "a1", "a2", "b1", life_ms=HOUR_MS)
+    put(calls, client, queue, "c1", life_ms=HOUR_MS, delay_ms=HOUR_MS)
+    if known != "unseen":
+        member = consuming.join(client, queue)
+        assert consuming.claim(member, slots=[]).leases == []
+        if known == "unowned":
+            consuming.leave(member)
+    if way == "purge":
+        assert calls.numbered("purge_queue", client, queue, 100, 0)["removed"] == 4
+    else:
+        calls.connection.execute("UPDATE telesto.keyed_messages SET expires_at = clock_timestamp()")
+        assert consuming.sweep("expired_keyed")["done"] == 4
+    forget_idle(consuming)
+    assert partitions(calls) == []
+    assert calls.query("SELECT * FROM telesto.partition_arrivals") == []
+    put(calls, client, queue, "a3")
+    assert names(claim_all(consuming, consuming.join(client, queue))) == ["a3"]
+
+
+def test_a_purge_in_parts_loses_no_partition(
+    calls: Calls, consuming: Consuming, client: Client, queue: int
+) -> None:
+    put(calls, client, queue, "a1", "a2", "b1", "c1")
+    answer = calls.numbered("purge_queue", client, queue, 2, 0)
+    assert (answer["removed"], answer["more"]) == (2, True)
+    assert len(claim_all(consuming, consuming.join(client, queue))) == 2

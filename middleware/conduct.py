@@ -1,0 +1,92 @@
+"""How a consumer behaves: whether it answers in time, and whether it fails."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from typing import NamedTuple
+
+
+class Patience(NamedTuple):
+    """What a queue puts up with.
+
+    Attributes:
+        late_after_s: an answer that takes longer is late, in seconds.
+        late_limit: with so many late answers within the window a consumer is slow; 0 for never.
+        late_window_s: the window, in seconds.
+        fail_limit: after so many failures in a row a consumer is inactive; 0 for never.
+    """
+
+    late_after_s: float
+    late_limit: int
+    late_window_s: float
+    fail_limit: int
+
+
+#: Puts up with everything.
+ENDLESS = Patience(math.inf, 0, 0.0, 0)
+
+
+class Conduct:
+    """Counts a consumer's late answers and its failures.
+
+    All times are those of one monotonic clock, in seconds.
+    """
+
+    __slots__ = ("_answered_at", "_failed_at", "_failed_message", "_late", "_patience", "failures")
+
+    def __init__(self, patience: Patience) -> None:
+        self._patience = patience
+        self._answered_at = -math.inf
+        self._late: deque[float] = deque()
+        self._failed_at = -math.inf
+        self._failed_message = 0
+        self.failures = 0
+
+    def answered(self, since: list[float], now: float) -> bool:
+        """Messages that it has had since then are answered together; returns whether that makes it slow.
+
+        The service does not know when it began one. It could do so when it had the message, and when it had
+        answered the one before: what stands behind others in its hands is not late for that.
+        """
+        patience = self._patience
+        begun_at = max(self._answered_at, min(since))
+        self._answered_at = now
+        if not patience.late_limit or now - begun_at <= patience.late_after_s:
+            return False
+        self._late.append(now)
+        while self._late[0] <= now - patience.late_window_s:
+            self._late.popleft()
+        if len(self._late) < patience.late_limit:
+            return False
+        self._late.clear()
+        return True
+
+    def succeeded(self) -> None:
+        """A message was acknowledged: its failures are over."""
+        self.failures = 0
+        self._failed_message = 0
+
+    def gave_back(self, message_id: int) -> bool:
+        """It gave a message back as failed; returns whether it is inactive now.
+
+        A message that fails again and again says more about the message than about the consumer.
+        """
+        if message_id == self._failed_message:
+            return False
+        self._failed_message = message_id
+        return self._failed()
+
+    def ran_out(self, since: float, now: float) -> bool:
+        """The time of a message that it has had since then was up; returns whether it is inactive now.
+
+        What it had already when another one's time was up ran out for the same reason.
+        """
+        if since <= self._failed_at:
+            return False
+        self._failed_at = now
+        return self._failed()
+
+    def _failed(self) -> bool:
+        self.failures += 1
+        return bool(self._patience.fail_limit) and self.failures >= self._patience.fail_limit

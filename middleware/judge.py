@@ -1,0 +1,97 @@
+"""Judges how the consumers of this middleware behave: who is slow, who is inactive."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+from telesto.middleware.consumer import Consumer, LeaseKey
+from telesto.middleware.consumers import Consumers
+from telesto.middleware.failures import failure_of
+from telesto.middleware.figures import Figures
+from telesto.middleware.logs import logger
+from telesto.middleware.requests import Line
+from telesto.protocol.errors import ErrorCode
+from telesto.protocol.packets import Ack, LeaseRef, Nack, Touch
+
+_log = logger("consumers")
+
+
+class Judge:
+    """Sees every answer of the consumers of this middleware, and what they have lost.
+
+    Answers count when they come in: that the database is slow is not the consumer's fault.
+
+    Attributes:
+        on_slow: takes a consumer that has become slow.
+    """
+
+    def __init__(
+        self, consumers: Consumers, figures: Figures, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._consumers = consumers
+        self._figures = figures
+        self._clock = clock
+        self.on_slow: Callable[[Consumer], None] = lambda consumer: None
+
+    def heard(self, line: Line, packet: Ack | Nack | Touch) -> None:
+        """A client answers for messages, or touches them."""
+        now = self._clock()
+        for consumer, keys in self._by_consumer(packet.leases):
+            if consumer.line is not line:
+                continue
+            if isinstance(packet, Touch):
+                consumer.touched(keys, now)
+                continue
+            since = [held for held in map(consumer.since, keys) if held is not None]
+            if since and consumer.conduct.answered(since, now):
+                self._found_slow(consumer)
+            if since and isinstance(packet, Ack):
+                consumer.conduct.succeeded()
+
+    def failed(self, refs: Iterable[LeaseRef]) -> None:
+        """Consumers have given these messages back as failed."""
+        for consumer, keys in self._by_consumer(refs):
+            if any(consumer.conduct.gave_back(key.message_id) for key in keys):
+                self._found_inactive(consumer)
+
+    def ran_out(self, refs: list[LeaseRef]) -> None:
+        """The time of these leases was up, or of one before them in their partitions."""
+        now = self._clock()
+        inactive = []
+        for consumer, keys in self._by_consumer(refs):
+            since = [held for held in map(consumer.since, keys) if held is not None]
+            if since and consumer.conduct.ran_out(max(since), now):
+                inactive.append(consumer)
+        self._consumers.lost(refs)
+        for consumer in inactive:
+            self._found_inactive(consumer)
+
+    def _by_consumer(self, refs: Iterable[LeaseRef]) -> list[tuple[Consumer, list[LeaseKey]]]:
+        found: dict[int, list[LeaseKey]] = {}
+        for ref in refs:
+            found.setdefault(ref.consumer_id, []).append(LeaseKey(ref.lease_id, ref.message_id))
+        consumers = ((self._consumers.get(consumer_id), keys) for consumer_id, keys in found.items())
+        return [(consumer, keys) for consumer, keys in consumers if consumer is not None]
+
+    def _found_slow(self, consumer: Consumer) -> None:
+        self._figures.slow_consumers_total += 1
+        _log.warning("consumer_slow", **_named(consumer))
+        consumer.suspended = True
+        self.on_slow(consumer)
+
+    def _found_inactive(self, consumer: Consumer) -> None:
+        self._figures.inactive_consumers_total += 1
+        failures = consumer.conduct.failures
+        _log.warning("consumer_inactive", failures=failures, **_named(consumer))
+        details = f"it failed {failures} times in a row; it gets messages again when it joins again"
+        # What it has been given and has not failed counts as never given.
+        self._consumers.end(consumer, failure_of(ErrorCode.CONSUMER_INACTIVE, details), counted=False)
+
+
+def _named(consumer: Consumer) -> dict[str, int]:
+    return {
+        "consumer_id": consumer.consumer_id,
+        "queue_id": consumer.queue_id,
+        "client_id": consumer.client.client_id,
+    }
