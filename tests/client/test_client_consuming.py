@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from telesto.client import InvalidParameterError, LeaseLostError, NewMessage, Queue, QueueNotExistingError
+from telesto.client import (
+    ConsumerInactiveError,
+    InvalidParameterError,
+    LeaseLostError,
+    NewMessage,
+    Queue,
+    QueueNotExistingError,
+)
 
 Connect = Callable[..., Any]
 
@@ -474,3 +482,117 @@ def test_what_is_not_acknowledged_goes_back_when_the_client_is_closed(
     assert sorted((message.body, message.attempt) for message in messages) == [
         (b"%d" % i, 1) for i in range(5)
     ]
+
+
+# ---------------------------------------------------------------------- slow and failing consumers
+
+
+def test_settings_of_slow_and_failing_consumers(client: Any) -> None:
+    usual = client.create_queue("usual").queue_id
+    settings = client.queue_settings(usual)
+    assert (settings.late_after_ms, settings.late_limit) == (None, 3)
+    assert (settings.late_window_ms, settings.fail_limit) == (60_000, 3)
+    values = {"late_after_ms": 7, "late_limit": 5, "late_window_ms": 100, "fail_limit": 0}
+    settings = client.queue_settings(client.create_queue("impatient", **values).queue_id)
+    assert {name: getattr(settings, name) for name in values} == values
+    client.update_queue(usual, **values)
+    client.update_queue(usual, late_after_ms=None, late_limit=0)
+    settings = client.queue_settings(usual)
+    assert (settings.late_after_ms, settings.late_limit, settings.late_window_ms) == (None, 0, 100)
+    for wrong in ({"late_limit": -1}, {"fail_limit": 1_001}, {"late_window_ms": 99}, {"late_after_ms": 0}):
+        with pytest.raises(InvalidParameterError):
+            client.update_queue(usual, **wrong)
+
+
+def answer_late(leased: Any) -> None:
+    """Answers later than queues allow that allow a millisecond."""
+    time.sleep(0.005)
+    leased.ack()
+
+
+def test_a_slow_consumer_gives_back_what_it_has_not_begun(client: Any, connected: Connect) -> None:
+    queue_id = client.create_queue("slow", late_after_ms=1, late_limit=1).queue_id
+    client.put_many(queue_id, [NewMessage(b"%d" % i, partition_key="key") for i in range(10)])
+    client.put_message(queue_id, b"without a key")
+    other = connected()
+    with client.consume(queue_id, credit=20) as slow:
+        begun = []
+        while len(begun) < 2:
+            leased = slow.get(20)
+            if leased.message.partition_key is None:
+                leased.ack()
+            else:
+                begun.append(leased)
+        client.update_queue(queue_id, late_limit=0)
+        with other.consume(queue_id, credit=20) as idle:
+            answer_late(begun[0])
+            while not slow.slowed:
+                client.ping()
+            # What it has begun stays with it, and holds up the rest until it is answered.
+            begun[1].ack()
+            taken = []
+            while len(taken) < 8:
+                leased = idle.get(20)
+                leased.ack()
+                taken += [leased] if leased.message.partition_key else []
+        assert [leased.body for leased in taken] == [b"%d" % i for i in range(2, 10)]
+        assert {leased.message.attempt for leased in taken} == {1}
+        assert (slow.joins, slow.lost) == (1, 0)
+
+
+def test_a_pool_gives_back_what_waits_for_its_turn(
+    client: Any, connected: Connect, real_service: Any
+) -> None:
+    queue_id = client.create_queue("slow", late_after_ms=1, late_limit=1).queue_id
+    others = connected().consume(queue_id, credit=10)
+    at_work: list[bytes] = []
+    gone = threading.Event()
+
+    def handle(message: Any) -> None:
+        at_work.append(message.body)
+        if message.body == b"0":
+            # The others come once all is with the pool.
+            client.update_queue(queue_id, late_limit=0)
+            others.__enter__()
+            time.sleep(0.005)
+        else:
+            while not real_service.query("SELECT 1 FROM telesto.keyed_messages HAVING count(*) = 3"):
+                pass
+            gone.set()
+
+    client.put_many(queue_id, [NewMessage(b"%d" % i, partition_key="key") for i in range(5)])
+    worker = Worker(connected("worker"), queue_id, handle, concurrency=4)
+    assert gone.wait(20)
+    assert [leased.body for leased in take(others, 3)] == [b"2", b"3", b"4"]
+    worker.stop()
+    assert at_work == [b"0", b"1"]
+
+
+def test_a_consumer_that_fails_too_often_ends_and_may_come_again(client: Any) -> None:
+    queue_id = client.create_queue("failing", fail_limit=2, backoff_ms=0, max_attempts=10).queue_id
+    put_numbers(client, queue_id, 3)
+    with client.consume(queue_id, credit=10) as failing:
+        leases = take(failing, 3)
+        for leased in leases[:2]:
+            leased.nack()
+        with pytest.raises(ConsumerInactiveError, match="2 times in a row"):
+            take(failing, 5)
+        with pytest.raises(ConsumerInactiveError):
+            failing.get(0)
+        with pytest.raises(LeaseLostError):
+            leases[2].ack()
+    with client.consume(queue_id, credit=10) as again:
+        taken = {leased.body: leased.message.attempt for leased in take(again, 3)}
+    assert taken == {b"0": 2, b"1": 2, b"2": 1}
+
+
+def test_a_pool_whose_handler_fails_too_often_says_so(client: Any, connected: Connect) -> None:
+    queue_id = client.create_queue("failing", fail_limit=3, backoff_ms=0, max_attempts=10).queue_id
+    put_numbers(client, queue_id, 3)
+
+    def handle(message: Any) -> None:
+        raise ValueError("never")
+
+    with pytest.raises(ConsumerInactiveError):
+        connected("worker").run_consumer(queue_id, handle, concurrency=1, on_error=lambda *_: None)
+    assert len({client.retrieve_message(queue_id, timeout=20).body for _ in range(3)}) == 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import asyncpg
@@ -77,7 +78,7 @@ async def test_after_the_third_late_answer_its_messages_move_in_order(
         assert await idle.bodies(1) == [body]
     await idle.ack(of_idle[-1])
 
-    for body, following in zip(of_slow[:2], of_slow[1:3], strict=True):
+    for body, following in pairwise(of_slow[:3]):
         await answer_late(slow, clock, body)
         assert await slow.bodies(1) == [following]
     await answer_late(slow, clock, of_slow[2])
@@ -100,7 +101,7 @@ async def test_small_delays_move_nothing(start_middleware: StartMiddleware, conn
     queue_id = await wire.create_queue()
     slow, idle = await join(wire, queue_id, messages=1), await join(other, queue_id, messages=1)
     of_slow, _ = await two_partitions(slow, idle, queue_id)
-    for body, following in zip(of_slow[:-1], of_slow[1:], strict=True):
+    for body, following in pairwise(of_slow):
         clock.ahead_s += LATE_S / 2
         await slow.ack(body)
         assert await slow.bodies(1) == [following]
@@ -114,7 +115,7 @@ async def test_touching_is_being_in_time(start_middleware: StartMiddleware, conn
     queue_id = await wire.create_queue()
     slow, idle = await join(wire, queue_id, messages=1), await join(other, queue_id, messages=1)
     of_slow, _ = await two_partitions(slow, idle, queue_id)
-    for body, following in zip(of_slow[:-1], of_slow[1:], strict=True):
+    for body, following in pairwise(of_slow):
         clock.ahead_s += LATE_S
         await wire.ask(packets.Touch([slow.refs[body]]))
         await slow.ack(body)
