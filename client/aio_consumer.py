@@ -52,11 +52,6 @@ class AsyncLeasedMessage:
         return self.message.body
 
     @property
-    def lease(self) -> LeaseId:
-        """Names the lease."""
-        return self._lease
-
-    @property
     def held(self) -> bool:
         """Tells whether the consumer has it still, as far as the client knows."""
         return self.lease in self._state.open

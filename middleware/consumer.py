@@ -35,6 +35,7 @@ class Consumer:
         ended: it is not a member any more.
         conduct: how it behaves.
         suspended: it is given nothing until the database knows that it is slow.
+        touched_at: when it touched messages last.
     """
 
     __slots__ = (
@@ -52,6 +53,7 @@ class Consumer:
         "ready",
         "seen_claim",
         "suspended",
+        "touched_at",
     )
 
     def __init__(
@@ -73,6 +75,7 @@ class Consumer:
         self.ended = False
         self.conduct = Conduct(patience)
         self.suspended = False
+        self.touched_at = 0.0
         # By message the bytes of its body, and when it was given or touched.
         self._held: dict[LeaseKey, tuple[int, float]] = {}
         self._bytes = 0
@@ -130,12 +133,12 @@ class Consumer:
         held = self._held.get(key)
         return None if held is None else held[1]
 
-    def touched(self, keys: Iterable[LeaseKey], now: float) -> None:
-        """It has touched messages."""
+    def touched(self, keys: Iterable[LeaseKey]) -> None:
+        """It has touched messages, when it was heard last."""
         for key in keys:
             held = self._held.get(key)
             if held is not None:
-                self._held[key] = held[0], now
+                self._held[key] = held[0], self.touched_at
 
     def clear(self) -> list[LeaseRef]:
         """It has nothing any more; returns what it had."""

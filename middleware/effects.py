@@ -22,6 +22,7 @@ class Effects:
         on_settled: takes the messages that consumers do not have any more.
         on_lost: the same, of those that consumers do not know of.
         on_failed: takes the messages that consumers have given back as failed.
+        on_touched: takes the messages that consumers have touched, and those that were gone when they did.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Effects:
         self.on_settled: Callable[[list[LeaseRef]], None] = lambda refs: None
         self.on_lost: Callable[[list[LeaseRef]], None] = lambda refs: None
         self.on_failed: Callable[[list[LeaseRef]], None] = lambda refs: None
+        self.on_touched: Callable[[list[LeaseRef], list[LeaseRef]], None] = lambda kept, gone: None
         room.on_answer = self.answer_read
 
     @property

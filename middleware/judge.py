@@ -41,12 +41,26 @@ class Judge:
             if consumer.line is not line:
                 continue
             if isinstance(packet, Touch):
-                consumer.touched(keys, now)
+                consumer.touched_at = now
                 continue
             since = [held for held in map(consumer.since, keys) if held is not None]
-            if since and consumer.conduct.answered(since, now):
-                self._found_slow(consumer)
+            if since:
+                self._answered(consumer, since, now)
             if since and isinstance(packet, Ack):
+                consumer.conduct.succeeded()
+
+    def touched(self, kept: Iterable[LeaseRef], gone: Iterable[LeaseRef]) -> None:
+        """The time of leases began anew; others are gone, as the application has acknowledged them by itself.
+
+        A client finds out in this way what became of such messages. If their time was up instead and that is
+        known here already, it has been counted.
+        """
+        for consumer, keys in self._by_consumer(kept):
+            consumer.touched(keys)
+        for consumer, keys in self._by_consumer(gone):
+            since = [held for held in map(consumer.since, keys) if held is not None]
+            if since:
+                self._answered(consumer, since, consumer.touched_at)
                 consumer.conduct.succeeded()
 
     def failed(self, refs: Iterable[LeaseRef]) -> None:
@@ -73,6 +87,10 @@ class Judge:
             found.setdefault(ref.consumer_id, []).append(LeaseKey(ref.lease_id, ref.message_id))
         consumers = ((self._consumers.get(consumer_id), keys) for consumer_id, keys in found.items())
         return [(consumer, keys) for consumer, keys in consumers if consumer is not None]
+
+    def _answered(self, consumer: Consumer, since: list[float], now: float) -> None:
+        if consumer.conduct.answered(since, now):
+            self._found_slow(consumer)
 
     def _found_slow(self, consumer: Consumer) -> None:
         self._figures.slow_consumers_total += 1

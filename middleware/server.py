@@ -92,6 +92,7 @@ class MiddlewareServer:
         self._effects.on_settled = self._consumers.settled
         self._effects.on_lost = self._consumers.came_back
         self._effects.on_failed = self._judge.failed
+        self._effects.on_touched = self._judge.touched
         self._jobs.on_placed = self._effects.arrived
         self._make_consuming()
         self._workers = Workers(

@@ -34,6 +34,7 @@ class Reply:
         settled: messages that consumers do not have any more.
         lost: messages that consumers do not have any more, and that they have to be told of.
         failed: messages that consumers have given back as failed.
+        touched: messages that consumers have touched; ``settled`` has those that were gone. None for others.
         deleted_queue: the queue that is gone now, 0 for none.
         changed_topic: the topic of which the client's subscription began or ended, 0 for none.
         identity: who the connection is from now on, None when that does not change.
@@ -45,6 +46,7 @@ class Reply:
     settled: list[LeaseRef] = field(default_factory=list)
     lost: list[LeaseRef] = field(default_factory=list)
     failed: list[LeaseRef] = field(default_factory=list)
+    touched: list[LeaseRef] | None = None
     deleted_queue: int = 0
     changed_topic: int = 0
     identity: Client | None = None

@@ -160,6 +160,8 @@ class SingleWorker:
         request.line.send(reply.packet.encode(request.packet_id))
         if reply.arrivals:
             self._effects.arrived(reply.arrivals)
+        if reply.touched is not None:
+            self._effects.on_touched(reply.touched, reply.settled)
         if reply.settled:
             self._effects.on_settled(reply.settled)
         if reply.lost:

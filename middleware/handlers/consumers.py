@@ -100,12 +100,12 @@ def _nack_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, .
 def _nack_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
     row, leases = rows[0], request.packet.leases
     check_error(row["error"], "nothing was given back")
-    returned = [lease for lease, error in zip(leases, row["errors"], strict=True) if error is None]
+    failed = [lease for lease, error in zip(leases, row["errors"], strict=True) if error is None]
     return Reply(
         NackResponse(lease_results(leases, row["errors"])),
         arrivals=arrivals_of(row["queue_ids"], row["receiver_ids"]),
         settled=leases,
-        failed=returned if request.packet.failed else [],
+        failed=failed if request.packet.failed else [],
         lost=[
             LeaseRef(*ref)
             for ref in zip(
@@ -127,7 +127,8 @@ def _touch_reply(request: Request, rows: list[Row], _settings: ServerSettings) -
     row, leases = rows[0], request.packet.leases
     check_error(row["error"], "no lease was touched")
     lost = [lease for lease, error in zip(leases, row["errors"], strict=True) if error is not None]
-    return Reply(TouchResponse(lease_results(leases, row["errors"])), settled=lost)
+    kept = [lease for lease, error in zip(leases, row["errors"], strict=True) if error is None]
+    return Reply(TouchResponse(lease_results(leases, row["errors"])), settled=lost, touched=kept)
 
 
 NACK = OneCall(

@@ -275,6 +275,28 @@ async def test_one_bad_message_does_not_make_it_inactive(connect: Connect) -> No
     assert await member.bodies(1) == [b"good"]
 
 
+async def test_what_the_application_acknowledged_itself_is_an_answer(
+    start_middleware: StartMiddleware, connect: Connect, database_url: str
+) -> None:
+    server = await start_middleware()
+    clock = Clock(server)
+    wire = await (await connect(server)).register()
+    queue_id = await wire.create_queue(late_limit=1, fail_limit=2, backoff_ms=3_600_000)
+    await put_all(wire, queue_id, b"1", b"2", b"3", b"4")
+    member = await join(wire, queue_id)
+    await member.next(4)
+    await member.nack(b"1", failed=True)
+    clock.ahead_s += LATE_S
+    await execute(database_url, "DELETE FROM telesto.leases WHERE body = '2'")
+    answer = await wire.ask(packets.Touch([member.refs[b"2"], member.refs[b"3"]]))
+    assert [result.error for result in answer.results] == [ErrorCode.LEASE_LOST, None]
+    assert server.figures.slow_consumers_total == 1
+    await member.nack(b"3", failed=True)
+    assert server.figures.inactive_consumers_total == 0
+    await member.nack(b"4", failed=True)
+    assert (await member.lost()).code == ErrorCode.CONSUMER_INACTIVE
+
+
 async def test_what_is_given_back_unbegun_is_no_failure(connect: Connect) -> None:
     wire = await (await connect()).register()
     queue_id = await wire.create_queue(fail_limit=1)

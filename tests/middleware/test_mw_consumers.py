@@ -246,8 +246,8 @@ async def test_a_lease_that_ran_out_is_told(
     queue_id = await wire.create_queue()
     await put_all(wire, queue_id, b"1")
     member = await join(wire, queue_id, messages=1)
-    await set_lease(database_url, 100)
     await member.next(1)
+    await set_lease(database_url, 100)
     assert await member.nack(b"1") == [None]
     await member.next(1)
     await set_lease(database_url, 30_000)
