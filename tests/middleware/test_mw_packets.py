@@ -353,6 +353,9 @@ async def test_settings_change_what_the_next_put_is_told(
         backoff_ms=1_000,
         backoff_max_ms=60_000,
         bury_expired=False,
+        late_limit=3,
+        late_window_ms=60_000,
+        fail_limit=3,
         history=packets.HistoryMode.METADATA,
         history_days=7,
     )
