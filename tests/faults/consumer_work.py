@@ -79,8 +79,14 @@ class ConsumerWork(Workload):
             await client.connect("preparer")
             first, most = _BACKOFF_MS
             for name in _QUEUES:
+                # Consumers that fail are to go on, as those do that are slow.
                 queue = await client.create_queue(
-                    name, lease_ms=_LEASE_MS, max_attempts=_ATTEMPTS, backoff_ms=first, backoff_max_ms=most
+                    name,
+                    lease_ms=_LEASE_MS,
+                    max_attempts=_ATTEMPTS,
+                    backoff_ms=first,
+                    backoff_max_ms=most,
+                    fail_limit=0,
                 )
                 self._queue_ids.append(queue.queue_id)
         keys = [f"key-{number}" for number in range(1, self._size.keys + 1)]
