@@ -59,7 +59,17 @@ KINDS = (
     *["put", "acknowledge", "nack"] * 5,
     *["come", "hour", "leases", "letters"] * 2,
     *["hold", "let_go"] * 2,
-    *["go", "take_over", "crash", "touch", "acknowledge_for_another", "job", "ask_what_was_lost", "look"],
+    *[
+        "change",
+        "go",
+        "take_over",
+        "crash",
+        "touch",
+        "acknowledge_for_another",
+        "job",
+        "ask_what_was_lost",
+        "look",
+    ],
 )
 
 #: Which ones, of however many there are.
@@ -171,6 +181,13 @@ class ConsumerMachine(RuleBasedStateMachine):
         """The client's consumers are nobody's, until the sweep ends them."""
         client = draw(st.integers(0, 1), "client")
         self.clients[client] = self.calls.take_over(self.clients[client])
+
+    def change(self, draw: Draw) -> None:
+        """Some become slow, are paused or go on: whoever has their partitions then gets them in order."""
+        slow, paused = draw(st.booleans(), "slow"), draw(st.booleans(), "paused")
+        for member in _chosen(draw(several, "who")[:1], self.members):
+            self.sides[0].change(member.consumer, slow=slow, paused=paused)
+            self.seen.update([f"change {slow} {paused}"])
 
     def crash(self, draw: Draw) -> None:
         self.lose_middleware(draw(st.integers(0, 1), "side"))
