@@ -150,7 +150,7 @@ class RabbitPeer(Peer):
         finally:
             await connection.close()
         return {
-            "RabbitMQ": f"{broker}, one node, settings as packaged but for ports and directories",
+            "RabbitMQ": f"{broker}, one node, packaged settings but for ports, directories and alarms",
             "client": f"aio-pika {version('aio-pika')}, its channels' underlay of aiormq {version('aiormq')}",
             "queue": f"x-queue-type = {self._queue_type}, durable",
             "put": "default exchange, delivery_mode 2 (persistent), publisher confirms, one await a message",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,21 @@ from command_line import CommandLine
 )
 def test_bad_options_are_refused(tmp_path: Path, arguments: list[str], said: str) -> None:
     assert said in CommandLine(tmp_path).error(2, "bench", "peers", *arguments)
+
+
+def test_a_comparison_prints_its_table_and_writes_its_figures(tmp_path: Path, data_dir: Path) -> None:
+    size = ("--seconds", "0.2", "--repetitions", "1", "--directory", str(data_dir.parent))
+    figures = tmp_path / "figures.json"
+    result = CommandLine(tmp_path).run(
+        "bench", "peers", "--only", "telesto-many", "--work", "put", *size, "--json", str(figures)
+    )
+    assert result.returncode == 0, result.stderr.decode()
+    text = result.stdout.decode()
+    assert "Durable puts" in text
+    assert "Telesto's audits" in text
+    assert b"put, repetition 1 of 1: telesto-many:" in result.stderr
+    assert set(json.loads(figures.read_text())["runs"]["put"]) == {"telesto", "telesto-many"}
+    assert list(data_dir.parent.iterdir()) == [], "nothing stays"
 
 
 def test_help_names_the_options(tmp_path: Path) -> None:
