@@ -118,8 +118,13 @@ class TestOneSnapshot:
 
 class TestFailures:
     def test_a_snapshot_that_ended_is_the_reason(
-        self, spark: SparkSession, database_url: str, writer: psycopg.Connection
+        self,
+        spark: SparkSession,
+        database_url: str,
+        writer: psycopg.Connection,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
+        monkeypatch.setattr(snapshot, "CHECK_EVERY_S", 0.01)
         ended = threading.Event()
         with held_snapshot(database_url, [MOVING], ignore, ended.set) as held:
             frame = read_table(spark, held, MOVING, 2)
