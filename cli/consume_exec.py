@@ -21,6 +21,7 @@ from telesto.cli.failures import CommandError
 from telesto.cli.taking import exit_code
 from telesto.client import Consumer, LeasedMessage, Message, TelestoError
 from telesto.client.lanes import Lanes
+from telesto.client.models import LeaseId
 
 CANNOT_RUN = {126: "cannot be executed", 127: "was not found"}
 """What a shell says by its exit status: that no message will ever fare better."""
@@ -82,6 +83,7 @@ class Running:
     def run(self) -> None:
         """Run commands until there are enough, nothing has come, or a signal raises; waits for all."""
         threads = ThreadPoolExecutor(self._plan.concurrency, "command")
+        self._consumer.on_slowed(self._withdraw)
         try:
             while (leased := self._next()) is not None:
                 with self._lock:
@@ -121,6 +123,10 @@ class Running:
     def _stop_taking(self) -> None:
         """What still comes goes back when the consumer is closed."""
         self._inbox.put(None)
+
+    def _withdraw(self) -> list[LeaseId]:
+        with self._lock:
+            return [leased.lease for leased in self._lanes.withdraw()]
 
     @property
     def _enough(self) -> bool:

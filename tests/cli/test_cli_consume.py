@@ -165,6 +165,18 @@ def test_a_command_that_fails_gives_the_message_back(
     assert depth() == 0
 
 
+def test_commands_that_fail_for_one_message_after_the_other_end_it(
+    telesto: CommandLine, quick: str, put: Put, depth: Depth
+) -> None:
+    put(b"one", b"two", b"three", b"four")
+    result = telesto.run("consume", quick, "--exec", "false")
+    assert result.returncode == 1
+    said = result.stderr.decode().splitlines()
+    assert "failed 3 times in a row" in said[-1]
+    assert all(line.startswith("telesto: the command failed") for line in said[:-1])
+    assert depth() == 4
+
+
 def test_a_command_that_is_not_there_ends_it_and_harms_nobody(
     telesto: CommandLine, quick: str, put: Put
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -9,7 +10,14 @@ from contextlib import ExitStack
 import pytest
 
 from running import PATIENCE_S, Worker, serving
-from telesto.client import Consumer, LeasedMessage, NewMessage, QueueFullError, TelestoClient
+from telesto.client import (
+    Consumer,
+    ConsumerInactiveError,
+    LeasedMessage,
+    NewMessage,
+    QueueFullError,
+    TelestoClient,
+)
 
 Connect = Callable[[], TelestoClient]
 NewQueue = Callable[..., int]
@@ -207,6 +215,55 @@ def test_a_crash_at_the_fourth_of_five_leaves_three_done_and_two_to_the_other(
             assert all(leased.message.redelivered for leased in rest)
             assert acknowledge(rest) == ["a3", "a4"]
     assert client.queue_statistics(queue_id).depth == 0
+
+
+# ---------------------------------------------------------------------------------- 8: a slow consumer
+
+
+def test_after_the_third_late_answer_the_rest_of_a_partition_moves_and_the_consumer_stays(
+    client: TelestoClient, connect: Connect, new_queue: NewQueue
+) -> None:
+    queue_id = new_queue(late_after_ms=100, late_limit=3)
+    with ExitStack() as stack:
+        consumers = join(stack, connect, queue_id, 2)
+        put(client, queue_id, ["a0", "b0"])
+        firsts = [take(consumer, 1)[0] for consumer in consumers]
+        of_partition = dict(zip(texts(firsts), consumers, strict=True))
+        slow, idle = of_partition["a0"], of_partition["b0"]
+        put(client, queue_id, ["a1", "a2", "a3", "a4", "a5"])
+        acknowledge(leased for leased in firsts if leased.message.text == "b0")
+        (late,) = (leased for leased in firsts if leased.message.text == "a0")
+        for number in range(3):
+            time.sleep(0.15)  # it is slow: that is what the test is about
+            assert acknowledge([late]) == [f"a{number}"]
+            if number < 2:
+                (late,) = take(slow, 1)
+        moved = take(idle, 3)
+        assert texts(moved) == ["a3", "a4", "a5"]
+        assert {leased.message.attempt for leased in moved} == {1}
+        put(client, queue_id, ["new"], partitioned=False)
+        assert acknowledge(take(slow, 1)) == ["new"]
+        assert acknowledge(moved) == ["a3", "a4", "a5"]
+        assert (slow.joins, slow.slowed, slow.lost) == (1, 1, 0)
+
+
+# ---------------------------------------------------------------------------------- 9: a failing consumer
+
+
+def test_three_attempts_without_an_answer_end_a_consumer_and_others_get_its_work(
+    client: TelestoClient, connect: Connect, new_queue: NewQueue
+) -> None:
+    queue_id = new_queue(lease_ms=100, fail_limit=3)
+    put(client, queue_id, ["a0", "a1"])
+    with connect().consume(queue_id, credit=1) as silent:
+        with pytest.raises(ConsumerInactiveError):
+            list(silent)  # and no answer
+        client.update_queue(queue_id, lease_ms=600_000)
+        with connect().consume(queue_id) as other:
+            work = take(other, 2)
+            assert [leased.message.attempt for leased in work] == [4, 1]
+            assert acknowledge(work) == ["a0", "a1"]
+        assert client.queue_statistics(queue_id).depth == 0
 
 
 # ---------------------------------------------------------------------------------- 10: order
