@@ -94,7 +94,7 @@ class Running:
                     self._slots.release()
         except BaseException as error:
             self._stopping = True
-            if self._processes and not isinstance(error, Exception):
+            if self._any_runs and not isinstance(error, Exception):
                 output.print_note("telesto: waiting for the commands that run; Ctrl-C once more ends them")
             raise
         finally:
@@ -131,6 +131,11 @@ class Running:
     @property
     def _enough(self) -> bool:
         return self._stopping or (self._plan.count is not None and self.begun >= self._plan.count)
+
+    @property
+    def _any_runs(self) -> bool:
+        with self._lock:  # one that is being started is known at the end of that
+            return bool(self._processes)
 
     def _wait_for_all(self, threads: ThreadPoolExecutor) -> None:
         """Wait for what runs; what a signal cuts short goes back."""

@@ -78,6 +78,9 @@ READ_ONLY_SQLSTATE = "25006"
 #: A prepared statement is out of date, for a procedure was replaced; prepared anew, it works.
 STALE_SQLSTATE = "0A000"
 
+#: What a call is told that met another one half way: it may be made again.
+RACED_SQLSTATE = "40001"
+
 
 #: The server says that it ends the connection: a shutdown, an operator, another process's crash.
 _TOLD = "57P"

@@ -11,7 +11,7 @@ import pytest
 
 from conftest import Connect, StartMiddleware
 from telesto.protocol import packets
-from telesto.protocol.errors import ErrorCode
+from telesto.protocol.errors import ErrorClass, ErrorCode
 from telesto.protocol.packets import HistoryMode, MessageState
 from test_mw_consumers import join
 from wire import READ_ONLY, Wire, until
@@ -71,6 +71,27 @@ async def test_a_message_is_known_from_its_put_to_its_end(
     assert over.handed_over_through == second._peers.middleware_id
     assert over.handed_over_at == handed.handed_over_at
     assert ready.time_of_arrival <= over.handed_over_at <= over.ended_at  # type: ignore[operator]
+
+
+async def test_an_end_for_which_there_is_no_partition_yet_may_be_told_again(
+    connect: Connect, database_url: str
+) -> None:
+    """A day is seen with the commit that makes its partition, which others hear of a moment later."""
+    wire = await connect()
+    await wire.register()
+    queue_id = await wire.create_queue()
+    await wire.put_one(queue_id, body=b"x")
+    member = await join(wire, queue_id)
+    await member.next(1)
+    admin = await asyncpg.connect(database_url)
+    days = await admin.fetchval("SELECT days FROM telesto.history_calendar")
+    await admin.execute("UPDATE telesto.history_calendar SET days = ARRAY['2200-01-01'::date]")
+    refused = await wire.ask(packets.Ack(wire.number(), [], [member.refs[b"x"]]))
+    assert (refused.code, refused.error_class) == (ErrorCode.OVERLOADED, ErrorClass.RETRYABLE)
+    await admin.execute("UPDATE telesto.history_calendar SET days = $1", days)
+    await admin.close()
+    wire.number()  # to leave one out says that the refusal is known
+    assert await member.ack(b"x") == [None]
 
 
 async def test_what_a_consumer_had_is_known(connect: Connect) -> None:
