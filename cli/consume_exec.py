@@ -7,7 +7,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent import futures
 from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
@@ -76,20 +76,22 @@ class Running:
         self._ended_by_us = False
         self._inbox: SimpleQueue[LeasedMessage | Exception | None] = SimpleQueue()
         self._slots = threading.Semaphore(plan.concurrency)
+        self._running: set[futures.Future[None]] = set()
         self.begun = 0
         self.failed = 0
         self.impossible: str | None = None
 
     def run(self) -> None:
         """Run commands until there are enough, nothing has come, or a signal raises; waits for all."""
-        threads = ThreadPoolExecutor(self._plan.concurrency, "command")
+        threads = futures.ThreadPoolExecutor(self._plan.concurrency, "command")
         self._consumer.on_slowed(self._withdraw)
         try:
             while (leased := self._next()) is not None:
                 with self._lock:
                     ready = self._lanes.arrived(leased)
                 if ready:
-                    threads.submit(self._work, leased)
+                    self._running = {future for future in self._running if not future.done()}
+                    self._running.add(threads.submit(self._work, leased))
                 else:
                     self._slots.release()
         except BaseException as error:
@@ -102,7 +104,9 @@ class Running:
 
     def _next(self) -> LeasedMessage | None:
         """Wait for room and for a message; None when it is time to end."""
-        self._slots.acquire()
+        # A signal that comes just before a wait does not end it, so none is long.
+        while not self._slots.acquire(timeout=POLL_S):
+            pass
         if self._enough:
             return None
         threading.Thread(target=self._take, name="take", daemon=True).start()
@@ -137,14 +141,16 @@ class Running:
         with self._lock:  # one that is being started is known at the end of that
             return bool(self._processes)
 
-    def _wait_for_all(self, threads: ThreadPoolExecutor) -> None:
+    def _wait_for_all(self, threads: futures.ThreadPoolExecutor) -> None:
         """Wait for what runs; what a signal cuts short goes back."""
         try:
-            threads.shutdown(wait=True)
+            while futures.wait(self._running, POLL_S).not_done:
+                pass
         except BaseException:
             self._end_all()
-            threads.shutdown(wait=True)
             raise
+        finally:
+            threads.shutdown(wait=True)
 
     def _end_all(self) -> None:
         with self._lock:
