@@ -261,4 +261,4 @@ def _lacks_partition(error: asyncpg.PostgresError) -> bool:
     """
     if not isinstance(error, asyncpg.CheckViolationError):
         return False
-    return error.table_name == "history" and error.constraint_name is None  # type: ignore[attr-defined]
+    return error.table_name == "history" and error.constraint_name is None
