@@ -6,8 +6,9 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Mapping
-from concurrent import futures
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
@@ -25,6 +26,10 @@ from telesto.client.models import LeaseId
 
 CANNOT_RUN = {126: "cannot be executed", 127: "was not found"}
 """What a shell says by its exit status: that no message will ever fare better."""
+
+
+#: How long it takes to see that no command runs any more, in seconds.
+_LOOK_S = 0.02
 
 
 @dataclass(frozen=True)
@@ -76,22 +81,20 @@ class Running:
         self._ended_by_us = False
         self._inbox: SimpleQueue[LeasedMessage | Exception | None] = SimpleQueue()
         self._slots = threading.Semaphore(plan.concurrency)
-        self._running: set[futures.Future[None]] = set()
         self.begun = 0
         self.failed = 0
         self.impossible: str | None = None
 
     def run(self) -> None:
         """Run commands until there are enough, nothing has come, or a signal raises; waits for all."""
-        threads = futures.ThreadPoolExecutor(self._plan.concurrency, "command")
+        threads = ThreadPoolExecutor(self._plan.concurrency, "command")
         self._consumer.on_slowed(self._withdraw)
         try:
             while (leased := self._next()) is not None:
                 with self._lock:
                     ready = self._lanes.arrived(leased)
                 if ready:
-                    self._running = {future for future in self._running if not future.done()}
-                    self._running.add(threads.submit(self._work, leased))
+                    threads.submit(self._work, leased)
                 else:
                     self._slots.release()
         except BaseException as error:
@@ -141,16 +144,24 @@ class Running:
         with self._lock:  # one that is being started is known at the end of that
             return bool(self._processes)
 
-    def _wait_for_all(self, threads: futures.ThreadPoolExecutor) -> None:
+    def _wait_for_all(self, threads: ThreadPoolExecutor) -> None:
         """Wait for what runs; what a signal cuts short goes back."""
         try:
-            while futures.wait(self._running, POLL_S).not_done:
-                pass
+            self._wait_for_commands()
         except BaseException:
             self._end_all()
+            self._wait_for_commands()
             raise
         finally:
             threads.shutdown(wait=True)
+
+    def _wait_for_commands(self) -> None:
+        """Look again and again: a signal does not end a wait that it just precedes.
+
+        Nor does the pool know a thread that was being started when a signal came.
+        """
+        while self._any_runs:
+            time.sleep(_LOOK_S)
 
     def _end_all(self) -> None:
         with self._lock:
@@ -180,8 +191,13 @@ class Running:
         except OSError as error:
             self._give_up(leased, f"cannot be started: {error.strerror}")
             return
-        if process is not None:
+        if process is None:
+            return
+        try:
             self._end(leased, process)
+        finally:
+            with self._lock:
+                self._processes.discard(process)
 
     def _begin(self, message: Message) -> subprocess.Popen[bytes] | None:
         """Start a command; None when no more are to be begun."""
@@ -205,7 +221,6 @@ class Running:
         """Wait for a command and answer its message."""
         process.communicate(leased.body)
         with self._lock:
-            self._processes.discard(process)
             status, ended_by_us = process.returncode, self._ended_by_us
         if status == 0:
             with leased:
