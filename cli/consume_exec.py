@@ -90,20 +90,34 @@ class Running:
         threads = ThreadPoolExecutor(self._plan.concurrency, "command")
         self._consumer.on_slowed(self._withdraw)
         try:
-            while (leased := self._next()) is not None:
-                with self._lock:
-                    ready = self._lanes.arrived(leased)
-                if ready:
-                    threads.submit(self._work, leased)
-                else:
-                    self._slots.release()
-        except BaseException as error:
-            self._stopping = True
-            if self._any_runs and not isinstance(error, Exception):
-                output.print_note("telesto: waiting for the commands that run; Ctrl-C once more ends them")
+            try:
+                self._begin_all(threads)
+                self._wait_for_commands()
+            except BaseException as error:
+                self._stop(error)
+                self._wait_for_commands()
+                raise
+        except BaseException:
+            self._end_all()  # what still runs when a second signal comes, wherever that finds us
+            self._wait_for_commands()
             raise
         finally:
-            self._wait_for_all(threads)
+            threads.shutdown(wait=True)
+
+    def _begin_all(self, threads: ThreadPoolExecutor) -> None:
+        while (leased := self._next()) is not None:
+            with self._lock:
+                ready = self._lanes.arrived(leased)
+            if ready:
+                threads.submit(self._work, leased)
+            else:
+                self._slots.release()
+
+    def _stop(self, error: BaseException) -> None:
+        """Begin nothing more."""
+        self._stopping = True
+        if self._any_runs and not isinstance(error, Exception):
+            output.print_note("telesto: waiting for the commands that run; Ctrl-C once more ends them")
 
     def _next(self) -> LeasedMessage | None:
         """Wait for room and for a message; None when it is time to end."""
@@ -143,17 +157,6 @@ class Running:
     def _any_runs(self) -> bool:
         with self._lock:  # one that is being started is known at the end of that
             return bool(self._processes)
-
-    def _wait_for_all(self, threads: ThreadPoolExecutor) -> None:
-        """Wait for what runs; what a signal cuts short goes back."""
-        try:
-            self._wait_for_commands()
-        except BaseException:
-            self._end_all()
-            self._wait_for_commands()
-            raise
-        finally:
-            threads.shutdown(wait=True)
 
     def _wait_for_commands(self) -> None:
         """Look again and again: a signal does not end a wait that it just precedes.

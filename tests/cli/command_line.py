@@ -70,4 +70,7 @@ class CommandLine:
             yield process
         finally:
             process.kill()
-            process.communicate()
+            process.wait()  # not for the end of its output, which a child that it leaves may hold open
+            for pipe in (process.stdout, process.stderr):
+                if pipe is not None:
+                    pipe.close()
