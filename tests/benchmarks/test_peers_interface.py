@@ -13,7 +13,7 @@ import pytest
 from telesto.benchmarks.peers.bodies import BodyMaker
 from telesto.benchmarks.peers.catalog import CATALOG, Servers
 from telesto.benchmarks.peers.comparison import lacks
-from telesto.benchmarks.peers.interface import Client, Peer
+from telesto.benchmarks.peers.interface import Client, Peer, PeerUnavailableError
 
 QUEUE = "conformance"
 STREAM = 7
@@ -71,7 +71,12 @@ async def test_what_is_put_is_taken_once_or_is_left(names: list[str], place: Pat
     servers = Servers()
     peers = [CATALOG[name].make(servers) for name in names if name not in lacking]
     try:
-        await peers[0].server.start(place)
+        try:
+            await peers[0].server.start(place)
+        except PeerUnavailableError as error:
+            if "telesto" in names:
+                raise
+            pytest.skip(str(error))  # an older release than it needs, as the command itself would say
         for peer in peers:
             await peer.prepare()
             await conforms(peer)
