@@ -5,18 +5,24 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, nullcontext
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
-from statistics import median
 from typing import Final
 
 import asyncpg
 
 from telesto.benchmarks import ceiling
-from telesto.benchmarks.buckets import rate
 from telesto.benchmarks.consumer_load import MOMENT, ConsumerPlan
+from telesto.benchmarks.load_runs import (
+    LoadRun,
+    LoadRuns,
+    all_wrong,
+    cpu_for_each,
+    delays_within,
+    rates,
+)
 from telesto.benchmarks.measurement import Timing
-from telesto.benchmarks.records import Window, percentile
+from telesto.benchmarks.records import Window
 from telesto.benchmarks.runs import drive, old_snapshot, tiers_of
 from telesto.benchmarks.service import Database, Middlewares
 from telesto.benchmarks.worker import Result, Worker
@@ -65,7 +71,7 @@ class Shape:
 
 
 @dataclass(slots=True)
-class ConsumerRun:
+class ConsumerRun(LoadRun):
     """One run.
 
     Attributes:
@@ -82,19 +88,9 @@ class ConsumerRun:
     cpu_us: dict[str, float]
     wrong: list[str]
 
-    @property
-    def median_ms(self) -> float:
-        """The median delay in milliseconds."""
-        return 1000 * median(self.delays) if self.delays else 0.0
-
-    @property
-    def p99_ms(self) -> float:
-        """The delay that one in a hundred exceeds, in milliseconds."""
-        return 1000 * percentile(sorted(self.delays), 0.99) if self.delays else 0.0
-
 
 @dataclass(slots=True)
-class ConsumerRuns:
+class ConsumerRuns(LoadRuns):
     """All runs; the lists are parallel, one element for each repetition."""
 
     one: list[ConsumerRun] = field(default_factory=list)
@@ -107,11 +103,6 @@ class ConsumerRuns:
     stream_keyed: list[ConsumerRun] = field(default_factory=list)
     stream_backlog: list[ConsumerRun] = field(default_factory=list)
     rest: list[ConsumerRun] = field(default_factory=list)
-
-    @property
-    def named(self) -> dict[str, list[ConsumerRun]]:
-        """The runs of each load by its name."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
 
 
 class ConsumerBench:
@@ -228,11 +219,6 @@ async def measure_consumers(
 def _summarise(
     results: Sequence[Result], timing: Timing, window: Window, usage: dict[str, float]
 ) -> ConsumerRun:
-    rates = {what: sum(rate(result[what], timing) for result in results) for what in ("puts", "acks")}
-    done = rates["acks"] * timing.measured_s
-    delays = [
-        delay for result in results for at, delay in result["delays"] if window.begin <= at < window.end
-    ]
-    wrong = [text for result in results for text in result["wrong"]]
-    cpu = {tier: 1e6 * used / done if done else 0.0 for tier, used in usage.items()}
-    return ConsumerRun(rates["puts"], rates["acks"], delays, cpu, wrong)
+    puts, acks = rates(results, timing, "puts", "acks")
+    cpu = cpu_for_each(usage, acks * timing.measured_s)
+    return ConsumerRun(puts, acks, delays_within(results, window), cpu, all_wrong(results))

@@ -1,12 +1,11 @@
 """The part of the report about consumers."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
-from statistics import median
+from collections.abc import Sequence
 from typing import Final
 
 from telesto.benchmarks.consumers import FEW, IN_FLIGHT, KEYS, MANY, PRODUCERS, ConsumerRun, ConsumerRuns
-from telesto.benchmarks.figures import TIERS, Target, at_least, ratio, table
+from telesto.benchmarks.figures import Target, at_least, ratio, table
+from telesto.benchmarks.load_runs import median_of, row
 from telesto.benchmarks.report import Part
 
 UNKEYED_MIN: Final = 15_000
@@ -36,16 +35,12 @@ def consumers_part(runs: ConsumerRuns) -> Part:
         _row(f"{producing}, the large backlog", runs.stream_backlog),
         _row("one at a time", runs.rest),
     ]
-    plain = {
-        name: [asdict(run) | {"delays": len(run.delays)} for run in found]
-        for name, found in runs.named.items()
-    }
-    return Part("consumers", f"Consumers\n\n{table(_HEADER, rows)}", _targets(runs), plain=plain)
+    return Part("consumers", f"Consumers\n\n{table(_HEADER, rows)}", _targets(runs), plain=runs.plain)
 
 
 def _targets(runs: ConsumerRuns) -> list[Target]:
     wrong = [text for found in runs.named.values() for run in found for text in run.wrong]
-    delay = _median(runs.rest, lambda run: run.median_ms)
+    delay = median_of(runs.rest, lambda run: run.median_ms)
     return [
         _rate(f"{FEW} consumer without keys", runs.one, UNKEYED_MIN),
         _rate(f"{MANY} consumers without keys", runs.many, UNKEYED_MIN),
@@ -70,7 +65,7 @@ def _targets(runs: ConsumerRuns) -> list[Target]:
 
 
 def _rate(what: str, runs: Sequence[ConsumerRun], least: int) -> Target:
-    acks = _median(runs, lambda run: run.acks)
+    acks = median_of(runs, lambda run: run.acks)
     return Target(f"{what}, acknowledged per second", f"at least {least:,}", f"{acks:,.0f}", acks >= least)
 
 
@@ -79,19 +74,4 @@ def _share(what: str, runs: Sequence[ConsumerRun], base: Sequence[ConsumerRun]) 
 
 
 def _row(name: str, runs: Sequence[ConsumerRun]) -> list[str]:
-    delays = [_median(runs, lambda run: run.median_ms), _median(runs, lambda run: run.p99_ms)]
-    return [
-        name,
-        _whole(_median(runs, lambda run: run.puts)),
-        _whole(_median(runs, lambda run: run.acks)),
-        *(f"{delay:.2f}" if delay else "" for delay in delays),
-        *(f"{median(run.cpu_us[tier] for run in runs):.1f}" for tier in TIERS),
-    ]
-
-
-def _median(runs: Sequence[ConsumerRun], figure: Callable[[ConsumerRun], float]) -> float:
-    return median(figure(run) for run in runs)
-
-
-def _whole(figure: float) -> str:
-    return f"{figure:,.0f}" if figure else ""
+    return row(name, runs, lambda run: run.acks)

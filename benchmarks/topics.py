@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from itertools import count
-from statistics import median
 from typing import Final
 
 import asyncpg
 
-from telesto.benchmarks.buckets import rate
+from telesto.benchmarks.load_runs import (
+    LoadRun,
+    LoadRuns,
+    all_wrong,
+    cpu_for_each,
+    delays_within,
+    rates,
+)
 from telesto.benchmarks.measurement import Timing
-from telesto.benchmarks.records import Window, percentile
+from telesto.benchmarks.records import Window
 from telesto.benchmarks.runs import drive, tiers_of
 from telesto.benchmarks.service import Database, Middlewares
 from telesto.benchmarks.topic_load import TopicPlan
@@ -44,7 +50,7 @@ _numbers = count(1)
 
 
 @dataclass(slots=True)
-class TopicRun:
+class TopicRun(LoadRun):
     """One run.
 
     Attributes:
@@ -60,19 +66,9 @@ class TopicRun:
     cpu_us: dict[str, float]
     wrong: list[str]
 
-    @property
-    def median_ms(self) -> float:
-        """The median delay in milliseconds."""
-        return 1000 * median(self.delays) if self.delays else 0.0
-
-    @property
-    def p99_ms(self) -> float:
-        """The delay that one in a hundred exceeds, in milliseconds."""
-        return 1000 * percentile(sorted(self.delays), 0.99) if self.delays else 0.0
-
 
 @dataclass(slots=True)
-class TopicRuns:
+class TopicRuns(LoadRuns):
     """All runs; the lists are parallel, one element for each repetition."""
 
     put_few: list[TopicRun] = field(default_factory=list)
@@ -81,11 +77,6 @@ class TopicRuns:
     fan_out: list[TopicRun] = field(default_factory=list)
     same: list[TopicRun] = field(default_factory=list)
     across: list[TopicRun] = field(default_factory=list)
-
-    @property
-    def named(self) -> dict[str, list[TopicRun]]:
-        """The runs of each load by its name."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
 
 
 class TopicBench:
@@ -186,11 +177,6 @@ async def measure_topics(
 def _summarise(
     results: Sequence[Result], timing: Timing, window: Window, usage: dict[str, float]
 ) -> TopicRun:
-    rates = {what: sum(rate(result[what], timing) for result in results) for what in ("puts", "deliveries")}
-    done = (rates["deliveries"] or rates["puts"]) * timing.measured_s
-    delays = [
-        delay for result in results for at, delay in result["delays"] if window.begin <= at < window.end
-    ]
-    wrong = [text for result in results for text in result["wrong"]]
-    cpu = {tier: 1e6 * used / done if done else 0.0 for tier, used in usage.items()}
-    return TopicRun(rates["puts"], rates["deliveries"], delays, cpu, wrong)
+    puts, deliveries = rates(results, timing, "puts", "deliveries")
+    cpu = cpu_for_each(usage, (deliveries or puts) * timing.measured_s)
+    return TopicRun(puts, deliveries, delays_within(results, window), cpu, all_wrong(results))

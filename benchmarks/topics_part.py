@@ -1,11 +1,10 @@
 """The part of the report about topics."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
-from statistics import median
+from collections.abc import Sequence
 from typing import Final
 
-from telesto.benchmarks.figures import TIERS, Target, at_least, ratio, table
+from telesto.benchmarks.figures import Target, at_least, ratio, table
+from telesto.benchmarks.load_runs import median_of, row
 from telesto.benchmarks.report import Part
 from telesto.benchmarks.topics import FETCHERS, IN_FLIGHT, MANY, PUBLISHERS, TopicRun, TopicRuns
 
@@ -30,16 +29,12 @@ def topics_part(runs: TopicRuns) -> Part:
         _row("one at a time, to one middleware", runs.same),
         _row("one at a time, across two middlewares", runs.across),
     ]
-    plain = {
-        name: [asdict(run) | {"delays": len(run.delays)} for run in found]
-        for name, found in runs.named.items()
-    }
-    return Part("topics", f"Topics\n\n{table(_HEADER, rows)}", _targets(runs), plain=plain)
+    return Part("topics", f"Topics\n\n{table(_HEADER, rows)}", _targets(runs), plain=runs.plain)
 
 
 def _targets(runs: TopicRuns) -> list[Target]:
     share = ratio([run.puts for run in runs.put_many], [run.puts for run in runs.put_few])
-    fan_out = _median(runs.fan_out, lambda run: run.deliveries)
+    fan_out = median_of(runs.fan_out, lambda run: run.deliveries)
     wrong = [text for found in runs.named.values() for run in found for text in run.wrong]
     return [
         at_least(f"put to a topic with {MANY} subscribers against 1", SHARE_MIN, share),
@@ -57,8 +52,8 @@ def _targets(runs: TopicRuns) -> list[Target]:
                 0 < delay < DELAY_MS_MAX,
             )
             for where, delay in (
-                ("one middleware", _median(runs.same, lambda run: run.median_ms)),
-                ("two middlewares", _median(runs.across, lambda run: run.median_ms)),
+                ("one middleware", median_of(runs.same, lambda run: run.median_ms)),
+                ("two middlewares", median_of(runs.across, lambda run: run.median_ms)),
             )
         ),
         Target(
@@ -71,19 +66,4 @@ def _targets(runs: TopicRuns) -> list[Target]:
 
 
 def _row(name: str, runs: Sequence[TopicRun]) -> list[str]:
-    delays = [_median(runs, lambda run: run.median_ms), _median(runs, lambda run: run.p99_ms)]
-    return [
-        name,
-        _whole(_median(runs, lambda run: run.puts)),
-        _whole(_median(runs, lambda run: run.deliveries)),
-        *(f"{delay:.2f}" if delay else "" for delay in delays),
-        *(f"{median(run.cpu_us[tier] for run in runs):.1f}" for tier in TIERS),
-    ]
-
-
-def _median(runs: Sequence[TopicRun], figure: Callable[[TopicRun], float]) -> float:
-    return median(figure(run) for run in runs)
-
-
-def _whole(figure: float) -> str:
-    return f"{figure:,.0f}" if figure else ""
+    return row(name, runs, lambda run: run.deliveries)
