@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from procedure_calls import Calls, Client
+from procedure_calls import Calls, Client, Element, Put
 
 CONSUMER_NOT_EXISTING = 50
 LEASE_LOST = 27
@@ -189,3 +189,15 @@ def _claimed(consumers: Sequence[Consumer], rows: list[dict[str, Any]]) -> Claim
     }
     more = any(row["error"] in (MORE, ARRIVALS) or (row["error"] == READY and row["request"]) for row in rows)
     return Claimed(leases, errors, more)
+
+
+def put_in_partitions(calls: Calls, client: Client, queue: int, *names: str, **options: Any) -> None:
+    """Put messages whose partition is the first letter of the body."""
+    elements = [Element(queue, name.encode(), partition=name[0], **options) for name in names]
+    (answer,) = calls.put([Put(client, elements)])
+    assert answer.errors == [None] * len(names)
+
+
+def names_of(leases: Sequence[Lease]) -> list[str]:
+    """What the bodies say."""
+    return [lease.body.decode() for lease in leases]

@@ -5,12 +5,11 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Iterator
-from typing import Any
 
 import psycopg
 import pytest
 
-from consumer_calls import Consumer, Consuming, Lease
+from consumer_calls import Consumer, Consuming, Lease, names_of, put_in_partitions
 from procedure_calls import Calls, Client, Element, Put
 from telesto.db import schema
 
@@ -42,17 +41,6 @@ def _nothing_contradicts_itself(calls: Calls, database_url: str) -> Iterator[Non
     assert schema.check(database_url) == []
 
 
-def put(calls: Calls, client: Client, queue: int, *names: str, **options: Any) -> None:
-    """Put messages whose partition is the first letter of the body."""
-    elements = [Element(queue, name.encode(), partition=name[0], **options) for name in names]
-    (answer,) = calls.put([Put(client, elements)])
-    assert answer.errors == [None] * len(names)
-
-
-def names(leases: list[Lease]) -> list[str]:
-    return [lease.body.decode() for lease in leases]
-
-
 def settle(consuming: Consuming, client: Client, *consumers: Consumer) -> list[tuple[int, str]]:
     """Claim one message for each consumer and acknowledge it until there are none; return who got which."""
     got: list[tuple[int, str]] = []
@@ -73,7 +61,7 @@ def time_passes(calls: Calls) -> None:
 def test_what_was_not_sent_moves_at_once_and_in_order(
     calls: Calls, consuming: Consuming, client: Client, queue: int, slow: Consumer
 ) -> None:
-    put(calls, client, queue, "a1", "b1", "a2", "b2", "a3", "b3")
+    put_in_partitions(calls, client, queue, "a1", "b1", "a2", "b2", "a3", "b3")
     leases = consuming.claim(slow, count=2).leases
     idle = consuming.join(client, queue)
     consuming.ack(client, *leases)
@@ -87,10 +75,10 @@ def test_what_was_not_sent_moves_at_once_and_in_order(
 def test_what_is_in_flight_moves_when_it_is_acknowledged(
     calls: Calls, consuming: Consuming, client: Client, queue: int, slow: Consumer
 ) -> None:
-    put(calls, client, queue, "a1", "a2", "b1", "b2")
+    put_in_partitions(calls, client, queue, "a1", "a2", "b1", "b2")
     held = consuming.claim(slow, count=2).leases
-    assert names(held) == ["a1", "b1"]
-    put(calls, client, queue, "c1")
+    assert names_of(held) == ["a1", "b1"]
+    put_in_partitions(calls, client, queue, "c1")
     idle = consuming.join(client, queue)
     consuming.change(slow, slow=True)
     assert settle(consuming, client, slow, idle) == [(idle.consumer_id, "c1")]
@@ -104,7 +92,7 @@ def test_what_is_in_flight_moves_when_it_is_acknowledged(
 def test_what_is_in_flight_moves_however_it_comes_back(
     calls: Calls, consuming: Consuming, client: Client, queue: int, slow: Consumer, way: str
 ) -> None:
-    put(calls, client, queue, "a1", "a2", "a3")
+    put_in_partitions(calls, client, queue, "a1", "a2", "a3")
     held = consuming.claim(slow, count=2).leases
     idle = consuming.join(client, queue)
     consuming.change(slow, slow=True)
@@ -126,11 +114,11 @@ def test_what_is_in_flight_moves_however_it_comes_back(
 def test_a_partition_that_gets_messages_later_moves_then(
     calls: Calls, consuming: Consuming, client: Client, queue: int, slow: Consumer
 ) -> None:
-    put(calls, client, queue, "a1")
+    put_in_partitions(calls, client, queue, "a1")
     assert settle(consuming, client, slow) == [(slow.consumer_id, "a1")]
     idle = consuming.join(client, queue)
     consuming.change(slow, slow=True)
-    put(calls, client, queue, "a2", "z1")
+    put_in_partitions(calls, client, queue, "a2", "z1")
     assert sorted(settle(consuming, client, slow, idle)) == [
         (idle.consumer_id, "a2"),
         (idle.consumer_id, "z1"),
@@ -142,10 +130,10 @@ def test_it_gets_new_work_when_the_window_has_passed(
 ) -> None:
     idle = consuming.join(client, queue)
     consuming.change(slow, slow=True)
-    put(calls, client, queue, *"abcd")
+    put_in_partitions(calls, client, queue, *"abcd")
     assert {owner for owner, _ in settle(consuming, client, slow, idle)} == {idle.consumer_id}
     time_passes(calls)
-    put(calls, client, queue, *"efgh")
+    put_in_partitions(calls, client, queue, *"efgh")
     got = settle(consuming, client, slow, idle)
     assert {name for owner, name in got if owner == slow.consumer_id} == set("efgh")
 
@@ -154,7 +142,7 @@ def test_messages_without_a_key_still_come(
     calls: Calls, consuming: Consuming, client: Client, queue: int, slow: Consumer
 ) -> None:
     idle = consuming.join(client, queue)
-    put(calls, client, queue, "a1")
+    put_in_partitions(calls, client, queue, "a1")
     consuming.change(slow, slow=True)
     calls.put_bodies(client, queue, b"1", b"2")
     got = settle(consuming, client, slow, idle)
@@ -165,7 +153,7 @@ def test_messages_without_a_key_still_come(
 def test_when_all_are_slow_nothing_moves(
     calls: Calls, consuming: Consuming, client: Client, queue: int, slow: Consumer
 ) -> None:
-    put(calls, client, queue, "a1", "b1", "a2", "b2")
+    put_in_partitions(calls, client, queue, "a1", "b1", "a2", "b2")
     other = consuming.join(client, queue)
     owners = dict(
         itertools.islice(((name[0], owner) for owner, name in _once(consuming, client, slow, other)), 2)
@@ -188,7 +176,7 @@ def test_the_only_consumer_keeps_its_partitions(
     calls: Calls, consuming: Consuming, client: Client, queue: int, slow: Consumer
 ) -> None:
     assert consuming.change(slow, slow=True) == [False]
-    put(calls, client, queue, "a1", "a2")
+    put_in_partitions(calls, client, queue, "a1", "a2")
     assert settle(consuming, client, slow) == [(slow.consumer_id, "a1"), (slow.consumer_id, "a2")]
 
 
@@ -227,14 +215,14 @@ def test_a_consumer_without_credit_is_given_no_partitions(
     calls: Calls, consuming: Consuming, client: Client, queue: int, slow: Consumer
 ) -> None:
     consuming.join(client, queue, paused=True)
-    put(calls, client, queue, *"abcd")
+    put_in_partitions(calls, client, queue, *"abcd")
     assert {owner for owner, _ in settle(consuming, client, slow)} == {slow.consumer_id}
 
 
 def test_partitions_of_a_consumer_that_is_paused_go_to_others(
     calls: Calls, consuming: Consuming, client: Client, queue: int, slow: Consumer
 ) -> None:
-    put(calls, client, queue, "a1", "a2", "b1", "b2")
+    put_in_partitions(calls, client, queue, "a1", "a2", "b1", "b2")
     assert len(consuming.ack(client, *consuming.claim(slow, count=2).leases)) == 2
     other = consuming.join(client, queue)
     assert consuming.change(slow, paused=True) == [False]
@@ -248,7 +236,7 @@ def test_when_all_are_paused_partitions_wait_for_the_first_that_goes_on(
     calls: Calls, consuming: Consuming, client: Client, queue: int
 ) -> None:
     first, second = (consuming.join(client, queue, paused=True) for _ in range(2))
-    put(calls, client, queue, "a1", "a2")
+    put_in_partitions(calls, client, queue, "a1", "a2")
     consuming.claim(first, second, slots=[])
     consuming.change(second)
     assert settle(consuming, client, second) == [(second.consumer_id, "a1"), (second.consumer_id, "a2")]
@@ -260,7 +248,7 @@ def test_a_slow_consumer_serves_when_the_others_are_paused(
     other = consuming.join(client, queue)
     consuming.change(slow, slow=True)
     consuming.change(other, paused=True)
-    put(calls, client, queue, "a1")
+    put_in_partitions(calls, client, queue, "a1")
     assert settle(consuming, client, slow) == [(slow.consumer_id, "a1")]
 
 
@@ -271,7 +259,7 @@ def test_a_change_waits_for_a_claim_under_way(
     calls: Calls, consuming: Consuming, client: Client, queue: int, slow: Consumer, database_url: str
 ) -> None:
     """What a claim of another middleware gives to a consumer as it becomes slow is in flight."""
-    put(calls, client, queue, "a1", "a2")
+    put_in_partitions(calls, client, queue, "a1", "a2")
     idle = consuming.join(client, queue)
     with psycopg.connect(database_url) as other:
         rows = other.execute(
@@ -297,15 +285,15 @@ def test_a_change_waits_for_a_claim_under_way(
 def test_a_change_that_is_lost_changes_nothing(
     calls: Calls, consuming: Consuming, client: Client, queue: int, slow: Consumer, database_url: str
 ) -> None:
-    put(calls, client, queue, "a1", "a2")
+    put_in_partitions(calls, client, queue, "a1", "a2")
     consuming.join(client, queue)
-    assert names(consuming.claim(slow).leases) == ["a1"]
+    assert names_of(consuming.claim(slow).leases) == ["a1"]
     with psycopg.connect(database_url) as other:
         other.execute(
             "SELECT telesto.change_consumers(%s, %s, %s, %s)", ([queue], [slow.consumer_id], [True], [False])
         )
         other.rollback()
-    assert names(consuming.claim(slow).leases) == ["a2"]
+    assert names_of(consuming.claim(slow).leases) == ["a2"]
 
 
 def _wait_until_blocked(database_url: str) -> None:
