@@ -60,7 +60,7 @@ class ConsumerWork(Workload):
                 "producer": ("blocking", "threads", "asyncio", "asyncio"),
                 "consumer": (*_CONSUMERS * 2, "blocking", "handlers"),
             },
-            rounds=12,
+            rounds=20,
             at_once=3,
             keys=200,
         ),
