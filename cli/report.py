@@ -164,14 +164,14 @@ def _reachable(url: str) -> Iterator[None]:
 @contextmanager
 def _explained_failures() -> Iterator[None]:
     try:
-        from telesto.benchmarks.reports.errors import ReportError, SourceError, SparkSetupError
+        from telesto.benchmarks.reports.errors import ReportError, RunsError, SourceError, SparkSetupError
 
         yield
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "telesto":
             raise
         raise CommandError(f"{EXTRA} (there is no {error.name})", ExitCode.USAGE) from error
-    except SparkSetupError as error:
+    except (SparkSetupError, RunsError) as error:
         raise CommandError(str(error), ExitCode.USAGE) from error
     except SourceError as error:
         raise CommandError(str(error), ExitCode.UNREACHABLE) from error

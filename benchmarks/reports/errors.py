@@ -19,6 +19,10 @@ class SparkSetupError(ReportError):
     """Spark cannot be started: Java, the driver of the database or a setting is missing or unfit."""
 
 
+class RunsError(ReportError):
+    """The runs of an experiment cannot be read: they are not there, not whole, or not of this release."""
+
+
 class SourceError(ReportError):
     """The database cannot be read: it went away, refused, or has not what this release reads."""
 
