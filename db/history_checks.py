@@ -17,9 +17,10 @@ HISTORY_INVARIANTS = (
     Invariant(
         "history_calendar",
         """
-        SELECT format('the days are %s, those of the partitions are %s', calendar.days, partitions.days)
+        SELECT format('the days are %s, those of the open partitions are %s', calendar.days, partitions.days)
         FROM telesto.history_calendar calendar
-        CROSS JOIN (SELECT array_agg(day ORDER BY day) AS days FROM telesto.history_partitions) partitions
+        CROSS JOIN (SELECT array_agg(day ORDER BY day) AS days FROM telesto.history_partitions
+                    WHERE state = 'open') partitions
         WHERE calendar.days IS DISTINCT FROM partitions.days
         """,
     ),

@@ -256,8 +256,8 @@ def _brief(error: asyncpg.PostgresError) -> str:
 def _lacks_partition(error: asyncpg.PostgresError) -> bool:
     """Tells whether a row of the history found no partition.
 
-    The commit that makes one is seen by others a moment before they are told to look for it. The row's day is
-    known by then and its partition is not; the next call finds it.
+    The database notes a day when every server process can know its partition. Should one not, all the same,
+    the next call may find it, and nothing of this one was done.
     """
     if not isinstance(error, asyncpg.CheckViolationError):
         return False

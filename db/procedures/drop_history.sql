@@ -3,7 +3,7 @@
 --             that leaps ahead and is put right again costs nothing. It is emptied first, which needs nothing but
 --             the partition itself; it goes altogether when nobody uses the history for a moment. Neither is
 --             waited for: what cannot be had now is tried again in the next turn, so that nobody waits behind it.
---             The last partition stays, for it takes whatever ends while there is none of its own.
+--             The last one that is open stays, for it takes whatever ends while there is none of its own.
 -- Parameters:
 --   moment timestamptz      now
 -- Returns:
@@ -32,7 +32,7 @@ BEGIN
     FOR partition IN
         SELECT partition.* FROM telesto.history_partitions AS partition
         WHERE partition.due_since <= moment - grace AND NOT partition.emptied
-          AND partition.day < (SELECT max(last.day) FROM telesto.history_partitions AS last)
+          AND partition.day < (SELECT max(last.day) FROM telesto.history_partitions AS last WHERE last.state = 'open')
         ORDER BY partition.day
         LIMIT partitions_at_once
     LOOP

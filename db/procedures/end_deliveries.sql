@@ -20,7 +20,7 @@ BEGIN
     IF delivery_rows IS NULL THEN
         RETURN;
     END IF;
-    SELECT calendar.days INTO days FROM telesto.history_calendar AS calendar WHERE calendar.only_row;
+    days := telesto.known_history_days();
     WITH ended AS (
         DELETE FROM telesto.deliveries AS delivery
         WHERE delivery.ctid = ANY (delivery_rows)

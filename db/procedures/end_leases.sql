@@ -15,7 +15,7 @@ AS $$
 DECLARE
     moment constant timestamptz := clock_timestamp();
     today constant date := moment AT TIME ZONE 'UTC';
-    days constant date[] := (SELECT calendar.days FROM telesto.history_calendar AS calendar WHERE calendar.only_row);
+    days constant date[] := telesto.known_history_days();
 BEGIN
     WITH ended AS (
         DELETE FROM telesto.leases AS lease

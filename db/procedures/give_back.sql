@@ -28,7 +28,7 @@ AS $$
 DECLARE
     moment constant timestamptz := clock_timestamp();
     today constant date := moment AT TIME ZONE 'UTC';
-    days constant date[] := (SELECT calendar.days FROM telesto.history_calendar AS calendar WHERE calendar.only_row);
+    days constant date[] := telesto.known_history_days();
     queues bigint[];
     state_rows tid[];
     back_sessions bigint[];

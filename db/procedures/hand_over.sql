@@ -59,7 +59,7 @@ DECLARE
     days date[];
 BEGIN
     IF 0 = ANY (numbers) THEN
-        SELECT calendar.days INTO days FROM telesto.history_calendar AS calendar WHERE calendar.only_row;
+        days := telesto.known_history_days();
     END IF;
     RETURN QUERY
     WITH claimed AS (

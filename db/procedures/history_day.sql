@@ -1,6 +1,6 @@
 -- Procedure:  history_day
 -- Purpose:    The partition of history for a message that ends: the first whose day comes after the last day on
---             which it is to be kept. Without one, the last there is; sweep_history then keeps that one longer.
+--             which it is to be kept. Without one, the last there is; open_history_days keeps that one longer.
 -- Parameters:
 --   days date[]             the days of the partitions, sorted
 --   today date              the day on which it ends, UTC

@@ -1,5 +1,5 @@
 -- Procedure:  note_history_days
--- Purpose:    Notes the days of the partitions of history where those find them who end messages.
+-- Purpose:    Notes the days of the open partitions of history where those find them who end messages.
 -- Parameters: none
 -- Returns:
 --   void
@@ -12,7 +12,9 @@ LANGUAGE plpgsql
 AS $$
 BEGIN
     UPDATE telesto.history_calendar AS calendar
-    SET days = (SELECT array_agg(partition.day ORDER BY partition.day) FROM telesto.history_partitions AS partition)
+    SET days = ARRAY(SELECT partition.day FROM telesto.history_partitions AS partition
+                     WHERE partition.state = 'open'
+                     ORDER BY partition.day)
     WHERE calendar.only_row;
 END
 $$;

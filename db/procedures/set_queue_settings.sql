@@ -7,22 +7,18 @@
 --   boolean                 whether the queue exists
 -- Errors:     check_violation (23514), not_null_violation (23502) or data_exception (22xxx) for a value that
 --             the setting cannot have
--- Locks:      the queue's row; calls that put and take only read it and do not wait
--- Tables:     queues (update), and those of extend_history
+-- Locks:      the queue's row; calls that put and take only read it and do not wait. History days (shared), which
+--             only the job that opens partitions tries to take
+-- Tables:     queues (update)
 CREATE OR REPLACE FUNCTION telesto.set_queue_settings(queue_id bigint, settings jsonb)
 RETURNS boolean
 LANGUAGE plpgsql
 AS $$
 #variable_conflict use_column
-DECLARE
-    days_at_once constant int := 8;
-    today constant date := clock_timestamp() AT TIME ZONE 'UTC';
-    keeps_for_other_days constant boolean := coalesce(settings ? 'history_days', false);
 BEGIN
-    -- What is put from the commit on may end before the next turn of the job that makes partitions. What ended before
-    -- did so under the old settings.
-    IF keeps_for_other_days THEN
-        PERFORM telesto.extend_history(today, days_at_once, true);
+    -- What is put from the commit on is kept for other days, and may end before those have partitions.
+    IF settings ? 'history_days' THEN
+        PERFORM pg_advisory_xact_lock_shared(telesto.history_days_lock_key());
     END IF;
     UPDATE telesto.queues AS queue
     SET max_messages = (jsonb_populate_record(queue, settings)).max_messages,
@@ -41,12 +37,6 @@ BEGIN
         history = (jsonb_populate_record(queue, settings)).history,
         history_days = (jsonb_populate_record(queue, settings)).history_days
     WHERE queue.queue_id = set_queue_settings.queue_id;
-    IF NOT FOUND THEN
-        RETURN false;
-    END IF;
-    IF keeps_for_other_days THEN
-        PERFORM telesto.extend_history(today, days_at_once, false);
-    END IF;
-    RETURN true;
+    RETURN FOUND;
 END
 $$;

@@ -17,7 +17,7 @@ AS $$
 DECLARE
     due constant timestamptz := clock_timestamp();
     today constant date := due AT TIME ZONE 'UTC';
-    days constant date[] := (SELECT calendar.days FROM telesto.history_calendar AS calendar WHERE calendar.only_row);
+    days constant date[] := telesto.known_history_days();
     looked_from constant timestamptz := telesto.looked_from('expired', due);
     last_due timestamptz;
     queues bigint[];

@@ -25,8 +25,7 @@ DECLARE
     made int;
 BEGIN
     SELECT extended.made, extended.more INTO made, more
-    FROM telesto.extend_history((moment AT TIME ZONE 'UTC')::date, least(days_at_once, max_rows),
-                                true) AS extended;
+    FROM telesto.extend_history((moment AT TIME ZONE 'UTC')::date, least(days_at_once, max_rows)) AS extended;
     DELETE FROM telesto.middleware_names AS known
     WHERE known.middleware_id = ANY (ARRAY(
         SELECT old.middleware_id FROM telesto.middleware_names AS old

@@ -19,6 +19,7 @@ MESSAGE_NOT_EXISTING = 64
 MIDDLEWARE = 3
 EVERYTHING = 1 << 20
 DAY = timedelta(days=1)
+TURNS_MAX = 5
 ENDINGS = "SELECT ending::text FROM telesto.history WHERE message_id = %s ORDER BY ended_at, transaction_id"
 
 Open = Callable[[], Calls]
@@ -96,7 +97,12 @@ def take_through(calls: Calls, client: Client, queue: int, middleware: int = MID
 
 
 def sweep(calls: Calls, moment: datetime, max_rows: int = 1000) -> dict[str, Any]:
-    return calls.row("sweep_history", moment, max_rows)
+    """Turns of the job until there is no more to do; return what the last one gave."""
+    for _ in range(TURNS_MAX):
+        turn = calls.row("sweep_history", moment, max_rows)
+        if not turn["more"]:
+            return turn
+    pytest.fail("the job finds no end")
 
 
 def partition_days(calls: Calls) -> list[date]:
@@ -662,7 +668,7 @@ def test_rows_go_with_their_partition_after_the_days_and_not_before(
 
 
 def test_rows_are_dropped_and_never_deleted(calls: Calls, now: datetime) -> None:
-    for name in ("sweep_history", "drop_history", "extend_history", "note_history_days", "make_history_day"):
+    for name in ("sweep_history", "drop_history", "extend_history", "open_history_days", "make_history_day"):
         (source,) = calls.query("SELECT prosrc FROM pg_proc WHERE proname = %s", name)
         assert "DELETE FROM telesto.history " not in source["prosrc"]
 
@@ -790,8 +796,6 @@ def test_a_longer_time_is_kept_from_the_change_on(calls: Calls, now: datetime) -
     sweep(calls, now)
     assert calls.numbered("update_queue", client, queue, Jsonb({"history_days": 90}))["error"] is None
     message_id = confirmed(calls, client, queue)
-    drop_on = calls.scalar("SELECT drop_on FROM telesto.history WHERE message_id = %s", message_id)
-    assert drop_on - now.date() in (91 * DAY, 92 * DAY), "its partition was there at once"
     sweep(calls, now + 85 * DAY)
     sweep(calls, now + 85 * DAY + timedelta(hours=2))
     assert states(calls, message_id) == ["confirmed"]

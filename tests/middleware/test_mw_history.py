@@ -76,7 +76,7 @@ async def test_a_message_is_known_from_its_put_to_its_end(
 async def test_an_end_for_which_there_is_no_partition_yet_may_be_told_again(
     connect: Connect, database_url: str
 ) -> None:
-    """A day is seen with the commit that makes its partition, which others hear of a moment later."""
+    """The database sees to it that there is one; nobody should lose a message by it when it does not."""
     wire = await connect()
     await wire.register()
     queue_id = await wire.create_queue()
