@@ -53,4 +53,5 @@ def write_report(report: Report, directory: Path) -> None:
     with new_directory(directory) as new:
         (new / PAGE).write_text(report.as_html(), encoding="utf-8")
         for section in report.sections:
-            (new / f"{section.figures.key}.csv").write_text(section.figures.as_csv(), encoding="utf-8")
+            for figures in (section.figures, *section.more):
+                (new / f"{figures.key}.csv").write_text(figures.as_csv(), encoding="utf-8")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
+from itertools import groupby
 
 import jinja2
 
@@ -44,11 +45,14 @@ class Report:
             subtitle=self.subtitle,
             summary=self.summary,
             findings=self.findings,
-            sections=self.sections,
+            groups=self._groups(),
             footer=self.footer,
             shown=shown,
             table_rows_max=TABLE_ROWS_MAX,
         )
+
+    def _groups(self) -> list[tuple[str, list[Section]]]:
+        return [(name, list(members)) for name, members in groupby(self.sections, lambda each: each.group)]
 
     def as_text(self) -> str:
         """A few lines for the terminal."""

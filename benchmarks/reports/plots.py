@@ -2,57 +2,36 @@
 
 from __future__ import annotations
 
-import io
-import re
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from telesto.benchmarks.reports.section import duration
+from telesto.benchmarks.reports.canvas import (
+    COLOURS,
+    QUIET,
+    WIDTH_IN,
+    as_svg,
+    log_time,
+    new_figure,
+    style,
+    thousands,
+)
 
-INK = "#1f2933"
-QUIET = "#8a97a6"
-GRID = "#e4e9ef"
-COLOURS = ("#2f6fde", "#e58a1f", "#2a9d78", "#b64fc8", "#d64545", "#6b7a8c", "#c2b02d")
-WIDTH_IN, HEIGHT_IN = 9.2, 3.3
 LABEL_LENGTH_MAX = 28
 NAMES_MAX = 15
 """Bars in one plot, at most."""
-
-_STYLE: dict[str, Any] = {
-    "font.family": "sans-serif",
-    "font.size": 9.5,
-    "svg.fonttype": "none",
-    "text.color": INK,
-    "axes.edgecolor": QUIET,
-    "axes.labelcolor": INK,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": GRID,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "legend.frameon": False,
-}
-_DRAWING = threading.Lock()
-_BEFORE_SVG = re.compile(r"^.*?(?=<svg)", re.DOTALL)
 
 
 def over_time(
     moments: Sequence[datetime], rates: Mapping[str, Sequence[float]], backlog: Sequence[float]
 ) -> str:
     """Rates per second as lines above, the backlog as an area below, over the same time."""
-    with _style("over_time"):
-        figure = Figure(figsize=(WIDTH_IN, HEIGHT_IN * 1.35), layout="constrained")
+    with style("over_time"):
+        figure = new_figure(1.35)
         upper, lower = figure.subplots(2, 1, sharex=True)
         for (name, values), colour in zip(rates.items(), COLOURS, strict=False):
             upper.plot(moments, values, color=colour, label=name, linewidth=1.5, marker=_marker(moments))
@@ -67,13 +46,13 @@ def over_time(
         lower.xaxis.set_major_formatter(formatter)
         for axes in (upper, lower):
             axes.set_ylim(bottom=0)
-            axes.yaxis.set_major_formatter(FuncFormatter(_thousands))
-        return _svg(figure)
+            axes.yaxis.set_major_formatter(FuncFormatter(thousands))
+        return as_svg(figure)
 
 
 def stacked_bars(names: Sequence[str], parts: Mapping[str, Sequence[float]], unit: str) -> str:
     """A bar for each name, made of parts."""
-    with _style(f"stacked {unit} {len(names)}"):
+    with style(f"stacked {unit} {len(names)}"):
         figure, axes = _bars(len(names))
         labels = [_short(name) for name in names]
         positions = list(range(len(names)))
@@ -87,14 +66,14 @@ def stacked_bars(names: Sequence[str], parts: Mapping[str, Sequence[float]], uni
         axes.invert_yaxis()
         axes.grid(axis="y", visible=False)
         axes.set_xlabel(unit)
-        axes.xaxis.set_major_formatter(FuncFormatter(_thousands))
+        axes.xaxis.set_major_formatter(FuncFormatter(thousands))
         figure.legend(loc="outside upper left", ncols=len(parts))
-        return _svg(figure)
+        return as_svg(figure)
 
 
 def percentile_spans(names: Sequence[str], spans: Sequence[Sequence[float]], labels: Sequence[str]) -> str:
     """For each name a line with a mark at each percentile; time on a logarithmic scale."""
-    with _style("spans"):
+    with style("spans"):
         figure, axes = _bars(len(names))
         positions = list(range(len(names)))
         floor = 1e-5
@@ -107,15 +86,15 @@ def percentile_spans(names: Sequence[str], spans: Sequence[Sequence[float]], lab
         axes.set_yticks(positions, names)
         axes.invert_yaxis()
         axes.set_ylim(len(names) - 0.4, -0.6)
-        _log_time(axes)
+        log_time(axes)
         figure.legend(loc="outside upper left", ncols=len(labels))
-        return _svg(figure)
+        return as_svg(figure)
 
 
 def time_classes(starts: Sequence[float], counts: Sequence[float], steps_per_decade: int) -> str:
     """How many fell into each class of time, both on logarithmic scales, so that the tail is seen."""
-    with _style("classes"):
-        figure = Figure(figsize=(WIDTH_IN, HEIGHT_IN), layout="constrained")
+    with style("classes"):
+        figure = new_figure()
         axes = figure.subplots()
         factor = 10 ** (1 / steps_per_decade)
         widths = [start * (factor - 1) for start in starts]
@@ -125,27 +104,13 @@ def time_classes(starts: Sequence[float], counts: Sequence[float], steps_per_dec
         axes.set_yscale("log")
         axes.set_ylim(bottom=0.7)
         axes.set_ylabel("messages")
-        _log_time(axes)
-        return _svg(figure)
-
-
-@contextmanager
-def _style(salt: str) -> Iterator[None]:
-    # The settings are the library's, so the process's; several sections are made at a time.
-    style: Any = {**_STYLE, "svg.hashsalt": salt}
-    with _DRAWING, mpl.rc_context(style):
-        yield
+        log_time(axes)
+        return as_svg(figure)
 
 
 def _bars(count: int) -> tuple[Figure, Axes]:
     figure = Figure(figsize=(WIDTH_IN, 1.15 + 0.3 * max(count, 1)), layout="constrained")
     return figure, figure.subplots()
-
-
-def _log_time(axes: Axes) -> None:
-    axes.set_xscale("log")
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: duration(value)))
-    axes.set_xlabel("time")
 
 
 def _marker(moments: Sequence[datetime]) -> str:
@@ -157,13 +122,3 @@ def _short(name: str) -> str:
     # Names come from users: a dollar sign is no formula.
     text = name if len(name) <= LABEL_LENGTH_MAX else name[: LABEL_LENGTH_MAX - 1] + "…"
     return text.replace("$", r"\$")
-
-
-def _thousands(value: float, _position: object = None) -> str:
-    return f"{value:,.0f}" if value >= 10 or value == int(value) else f"{value:.2g}"
-
-
-def _svg(figure: Figure) -> str:
-    text = io.StringIO()
-    figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
-    return _BEFORE_SVG.sub("", text.getvalue())

@@ -28,6 +28,7 @@ class Kind(Enum):
     SECONDS = "seconds"
     SHARE = "share"
     RATIO = "ratio"
+    CHANGE = "change"
     MOMENT = "moment"
 
     @property
@@ -38,11 +39,15 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A column: its name in the figures, its title on the page, and what its values are."""
+    """A column: its name in the figures, its title on the page, and what its values are.
+
+    One that is not `on_page` is in the figures only.
+    """
 
     name: str
     title: str
     kind: Kind
+    on_page: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +77,8 @@ class Figures:
 class Section:
     """A part of the page: a title, what it means, a table, and maybe a plot (SVG) with what that shows.
 
-    `folded` has the table opened by a click, where the plot says the same.
+    `folded` has the table opened by a click, where the plot says the same. `more` are figures that are
+    not on the page, for who wants to reckon on. Sections in a row with the same `group` stand under its name.
     """
 
     title: str
@@ -81,6 +87,8 @@ class Section:
     plot: str | None = None
     caption: str = ""
     folded: bool = False
+    more: tuple[Figures, ...] = ()
+    group: str = ""
 
 
 def collect(
@@ -121,7 +129,14 @@ def shown(value: Value, kind: Kind) -> str:
             return duration(float(value))
         case Kind.SHARE:
             return f"{value:.1%}"
-    return f"{value:.3g}"
+        case Kind.CHANGE:
+            return f"{value:+.1%}"
+    return three_digits(value)
+
+
+def three_digits(value: float) -> str:
+    """A number with three digits, and never as a power of ten unless it is a very large or small one."""
+    return f"{value:,.0f}" if 999.5 <= abs(value) < 1e9 else f"{value:.3g}"
 
 
 def duration(seconds: float) -> str:
@@ -139,10 +154,10 @@ def duration(seconds: float) -> str:
 
 def _scaled(value: float, step: int, units: Sequence[str]) -> str:
     for unit in units[:-1]:
-        if value < step:
-            return f"{value:.3g} {unit}"
+        if abs(value) < step:
+            return f"{three_digits(value)} {unit}"
         value /= step
-    return f"{value:.3g} {units[-1]}"
+    return f"{three_digits(value)} {units[-1]}"
 
 
 def _value(value: Value, kind: Kind) -> Value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -16,7 +17,11 @@ TO_THE_END = float("inf")
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """From when to when a run counts, in seconds since its load began; the end does not count."""
+    """From when to when a run counts, in whole seconds since its load began; the end does not count.
+
+    A second that is in the warm-up or the cool-down with a part of it is in it as a whole, for the tables
+    have no parts of seconds.
+    """
 
     begin_s: float
     end_s: float
@@ -26,7 +31,7 @@ class Cut:
         """What the settings of a run say; a backlog that is drained counts from first to last."""
         if settings.workload == "drain":
             return cls(0.0, TO_THE_END)
-        return cls(settings.warm_up_s, settings.warm_up_s + settings.duration_s)
+        return cls(math.ceil(settings.warm_up_s), math.floor(settings.warm_up_s + settings.duration_s))
 
 
 def cuts_of(runs: Runs) -> dict[str, Cut]:
@@ -40,13 +45,9 @@ def inside(frame: DataFrame, cuts: Mapping[str, Cut], moment: str) -> DataFrame:
     Args:
         frame: a table of runs, with the column `run`.
         cuts: the part of each run that counts; runs that are not named are left out.
-        moment: the column that says when, in seconds since the load began: `second` (of which the whole has
-            to be inside) or `since_s`.
+        moment: the column that says when, in seconds since the load began.
     """
     rows = [(name, float(cut.begin_s), float(cut.end_s)) for name, cut in cuts.items()]
     bounds = frame.sparkSession.createDataFrame(rows, "run string, begin_s double, end_s double")
-    width = 1.0 if moment == "second" else 0.0
-    kept = (F.col(moment) >= F.col("begin_s")) & (F.col(moment) + width <= F.col("end_s"))
-    if not width:
-        kept &= F.col(moment) < F.col("end_s")
+    kept = (F.col(moment) >= F.col("begin_s")) & (F.col(moment) < F.col("end_s"))
     return frame.join(F.broadcast(bounds), "run").where(kept).select(*frame.columns)

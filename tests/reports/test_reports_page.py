@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
 from telesto.benchmarks.reports import plots
+from telesto.benchmarks.reports.destination import PAGE, write_report
 from telesto.benchmarks.reports.page import Finding, Report
 from telesto.benchmarks.reports.section import Field, Figures, Kind, Section, shown
 
@@ -36,6 +40,12 @@ def section(rows: int = 1) -> Section:
         (1_500_000, Kind.BYTES, "1.5 MB"),
         (0.255, Kind.SHARE, "25.5%"),
         (0.75, Kind.RATIO, "0.75"),
+        (999.7, Kind.RATIO, "1,000"),
+        (45_678.9, Kind.RATIO, "45,679"),
+        (-1_500_000, Kind.BYTES, "-1.5 MB"),
+        (999.9, Kind.BYTES, "1,000 B"),
+        (0.031, Kind.CHANGE, "+3.1%"),
+        (-0.2, Kind.CHANGE, "-20.0%"),
         (MOMENT, Kind.MOMENT, "2026-01-05 12:00:00"),
         ("orders", Kind.TEXT, "orders"),
     ],
@@ -69,3 +79,26 @@ def test_a_table_that_is_cut_says_so() -> None:
 def test_the_terminal_gets_the_figures_and_the_findings() -> None:
     text = Report("T", "S", [("queues", "1")], [Finding("bad", "it broke")], []).as_text()
     assert text.splitlines() == ["T", "queues  1", "it broke"]
+
+
+def test_sections_stand_under_the_name_of_their_group() -> None:
+    parts = [replace(section(), group=group) for group in ("", "run 1", "run 1", "run 2")]
+    page = Report("T", "S", [("queues", "1")], [], parts).as_html()
+    assert re.findall(r'<h2 class="group">(.*?)</h2>', page) == ["run 1", "run 2"]
+
+
+def test_a_column_can_be_for_the_figures_only() -> None:
+    fields = (Field("queue", "queue", Kind.TEXT), Field("inner", "INNER", Kind.COUNT, on_page=False))
+    figures = Figures("k", fields, (("orders", 98765),), 1)
+    page = Report("T", "S", [("queues", "1")], [], [Section("T", "M", figures)]).as_html()
+    assert "orders" in page
+    assert "INNER" not in page
+    assert "98,765" not in page
+    assert figures.as_csv() == "queue,inner\norders,98765\n"
+
+
+def test_figures_that_are_not_on_the_page_are_written_too(tmp_path: Path) -> None:
+    more = Figures("finer", (Field("n", "n", Kind.COUNT),), ((1,), (2,)), 2)
+    write_report(Report("T", "S", [("q", "1")], [], [replace(section(), more=(more,))]), tmp_path / "out")
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["finer.csv", PAGE, "queues.csv"]
+    assert (tmp_path / "out" / "finer.csv").read_text() == "n\n1\n2\n"

@@ -163,14 +163,12 @@ class TestWindows:
             found = inside(runs.table(spark, name), cuts_of(runs), moment).select(moment).distinct().collect()
             assert sorted(row[0] for row in found) == [2, 3, 4], name
 
-    def test_a_second_counts_when_all_of_it_is_inside(self, spark: SparkSession) -> None:
-        seconds = spark.createDataFrame([("r", second) for second in range(5)], "run string, second int")
-        assertDataFrameEqual(
-            inside(seconds, {"r": Cut(0.5, 3.5)}, "second"), [Row(run="r", second=s) for s in (1, 2)]
-        )
+    def test_a_second_counts_when_all_of_it_is_inside(self, spark: SparkSession, tmp_path: Path) -> None:
+        finished(tmp_path / "out", settings={"warm_up_s": 0.5, "duration_s": 3, "cool_down_s": 1})
+        assert cuts_of(open_runs(tmp_path / "out")) == {"0001": Cut(1, 3)}
         looks = spark.createDataFrame([("r", at / 2) for at in range(9)], "run string, since_s double")
-        found = inside(looks, {"r": Cut(0.5, 2.0)}, "since_s")
-        assertDataFrameEqual(found, [Row(run="r", since_s=s) for s in (0.5, 1.0, 1.5)])
+        found = inside(looks, {"r": Cut(1, 2)}, "since_s")
+        assertDataFrameEqual(found, [Row(run="r", since_s=s) for s in (1.0, 1.5)])
 
     def test_runs_that_are_not_asked_for_are_left_out(self, spark: SparkSession) -> None:
         seconds = spark.createDataFrame([("a", 1), ("b", 1)], "run string, second int")
