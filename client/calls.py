@@ -162,7 +162,19 @@ class PutMessageCall(Call[ResultT], request=packets.PutMessage):
 
 
 class PutCall(PutMessageCall[int]):
-    """Puts one message into one queue; returns its id."""
+    """Puts one message into one queue; returns its id.
+
+    Attributes:
+        queue_id: the queue.
+        joint: the request of several puts that it travels in; None on its own.
+        at: which of the results is its own.
+        alone: it must be a request of its own.
+    """
+
+    queue_id: int
+    joint: Any = None
+    at: int = 0
+    alone: bool = False
 
     def __init__(
         self,
@@ -184,7 +196,7 @@ class PutCall(PutMessageCall[int]):
 
     def result(self) -> int:
         """Returns the message's id. Raises why the queue did not take it."""
-        result: packets.PutResult = self.response.results[0]
+        result: packets.PutResult = self.response.results[self.at]
         if result.error is not None:
             raise self.refusal(result.error, result.queue_id)
         return result.message_id
@@ -220,6 +232,8 @@ class PutManyCall(Call[list[PutResult]], request=packets.PutMessages):
 
     may_be_fast = True
     noted = True
+
+    queue_id: int
 
     def __init__(self, queue_id: int, messages: list[packets.QueuedMessage]) -> None:
         self.queue_id = queue_id

@@ -34,7 +34,8 @@ class ClientOptions:
             further requests wait.
         max_waiting_calls: how many calls may stand in line.
         max_frame: the longest frame that the client accepts, in bytes.
-        put_batch_messages: how many messages ``put_many`` sends in one request at most.
+        put_batch_messages: how many messages ``put_many`` sends in one request at most, and how many single
+            puts travel together.
         put_batch_bytes: how many bytes ``put_many`` sends in one request; a larger message goes alone.
         put_batches_in_flight: how many such requests ``put_many`` has under way.
         fetch_ahead: how many messages of topics an iterator fetches at a time.

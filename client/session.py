@@ -24,6 +24,7 @@ from telesto.client.calls import (
     ConfirmCall,
     DeleteClientCall,
     PingCall,
+    PutCall,
     ReleaseCall,
     TakingCall,
 )
@@ -45,6 +46,7 @@ from telesto.client.consuming import (
 from telesto.client.custody import Custody
 from telesto.client.errors import NotConnectedError, ProtocolViolationError, TooManyCallsError
 from telesto.client.handshake import Established
+from telesto.client.joint_puts import ALONE, JointLimits, JointPut, join
 from telesto.client.link import Errand, Link
 from telesto.client.membership import ConnectCall, Membership, Phase
 from telesto.client.models import HandOverId, LeaseId, Message, TopicMessage
@@ -73,6 +75,8 @@ Delivery = Literal["once", "fast"]
 
 #: So many bytes are encoded before the shell gets to write them.
 _OUTPUT_MAX = 256 * 1024
+#: Puts together are no longer than this, for large messages gain nothing by it.
+_JOINT_BYTES = 128 * 1024
 #: An empty answer to a read that comes no earlier than this before its time is in time, in seconds.
 _EARLY_MAX = 0.002
 
@@ -108,6 +112,7 @@ class Session(Membership):
         self._consuming = Consuming(self, options, self._clock)
 
         self._line: deque[Call[Any]] = deque()
+        self._joint_limits = ALONE
         self._doubtful: list[Call[Any]] = []
         self._releases: list[ReleaseCall] = []
         self._owed: _Owed | None = None
@@ -350,8 +355,15 @@ class Session(Membership):
             )
 
     def _confirm_answer(self, call: Call[Any]) -> None:
-        if call.number and not call.orphaned:
+        if call.number and not call.orphaned and not self._others_wait(call):
             self._confirmations.take(call.session, call.number, self._clock())
+
+    def _others_wait(self, call: Call[Any]) -> bool:
+        """Tells whether the request has answered others too, who have not taken their results yet."""
+        if type(call) is not PutCall or call.joint is None:
+            return False
+        call.joint.untaken -= 1
+        return bool(call.joint.untaken)
 
     def _orphan(self, call: Call[Any]) -> None:
         """The call ends before its request, which is under way; what comes of it is looked after."""
@@ -535,6 +547,9 @@ class Session(Membership):
 
     def _again(self, call: Call[Any]) -> None:
         """Tries once more a request that was not done, in its old place."""
+        if isinstance(call, JointPut):
+            self._dissolve(call)
+            return
         call.number = 0
         call.carried = None
         if call.tries >= self._options.max_tries and not call.unattended:
@@ -543,6 +558,53 @@ class Session(Membership):
         call.phase = WAITING
         self._line.appendleft(call)
         self._unsorted = True
+
+    # ------------------------------------------------------------------ puts that go together
+
+    def greeted(self, response: packets.HelloResponse) -> None:
+        """Version and limits are agreed on."""
+        self._joint_limits = self._joint_limits_at(response)
+        super().greeted(response)
+
+    def _joint_limits_at(self, service: packets.HelloResponse) -> JointLimits:
+        """Returns what puts together may be, so that a middleware refuses none for what others are."""
+        if service.max_body is None or service.max_put_elements is None:
+            return ALONE
+        messages = min(self._options.put_batch_messages, service.max_put_elements)
+        size = min(self._options.put_batch_bytes, service.max_frame // 2, _JOINT_BYTES)
+        return JointLimits(messages, size, service.max_body)
+
+    def _with_neighbours(self, call: Call[Any]) -> Call[Any]:
+        """Returns the request in which a call is sent: with the puts that stand in line behind it."""
+        if type(call) is not PutCall or not self._line:
+            return call
+        joint = join(call, self._line, self._joint_limits)
+        if isinstance(joint, JointPut):
+            joint.on_done = self._joint_ended
+        return joint
+
+    def _joint_ended(self, joint: JointPut) -> None:
+        if joint.error is not None and not joint.packet_id:
+            self._separate(joint)  # one of them cannot be sent at all
+            return
+        parts = joint.share()
+        if not parts:
+            self._confirm_answer(joint)
+        for part in parts:
+            self._finish(part)
+
+    def _separate(self, joint: JointPut) -> None:
+        """Nothing was done, perhaps for a reason that concerns one of them: each goes alone."""
+        for part in joint.open_parts:
+            part.alone = True
+        self._dissolve(joint)
+
+    def _dissolve(self, joint: JointPut) -> None:
+        """The puts that are still wanted stand in line again, in their old places."""
+        parts = joint.dissolve()
+        for part in reversed(parts):
+            self._again(part)
+        joint.phase = WAITING if any(part.phase == WAITING for part in parts) else DONE
 
     # ------------------------------------------------------------------ sending
 
@@ -574,11 +636,12 @@ class Session(Membership):
                 return
             elif not call.numbered or (self._fast and call.may_be_fast):
                 line.popleft()
+                call = self._with_neighbours(call)
                 if self._send(link, call, 0, [], now) and isinstance(call, GetCall):
                     self._topics.sent(call)
             elif confirmations.room(limit) and self._has_room():
                 line.popleft()
-                self._send_numbered(link, call, now)
+                self._send_numbered(link, self._with_neighbours(call), now)
             else:
                 return
 
@@ -742,6 +805,10 @@ class Session(Membership):
             call.carried = None
 
     def _rejected(self, call: Call[Any], error: TelestoError) -> None:
+        if isinstance(call, JointPut) and error.error_class is ErrorClass.REJECTED:
+            self._confirm_answer(call)
+            self._separate(call)
+            return
         if isinstance(call, DeleteClientCall):
             self._deleting = False
         if not call.orphaned and isinstance(call, GetCall) and self._get_rejected(call, error):
@@ -971,6 +1038,7 @@ class Session(Membership):
         self._check_at = min(self._check_at, self._topics.next_expiry)
         waiting = self._topics.waiting
         calls = [*under_way, *self._doubtful, *self._line, *self._pings, *self._releases, *waiting]
+        calls += [part for joint in calls if isinstance(joint, JointPut) for part in joint.open_parts]
         calls += self._consuming.waits()
         for call in dict.fromkeys(calls):
             if call.phase >= DONE:

@@ -10,7 +10,7 @@ from telesto.middleware.failures import Failure
 from telesto.middleware.handlers.empty import empty_frame
 from telesto.middleware.numbers import Numbers, note_references
 from telesto.middleware.refused_methods import why_refused
-from telesto.middleware.requests import NOBODY, Client, Get, Kind, Line, Read, Request, Wait
+from telesto.middleware.requests import NOBODY, Client, Get, Kind, Line, Read, Request, Wait, weight_of_put
 from telesto.middleware.results import error_frame
 from telesto.middleware.routes import Route, open_routes
 from telesto.middleware.services import Services
@@ -155,7 +155,9 @@ class Conversation:
 
     def _request(self, kind: Kind, packet: Any, packet_id: int, size: int) -> Request:
         if kind is Kind.PUT or kind is Kind.PUBLISH:
-            return Request(self._line, packet, packet_id, kind, size)
+            request = Request(self._line, packet, packet_id, kind, size)
+            request.weight = weight_of_put(packet, size)
+            return request
         if kind is Kind.FETCH:
             return self._get(packet, packet_id, size)
         if kind is Kind.TAKE or kind is Kind.TAKE_SELECTED:
@@ -277,4 +279,6 @@ class Conversation:
             mechanisms=[],
             addresses=peers.addresses,
             capabilities=[],
+            max_body=settings.max_body_bytes,
+            max_put_elements=settings.max_put_elements,
         )

@@ -9,7 +9,9 @@ from enum import IntEnum
 from typing import Any
 
 from telesto.middleware.failures import Failure
-from telesto.protocol.packets import ClientMode
+from telesto.protocol.packets import ClientMode, PutMessage
+
+_ELEMENT_WEIGHT_BYTES = 1024
 
 
 class Kind(IntEnum):
@@ -106,6 +108,13 @@ class Get(Read):
     def applied(self) -> None:
         """Positions are kept as far as they say more than what is confirmed."""
         self.packet.positions = [position for position in self.packet.positions if position.after]
+
+
+def weight_of_put(packet: Any, size: int) -> int:
+    """What a put of so many bytes counts in a call: of small messages, not their bytes take the time."""
+    if type(packet) is PutMessage:
+        return size
+    return size + _ELEMENT_WEIGHT_BYTES * len(packet.messages)
 
 
 def topic_channel(topic_id: int) -> int:

@@ -288,6 +288,7 @@ _MESSAGE_TAGS = frozenset({1, 2})
 _NEW_TOPIC_MESSAGE_TAGS = frozenset({1})
 _SUBSCRIPTION_FIGURES_TAGS = frozenset({1, 2, 3})
 _MESSAGE_RECORD_TAGS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
+_HELLO_RESPONSE_TAGS = frozenset({1, 2})
 _REGISTER_CLIENT_TAGS = frozenset({1})
 _IDENTIFY_CLIENT_TAGS = frozenset({1, 2, 3})
 _IDENTIFY_CLIENT_RESPONSE_TAGS = frozenset({1})
@@ -2449,6 +2450,8 @@ class HelloResponse(Packet):
         mechanisms: Authentication mechanisms; empty when none is asked for.
         addresses: host:port of the other live middlewares.
         capabilities: Optional abilities of the middleware.
+        max_body: The largest body of a message, in bytes. Tag 1; may be left out.
+        max_put_elements: How many messages, or queues, one put may have. Tag 2; may be left out.
     """
 
     METHOD_ID: ClassVar[int] = 0x08
@@ -2463,6 +2466,9 @@ class HelloResponse(Packet):
     mechanisms: list[str]
     addresses: list[str]
     capabilities: list[str]
+    _: KW_ONLY
+    max_body: int | None = None
+    max_put_elements: int | None = None
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -2478,6 +2484,13 @@ class HelloResponse(Packet):
             capabilities = self.capabilities
             capabilities_count = len(capabilities)
             capabilities_part = write_strings(capabilities)
+            tagged: list[bytes] = []
+            max_body = self.max_body
+            if max_body is not None:
+                tagged.append(write_tagged(1, _PACK_U32(max_body)))
+            max_put_elements = self.max_put_elements
+            if max_put_elements is not None:
+                tagged.append(write_tagged(2, _PACK_U32(max_put_elements)))
             return b"".join(
                 (
                     _PACK_U32_U16_U32_U16X2_I64_U16(
@@ -2485,7 +2498,8 @@ class HelloResponse(Packet):
                         + server_version_size
                         + len(mechanisms_part)
                         + len(addresses_part)
-                        + len(capabilities_part),
+                        + len(capabilities_part)
+                        + sum(map(len, tagged)),
                         0x08,
                         packet_id,
                         self.major,
@@ -2500,7 +2514,8 @@ class HelloResponse(Packet):
                     addresses_part,
                     _PACK_U32(capabilities_count),
                     capabilities_part,
-                    b"\x00",
+                    _PACK_U8(len(tagged)),
+                    *tagged,
                 )
             )
         except ENCODE_ERRORS as failure:
@@ -2520,8 +2535,25 @@ class HelloResponse(Packet):
             (capabilities_count,) = _UNPACK_U32(payload, at)
             capabilities, at = read_strings(payload, at + 4, capabilities_count)
             tags = payload[at]
-            if tags or len(payload) != at + 1:
-                check_end(payload, at + 1, tags)
+            at += 1
+            max_body: int | None = None
+            max_put_elements: int | None = None
+            if tags:
+                found, at = read_tags(payload, at, tags, _HELLO_RESPONSE_TAGS)
+                content = found.get(1)
+                if content is not None:
+                    (max_body_max_body,) = _UNPACK_U32(content)
+                    if len(content) != 4:
+                        raise ValueError("size")
+                    max_body = max_body_max_body
+                content = found.get(2)
+                if content is not None:
+                    (max_put_elements_max_put_elements,) = _UNPACK_U32(content)
+                    if len(content) != 4:
+                        raise ValueError("size")
+                    max_put_elements = max_put_elements_max_put_elements
+            if len(payload) != at:
+                raise ValueError("end")
             return cls(
                 major,
                 minor,
@@ -2533,6 +2565,8 @@ class HelloResponse(Packet):
                 mechanisms,
                 addresses,
                 capabilities,
+                max_body=max_body,
+                max_put_elements=max_put_elements,
             )
         except DECODE_ERRORS:
             raise _DIAGNOSIS.of_payload("HelloResponse", payload) from None
@@ -7158,7 +7192,10 @@ _LAYOUTS: dict[str, Layout] = {
             ("addresses", "list<string>"),
             ("capabilities", "list<string>"),
         ),
-        tagged={},
+        tagged={
+            1: ("max_body", "u32"),
+            2: ("max_put_elements", "u32"),
+        },
         extensible=True,
     ),
     "GoAway": Layout(

@@ -32,17 +32,29 @@ DECLARE
     request_count constant int := cardinality(numbers);
     repeated int[];
 BEGIN
-    IF errors IS NULL AND element_requests = ARRAY(SELECT generate_series(1, request_count)) THEN
-        -- The usual case, one element each. A subtransaction for the batch is cheaper than ON CONFLICT for
-        -- each row, which looks the key up twice and logs every row twice.
+    IF errors IS NULL THEN
+        -- The usual case. A subtransaction for the batch is cheaper than ON CONFLICT for each row, which looks
+        -- the key up twice and logs every row twice.
         BEGIN
-            INSERT INTO telesto.operations (client_id, session, number, method_id, related_ids)
-            SELECT request.client_id, request.session, request.number, request.method_id,
-                   ARRAY[request.message_id]
-            FROM (SELECT unnest(client_ids) AS client_id, unnest(sessions) AS session,
-                         unnest(numbers) AS number, unnest(method_ids) AS method_id,
-                         unnest(message_ids) AS message_id) AS request
-            WHERE request.number <> 0;
+            IF element_requests = ARRAY(SELECT generate_series(1, request_count)) THEN
+                INSERT INTO telesto.operations (client_id, session, number, method_id, related_ids)
+                SELECT request.client_id, request.session, request.number, request.method_id,
+                       ARRAY[request.message_id]
+                FROM (SELECT unnest(client_ids) AS client_id, unnest(sessions) AS session,
+                             unnest(numbers) AS number, unnest(method_ids) AS method_id,
+                             unnest(message_ids) AS message_id) AS request
+                WHERE request.number <> 0;
+            ELSE
+                -- The elements of a request stand next to each other.
+                INSERT INTO telesto.operations (client_id, session, number, method_id, related_ids)
+                SELECT client_ids[request.i], sessions[request.i], numbers[request.i], method_ids[request.i],
+                       message_ids[request.first:request.last]
+                FROM (SELECT element.request AS i, min(element.position) AS first, max(element.position) AS last
+                      FROM (SELECT unnest(element_requests) AS request,
+                                   generate_series(1, cardinality(element_requests)) AS position) AS element
+                      GROUP BY element.request) AS request
+                WHERE numbers[request.i] <> 0;
+            END IF;
             RETURN;
         EXCEPTION WHEN unique_violation THEN
             -- Some number is repeated: below.

@@ -141,6 +141,8 @@ class FakeService:
         self.clock = clock
         self.incarnation = "first"
         self.max_unconfirmed = 1024
+        self.max_body: int | None = 1 << 23
+        self.max_put_elements: int | None = 1000
         self.max_frame = 1 << 24
         self.idle_limit_ms = 0
         self.page_rows = 1000
@@ -495,6 +497,8 @@ class FakeConnection:
             [],
             service.addresses,
             [],
+            max_body=service.max_body,
+            max_put_elements=service.max_put_elements,
         )
 
     def _on_ping(self, _: int, __: packets.Ping) -> packets.Packet:

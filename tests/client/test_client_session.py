@@ -64,6 +64,14 @@ def bodies(messages: list[Any]) -> list[bytes]:
     return [message.body for message in messages]
 
 
+def connected_to_puts_alone(clock: Clock, service: FakeService) -> Wire:
+    """Connects to a middleware that does not say what a request may hold, so that each put is one."""
+    service.max_put_elements = None
+    wire = Wire(clock, service)
+    wire.connect()
+    return wire
+
+
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
@@ -210,8 +218,7 @@ def test_nothing_is_numbered_in_fast_delivery(clock: Clock, service: FakeService
 
 def test_no_more_is_unconfirmed_than_allowed(clock: Clock, service: FakeService, queue_id: int) -> None:
     service.max_unconfirmed = 4
-    wire = Wire(clock, service)
-    wire.connect()
+    wire = connected_to_puts_alone(clock, service)
     calls = [wire.start(put(queue_id, str(number).encode())) for number in range(10)]
     wire.settle()
     assert [call.phase for call in calls].count(DONE) == 4
@@ -411,7 +418,10 @@ def test_an_internal_error_of_a_question_is_the_answer(wire: Wire, service: Fake
     assert wire.session.connected
 
 
-def test_what_is_refused_for_a_while_keeps_its_place(wire: Wire, service: FakeService, queue_id: int) -> None:
+def test_what_is_refused_for_a_while_keeps_its_place(
+    clock: Clock, service: FakeService, queue_id: int
+) -> None:
+    wire = connected_to_puts_alone(clock, service)
     service.faults += [
         Fault(packets.PutMessage, ErrorCode.OVERLOADED, retry_after_ms=500),
         Fault(packets.PutMessage, ErrorCode.OVERLOADED),
@@ -428,8 +438,9 @@ def test_what_is_refused_for_a_while_keeps_its_place(wire: Wire, service: FakeSe
 
 
 def test_a_number_is_left_out_once_a_refusal_for_now_was_seen(
-    wire: Wire, service: FakeService, queue_id: int
+    clock: Clock, service: FakeService, queue_id: int
 ) -> None:
+    wire = connected_to_puts_alone(clock, service)
     service.faults += [Fault(packets.PutMessage, ErrorCode.OVERLOADED, retry_after_ms=1)] * 2
     calls = [wire.start(put(queue_id, body)) for body in (b"1", b"2")]
     wire.settle()

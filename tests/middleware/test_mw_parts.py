@@ -25,11 +25,12 @@ from telesto.middleware.flusher import Flusher
 from telesto.middleware.handlers.table import single_handlers
 from telesto.middleware.notifier import Notifier
 from telesto.middleware.periodic import Periodic
-from telesto.middleware.requests import Kind
+from telesto.middleware.requests import Kind, weight_of_put
 from telesto.middleware.routes import open_routes
 from telesto.middleware.services import Peers
 from telesto.middleware.suspects import Suspects
 from telesto.middleware.weights import Weights
+from telesto.protocol import packets
 from telesto.protocol.errors import ERRORS, ErrorClass, ErrorCode
 from telesto.protocol.packets import REQUESTS, ClientMode, ConnectionState
 from wire import PATIENCE_S
@@ -156,6 +157,19 @@ async def test_what_is_under_way_ends_before_the_stop() -> None:
     may_end.set()
     await asyncio.wait_for(task, PATIENCE_S)
     assert ended == [True]
+
+
+# --- weights of puts -------------------------------------------------------------------------
+
+
+def test_a_put_of_many_small_messages_is_heavy() -> None:
+    """A call is bounded in bytes, and 512 requests of 256 messages each would hold a queue for long."""
+    message = packets.NewMessage(5, 0, b"x", None)
+    several = [packets.QueuedMessage(1, message) for _ in range(256)]
+    assert weight_of_put(packets.PutMessage(1, [], message, [1]), 60) == 60
+    assert weight_of_put(packets.PutMessages(1, [], several), 9_000) > 256 * 1024
+    to_topic = packets.PutToTopic(1, [], "t", [packets.NewTopicMessage(b"x")] * 256)
+    assert weight_of_put(to_topic, 9_000) > 256 * 1024
 
 
 # --- suspects and weights --------------------------------------------------------------------
