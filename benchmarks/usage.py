@@ -60,6 +60,11 @@ def shared_bytes(pid: int) -> int:
     return _status_bytes(pid, "RssShmem")
 
 
+def peak_resident_bytes(pid: int) -> int:
+    """Return the most resident memory that a process has had so far; 0 when it is gone."""
+    return _status_bytes(pid, "VmHWM")
+
+
 def raise_open_files(wanted: int) -> int:
     """Raise the limit of open files for this process and what it starts; return what was reached."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,9 @@ from telesto.cli import output
 from telesto.cli.exit_codes import ExitCode
 from telesto.cli.failures import CommandError
 from telesto.cli.options import DEFAULT_DATA_DIRECTORY, DatabaseUrl
+
+if TYPE_CHECKING:
+    from telesto.benchmarks.reports.tables import Table
 
 EXTRA = "telesto report needs Spark: pip install 'telesto-mq[reports]', and Java 17 or later"
 
@@ -87,6 +90,7 @@ def service(
         from telesto.benchmarks.reports.destination import PAGE, require_place, write_report
         from telesto.benchmarks.reports.service import STEPS, service_report
         from telesto.benchmarks.reports.session import parse_settings, require_setup, spark_session
+        from telesto.benchmarks.reports.tables import TABLES
         from telesto.cli.database import database_for, explained_errors
         from telesto.cli.progress import progress_of
 
@@ -96,7 +100,7 @@ def service(
         with (
             database_for(database_url, data_dir) as url,
             explained_errors(url),
-            _reachable(url),
+            _readable(url, TABLES.values()),
             spark_session(settings, driver_jar) as session,
             progress_of("reading and reckoning", STEPS) as progress,
         ):
@@ -138,6 +142,7 @@ def archive(
     with _explained_failures():
         from telesto.benchmarks.reports.archive import add_to_archive
         from telesto.benchmarks.reports.session import parse_settings, require_setup, spark_session
+        from telesto.benchmarks.reports.stream import TABLE
         from telesto.cli.database import database_for, explained_errors
 
         settings = parse_settings(spark or [])
@@ -145,7 +150,7 @@ def archive(
         with (
             database_for(database_url, data_dir) as url,
             explained_errors(url),
-            _reachable(url),
+            _readable(url, [TABLE]),
             spark_session(settings, driver_jar) as session,
         ):
             rows = add_to_archive(session, url, out, file_format=file_format, new_timeline=new_timeline.value)
@@ -153,11 +158,11 @@ def archive(
 
 
 @contextmanager
-def _reachable(url: str) -> Iterator[None]:
-    """Say at once that the database cannot be reached, not after Spark has been started."""
-    from telesto.benchmarks.reports.snapshot import connected
+def _readable(url: str, tables: Iterable[Table]) -> Iterator[None]:
+    """Say at once that the database cannot be read, not after Spark has been started."""
+    from telesto.benchmarks.reports.snapshot import require_source
 
-    connected(url).close()
+    require_source(url, tables)
     yield
 
 

@@ -36,10 +36,9 @@ def _not_below_0(value: Column) -> Column:
 
 def percentiles(column: Column, prefix: str) -> list[Column]:
     """Percentiles and the largest value of a column, as columns of an aggregation."""
-    estimated = [
-        F.percentile_approx(column, share, ACCURACY).alias(f"{prefix}_{name}")
-        for name, share in PERCENTILES.items()
-    ]
+    # One and the same expression, so that all are taken from one summary.
+    summary = F.percentile_approx(column, list(PERCENTILES.values()), ACCURACY)
+    estimated = [summary[index].alias(f"{prefix}_{name}") for index, name in enumerate(PERCENTILES)]
     return [*estimated, F.max(column).alias(f"{prefix}_max")]
 
 

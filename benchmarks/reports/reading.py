@@ -6,7 +6,10 @@ part is one scan of a range of blocks. In a snapshot every row lies in one place
 
 from __future__ import annotations
 
+from functools import reduce
+
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from telesto.benchmarks.reports.driver import CLASS
 from telesto.benchmarks.reports.snapshot import APPLICATION, Server, Snapshot
@@ -18,6 +21,8 @@ and the driver takes a whole table into memory."""
 PART_BYTES = 32 << 20
 """How much of a table one part covers, at least."""
 PARTS_MAX = 256
+GROUPED_PARTS_MAX = 8
+"""Of a table that the database groups: what it gives is small, whatever the table is."""
 # What libpq and the driver call by the same name.
 _SAME_NAME = ("sslmode", "sslrootcert", "options")
 
@@ -31,13 +36,21 @@ def read_table(spark: SparkSession, snapshot: Snapshot, table: Table, parts: int
         table: what.
         parts: how many sessions' work it is; None: chosen from the size of the table.
     """
-    where = jdbc_url(snapshot.server)
+    where, properties = jdbc_url(snapshot.server), properties_of(snapshot)
     rows = f"({table.query}) AS {table.name}"
     if table.restricted:
-        return spark.read.jdbc(where, rows, properties=properties_of(snapshot))
+        return spark.read.jdbc(where, rows, properties=properties)
     blocks, size = snapshot.size_of(table)
-    ranges = block_ranges(blocks, parts if parts is not None else parts_of(size))
-    return spark.read.jdbc(where, rows, predicates=ranges, properties=properties_of(snapshot)).drop(PLACE)
+    if table.grouped_by:
+        # The condition has to be met before the groups are made, so each part is a query of its own.
+        chosen = parts if parts is not None else min(GROUPED_PARTS_MAX, parts_of(size))
+        queries = [f"({table.grouped(places)}) AS {table.name}" for places in block_ranges(blocks, chosen)]
+        groups = [spark.read.jdbc(where, query, properties=properties) for query in queries]
+        frame = reduce(DataFrame.unionByName, groups)
+    else:
+        ranges = block_ranges(blocks, parts if parts is not None else parts_of(size))
+        frame = spark.read.jdbc(where, rows, predicates=ranges, properties=properties).drop(PLACE)
+    return frame.withColumns({name: F.timestamp_micros(name) for name in table.times})
 
 
 def parts_of(size: int) -> int:

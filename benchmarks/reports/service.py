@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
+import psycopg
 from py4j.protocol import Py4JError
 from pyspark import StorageLevel
 from pyspark.errors import PySparkException
@@ -86,6 +87,10 @@ def explained_failures(snapshot: Snapshot | None = None) -> Iterator[None]:
     """Turn what Spark raises into a ReportError; that the snapshot has ended is the better reason."""
     try:
         yield
+    except psycopg.OperationalError:
+        if snapshot is not None:
+            snapshot.check()
+        raise
     except (PySparkException, Py4JError) as error:
         if snapshot is not None:
             snapshot.check()

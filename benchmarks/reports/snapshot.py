@@ -57,8 +57,9 @@ FROM (SELECT pg_relation_size(leaf) AS size, current_setting('block_size')::bigi
 GROUP BY block
 """
 _COLUMNS = """
-SELECT c.relname::text || '.' || a.attname::text FROM pg_class c
-JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+SELECT c.relname::text || '.' || a.attname::text,
+       has_schema_privilege(c.relnamespace, 'USAGE') AND has_column_privilege(c.oid, a.attnum, 'SELECT')
+FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 WHERE c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = 'telesto') AND c.relname = ANY (%s)
 """
 _COMMITS = """
@@ -180,16 +181,39 @@ def connected(url: str) -> psycopg.Connection:
     return psycopg.connect(make_conninfo(url, application_name=APPLICATION, **missing), autocommit=True)
 
 
-def _require_columns(connection: psycopg.Connection, tables: list[Table]) -> None:
+def require_source(url: str, tables: Iterable[Table]) -> None:
+    """See that a database can be read before anything is started for that.
+
+    Raises:
+        psycopg.Error: it cannot be reached, or refuses the login.
+        SourceError: it has not what is to be read, or the login may not read it.
+    """
+    with connected(url) as connection:
+        require_readable(connection, tables)
+
+
+def require_readable(connection: psycopg.Connection, tables: Iterable[Table]) -> None:
+    """Raise SourceError when the database has not what is to be read, or the login may not read it."""
+    tables = list(tables)
     wanted = {f"{table.name}.{column}" for table in tables for column in table.needs}
-    rows = connection.execute(_COLUMNS, ([table.name for table in tables],))
-    missing = sorted(wanted - {name for (name,) in rows})
+    rows = connection.execute(_COLUMNS, ([table.name for table in tables],)).fetchall()
+    missing = wanted - {name for name, _ in rows}
     if missing:
-        shown = ", ".join(missing[:MISSING_SHOWN]) + (" ..." if len(missing) > MISSING_SHOWN else "")
         raise SourceError(
-            f"the database has not what this release reads ({shown}): it is no database of Telesto, "
+            f"the database has not what this release reads ({_some(missing)}): it is no database of Telesto, "
             "or of an older release; `telesto db current` tells"
         )
+    withheld = wanted & {name for name, allowed in rows if not allowed}
+    if withheld:
+        raise SourceError(
+            f"the login {connection.info.user!r} may not read {_some(withheld)}; "
+            "it needs the role telesto_reader (GRANT telesto_reader TO ...)"
+        )
+
+
+def _some(names: set[str]) -> str:
+    shown = sorted(names)
+    return ", ".join(shown[:MISSING_SHOWN]) + (" ..." if len(shown) > MISSING_SHOWN else "")
 
 
 def _lock(connection: psycopg.Connection, tables: list[Table]) -> None:
@@ -217,11 +241,11 @@ def held_snapshot(
 
     Raises:
         psycopg.Error: the database refuses or cannot be reached.
-        SourceError: it has not what is to be read.
+        SourceError: it has not what is to be read, or the login may not read it.
     """
     tables = list(tables)
     with connected(url) as connection:
-        _require_columns(connection, tables)
+        require_readable(connection, tables)
         connection.execute(_NO_LIMITS)
         connection.execute(_BEGIN)
         _lock(connection, tables)

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 from telesto.benchmarks.reports.errors import SourceError
-from telesto.benchmarks.reports.snapshot import connected
+from telesto.benchmarks.reports.snapshot import connected, require_readable
+from telesto.benchmarks.reports.tables import Table
 
 FORMAT = "telesto"
 PARTS = 4
@@ -60,6 +61,8 @@ COLUMNS = (
     ("body", "binary", "body"),
 )
 SCHEMA = ", ".join(f"{name} {kind}" for name, kind, _ in COLUMNS)
+TABLE = Table("history", {name: sql for name, _, sql in COLUMNS}, tuple(name for name, _, _ in COLUMNS))
+"""What a stream reads."""
 
 # A primary tells its timeline by the name of its log; a standby by what it last received or restored.
 _STANDING = """
@@ -154,6 +157,7 @@ class HistoryReader(DataSourceStreamReader):
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """Everything that the history holds is after it."""
         with connected(self._url) as connection:
+            require_readable(connection, [TABLE])
             now = Standing.of(connection)
         return Standing(0, now.system, now.timeline).as_offset()
 
@@ -162,6 +166,7 @@ class HistoryReader(DataSourceStreamReader):
     ) -> dict[str, Any]:
         """All transactions before it are over. What later releases of Spark ask changes nothing."""
         with connected(self._url) as connection:
+            require_readable(connection, [TABLE])
             return Standing.of(connection).as_offset()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:

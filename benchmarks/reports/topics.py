@@ -21,7 +21,7 @@ def backlog_by_topic(tables: Mapping[str, DataFrame], taken_at: datetime) -> Dat
         tables["topic_messages"]
         .groupBy("topic_id")
         .agg(
-            F.count("*").alias("kept"),
+            F.sum("kept").alias("kept"),
             F.sum("bytes").alias("bytes"),
             age("time_of_arrival", taken_at).alias("oldest_s"),
         )

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import psycopg
 import pytest
 
 from command_line import CommandLine
@@ -60,3 +64,65 @@ def test_a_database_that_is_not_there_is_said_so_before_spark_starts(
     fake_java(bare_telesto.home, "17.0.1")
     bare_telesto.environment["JAVA_HOME"] = str(bare_telesto.home)
     assert "cannot reach the database" in bare_telesto.error(3, *command)
+
+
+@pytest.fixture
+def started(bare_telesto: CommandLine) -> CommandLine:
+    """The command line where Java seems to be there; a test that ran it would fail."""
+    fake_java(bare_telesto.home, "17.0.1")
+    bare_telesto.environment["JAVA_HOME"] = str(bare_telesto.home)
+    return bare_telesto
+
+
+@pytest.fixture
+def stranger_url(database_url: str) -> Iterator[str]:
+    """A login without any right."""
+    name = f"stranger_{uuid.uuid4().hex}"
+    parts = urlsplit(database_url)
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {name} LOGIN PASSWORD 'stranger'".encode())
+        yield parts._replace(netloc=f"{name}:stranger@{parts.hostname}:{parts.port}").geturl()
+        connection.execute(f"DROP ROLE {name}".encode())
+
+
+@pytest.mark.parametrize("command", ["service", "archive"])
+def test_a_wrong_password_is_told_before_spark_starts(
+    started: CommandLine, stranger_url: str, command: str
+) -> None:
+    wrong = stranger_url.replace(":stranger@", ":secret@")
+    try:
+        psycopg.connect(wrong).close()
+        pytest.skip("the server asks for no password")
+    except psycopg.OperationalError:
+        pass
+    said = started.error(3, "report", command, "--database-url", wrong, "--out", "report")
+    assert "password authentication failed" in said
+    assert "secret" not in said
+    assert not (started.home / "report").exists()
+
+
+@pytest.mark.parametrize("command", ["service", "archive"])
+def test_a_login_that_may_not_read_is_told_what_it_needs(
+    started: CommandLine, stranger_url: str, command: str
+) -> None:
+    said = started.error(3, "report", command, "--database-url", stranger_url, "--out", "report")
+    assert "may not read" in said
+    assert "GRANT telesto_reader" in said
+    assert not (started.home / "report").exists()
+
+
+@pytest.mark.parametrize("command", ["service", "archive"])
+def test_a_schema_of_an_older_release_is_told(started: CommandLine, database_url: str, command: str) -> None:
+    with psycopg.connect(database_url) as connection:
+        connection.execute("ALTER TABLE telesto.history DROP COLUMN redelivered")
+    said = started.error(3, "report", command, "--database-url", database_url, "--out", "report")
+    assert "history.redelivered" in said
+    assert "older release" in said
+
+
+@pytest.mark.parametrize("command", ["service", "archive"])
+def test_a_database_without_the_schema_is_told(
+    started: CommandLine, empty_database_url: str, command: str
+) -> None:
+    said = started.error(3, "report", command, "--database-url", empty_database_url, "--out", "report")
+    assert "no database of Telesto" in said

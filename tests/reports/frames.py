@@ -12,7 +12,7 @@ START = datetime(2026, 1, 5, 12, 0, 0, tzinfo=UTC)
 SCHEMAS = {
     "history": "message_id long, queue_id long, sender_id long, receiver_id long, client_id long, "
     "consumer_id long, time_of_arrival timestamp, handed_over_at timestamp, ended_at timestamp, attempt int, "
-    "priority short, redelivered boolean, reason string, ending string, bytes int",
+    "priority short, redelivered boolean, ending string",
     "present": "queue_id long, message_id long, sender_id long, priority short, attempt int, "
     "time_of_arrival timestamp, bytes int, state string",
     "queues": "queue_id long, name string",
@@ -27,7 +27,7 @@ SCHEMAS = {
     "take_states": "queue_id long, version long, total long",
     "topics": "topic_id long, name string",
     "topic_states": "topic_id long, version long, last_number long",
-    "topic_messages": "topic_id long, number long, time_of_arrival timestamp, bytes int",
+    "topic_messages": "topic_id long, kept long, bytes long, time_of_arrival timestamp",
     "subscriptions": "subscription_id long, topic_id long, start_number long, dropped_at timestamp",
     "positions": "subscription_id long, version long, position long",
 }
@@ -41,7 +41,6 @@ ENDED = {
     "priority": 5,
     "redelivered": False,
     "ending": "confirmed",
-    "bytes": 0,
 }
 THERE = {"queue_id": 1, "sender_id": 1, "priority": 5, "attempt": 0, "bytes": 10, "state": "waiting"}
 

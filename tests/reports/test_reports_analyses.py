@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.testing import assertDataFrameEqual
@@ -101,8 +103,8 @@ class TestTopics:
             ),
             "topic_messages": frames.make(
                 "topic_messages",
-                {"topic_id": 1, "number": 9, "time_of_arrival": at(-20), "bytes": 3},
-                {"topic_id": 1, "number": 10, "time_of_arrival": at(-2), "bytes": 4},
+                {"topic_id": 1, "kept": 1, "time_of_arrival": at(-20), "bytes": 3},
+                {"topic_id": 1, "kept": 4, "time_of_arrival": at(-2), "bytes": 4},
             ),
             "subscriptions": frames.make(
                 "subscriptions",
@@ -119,7 +121,7 @@ class TestTopics:
         expected = frames.of(
             "topic string, put long, kept long, bytes long, subscribers long, behind_max long, "
             "oldest_s double",
-            ("prices", 10, 2, 7, 2, 3, 20.0),
+            ("prices", 10, 5, 7, 2, 3, 20.0),
             ("x", 0, 0, 0, 0, 0, None),
         )
         same(topics.backlog_by_topic(tables, at(0)), expected)
@@ -178,6 +180,13 @@ class TestResidence:
         ]
         assert ordinary["held_p50"] == 1.0
         assert by_priority[9]["waited_max"] == 3.0
+
+    def test_percentiles_of_a_column_are_taken_from_one_summary(self, frames: Frames) -> None:
+        """A summary for each of them would take longer than all the rest of a report."""
+        found = residence.residence_by_priority(frames.make("history"))
+        plan = found._jdf.queryExecution().sparkPlan().toString()
+        (partial,) = re.findall(r"functions=\[(partial_count.*)\], output", plan)
+        assert partial.count("percentile_approx(waited_s") == partial.count("percentile_approx(held_s") == 1
 
     def test_classes_of_waiting_times_are_even_on_a_logarithmic_scale(self, frames: Frames) -> None:
         waits = (0.0, 0.000_01, 1.0, 1.5, 1.6, 10.0)
@@ -306,6 +315,16 @@ class TestAudit:
         )
         expected = frames.of("queue_id long, message_id long, times long", (1, 1, 2))
         same(audit.processed_twice(history), expected)
+
+    def test_messages_that_two_rows_call_processed_are_found_wherever_they_stand_in_their_word(
+        self, frames: Frames
+    ) -> None:
+        """Some words are full, some hold one id or two, and no id is taken for another one."""
+        twice = [0, audit.WORD - 1, audit.WORD, 7 * audit.WORD + 1, (1 << 62) - 1]
+        once = [*range(1, audit.WORD - 1), 5 * audit.WORD, 6 * audit.WORD + 1, 7 * audit.WORD + 2, 1 << 62]
+        rows = [frames.ended(message_id, 0, 1, 2) for message_id in [*twice, *once, *twice]]
+        found = audit.processed_twice(frames.make("history", *rows)).collect()
+        assert sorted((row["message_id"], row["times"]) for row in found) == [(each, 2) for each in twice]
 
     def test_a_message_that_was_processed_and_is_there_is_found(self, frames: Frames) -> None:
         history = frames.make(

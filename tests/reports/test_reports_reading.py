@@ -6,6 +6,7 @@ import re
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import datetime
 
 import psycopg
 import pytest
@@ -80,6 +81,68 @@ class TestParts:
             f"EXPLAIN SELECT * FROM ({MOVING.query}) AS t WHERE {first}".encode()
         ).fetchall()
         assert "Tid Range Scan" in plan[0][0]
+
+
+class TestTimes:
+    def test_a_time_is_read_to_the_microsecond(
+        self, spark: SparkSession, database_url: str, writer: psycopg.Connection
+    ) -> None:
+        """They are read as numbers; what the service writes is from this century."""
+        times = [
+            "2000-01-01 00:00:00.000001+00",
+            "2026-03-29 00:59:59.999999+00",
+            "2026-03-29 01:00:00.123457+00",
+            "2099-12-31 23:59:59.999999+00",
+        ]
+        writer.execute("CREATE TABLE telesto.timed (ended_at timestamptz)")
+        writer.execute("INSERT INTO telesto.timed SELECT unnest(%s::timestamptz[])", (times,))
+        writer.execute("INSERT INTO telesto.timed VALUES (NULL)")
+        timed = Table("timed", {"ended_at": "ended_at"}, ("ended_at",))
+        with held_snapshot(database_url, [timed], ignore) as held:
+            found = read_table(spark, held, timed)
+            assert dict(found.dtypes) == {"ended_at": "timestamp"}
+            rows = found.selectExpr("unix_micros(ended_at) AS us").collect()
+        expected = [round(datetime.fromisoformat(time).timestamp() * 1_000_000) for time in times]
+        assert sorted(row["us"] for row in rows if row["us"] is not None) == sorted(expected)
+        assert sum(row["us"] is None for row in rows) == 1
+
+
+class TestGroups:
+    """Tables of which a report needs no row by itself are grouped by the database."""
+
+    def fill(self, writer: psycopg.Connection) -> None:
+        writer.execute(
+            """
+            INSERT INTO telesto.topic_messages (topic_id, number, sender_id, time_of_arrival, body)
+            SELECT 1 + i % 2, i, 1, timestamptz '2026-01-01 00:00Z' + i * interval '1 s',
+                   repeat('x', 500)::bytea
+            FROM generate_series(1, 400) AS i
+            """
+        )
+
+    @pytest.mark.parametrize("parts", [1, 3])
+    def test_groups_of_parts_come_to_those_of_the_whole(
+        self, spark: SparkSession, database_url: str, writer: psycopg.Connection, parts: int
+    ) -> None:
+        self.fill(writer)
+        table = TABLES["topic_messages"]
+        with held_snapshot(database_url, [table], ignore) as held:
+            # Everything that is put after the snapshot is of another moment.
+            writer.execute("DELETE FROM telesto.topic_messages WHERE topic_id = 1")
+            rows = read_table(spark, held, table, parts).collect()
+        assert len(rows) == 2 * parts, "what is read grows with the topics, not with their messages"
+        for topic in (1, 2):
+            mine = [row for row in rows if row["topic_id"] == topic]
+            assert (sum(row["kept"] for row in mine), sum(row["bytes"] for row in mine)) == (200, 100_000)
+        assert min(row["time_of_arrival"] for row in rows).minute == 0
+
+    def test_the_database_groups_what_lies_in_a_range_of_blocks(self, writer: psycopg.Connection) -> None:
+        self.fill(writer)
+        (first, *_) = block_ranges(8, 2)
+        query = TABLES["topic_messages"].grouped(first)
+        plan = "\n".join(line for (line,) in writer.execute(f"EXPLAIN {query}".encode()))
+        assert re.search(r"^(Group|Hash)Aggregate", plan)
+        assert "Tid Range Scan on topic_messages" in plan
 
 
 class TestOneSnapshot:
