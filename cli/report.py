@@ -1,4 +1,4 @@
-"""`telesto report service|archive`: reports with Spark."""
+"""`telesto report service|archive|scalability|factorial`: reports with Spark."""
 
 from __future__ import annotations
 
@@ -56,9 +56,13 @@ DriverJar = Annotated[
 
 def register(root: typer.Typer) -> None:
     """Add the commands to the command line."""
-    group = typer.Typer(no_args_is_help=True, help="Reports with Spark about a service.")
+    group = typer.Typer(
+        no_args_is_help=True, help="Reports with Spark about a service, or about experiments."
+    )
     group.command("service")(service)
     group.command("archive")(archive)
+    group.command("scalability")(scalability)
+    group.command("factorial")(factorial)
     root.add_typer(group, name="report")
 
 
@@ -155,6 +159,82 @@ def archive(
         ):
             rows = add_to_archive(session, url, out, file_format=file_format, new_timeline=new_timeline.value)
     output.print_line(f"{rows} rows added to {out}")
+
+
+def scalability(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUNS...", help="Directories of experiments that `telesto bench run` made."),
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIRECTORY", help="Where the report goes; made anew.")
+    ],
+    replace: Annotated[bool, typer.Option("--replace", help="Replace a report that is there.")] = False,
+    spark: Settings = None,
+) -> None:
+    """Report on experiments over each factor that is a number: one page, and its figures as CSV.
+
+    Throughput and response time with intervals, bounds and laws, what limits, and a model beside the
+    measurements.
+    """
+    with _explained_failures():
+        from telesto.benchmarks.reports.destination import PAGE, require_place, write_report
+        from telesto.benchmarks.reports.runs import open_runs
+        from telesto.benchmarks.reports.scalability import STEPS_OF_RUNS, scalability_report
+        from telesto.benchmarks.reports.session import parse_settings, spark_session
+        from telesto.cli.progress import progress_of
+
+        require_place(out, replace)
+        settings = parse_settings(spark or [])
+        # What is wrong with the runs is said before Spark is started, which takes seconds.
+        for path in runs:
+            open_runs(path)
+        with (
+            spark_session(settings) as session,
+            progress_of("reading and reckoning", STEPS_OF_RUNS * len(runs)) as progress,
+        ):
+            report = scalability_report(session, runs, step=lambda: progress.advance(1))
+        write_report(report, out)
+    output.print_line(report.as_text())
+    output.print_line(f"written to {out / PAGE}")
+
+
+def factorial(
+    runs: Annotated[
+        Path,
+        typer.Argument(metavar="RUNS", help="The directory of an experiment that `telesto bench run` made."),
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIRECTORY", help="Where the report goes; made anew.")
+    ],
+    replace: Annotated[bool, typer.Option("--replace", help="Replace a report that is there.")] = False,
+    log: Annotated[
+        bool, typer.Option("--log", help="Analyse logarithms: for effects that multiply, not add.")
+    ] = False,
+    spark: Settings = None,
+) -> None:
+    """Report on an experiment of two levels a factor (2^k r): one page, and its figures as CSV.
+
+    Which factors, and which of them together, explain how much of throughput and response time.
+    """
+    with _explained_failures():
+        from telesto.benchmarks.reports.destination import PAGE, require_place, write_report
+        from telesto.benchmarks.reports.factorial import STEPS_OF_REPORT, design_of, factorial_report
+        from telesto.benchmarks.reports.runs import open_runs
+        from telesto.benchmarks.reports.session import parse_settings, spark_session
+        from telesto.cli.progress import progress_of
+
+        require_place(out, replace)
+        settings = parse_settings(spark or [])
+        design_of(open_runs(runs))
+        with (
+            spark_session(settings) as session,
+            progress_of("reading and reckoning", STEPS_OF_REPORT) as progress,
+        ):
+            report = factorial_report(session, runs, logarithms=log, step=lambda: progress.advance(1))
+        write_report(report, out)
+    output.print_line(report.as_text())
+    output.print_line(f"written to {out / PAGE}")
 
 
 @contextmanager

@@ -126,3 +126,21 @@ def test_a_database_without_the_schema_is_told(
 ) -> None:
     said = started.error(3, "report", command, "--database-url", empty_database_url, "--out", "report")
     assert "no database of Telesto" in said
+
+
+@pytest.mark.parametrize("kind", ["scalability", "factorial"])
+def test_runs_that_are_not_there_are_said_so_before_spark_starts(
+    bare_telesto: CommandLine, kind: str
+) -> None:
+    bare_telesto.environment["JAVA_HOME"] = str(bare_telesto.home / "absent")
+    said = bare_telesto.error(2, "report", kind, "nowhere", "--out", "report")
+    assert "there is no directory nowhere" in said
+
+
+@pytest.mark.parametrize("kind", ["scalability", "factorial"])
+def test_what_holds_no_experiment_is_said_so(bare_telesto: CommandLine, kind: str) -> None:
+    (bare_telesto.home / "runs").mkdir()
+    assert "is no directory of an experiment" in bare_telesto.error(
+        2, "report", kind, "runs", "--out", "report"
+    )
+    assert not (bare_telesto.home / "report").exists()
