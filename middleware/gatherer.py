@@ -10,6 +10,7 @@ from telesto.middleware.dispatcher import Dispatcher
 from telesto.middleware.effects import Effects
 from telesto.middleware.failures import Failure, busy_too_long
 from telesto.middleware.figures import Figures
+from telesto.middleware.pace import Pace
 from telesto.middleware.phases import Phases
 from telesto.middleware.requests import Line, Read, Request, Wait
 from telesto.middleware.results import Mark, Results, error_frame
@@ -19,7 +20,7 @@ from telesto.middleware.turns import Batch, Turns
 class Gatherer:
     """One worker: takes all that has gathered, calls once, gives the outcomes to the connections, again.
 
-    There is no timer: the next batch forms while the call runs.
+    There is no timer: the next batch forms while the call runs, or while that of another worker does.
     """
 
     def __init__(
@@ -30,6 +31,7 @@ class Gatherer:
         effects: Effects,
         figures: Figures,
         phases: Phases,
+        pace: Pace,
         busy_limit_s: float,
         retry_ms: int,
     ) -> None:
@@ -39,6 +41,7 @@ class Gatherer:
         self._effects = effects
         self._figures = figures
         self._phases = phases
+        self._pace = pace
         self._busy_limit_s = busy_limit_s
         self._retry_ms = retry_ms
         self._clock = asyncio.get_running_loop().time
@@ -46,12 +49,19 @@ class Gatherer:
     async def run(self) -> None:
         """Works until the turns are closed."""
         while await self._turns.wait():
-            batch = self._turns.take(self._dispatcher.stand)
-            if batch.requests:
-                await self._serve(batch)
+            turn = await self._pace.begin(self._turns)
+            wrote = False
+            try:
+                batch = self._turns.take(self._dispatcher.stand)
+                if batch.requests:
+                    wrote = await self._serve(batch)
+            finally:
+                self._pace.end(turn, wrote=wrote)
 
-    async def _serve(self, batch: Batch) -> None:
+    async def _serve(self, batch: Batch) -> bool:
+        """Returns whether a call had something to commit, as far as one can tell."""
         requests = self._effects.before(batch.requests)
+        wrote = False
         if requests:
             begun = perf_counter()
             scanned_at = self._effects.clock
@@ -61,7 +71,9 @@ class Gatherer:
             self._phases.returned(followed)
             self._settle(requests, results, scanned_at)
             self._phases.settled(followed, requests, results.outcomes)
+            wrote = any(type(outcome) is bytes for outcome in results.outcomes)
         self._dispatcher.served(batch)
+        return wrote
 
     def _settle(self, requests: list[Request], results: Results, scanned_at: int) -> None:
         self._effects.after(requests, results)

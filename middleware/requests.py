@@ -6,10 +6,11 @@ from collections import deque
 from collections.abc import Callable, Set
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import islice
 from typing import Any
 
 from telesto.middleware.failures import Failure
-from telesto.protocol.packets import ClientMode, PutMessage
+from telesto.protocol.packets import ClientMode, PutMessage, PutMessages, PutToTopic
 
 _ELEMENT_WEIGHT_BYTES = 1024
 
@@ -108,6 +109,12 @@ class Get(Read):
     def applied(self) -> None:
         """Positions are kept as far as they say more than what is confirmed."""
         self.packet.positions = [position for position in self.packet.positions if position.after]
+
+
+def messages_of(packet: Any) -> int:
+    """How many messages a request puts; 1 for any other request."""
+    kind = type(packet)
+    return len(packet.messages) if kind is PutMessages or kind is PutToTopic else 1
 
 
 def weight_of_put(packet: Any, size: int) -> int:
@@ -294,6 +301,12 @@ class Line:
             self.size -= request.size
             room -= 1
         return taken
+
+    def messages_waiting(self, count: int) -> int:
+        """How many messages the requests are for that wait; counted up to ``count`` requests."""
+        if len(self.requests) == 1:
+            return messages_of(self.requests[0].packet)
+        return sum(messages_of(request.packet) for request in islice(self.requests, count))
 
     def give_back(self, requests: list[Request]) -> None:
         """Puts requests back to the head, in their order."""

@@ -138,6 +138,15 @@ class ServerSettings(BaseSettings):
     heavy_queue_s: float = Field(10.0, gt=0, description="How long a queue counts as one of large messages.")
     heavy_queues: int = Field(10_000, ge=1, description="Such queues that are remembered.")
     quantum: int = Field(32, ge=1, description="Requests of a connection in one turn while others wait.")
+    quick_call_ms: float = Field(
+        3.0,
+        ge=0,
+        description="While calls for few messages take less, they wait for one another and find more "
+        "gathered; 0 for never.",
+    )
+    call_wait_ms: float = Field(10.0, ge=0, description="How long a call waits for another one at most.")
+    crowd: int = Field(8, ge=1, description="Up to so many requests under way, no call waits for another.")
+    many_messages: int = Field(64, ge=1, description="Nor does one for so many messages.")
     put_workers: int = Field(1, ge=1, le=64, description="Calls of puts at a time.")
     take_workers: int = Field(1, ge=1, le=64, description="Calls of reads by priority at a time.")
     selected_workers: int = Field(1, ge=1, le=64, description="Calls of other reads at a time.")

@@ -55,6 +55,15 @@ class Turns:
     def __len__(self) -> int:
         return len(self._lines) + len(self._readmitted)
 
+    def has_messages(self, count: int) -> bool:
+        """Tells whether requests for so many messages, or more, have gathered."""
+        left = count - len(self._readmitted)
+        for line in self._lines:
+            if left <= 0:
+                break
+            left -= line.messages_waiting(left)
+        return left <= 0
+
     def join(self, line: Line) -> None:
         """A line takes its place at the end."""
         line.standing = True

@@ -20,6 +20,7 @@ from telesto.middleware.handlers.take import TakeGroup, TakeSelectedGroup
 from telesto.middleware.link import Link
 from telesto.middleware.links import Links
 from telesto.middleware.logs import logger
+from telesto.middleware.pace import Pace
 from telesto.middleware.phases import Phases
 from telesto.middleware.requests import Kind
 from telesto.middleware.results import Group
@@ -61,6 +62,14 @@ class Workers:
         self._light_bytes = light_bytes
         self._handlers = handlers
         self._middleware_id = middleware_id
+        self._pace = Pace(
+            asyncio.get_running_loop().time,
+            lambda: dispatcher.budget.requests,
+            settings.crowd,
+            settings.many_messages,
+            settings.quick_call_ms / 1000,
+            settings.call_wait_ms / 1000,
+        )
         self._own_links: list[Link] = []
         self._others: list[tuple[str, Run]] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -141,6 +150,7 @@ class Workers:
             self._effects,
             self._figures,
             self._phases,
+            self._pace,
             settings.busy_limit_s,
             settings.overload_retry_ms,
         )

@@ -16,6 +16,7 @@ from telesto.middleware.handlers.empty import empty_frame
 from telesto.middleware.handlers.put import PutGroup
 from telesto.middleware.handlers.table import queue_of
 from telesto.middleware.handlers.take import TakeGroup
+from telesto.middleware.pace import Pace
 from telesto.middleware.phases import Phases
 from telesto.middleware.requests import Client, Kind, Line, Read, Request, Wait
 from telesto.middleware.settings import ServerSettings
@@ -127,6 +128,14 @@ class Workbench:
         self.effects = Effects(self.room, self.budget, self.weights, self.told.append, empty_frame)
         self.figures = Figures()
         self.phases = Phases(loop, self.settings.phase_every)
+        self.pace = Pace(
+            loop.time,
+            lambda: self.budget.requests,
+            self.settings.crowd,
+            self.settings.many_messages,
+            self.settings.quick_call_ms / 1000,
+            self.settings.call_wait_ms / 1000,
+        )
         self.answered = asyncio.Event()
         self.links: dict[str, FakeLink] = {}
         self._tasks = []
@@ -149,6 +158,7 @@ class Workbench:
                     self.effects,
                     self.figures,
                     self.phases,
+                    self.pace,
                     self.settings.busy_limit_s,
                     100,
                 )
