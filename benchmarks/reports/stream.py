@@ -74,7 +74,7 @@ SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint,
             ELSE ('x' || lpad(substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8), 8, '0'))::bit(32)::int
        END
 """
-_ROWS = f"""
+ROWS = f"""
 SELECT {", ".join(expression for _, _, expression in COLUMNS)} FROM telesto.history
 WHERE transaction_id >= %s AND transaction_id < %s
 """
@@ -182,11 +182,10 @@ class HistoryReader(DataSourceStreamReader):
         """Read a part, in batches. Raises SourceError when the server is not as far as the turn needs."""
         assert isinstance(partition, Transactions)
         with connected(self._url) as connection, connection.transaction():
-            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-            connection.execute("SET LOCAL enable_seqscan = off")
+            settle(connection)
             self._require_reached(Standing.of(connection), partition.standing)
             with connection.cursor(name="history") as rows:
-                rows.execute(_ROWS.encode(), (partition.first, partition.end))
+                rows.execute(ROWS.encode(), (partition.first, partition.end))
                 while batch := rows.fetchmany(BATCH_ROWS):
                     yield _as_arrow(batch)
 
@@ -223,6 +222,13 @@ class HistoryReader(DataSourceStreamReader):
                 f"the server has come to transaction {now.transaction_id}, and the turn needs "
                 f"{wanted.transaction_id}: it is a standby that lags; the next turn reads it again"
             )
+
+
+def settle(connection: psycopg.Connection) -> None:
+    """Have a transaction read one moment, and find the rows of a turn by their transactions."""
+    connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+    # Whatever the statistics say of a table that grows by the second.
+    connection.execute("SET LOCAL enable_seqscan = off")
 
 
 def _as_arrow(rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:

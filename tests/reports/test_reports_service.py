@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
+from telesto.benchmarks.reports import reading
 from telesto.benchmarks.reports.destination import PAGE, write_report
 from telesto.benchmarks.reports.errors import SourceError
 from telesto.benchmarks.reports.page import Report
@@ -17,8 +19,11 @@ from telesto.benchmarks.reports.section import Field, Figures, Kind, Row, Sectio
 from telesto.benchmarks.reports.service import STEPS, service_report
 from telesto.benchmarks.reports.service_audit import findings_of
 from telesto.benchmarks.reports.snapshot import APPLICATION
+from telesto.benchmarks.reports.tables import TABLES
 
 PUT, READ, LETTERS = 7, 3, 2
+MOVED = STEPS + 10
+"""More messages than are moved while a report is made."""
 
 
 def ignore(_warning: str) -> None:
@@ -116,6 +121,58 @@ class TestWhole:
         assert tones(*rows) == ["bad", "note"]
         assert tones(rows[1]) == ["good", "note"]
         assert tones() == ["good"]
+
+
+class TestOneMoment:
+    """Messages move from table to table while those are read one after the other."""
+
+    def report_while_messages_move(
+        self, spark: SparkSession, url: str, service: psycopg.Connection
+    ) -> tuple[Report, int]:
+        """Whenever a table has been read one more message is; return how many were before all."""
+        use(service)
+        client = service.execute("SELECT telesto.request_id('mover')").fetchone()
+        queue = service.execute("SELECT queue_id FROM telesto.get_queue_id('orders')").fetchone()
+        assert client is not None
+        assert queue is not None
+        for _ in range(MOVED):
+            service.execute("SELECT telesto.put_message(%s, %s, 'body')", (*client, *queue))
+        service.execute("SELECT telesto.place_staged(1000)")
+        lock = threading.Lock()
+
+        def move() -> None:
+            with lock:
+                service.execute("SELECT telesto.read_message_by_priority(%s, %s)", (*client, *queue))
+
+        report = service_report(spark, url, warn=ignore, step=move)
+        history = service.execute("SELECT count(*) FROM telesto.history").fetchone()
+        assert history is not None
+        assert history[0] >= READ + len(TABLES), "messages have moved meanwhile"
+        return report, READ
+
+    def test_a_report_shows_each_where_it_was_at_the_beginning(
+        self, spark: SparkSession, database_url: str, service: psycopg.Connection
+    ) -> None:
+        report, processed = self.report_while_messages_move(spark, database_url, service)
+        summary = dict(report.summary)
+        assert summary["processed, in the history"] == str(processed)
+        assert summary["messages there"] == str(PUT - READ + MOVED)
+        assert [row["found"] for row in figures(report, "audit")] == [0, 0, 0, 0]
+
+    def test_without_the_snapshot_it_would_not(
+        self,
+        spark: SparkSession,
+        database_url: str,
+        service: psycopg.Connection,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        # That the test above can fail.
+        properties = reading.properties_of
+        unset = {"sessionInitStatement": "SELECT 1"}
+        monkeypatch.setattr(reading, "properties_of", lambda snapshot: properties(snapshot) | unset)
+        report, processed = self.report_while_messages_move(spark, database_url, service)
+        assert dict(report.summary)["processed, in the history"] != str(processed)
+        assert any(row["found"] for row in figures(report, "audit"))
 
 
 class TestFailures:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import threading
@@ -14,10 +15,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from telesto.benchmarks.reports.archive import CHECKPOINT, add_to_archive
-from telesto.benchmarks.reports.errors import SourceError
-from telesto.benchmarks.reports.stream import HistoryReader
+from telesto.benchmarks.reports.errors import ReportError, SourceError
+from telesto.benchmarks.reports.stream import ROWS, HistoryReader, settle
 
-WRITERS, TURNS = 4, 40
+WRITERS, TURNS, STOPS = 4, 40, 3
 
 
 @pytest.fixture
@@ -110,6 +111,147 @@ class TestOrderOfCommits:
         assert sorted(stream.read) == sorted(
             message_id for future in writing for message_id in future.result()
         )
+
+
+class TestRestarts:
+    """Spark notes a turn's offset, reads the turn, and after a crash reads the same turn again."""
+
+    def test_a_turn_that_is_read_again_gives_the_same_whatever_was_committed_meanwhile(
+        self, database_url: str, reader: HistoryReader
+    ) -> None:
+        noted = json.dumps(reader.initialOffset())
+        read: list[int] = []
+        rng = random.Random(5)
+        with Writers(database_url) as writers:
+            for _ in range(TURNS):
+                writers.go_on(rng)
+                end = json.dumps(reader.latestOffset())
+                # The process dies with some of the parts read; another one begins, from what was noted.
+                begun = rows_of(reader, noted, end, parts=rng.randrange(4))
+                writers.go_on(rng)
+                reader = HistoryReader({"url": database_url, "parts": str(rng.randrange(1, 5))})
+                again = rows_of(reader, noted, end)
+                assert set(begun) <= set(again)
+                read += again
+                noted = end
+            committed = writers.finish()
+        read += rows_of(reader, noted, json.dumps(reader.latestOffset()))
+        assert sorted(read) == sorted(committed)
+        assert len(committed) > TURNS
+
+    def test_an_archive_that_is_stopped_again_and_again_holds_every_row_once(
+        self, spark: SparkSession, database_url: str, tmp_path: Path
+    ) -> None:
+        place = str(tmp_path / "archive")
+        rng = random.Random(7)
+        with Writers(database_url) as writers, ThreadPoolExecutor(1) as pool:
+            for _ in range(STOPS):
+                writers.go_on(rng)
+                adding = pool.submit(add_to_archive, spark, database_url, place)
+                while not adding.done():
+                    for query in spark.streams.active:
+                        writers.go_on(rng)
+                        query.stop()
+                # A run that was stopped may say so; the next one goes on in any case.
+                assert adding.exception() is None or isinstance(adding.exception(), ReportError)
+            committed = writers.finish()
+        add_to_archive(spark, database_url, place)
+        archived = [row["message_id"] for row in spark.read.parquet(place).select("message_id").collect()]
+        assert sorted(archived) == sorted(committed)
+
+
+class Writers:
+    """Transactions that end messages in savepoints and commit, or not, in another order than they began."""
+
+    def __init__(self, database_url: str) -> None:
+        self._open = [psycopg.connect(database_url) for _ in range(WRITERS)]
+        self._uncommitted: list[list[int]] = [[] for _ in self._open]
+        self._committed: list[int] = []
+        self._message_id = 0
+
+    def __enter__(self) -> Writers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for connection in self._open:
+            connection.close()
+
+    def go_on(self, rng: random.Random) -> None:
+        """Each does something: most write, some commit, few roll back."""
+        for index in rng.sample(range(WRITERS), WRITERS):
+            connection = self._open[index]
+            self._message_id += 1
+            connection.execute("SELECT")
+            # So this is a savepoint within a transaction, with a number of its own.
+            with connection.transaction():
+                end_message(connection, self._message_id)
+            self._uncommitted[index].append(self._message_id)
+            if rng.random() < 0.4:
+                self._end(index, rng.random() < 0.8)
+
+    def finish(self) -> list[int]:
+        """Commit what is open; return all messages whose end was committed."""
+        for index in range(WRITERS):
+            self._end(index, True)
+        return self._committed
+
+    def _end(self, index: int, commit: bool) -> None:
+        connection, mine = self._open[index], self._uncommitted[index]
+        self._uncommitted[index] = []
+        if commit:
+            connection.commit()
+            self._committed += mine
+        else:
+            connection.rollback()
+
+
+def rows_of(reader: HistoryReader, start: str, end: str, parts: int | None = None) -> list[int]:
+    """The messages of a turn, or of its first parts."""
+    partitions = reader.partitions(json.loads(start), json.loads(end))[:parts]
+    batches = [batch for partition in partitions for batch in reader.read(partition)]
+    return [message_id for batch in batches for message_id in batch.column("message_id").to_pylist()]
+
+
+class TestPlan:
+    """A turn reads the blocks in which its rows lie, and not the days of the history."""
+
+    @pytest.mark.parametrize("analysed", [False, True])
+    def test_a_turn_finds_its_rows_by_the_summaries_of_their_blocks(
+        self, writer: psycopg.Connection, analysed: bool
+    ) -> None:
+        ids: list[int] = []
+        for turn in range(6):
+            writer.execute(MANY_ENDED, (turn * 20_000, (turn + 1) * 20_000 - 1))
+            ids.append(scalar(writer, "SELECT pg_current_xact_id()::text::bigint"))
+            writer.commit()
+        scalar(writer, "SELECT brin_summarize_new_values('telesto.history_floor_transaction_id_idx')")
+        writer.commit()
+        if analysed:
+            writer.execute("ANALYZE telesto.history")
+            writer.commit()
+        settle(writer)
+        declared = f"EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) DECLARE c CURSOR FOR {ROWS}".encode()
+        rows = writer.execute(declared, (ids[2], ids[3])).fetchall()
+        plan = "\n".join(line for (line,) in rows)
+        assert "Bitmap Index Scan on history_floor_transaction_id_idx" in plan
+        assert "Seq Scan" not in plan
+        blocks = scalar(writer, "SELECT pg_relation_size('telesto.history_floor') / 8192")
+        (read,) = re.findall(r"Heap Blocks: lossy=(\d+)", plan)
+        assert int(read) < blocks / 2
+
+
+MANY_ENDED = """
+INSERT INTO telesto.history (message_id, queue_id, sender_id, receiver_id, time_of_arrival, ended_at, drop_on,
+                             ending, attempt, priority, redelivered)
+SELECT i, 1, 1, 0, now(), now(), '2000-01-01', 'confirmed', 1, 5, false
+FROM generate_series(%s::bigint, %s::bigint) AS i
+"""
+
+
+def scalar(connection: psycopg.Connection, query: str) -> int:
+    row = connection.execute(query.encode()).fetchone()
+    assert row is not None
+    return int(row[0])
 
 
 class TestOffsets:
