@@ -13,6 +13,8 @@ from telesto.benchmarks.reports.page import Report
 
 PAGE = "index.html"
 READABLE = 0o755
+#: Plots are drawn for a white page; by themselves they may stand on a dark one.
+_ON_WHITE = '<svg style="background: #fff" '
 
 
 def require_place(directory: Path, replace: bool) -> None:
@@ -49,9 +51,12 @@ def new_directory(directory: Path) -> Iterator[Path]:
 
 
 def write_report(report: Report, directory: Path) -> None:
-    """Write the page and its figures. Raises OSError; then nothing has changed."""
+    """Write the page, its figures and its plots. Raises OSError; then nothing has changed."""
     with new_directory(directory) as new:
         (new / PAGE).write_text(report.as_html(), encoding="utf-8")
         for section in report.sections:
+            if section.plot is not None:
+                plot = section.plot.replace("<svg ", _ON_WHITE, 1)
+                (new / f"{section.figures.key}.svg").write_text(plot, encoding="utf-8")
             for figures in (section.figures, *section.more):
                 (new / f"{figures.key}.csv").write_text(figures.as_csv(), encoding="utf-8")

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -100,5 +101,13 @@ def test_a_column_can_be_for_the_figures_only() -> None:
 def test_figures_that_are_not_on_the_page_are_written_too(tmp_path: Path) -> None:
     more = Figures("finer", (Field("n", "n", Kind.COUNT),), ((1,), (2,)), 2)
     write_report(Report("T", "S", [("q", "1")], [], [replace(section(), more=(more,))]), tmp_path / "out")
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["finer.csv", PAGE, "queues.csv"]
+    names = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert names == ["finer.csv", PAGE, "queues.csv", "queues.svg"]
     assert (tmp_path / "out" / "finer.csv").read_text() == "n\n1\n2\n"
+
+
+def test_plots_are_written_to_stand_by_themselves(tmp_path: Path) -> None:
+    write_report(Report("T", "S", [("q", "1")], [], [section()]), tmp_path / "out")
+    plot = ElementTree.parse(tmp_path / "out" / "queues.svg").getroot()
+    assert plot.tag == "{http://www.w3.org/2000/svg}svg"
+    assert "background" in plot.attrib["style"]
