@@ -9,8 +9,7 @@ FILE ?=
 SIZE ?= small
 DATABASE ?= single
 WORK ?= queues
-EXPERIMENT ?= quick
-OUT ?= telesto-bench/$(EXPERIMENT)-$(shell date -u +%Y%m%d-%H%M%S)
+OUT ?= telesto-bench/quick-$(shell date -u +%Y%m%d-%H%M%S)
 # Where the type checker finds the top-level folders as telesto.*
 MYPY := MYPYPATH=tools/typing .venv/bin/mypy --strict --explicit-package-bases --namespace-packages
 PACKAGES := protocol client middleware db cli benchmarks
@@ -56,8 +55,9 @@ faults: .venv/dev.stamp ## Kill, stop and cut everything under load, from a rand
 bench-core: .venv/dev.stamp ## Measure puts and reads beside ungathered calls and bare asyncpg
 	$(PY) -m telesto.benchmarks.core $(ARGS)
 
-bench: .venv/dev.stamp ## Measure every kind of work, once and short (EXPERIMENT=quick OUT=... ARGS="--set NAME=VALUE")
-	$(TELESTO) bench run $(EXPERIMENT) --out $(OUT) $(ARGS)
+bench: .venv/dev.stamp ## Measure every kind of work and other message queues beside, once and short (OUT=... ARGS="--set NAME=VALUE")
+	$(TELESTO) bench run quick --out $(OUT) $(ARGS)
+	$(TELESTO) bench peers --seconds 2 --repetitions 1
 
 lock: .venv/dev.stamp ## Write requirements.lock anew from pyproject.toml
 	$(PY) -m pip install --quiet uv
