@@ -27,7 +27,8 @@ from telesto.benchmarks.usage import (
 PERIOD_S: Final = 1.0
 ADMIN_TIMEOUT_S: Final = 5.0
 
-# One row for each counter, whatever the server's version has: (source, name, value).
+# One row for each counter, whatever the server's version has: (source, name, value). Checkpoints have a view
+# of their own in later versions; before, the background writer's has them.
 _COUNTERS: Final = """
 WITH sources (source, counters) AS (
     SELECT 'wal', to_jsonb(w) FROM pg_stat_wal AS w
@@ -36,16 +37,19 @@ WITH sources (source, counters) AS (
     UNION ALL
     SELECT 'bgwriter', to_jsonb(b) FROM pg_stat_bgwriter AS b
     UNION ALL
+    {checkpointer}
     SELECT 'tables', jsonb_build_object(
         'n_dead_tup', sum(t.n_dead_tup), 'n_live_tup', sum(t.n_live_tup), 'n_tup_ins', sum(t.n_tup_ins),
         'n_tup_upd', sum(t.n_tup_upd), 'n_tup_del', sum(t.n_tup_del), 'seq_scan', sum(t.seq_scan),
         'idx_scan', sum(t.idx_scan), 'autovacuum_count', sum(t.autovacuum_count))
     FROM pg_stat_user_tables AS t
 )
-SELECT s.source, c.key AS counter, (c.value #>> '{}')::float8 AS value
+SELECT s.source, c.key AS counter, (c.value #>> '{{}}')::float8 AS value
 FROM sources AS s, jsonb_each(s.counters) AS c
 WHERE jsonb_typeof(c.value) = 'number' AND c.key NOT IN ('datid', 'numbackends')
 """
+_CHECKPOINTER: Final = "SELECT 'checkpointer', to_jsonb(p) FROM pg_stat_checkpointer AS p UNION ALL"
+_CHECKPOINTER_SINCE: Final = 17
 _TABLES: Final = """
 SELECT relname AS table_name, n_live_tup AS live_rows, n_dead_tup AS dead_rows, n_tup_ins AS inserted,
        n_tup_upd AS updated, n_tup_del AS deleted, autovacuum_count AS autovacuums,
@@ -160,7 +164,9 @@ class Watch:
 
     async def _look_at_counters(self, connection: asyncpg.Connection, begin: float) -> None:
         since = time.monotonic() - begin
-        self._tables.add("counters", [(since, *row) for row in await connection.fetch(_COUNTERS)])
+        newer = connection.get_server_version().major >= _CHECKPOINTER_SINCE
+        query = _COUNTERS.format(checkpointer=_CHECKPOINTER if newer else "")
+        self._tables.add("counters", [(since, *row) for row in await connection.fetch(query)])
 
     async def _look_at_middlewares(self, begin: float) -> None:
         for index, port in enumerate(self._middlewares.admin_ports):
