@@ -1,4 +1,4 @@
-"""`telesto report service|archive|scalability|factorial`: reports with Spark."""
+"""`telesto report service|stability|scalability|factorial|archive`: reports with Spark."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ DataDirectory = Annotated[
         "--data-dir", metavar="DIRECTORY", help="The data directory of an embedded PostgreSQL, without a URL."
     ),
 ]
+Out = Annotated[Path, typer.Option("--out", metavar="DIRECTORY", help="Where the report goes; made anew.")]
+Replace = Annotated[bool, typer.Option("--replace", help="Replace a report that is there.")]
 Settings = Annotated[
     list[str] | None,
     typer.Option(
@@ -60,6 +62,7 @@ def register(root: typer.Typer) -> None:
         no_args_is_help=True, help="Reports with Spark about a service, or about experiments."
     )
     group.command("service")(service)
+    group.command("stability")(stability)
     group.command("archive")(archive)
     group.command("scalability")(scalability)
     group.command("factorial")(factorial)
@@ -67,12 +70,10 @@ def register(root: typer.Typer) -> None:
 
 
 def service(
-    out: Annotated[
-        Path, typer.Option("--out", metavar="DIRECTORY", help="Where the report goes; made anew.")
-    ],
+    out: Out,
     database_url: DatabaseUrl = None,
     data_dir: DataDirectory = DEFAULT_DATA_DIRECTORY,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace a report that is there.")] = False,
+    replace: Replace = False,
     hold_warning: Annotated[
         float,
         typer.Option(
@@ -114,6 +115,64 @@ def service(
                 warn=output.print_error,
                 step=lambda: progress.advance(1),
                 hold_warning_s=hold_warning,
+            )
+        write_report(report, out)
+    output.print_line(report.as_text())
+    output.print_line(f"written to {out / PAGE}")
+
+
+def stability(
+    runs: Annotated[
+        Path, typer.Argument(help="The directory of an experiment, of `telesto bench run`.", metavar="RUNS")
+    ],
+    out: Out,
+    tolerance: Annotated[
+        float,
+        typer.Option(
+            "--tolerance",
+            metavar="PERCENT",
+            min=0.1,
+            max=100.0,
+            help="By how much of its median a series may change over a run that is stable.",
+        ),
+    ] = 10.0,
+    stall_below: Annotated[
+        float,
+        typer.Option(
+            "--stall-below",
+            metavar="PERCENT",
+            min=1.0,
+            max=100.0,
+            help="Of the median throughput; a second with less is stalled.",
+        ),
+    ] = 50.0,
+    replace: Replace = False,
+    spark: Settings = None,
+) -> None:
+    """Report on the course of the runs of an experiment: one page, and its figures as CSV.
+
+    Throughput, response time, backlog, processors, memory and what PostgreSQL did over time, tests for drift,
+    stalls, and a verdict with the numbers behind it.
+    """
+    with _explained_failures():
+        from telesto.benchmarks.reports.destination import PAGE, require_place, write_report
+        from telesto.benchmarks.reports.java import require_java
+        from telesto.benchmarks.reports.runs import open_runs
+        from telesto.benchmarks.reports.session import parse_settings, spark_session
+        from telesto.benchmarks.reports.stability import STEPS, stability_report
+        from telesto.benchmarks.reports.verdict import Limits
+        from telesto.cli.progress import progress_of
+
+        require_place(out, replace)
+        settings = parse_settings(spark or [])
+        found = open_runs(runs)
+        require_java()
+        with (
+            progress_of("reading and reckoning", STEPS) as progress,
+            spark_session(settings, database=False) as session,
+        ):
+            report = stability_report(
+                session, found, Limits(tolerance / 100, stall_below / 100), lambda: progress.advance(1)
             )
         write_report(report, out)
     output.print_line(report.as_text())
@@ -166,10 +225,8 @@ def scalability(
         list[Path],
         typer.Argument(metavar="RUNS...", help="Directories of experiments that `telesto bench run` made."),
     ],
-    out: Annotated[
-        Path, typer.Option("--out", metavar="DIRECTORY", help="Where the report goes; made anew.")
-    ],
-    replace: Annotated[bool, typer.Option("--replace", help="Replace a report that is there.")] = False,
+    out: Out,
+    replace: Replace = False,
     spark: Settings = None,
 ) -> None:
     """Report on experiments over each factor that is a number: one page, and its figures as CSV.
@@ -190,7 +247,7 @@ def scalability(
         for path in runs:
             open_runs(path)
         with (
-            spark_session(settings) as session,
+            spark_session(settings, database=False) as session,
             progress_of("reading and reckoning", STEPS_OF_RUNS * len(runs)) as progress,
         ):
             report = scalability_report(session, runs, step=lambda: progress.advance(1))
@@ -204,10 +261,8 @@ def factorial(
         Path,
         typer.Argument(metavar="RUNS", help="The directory of an experiment that `telesto bench run` made."),
     ],
-    out: Annotated[
-        Path, typer.Option("--out", metavar="DIRECTORY", help="Where the report goes; made anew.")
-    ],
-    replace: Annotated[bool, typer.Option("--replace", help="Replace a report that is there.")] = False,
+    out: Out,
+    replace: Replace = False,
     log: Annotated[
         bool, typer.Option("--log", help="Analyse logarithms: for effects that multiply, not add.")
     ] = False,
@@ -228,7 +283,7 @@ def factorial(
         settings = parse_settings(spark or [])
         design_of(open_runs(runs))
         with (
-            spark_session(settings) as session,
+            spark_session(settings, database=False) as session,
             progress_of("reading and reckoning", STEPS_OF_REPORT) as progress,
         ):
             report = factorial_report(session, runs, logarithms=log, step=lambda: progress.advance(1))

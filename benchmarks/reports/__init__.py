@@ -8,4 +8,6 @@ runs of an experiment say.
 - `runs` reads the runs of an experiment, `windows` cuts off what does not count, `latencies` merges
   histograms;
 - `service` is the report of a live service; `stream` and `archive` read the history as it grows.
+- `timeline` puts the tables of a run into intervals, `run_throughput`, `run_latencies` and `run_usage`
+  reckon with them, `trend` and `verdict` judge, `stability` is the report.
 """

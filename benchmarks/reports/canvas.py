@@ -15,7 +15,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from telesto.benchmarks.reports.section import duration
 
@@ -64,6 +64,14 @@ def log_time(axes: Axes) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: duration(value)))
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel("time")
+
+
+def log_time_upright(axes: Axes) -> None:
+    """Times on the vertical axis, on a logarithmic scale, with labels also within a factor of ten."""
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: duration(value)))
+    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def thousands(value: float, _position: object = None) -> str:

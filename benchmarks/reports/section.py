@@ -15,6 +15,9 @@ from pyspark.sql import functions as F
 ROWS_MAX = 50
 """How many rows a section shows, and collects: the largest, whatever the number of queues or clients."""
 
+CHANGE_LEAST = 0.0005
+"""A smaller change is written as none."""
+
 Value = str | int | float | datetime | None
 Row = tuple[Value, ...]
 
@@ -130,7 +133,7 @@ def shown(value: Value, kind: Kind) -> str:
         case Kind.SHARE:
             return f"{value:.1%}"
         case Kind.CHANGE:
-            return f"{value:+.1%}"
+            return "0.0%" if abs(value) < CHANGE_LEAST else f"{value:+.1%}"
     return three_digits(value)
 
 

@@ -35,6 +35,13 @@ DEFAULTS = {
     "spark.sql.shuffle.partitions": "16",
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{LOG_SETTINGS}",
 }
+#: Runs leave some megabytes, from which many small figures are made: what makes a large query quick costs
+#: each of these more than it saves.
+FOR_RUNS = {
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+}
 #: On this machine alone, nothing of Spark listens to others.
 LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
@@ -54,9 +61,11 @@ def parse_settings(texts: list[str]) -> dict[str, str]:
     return settings
 
 
-def merged_settings(given: Mapping[str, str], driver: Mapping[str, str]) -> dict[str, str]:
+def merged_settings(
+    given: Mapping[str, str], driver: Mapping[str, str], own: Mapping[str, str] | None = None
+) -> dict[str, str]:
     """Put together what the report sets by itself and what the user gave, who has the last word."""
-    settings = dict(DEFAULTS)
+    settings = DEFAULTS | dict(own or {})
     if given.get("spark.master", DEFAULTS["spark.master"]).startswith("local"):
         settings |= LOCAL
     settings |= given
@@ -74,24 +83,29 @@ def require_setup(driver_jar: Path | None = None) -> None:
 
 
 @contextmanager
-def spark_session(given: Mapping[str, str], driver_jar: Path | None = None) -> Iterator[SparkSession]:
+def spark_session(
+    given: Mapping[str, str], driver_jar: Path | None = None, *, database: bool = True
+) -> Iterator[SparkSession]:
     """Run Spark while the block does.
 
     Args:
         given: settings of Spark, which go before the report's own.
         driver_jar: the JDBC driver, None to look for one.
+        database: whether one is read; otherwise no driver is needed, and what is read is small.
 
     Raises:
         SparkSetupError: it does not start.
     """
     require_java()
-    driver = driver_settings(driver_jar)
+    driver = driver_settings(driver_jar) if database else {}
     # The workers run the Python of this process, not whatever the path has.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     with tempfile.TemporaryDirectory(prefix="telesto-report-") as scratch:
         log = Path(scratch) / "spark.log"
-        session = _start(merged_settings(given, driver), log, "spark.jars.packages" in driver)
+        session = _start(
+            merged_settings(given, driver, {} if database else FOR_RUNS), log, "spark.jars.packages" in driver
+        )
         try:
             yield session
         finally:

@@ -50,6 +50,24 @@ def test_what_is_no_setting_of_spark_is_said_so(bare_telesto: CommandLine, comma
     assert "write spark.name=value" in bare_telesto.error(2, *command, "--spark", "master=local")
 
 
+class TestStability:
+    def test_runs_that_are_not_there_are_said_so(self, bare_telesto: CommandLine) -> None:
+        said = bare_telesto.error(2, "report", "stability", "nowhere", "--out", "report")
+        assert "there is no directory nowhere" in said
+
+    def test_what_is_no_experiment_is_said_so(self, bare_telesto: CommandLine) -> None:
+        (bare_telesto.home / "folder").mkdir()
+        said = bare_telesto.error(2, "report", "stability", "folder", "--out", "report")
+        assert "folder is no directory of an experiment" in said
+        assert not (bare_telesto.home / "report").exists()
+
+    def test_the_place_is_looked_at_first(self, bare_telesto: CommandLine) -> None:
+        (bare_telesto.home / "report").mkdir()
+        (bare_telesto.home / "report" / "precious").touch()
+        said = bare_telesto.error(1, "report", "stability", "nowhere", "--out", "report", "--replace")
+        assert "holds no report" in said
+
+
 def test_nothing_but_a_report_is_replaced(bare_telesto: CommandLine) -> None:
     (bare_telesto.home / "report").mkdir()
     (bare_telesto.home / "report" / "precious").touch()

@@ -25,6 +25,7 @@ ORIGIN = {
 CLEAN = Balance(100, 90, 10, 0, 0, 0, 0, 0)
 LOST = Balance(100, 89, 10, 0, 1, 0, 0, 0, (7,))
 MEGABYTE = 1_000_000
+LATENCIES = {operation: {"latency": {"p50_ms": 10.0, "p99_ms": 50.0}} for operation in ("put", "take")}
 
 BySecond = Callable[[int], float]
 
@@ -127,7 +128,7 @@ def _result(run: Run, balance: Balance) -> dict[str, Any]:
         "began_at": "2026-01-05T12:00:00+00:00",
         "database": None,
         "server": {"server_version": "17.0", "shared_buffers": "128MB"},
-        "figures": {"messages_per_s": 100.0, "rates": {"put": 100.0, "take": 100.0}, "latencies": {}},
+        "figures": {"messages_per_s": 100.0, "rates": {"put": 100.0, "take": 100.0}, "latencies": LATENCIES},
         "tiers": {},
         "balance": balance.as_plain(),
         "errors": {},

@@ -47,6 +47,7 @@ def section(rows: int = 1) -> Section:
         (999.9, Kind.BYTES, "1,000 B"),
         (0.031, Kind.CHANGE, "+3.1%"),
         (-0.2, Kind.CHANGE, "-20.0%"),
+        (-0.0001, Kind.CHANGE, "0.0%"),
         (MOMENT, Kind.MOMENT, "2026-01-05 12:00:00"),
         ("orders", Kind.TEXT, "orders"),
     ],

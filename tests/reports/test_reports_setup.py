@@ -88,6 +88,11 @@ class TestSettings:
         assert merged["spark.sql.session.timeZone"] == "UTC"
         assert "spark.driver.bindAddress" not in merged
 
+    def test_the_user_goes_before_what_suits_small_data_too(self) -> None:
+        merged = session.merged_settings({"spark.sql.adaptive.enabled": "true"}, {}, session.FOR_RUNS)
+        assert merged["spark.sql.adaptive.enabled"] == "true"
+        assert merged["spark.sql.shuffle.partitions"] == session.FOR_RUNS["spark.sql.shuffle.partitions"]
+
     def test_jars_of_the_user_are_kept_beside_the_driver(self) -> None:
         merged = session.merged_settings({"spark.jars": "mine.jar"}, {"spark.jars": "driver.jar"})
         assert merged["spark.jars"] == "mine.jar,driver.jar"
