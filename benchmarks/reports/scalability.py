@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 from telesto.benchmarks.reports.page import Finding, Report
 from telesto.benchmarks.reports.run_findings import findings_on, origin_of
 from telesto.benchmarks.reports.runs import Runs, open_runs
-from telesto.benchmarks.reports.scalability_parts import BUSY, busiest, sections_of
+from telesto.benchmarks.reports.scalability_parts import sections_of
+from telesto.benchmarks.reports.scalability_stations import BUSY, busiest
 from telesto.benchmarks.reports.section import Section, three_digits
 from telesto.benchmarks.reports.service import explained_failures
 from telesto.benchmarks.reports.sweep import STEPS, Sweep, measure, sweeps_of

@@ -127,7 +127,7 @@ def _draw(axes: Axes, levels: Sequence[float], panel: Panel) -> None:
     for index, (name, means) in enumerate(panel.measured.items()):
         axes.errorbar(
             levels, [each.mean for each in means], yerr=_reach(means), color=COLOURS[index], marker="o",
-            markersize=4.5, linewidth=1.6, capsize=3, label=name, zorder=3,
+            markersize=4.5, linewidth=1.6, capsize=3, elinewidth=0.8 if index else 1.6, label=name, zorder=3,
         )  # fmt: skip
     grid = _grid(levels)
     for index, (name, curve) in enumerate(panel.curves.items()):

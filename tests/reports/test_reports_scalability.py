@@ -113,6 +113,18 @@ class TestOpenLoop:
         assert offered.figures.column("operations_per_s") == [100, 200, 400]
         assert not any(each.figures.key.endswith(("model", "law")) for each in report.sections)
 
+    def test_other_factors_of_an_open_loop_are_no_offered_load(
+        self, spark: SparkSession, tmp_path: Path
+    ) -> None:
+        scaled(
+            tmp_path / "out",
+            lambda _: 50.0,
+            factors={"clients": [2, 4]},
+            settings={"loop": "open", "rate": 50},
+        )
+        report = scalability_report(spark, [tmp_path / "out"])
+        assert section(report, "throughput").title == "Throughput and response time"
+
 
 class TestWhatIsMissing:
     def test_one_repetition_has_no_interval_and_that_is_said(
