@@ -8,8 +8,8 @@
 --   done bigint             partitions made, emptied and dropped
 --   more boolean            whether there is more to do at once
 -- Errors:     none raised
--- Locks:      those of extend_history and drop_history
--- Tables:     those of extend_history and drop_history, middlewares (read), middleware_names (delete)
+-- Locks:      the calendar's row (try), and those of extend_history and drop_history
+-- Tables:     those of extend_history and drop_history, history_calendar, middlewares (read), middleware_names (delete)
 CREATE OR REPLACE FUNCTION telesto.sweep_history(
     moment timestamptz,
     max_rows int,
@@ -24,6 +24,13 @@ DECLARE
     oldest constant interval := '800 days';
     made int;
 BEGIN
+    done := 0;
+    more := false;
+    -- One at a time, whoever else may think that the job is his: two would wait for each other's partitions.
+    PERFORM FROM telesto.history_calendar AS calendar WHERE calendar.only_row FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
     SELECT extended.made, extended.more INTO made, more
     FROM telesto.extend_history((moment AT TIME ZONE 'UTC')::date, least(days_at_once, max_rows)) AS extended;
     DELETE FROM telesto.middleware_names AS known

@@ -231,6 +231,23 @@ def test_days_wait_for_a_change_of_settings_that_is_under_way(
     assert kept(calls, message_id)
 
 
+def test_a_second_job_neither_waits_for_the_first_nor_does_its_work(
+    calls: Calls, open_calls: Open, now: datetime
+) -> None:
+    """Two that touch the same partitions in different orders would end each other by a deadlock."""
+    calls.create_queue(calls.register(), history_days=1)
+    turns(calls, now)
+    due = now + 4 * DAY
+    calls.connection.execute("SET lock_timeout = '1s'")
+    with open_calls() as first, first.connection.transaction():
+        assert turn(first, due)["more"]
+        for moment in (due, now, due + DAY):
+            assert turn(calls, moment) == {"done": 0, "more": False}
+    turns(calls, due + timedelta(hours=2))
+    assert find_contradictions(calls.connection) == []
+    assert now.date() + 2 * DAY not in days_of(calls)
+
+
 def test_settings_from_sql_hold_up_neither_each_other_nor_the_partitions(
     calls: Calls, open_calls: Open, now: datetime
 ) -> None:
