@@ -60,7 +60,7 @@ class Pace:
             under_way: tells how many requests are under way.
             crowd: up to so many, no call waits for another.
             many: no call waits for which so many messages have gathered.
-            quick_s: nor does any while calls that write for few messages take longer than this on average.
+            quick_s: nor does any while calls that only write, for few messages, take longer on average.
             wait_s: none waits longer than this, nor for a call that has taken longer already.
         """
         self._clock = clock

@@ -141,8 +141,8 @@ class ServerSettings(BaseSettings):
     quick_call_ms: float = Field(
         3.0,
         ge=0,
-        description="While calls for few messages take less, they wait for one another and find more "
-        "gathered; 0 for never.",
+        description="While calls that only write, for few messages, take less, those for few messages wait "
+        "for one another and find more gathered; 0 for never.",
     )
     call_wait_ms: float = Field(10.0, ge=0, description="How long a call waits for another one at most.")
     crowd: int = Field(8, ge=1, description="Up to so many requests under way, no call waits for another.")
