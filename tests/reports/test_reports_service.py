@@ -103,7 +103,9 @@ class TestWhole:
 
         write_report(report, tmp_path / "report")
         written = {path.name for path in (tmp_path / "report").iterdir()}
-        assert written == {PAGE, *(f"{section.figures.key}.csv" for section in report.sections)}
+        plots = {f"{section.figures.key}.svg" for section in report.sections if section.plot is not None}
+        assert written == {PAGE, *(f"{section.figures.key}.csv" for section in report.sections), *plots}
+        assert plots
         with (tmp_path / "report" / "queues.csv").open(newline="") as file:
             (row,) = csv.DictReader(file)
         assert row["waiting"] == str(PUT - READ - 1)
