@@ -6,6 +6,7 @@ import json
 import random
 import re
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -44,6 +45,20 @@ def end_message(connection: psycopg.Connection, message_id: int) -> None:
     )
 
 
+def others_are_over(database_url: str) -> None:
+    """Waits until whatever has a transaction on this server by now, in any database, is over.
+
+    Tests that run at the same time have databases of their own, but one server, whose transactions are
+    counted together: one of theirs that is open holds the stream back, as it should.
+    """
+    deadline = time.monotonic() + 120
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        number = scalar(connection, "SELECT pg_current_xact_id()::text::bigint")
+        while scalar(connection, "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint") <= number:
+            assert time.monotonic() < deadline, "some transaction on the server does not end"
+            time.sleep(0.02)
+
+
 class Stream:
     """What Spark does with a reader, turn by turn, and what came of it."""
 
@@ -71,6 +86,7 @@ class TestOrderOfCommits:
         stream.turn()
         assert stream.read == []
         writer.commit()
+        others_are_over(database_url)
         stream.turn()
         assert sorted(stream.read) == [1, 2]
         stream.turn()
@@ -84,6 +100,7 @@ class TestOrderOfCommits:
         writer.rollback()
         end_message(writer, 2)
         writer.commit()
+        others_are_over(database_url)
         stream.turn()
         assert stream.read == [2]
 
@@ -107,6 +124,7 @@ class TestOrderOfCommits:
             writing = [pool.submit(write, number) for number in range(1, WRITERS + 1)]
             while not all(future.done() for future in writing):
                 stream.turn()
+        others_are_over(database_url)
         stream.turn()
         assert sorted(stream.read) == sorted(
             message_id for future in writing for message_id in future.result()
@@ -135,6 +153,7 @@ class TestRestarts:
                 read += again
                 noted = end
             committed = writers.finish()
+        others_are_over(database_url)
         read += rows_of(reader, noted, json.dumps(reader.latestOffset()))
         assert sorted(read) == sorted(committed)
         assert len(committed) > TURNS
@@ -155,6 +174,7 @@ class TestRestarts:
                 # A run that was stopped may say so; the next one goes on in any case.
                 assert adding.exception() is None or isinstance(adding.exception(), ReportError)
             committed = writers.finish()
+        others_are_over(database_url)
         add_to_archive(spark, database_url, place)
         archived = [row["message_id"] for row in spark.read.parquet(place).select("message_id").collect()]
         assert sorted(archived) == sorted(committed)
@@ -306,9 +326,11 @@ class TestArchive:
             end_message(other, 2)
         assert add_to_archive(spark, database_url, place) == 0
         writer.commit()
+        others_are_over(database_url)
         assert add_to_archive(spark, database_url, place) == 2
         end_message(writer, 3)
         writer.commit()
+        others_are_over(database_url)
         assert add_to_archive(spark, database_url, place) == 1
         assert add_to_archive(spark, database_url, place) == 0
         archived = spark.read.parquet(place).cache()
