@@ -64,7 +64,10 @@ class JointPut(PutManyCall):
     @property
     def open_parts(self) -> list[PutCall]:
         """The puts whose callers still wait."""
-        return [part for part in self.parts if part.phase == SENT and part.joint is self]
+        return [part for part in self.parts if self._has(part)]
+
+    def _has(self, part: PutCall) -> bool:
+        return part.phase == SENT and part.joint is self
 
     def share(self) -> list[PutCall]:
         """Gives its answer to those that still wait; returns them."""
@@ -77,7 +80,7 @@ class JointPut(PutManyCall):
             )
         waiting = []
         for index, part in enumerate(self.parts):
-            if part.phase == SENT and part.joint is self:
+            if self._has(part):
                 part.session = self.session
                 part.number = self.number
                 part.response = self.response

@@ -304,8 +304,6 @@ class Line:
 
     def messages_waiting(self, count: int) -> int:
         """How many messages the requests are for that wait; counted up to ``count`` requests."""
-        if len(self.requests) == 1:
-            return messages_of(self.requests[0].packet)
         return sum(messages_of(request.packet) for request in islice(self.requests, count))
 
     def give_back(self, requests: list[Request]) -> None:

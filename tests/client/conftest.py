@@ -10,12 +10,26 @@ import psycopg
 import pytest
 
 from fake_server import FakeServer
+from fake_service import FakeService
+from harness import Clock
 from real_service import start_middleware, stop_middleware
 from shells import LoopThread, Open, opening
 from telesto.client import ClientOptions
 
 #: On a slow machine a client needs longer to tell the service what it has taken.
 PATIENT = ClientOptions(close_timeout=30.0)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """A clock that is moved by hand."""
+    return Clock()
+
+
+@pytest.fixture
+def service(clock: Clock) -> FakeService:
+    """The service in memory, for tests that move the wire by hand too."""
+    return FakeService(clock)
 
 
 @pytest.fixture

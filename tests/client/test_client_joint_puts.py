@@ -32,16 +32,6 @@ def put(queue_id: int, body: bytes, **attributes: Any) -> PutCall:
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def service(clock: Clock) -> FakeService:
-    return FakeService(clock)
-
-
-@pytest.fixture
 def queue_id(service: FakeService) -> int:
     return service.add_queue("orders")
 

@@ -73,16 +73,6 @@ def connected_to_puts_alone(clock: Clock, service: FakeService) -> Wire:
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def service(clock: Clock) -> FakeService:
-    return FakeService(clock)
-
-
-@pytest.fixture
 def wire(clock: Clock, service: FakeService) -> Wire:
     wire = Wire(clock, service)
     wire.connect()

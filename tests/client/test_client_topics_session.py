@@ -17,16 +17,6 @@ from telesto.protocol.errors import ErrorCode
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def service(clock: Clock) -> FakeService:
-    return FakeService(clock)
-
-
-@pytest.fixture
 def wire(clock: Clock, service: FakeService) -> Wire:
     wire = Wire(clock, service)
     wire.connect()

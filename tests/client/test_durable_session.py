@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fake_service import FakeService, Fault
-from harness import Clock, Wire
+from harness import Wire
 from memory_state import MemoryState
 from telesto.client.arguments import new_message
 from telesto.client.calls import (
@@ -110,16 +110,6 @@ class Client:
 
     def stored(self) -> list[bytes]:
         return [body for _, body in self.service.put_bodies]
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def service(clock: Clock) -> FakeService:
-    return FakeService(clock)
 
 
 @pytest.fixture
