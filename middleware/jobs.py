@@ -20,7 +20,11 @@ SELECT ARRAY(SELECT -unnest(topic_ids)), array_fill(0::bigint, ARRAY[cardinality
 FROM telesto.place_staged_topics($1)
 """
 
-_JOBS = ("unconfirmed", "deleted_queues", "message_keys", "history", "topics", "subscriptions")
+_JOBS = ("deleted_queues", "message_keys", "history", "topics", "subscriptions")
+#: Walks over all that was handed over, dead rows too while an old snapshot keeps them, so it is not done more
+#: often than so many times in the time after which a hand-over is given up.
+_UNCONFIRMED = "unconfirmed"
+_WALKS = 1_000
 #: Those that somebody waits for.
 _PROMPT_JOBS = (
     "leases",
@@ -56,9 +60,18 @@ class Jobs:
         for job in _JOBS:
             sweep = partial(self._sweep, job, settings.sweep_interval_s)
             self.work.append(Periodic(job, sweep, period_s=settings.sweep_interval_s))
+        self.work.append(self._walk())
         for job in _PROMPT_JOBS:
             sweep = partial(self._sweep, job, settings.lease_sweep_s)
             self.work.append(Periodic(job, sweep, period_s=settings.lease_sweep_s))
+
+    def _walk(self) -> Periodic:
+        settings = self._settings
+        period_s = max(settings.sweep_interval_s, settings.retention_s / _WALKS)
+        work = Periodic(_UNCONFIRMED, partial(self._sweep, _UNCONFIRMED, period_s), period_s=period_s)
+        # However short the lives of middlewares, each begins with one.
+        work.poke()
+        return work
 
     async def _sweep(self, job: str, period_s: float) -> None:
         """Does turns of a job as long as it is this middleware's and there is more to do."""

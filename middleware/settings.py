@@ -203,7 +203,11 @@ class ServerSettings(BaseSettings):
     staged_interval_s: float = Field(0.05, gt=0, description="Period of the look for staged messages.")
     staged_idle_s: float = Field(0.25, gt=0, description="The same when there have been none for a while.")
     sweep_rows: int = Field(1_000, ge=1, description="Rows that one call of a single job handles.")
-    retention_s: float = Field(7 * 86_400.0, gt=0, description="Unconfirmed for so long, a message is dead.")
+    retention_s: float = Field(
+        7 * 86_400.0,
+        gt=0,
+        description="Unconfirmed for so long, a message is dead; one look in a thousandth of this time.",
+    )
     shutdown_limit_s: float = Field(
         10.0, ge=0, description="How long requests under way may take at the stop."
     )
