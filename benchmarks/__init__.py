@@ -5,7 +5,7 @@ Each module does one thing, so that other experiments can be put together from t
 - `service` starts PostgreSQL and middleware processes;
 - `load` and `ceiling` are processes that generate requests, `worker` starts and times them;
 - `bodies`, `records` and `tally` say what a message carries and what is kept about a request;
-- `audit` compares what was acknowledged with what is there;
+- `audit` compares what was acknowledged with what is there: `stored` reads it, `identity_space` counts it;
 - `usage` and `machine` read the operating system;
 - `measurement` says what a run is asked and gives, `runs` carries it out, `report` prints many;
 - `core` is the experiment that `make bench-core` runs.

@@ -1,95 +1,167 @@
-"""The audit at the end of a run: was anything lost or duplicated?
+"""The audit at the end of a run: what was put, handed over, left, lost, duplicated, foreign, in doubt.
 
-The generators say what was acknowledged and what they were handed; the database says what is
-still there. Between them every acknowledged message must be exactly once.
+Clients say what was acknowledged and what they were handed, the database says what is still there. Between
+them every acknowledged message must be exactly once. Whoever records the order of what came says what was out
+of order.
 """
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final, Self
 
-import asyncpg
+import numpy as np
 
-from telesto.benchmarks.bodies import IDENTITY_BYTES, identities_of
+from telesto.benchmarks.identity_space import Identities, IdentitySpace
+from telesto.benchmarks.tally import Tally
+
+EXAMPLES_MAX: Final = 5
+"""How many of the messages concerned an audit names."""
+NOBODY: Final[Identities] = np.empty(0, np.uint64)
 
 
 @dataclass(frozen=True, slots=True)
-class Audit:
-    """The balance of a run, in messages."""
+class Balance:
+    """The balance of one run, in messages; for topics in deliveries, one for each subscriber.
+
+    Attributes:
+        put: acknowledged puts, the backlog included; for topics times the subscribers.
+        handed_over: messages that were read or acknowledged by consumers, each time counted.
+        left: messages that are still there for whoever reads next.
+        in_doubt: puts whose outcome their client never learned, acknowledgements likewise, and messages whose
+            hand-over did not reach the client; each may have been done or not.
+        lost: acknowledged and not to be found anywhere.
+        duplicated: handed over more than once, or handed over and still there.
+        out_of_order: handed over after a later one of the same stream and priority, to the same lane; None
+            where nobody looks at the order.
+        foreign: found without ever having been put.
+        examples: identities of some of the messages concerned.
+    """
 
     put: int
-    read: int
+    handed_over: int
     left: int
+    in_doubt: int
     lost: int
     duplicated: int
+    out_of_order: int | None
     foreign: int
-    examples: tuple[int, ...] = field(default=())
+    examples: tuple[int, ...] = ()
 
     @property
     def clean(self) -> bool:
-        """Nothing was lost, doubled or came from nowhere."""
-        return not (self.lost or self.duplicated or self.foreign)
+        """Nothing is wrong."""
+        return not (self.lost or self.duplicated or self.out_of_order or self.foreign)
+
+    def __add__(self, other: Self) -> Balance:
+        counts = {name: _sum(getattr(self, name), getattr(other, name)) for name in COLUMNS}
+        return Balance(**counts, examples=(self.examples + other.examples)[:EXAMPLES_MAX])  # type: ignore[arg-type]
+
+    def as_plain(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return asdict(self) | {"examples": list(self.examples), "clean": self.clean}
 
 
-@dataclass(slots=True)
-class Claims:
-    """What the generators of a run say: identities, each list with its repetitions."""
-
-    acknowledged: array[int] = field(default_factory=lambda: array("Q"))
-    doubtful: array[int] = field(default_factory=lambda: array("Q"))
-    read: array[int] = field(default_factory=lambda: array("Q"))
+COLUMNS: Final = tuple(each.name for each in fields(Balance) if each.name != "examples")
+"""What a balance counts, as tables show it."""
+TALLY_COLUMNS: Final = tuple(name for name in COLUMNS if name != "out_of_order")
+"""The same of an audit that does not look at the order."""
+NOTHING: Final = Balance(0, 0, 0, 0, 0, 0, 0, 0)
 
 
-EXAMPLES = 5
-"""How many of the messages concerned an audit names."""
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What the database holds when the run is over.
 
-
-def compare(claims: Claims, waiting: Iterable[int], handed_over: Iterable[int]) -> Audit:
-    """Compare the claims with what the database holds.
-
-    `waiting` are the identities of the messages that are ready to be read, `handed_over` those of
-    messages that were handed over and not confirmed: such a one may have reached its reader.
+    Attributes:
+        waiting: identities of what is ready to be read, or will be.
+        handed_over: of what was handed over and not confirmed: it may have reached its reader.
     """
-    acknowledged, read = set(claims.acknowledged), set(claims.read)
-    allowed = acknowledged.union(claims.doubtful)
-    left = array("Q", waiting)
-    in_queue = set(left)
-    lost = acknowledged - read - in_queue - set(handed_over)
-    foreign = (read | in_queue) - allowed
-    twice = (read & in_queue) | _repeated(claims.read) | _repeated(left)
-    concerned = sorted(lost | foreign | twice)[:EXAMPLES]
-    return Audit(
-        len(claims.acknowledged),
-        len(claims.read),
-        len(left),
-        len(lost),
-        len(twice),
-        len(foreign),
-        tuple(concerned),
+
+    waiting: Sequence[int] | Identities
+    handed_over: Sequence[int] | Identities = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Doubts:
+    """What clients could not know.
+
+    Attributes:
+        puts: identities of messages whose puts failed.
+        takes: identities of messages whose acknowledgements failed.
+    """
+
+    puts: Sequence[int] = ()
+    takes: Sequence[int] = ()
+
+
+def audit(
+    acknowledged: Identities,
+    taken: Identities,
+    stored: Stored,
+    doubts: Doubts,
+    disorder: Identities | None = None,
+) -> Balance:
+    """Compare what clients say with what is stored.
+
+    Args:
+        acknowledged: what was put, each with its repetitions, the backlog included.
+        taken: what came to clients, each with its repetitions.
+        stored: what is there at the end.
+        doubts: what clients could not know; none of it is a fault.
+        disorder: what came out of order; None if nobody looked.
+    """
+    doubtful_puts, doubtful_takes = as_identities(doubts.puts), as_identities(doubts.takes)
+    waiting = as_identities(stored.waiting)
+    space = IdentitySpace(np.concatenate([acknowledged, doubtful_puts]))
+    put, _ = space.count(acknowledged)
+    maybe_put, _ = space.count(doubtful_puts)
+    took, never_put = space.count(taken)
+    here, never_put_here = space.count(waiting)
+    handed, _ = space.count(as_identities(stored.handed_over))
+    maybe_taken, _ = space.count(doubtful_takes)
+    found = (took > 0) | (here > 0)
+    lost = space.identities((put > 0) & ~found & (handed == 0) & (maybe_taken == 0))
+    strangers, times = np.unique(np.concatenate([never_put, never_put_here]), return_counts=True)
+    # A message that was handed over and is still there counts twice, like one that was handed over twice.
+    twice = space.identities((took > 1) | (here > 1) | ((took > 0) & (here > 0)))
+    twice = np.concatenate([twice, strangers[times > 1]])
+    foreign = np.concatenate([space.identities(found & (put == 0) & (maybe_put == 0)), strangers])
+    unseen = int(np.count_nonzero((handed > 0) & (took == 0)))
+    late = NOBODY if disorder is None else disorder
+    return Balance(
+        put=len(acknowledged),
+        handed_over=len(taken),
+        left=len(waiting),
+        in_doubt=len(doubtful_puts) + len(doubtful_takes) + unseen,
+        lost=len(lost),
+        duplicated=len(twice),
+        out_of_order=None if disorder is None else len(disorder),
+        foreign=len(foreign),
+        examples=_examples(lost, twice, late, foreign),
     )
 
 
-def _repeated(identities: array[int]) -> set[int]:
-    """Return the identities that occur more than once."""
-    if len(set(identities)) == len(identities):
-        return set()
-    ordered = sorted(identities)
-    return {one for one, following in pairwise(ordered) if one == following}
+def audit_tally(tally: Tally, stored: Stored, backlog: Sequence[int] = ()) -> Balance:
+    """Compare what generators counted with what is stored; it does not keep what came in which order."""
+    acknowledged = np.concatenate([as_identities(backlog), as_identities(tally.puts.identities)])
+    return audit(acknowledged, as_identities(tally.takes.identities), stored, Doubts(tally.doubtful))
 
 
-async def audit_queues(connection: asyncpg.Connection, queue_ids: Sequence[int], claims: Claims) -> Audit:
-    """Compare the claims with the rows of some queues. Needs the right to read Telesto's tables."""
-    waiting = await _stored(connection, "telesto.messages", queue_ids)
-    handed_over = await _stored(connection, "telesto.deliveries", queue_ids)
-    return compare(claims, waiting, handed_over)
+def as_identities(numbers: Sequence[int] | Identities) -> Identities:
+    """Return identities as the audit works on them."""
+    return np.asarray(numbers, np.uint64)
 
 
-async def _stored(connection: asyncpg.Connection, table: str, queue_ids: Sequence[int]) -> array[int]:
-    """Fetch the identities of the queues' messages in a table, as one value: a row each costs too much."""
-    identities = f"string_agg(substr(body, 1, {IDENTITY_BYTES}), ''::bytea)"
-    statement = f"SELECT {identities} FROM {table} WHERE queue_id = ANY($1::bigint[])"
-    packed: bytes | None = await connection.fetchval(statement, queue_ids)
-    return identities_of(packed or b"")
+def headings(columns: Sequence[str]) -> list[str]:
+    """Return what tables call these columns."""
+    return [column.replace("_", " ") for column in columns]
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
+
+
+def _examples(*concerned: Identities) -> tuple[int, ...]:
+    return tuple(int(identity) for identity in np.concatenate(concerned)[:EXAMPLES_MAX])

@@ -1,27 +1,50 @@
 """Bodies that name themselves, so that every message can be accounted for.
 
-A body begins with its identity: the number of its stream (one lane of one generator) and its
-sequence within the stream, 32 bits each.
+A message's identity is the number of its stream (one lane of one client) and its sequence within the stream,
+32 bits each. A body begins with it, in eight bytes; a body with more to carry has that behind it
+(`workloads.envelope`). Bodies of the comparison with peers, which have to be text, write the same identity in
+digits (`peers.bodies`).
 """
 
 from __future__ import annotations
 
 import struct
-from array import array
-from typing import Final
+from typing import ClassVar, Final
 
 IDENTITY_BYTES: Final = 8
+SEQUENCE_BITS: Final = 32
+SEQUENCE_MASK: Final = (1 << SEQUENCE_BITS) - 1
+BACKLOG_STREAM: Final = 1 << 31
+"""The stream of messages that were there before the run; no lane has it."""
 _IDENTITY = struct.Struct(">Q")
 
 
-class BodyMaker:
-    """Makes the bodies of one stream, each of `size` bytes (at least `IDENTITY_BYTES`)."""
+class Stream:
+    """What makers of bodies have in common: the next identity of one stream, and the rest of each body.
+
+    The makers' own `next` takes an identity itself: a call more for each message would be seen in the CPU
+    seconds of clients.
+
+    Attributes:
+        HEAD: what stands at the beginning of a body, as messages call it.
+        HEAD_BYTES: how long that is; no body is shorter.
+    """
+
+    __slots__ = ("_next", "_padding")
+    HEAD: ClassVar[str] = "identity"
+    HEAD_BYTES: ClassVar[int] = IDENTITY_BYTES
 
     def __init__(self, stream: int, size: int) -> None:
-        if size < IDENTITY_BYTES:
-            raise ValueError(f"a body of {size} bytes cannot hold an identity of {IDENTITY_BYTES}")
-        self._next = stream << 32
-        self._padding = b"." * (size - IDENTITY_BYTES)
+        if size < self.HEAD_BYTES:
+            raise ValueError(f"a body of {size} bytes cannot hold an {self.HEAD} of {self.HEAD_BYTES}")
+        self._next = stream << SEQUENCE_BITS
+        self._padding = b"." * (size - self.HEAD_BYTES)
+
+
+class BodyMaker(Stream):
+    """Makes the bodies of one stream, each of `size` bytes (at least `IDENTITY_BYTES`)."""
+
+    __slots__ = ()
 
     def next(self) -> tuple[int, bytes]:
         """Return the next identity and its body."""
@@ -36,11 +59,3 @@ def identity_of(body: bytes) -> int:
         raise ValueError(f"a body of {len(body)} bytes holds no identity")
     identity: int = _IDENTITY.unpack_from(body)[0]
     return identity
-
-
-def identities_of(packed: bytes) -> array[int]:
-    """Return the identities in a concatenation of the first bytes of bodies."""
-    count, rest = divmod(len(packed), IDENTITY_BYTES)
-    if rest:
-        raise ValueError(f"{rest} bytes left over: a body was shorter than its identity")
-    return array("Q", struct.unpack(f">{count}Q", packed))

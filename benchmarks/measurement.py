@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from telesto.benchmarks.audit import Audit
+from telesto.benchmarks.audit import Balance
 from telesto.benchmarks.records import Record, Window, completed, latencies, percentile, series
 from telesto.benchmarks.tally import Tally, Workload
 from telesto.client import Delivery
@@ -79,12 +79,12 @@ class Measurement:
     """Microseconds of CPU per message, by tier."""
     cpu_us_thirds: dict[str, list[float]]
     """The same in each third of the run."""
-    audit: Audit
+    audit: Balance
     errors: dict[str, int]
 
 
 def summarise(
-    tally: Tally, workload: Workload, window: Window, usage: Mapping[str, Sequence[float]], audit: Audit
+    tally: Tally, workload: Workload, window: Window, usage: Mapping[str, Sequence[float]], audit: Balance
 ) -> Measurement:
     """Turn the records of a run into its figures."""
     counted = tally.puts if workload == "put" else tally.takes

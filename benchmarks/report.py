@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from typing import Any
 
+from telesto.benchmarks.audit import TALLY_COLUMNS, headings
 from telesto.benchmarks.figures import Target, table
 from telesto.benchmarks.measurement import Measurement
-
-_AUDIT_COLUMNS: Final = ("put", "read", "left", "lost", "duplicated", "foreign")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +77,9 @@ def _audit_section(runs: Sequence[Measurement]) -> str:
     audits = [run.audit for run in runs]
     errors = sum(sum(run.errors.values()) for run in runs)
     names = sorted({name for run in runs for name in run.errors})
-    rows = [[f"{sum(getattr(audit, column) for audit in audits):,}" for column in _AUDIT_COLUMNS]]
+    rows = [[f"{sum(getattr(audit, column) for audit in audits):,}" for column in TALLY_COLUMNS]]
     examples = [str(example) for audit in audits for example in audit.examples]
-    text = f"Audit of {len(runs)} runs\n\n{table(_AUDIT_COLUMNS, rows)}"
+    text = f"Audit of {len(runs)} runs\n\n{table(headings(TALLY_COLUMNS), rows)}"
     if examples:
         text += f"\n\nMessages concerned, for example: {', '.join(examples[:10])}"
     if errors:

@@ -17,7 +17,8 @@ from typing import Final
 import asyncpg
 
 from telesto.benchmarks import ceiling
-from telesto.benchmarks.audit import Claims, audit_queues
+from telesto.benchmarks.audit import audit_tally
+from telesto.benchmarks.bodies import BACKLOG_STREAM
 from telesto.benchmarks.ceiling import CeilingPlan
 from telesto.benchmarks.load import LoadPlan
 from telesto.benchmarks.measurement import (
@@ -31,6 +32,7 @@ from telesto.benchmarks.measurement import (
 )
 from telesto.benchmarks.records import Window
 from telesto.benchmarks.service import Database, Middlewares
+from telesto.benchmarks.stored import stored_in_queues
 from telesto.benchmarks.tally import Tally, Workload, load_tally
 from telesto.benchmarks.usage import cpu_seconds
 from telesto.benchmarks.worker import Result, Worker
@@ -39,7 +41,6 @@ CEILING_BATCH: Final = 256
 HEAD_START_S: Final = 0.2
 """How long before the beginning the workers are told of it."""
 STREAMS_PER_WORKER: Final = 1 << 16
-BACKLOG_STREAM: Final = 1 << 31
 BACKLOG_PRIORITY: Final = 1
 FILL_BATCH: Final = 2_000
 
@@ -70,7 +71,7 @@ class Bench:
     ) -> Measurement:
         """Load middlewares through the client library."""
         async with self.making_queues(conditions.history) as queue_ids:
-            claims = Claims(acknowledged=await self.fill(queue_ids, conditions.backlog))
+            backlog = await self.fill(queue_ids, conditions.backlog)
             plan = LoadPlan(
                 urls=middlewares.urls,
                 queue_ids=queue_ids,
@@ -87,7 +88,7 @@ class Bench:
             plans = split_load(plan, self.generators)
             workers = [await Worker.spawn("telesto.benchmarks.load", each.as_plan()) for each in plans]
             async with self._snapshot(conditions):
-                return await self._run(workers, queue_ids, claims, workload, timing, middlewares)
+                return await self._run(workers, queue_ids, backlog, workload, timing, middlewares)
 
     async def ceiling(
         self,
@@ -102,7 +103,7 @@ class Bench:
             plan = self._ceiling_plan(queue_ids, workload, clients, batch, timing.total_s)
             worker = await Worker.spawn("telesto.benchmarks.ceiling", plan.as_plan())
             async with self._snapshot(conditions):
-                return await self._run([worker], queue_ids, Claims(), workload, timing, Middlewares())
+                return await self._run([worker], queue_ids, (), workload, timing, Middlewares())
 
     def _snapshot(self, conditions: Conditions) -> AbstractAsyncContextManager[None]:
         """Hold an old snapshot if that is wanted.
@@ -116,7 +117,7 @@ class Bench:
         self,
         workers: Sequence[Worker],
         queue_ids: Sequence[int],
-        claims: Claims,
+        backlog: Sequence[int],
         workload: Workload,
         timing: Timing,
         middlewares: Middlewares,
@@ -126,11 +127,8 @@ class Bench:
         tally = Tally()
         for result in results:
             load_tally(result, tally)
-        claims.acknowledged.extend(tally.puts.identities)
-        claims.doubtful.extend(tally.doubtful)
-        claims.read.extend(tally.takes.identities)
-        audit = await audit_queues(self.connection, queue_ids, claims)
-        return summarise(tally, workload, window, usage, audit)
+        balance = audit_tally(tally, await stored_in_queues(self.connection, queue_ids), backlog)
+        return summarise(tally, workload, window, usage, balance)
 
     @asynccontextmanager
     async def making_queues(self, history: History = NO_CONDITIONS.history) -> AsyncIterator[list[int]]:

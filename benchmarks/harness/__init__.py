@@ -2,6 +2,7 @@
 
 - `settings` and `experiment` read and check what is asked, `design` turns it into runs;
 - `campaign` carries an experiment out, `performance` one run of it, each in a database of its own;
-- `tiers`, `database_counters`, `middleware_figures` watch while it runs;
-- `analysis` and `balance` work on the records afterwards, `parquet` and `manifest` write the run's directory.
+- `watch` looks at the tiers and the tables while it runs;
+- `analysis` and `balance` (the audit and the order) work on the records afterwards, `tables` and `manifest`
+  write the run's directory.
 """

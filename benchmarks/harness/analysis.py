@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from telesto.benchmarks.bodies import SEQUENCE_BITS, SEQUENCE_MASK
 from telesto.benchmarks.harness.histograms import Latencies, encode, histogram_of, new_histogram
 from telesto.benchmarks.harness.settings import RunSettings
 from telesto.benchmarks.harness.tables import Row, Tables
@@ -128,8 +129,8 @@ def _samples(operation: Operation, chosen: Records, begin: float) -> Iterator[Ro
             float(record["ended"]) - begin,
             operation.name.lower(),
             int(record["lane"]),
-            int(record["identity"]) >> 32,
-            int(record["identity"]) & 0xFFFF_FFFF,
+            int(record["identity"]) >> SEQUENCE_BITS,
+            int(record["identity"]) & SEQUENCE_MASK,
             int(record["priority"]),
             float(record["latency"]),
             float(record["service"]),

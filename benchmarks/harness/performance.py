@@ -14,25 +14,19 @@ from typing import Any, Final
 
 import asyncpg
 
+from telesto.benchmarks.audit import NOTHING, Balance, Doubts
 from telesto.benchmarks.harness.analysis import Figures, Window, analyse
-from telesto.benchmarks.harness.balance import (
-    NOTHING,
-    Balance,
-    Doubts,
-    balance_of_queues,
-    balance_of_topic,
-    published_in,
-)
+from telesto.benchmarks.harness.balance import balance_of_queues, balance_of_topic, published_in
 from telesto.benchmarks.harness.design import Run
 from telesto.benchmarks.harness.preparation import Prepared, prepare
 from telesto.benchmarks.harness.seating import sending, share_out
 from telesto.benchmarks.harness.settings import RunSettings, middleware_settings
-from telesto.benchmarks.harness.stored import stored_for_subscription, stored_in_queues
 from telesto.benchmarks.harness.tables import Row, Tables
 from telesto.benchmarks.harness.watch import Watch
 from telesto.benchmarks.idle import connections_allowed
 from telesto.benchmarks.runs import HEAD_START_S, old_snapshot
 from telesto.benchmarks.service import Middlewares, describe_database, running_middlewares
+from telesto.benchmarks.stored import stored_for_subscription, stored_in_queues
 from telesto.benchmarks.worker import Result, Worker
 from telesto.benchmarks.workloads.plan import Seat, WorkloadPlan
 from telesto.benchmarks.workloads.recorder import Records, read_records

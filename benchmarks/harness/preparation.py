@@ -9,11 +9,12 @@ from typing import Final
 
 import numpy as np
 
-from telesto.benchmarks.harness.balance import NOBODY
-from telesto.benchmarks.harness.identity_space import Identities
+from telesto.benchmarks.audit import NOBODY
+from telesto.benchmarks.bodies import BACKLOG_STREAM
 from telesto.benchmarks.harness.seating import groups_of, places, seat
 from telesto.benchmarks.harness.settings import RunSettings
-from telesto.benchmarks.workloads.envelope import BACKLOG_STREAM, Stationery
+from telesto.benchmarks.identity_space import Identities
+from telesto.benchmarks.workloads.envelope import Stationery
 from telesto.benchmarks.workloads.lane import PRIORITY_ALONE
 from telesto.benchmarks.workloads.plan import Seat
 from telesto.client import AsyncTelestoClient, HistoryMode, NewMessage

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from statistics import median
 from typing import Any, Final
 
+from telesto.benchmarks.audit import COLUMNS, headings
 from telesto.benchmarks.figures import table
 from telesto.benchmarks.harness.manifest import ExperimentDirectory
 
@@ -14,16 +15,6 @@ SENT: Final = ("request", "put", "publish", "take")
 """The first of these that a run has is the operation whose latency is shown."""
 HANDED_OVER: Final = ("take", "delivery", "get")
 """The first of these that a run has shows how old messages were when they were handed over."""
-AUDIT_COLUMNS: Final = (
-    "put",
-    "handed_over",
-    "left",
-    "in_doubt",
-    "lost",
-    "duplicated",
-    "out_of_order",
-    "foreign",
-)
 
 
 def summarise(directory: ExperimentDirectory) -> str:
@@ -89,9 +80,8 @@ def _median(values: Iterable[float | None]) -> str:
 
 
 def _audit(results: Sequence[dict[str, Any]]) -> str:
-    sums = [f"{sum(result['balance'][column] for result in results):,}" for column in AUDIT_COLUMNS]
-    names = [column.replace("_", " ") for column in AUDIT_COLUMNS]
-    return f"Audit of {len(results)} runs\n\n{table(names, [sums])}"
+    sums = [f"{sum(result['balance'][column] for result in results):,}" for column in COLUMNS]
+    return f"Audit of {len(results)} runs\n\n{table(headings(COLUMNS), [sums])}"
 
 
 def _remarks(results: Sequence[dict[str, Any]]) -> list[str]:

@@ -6,20 +6,20 @@ clock), in hexadecimal digits.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import ClassVar, Final
+
+from telesto.benchmarks.bodies import Stream
 
 IDENTITY_END: Final = 16
 MOMENT_END: Final = 32
 
 
-class BodyMaker:
+class BodyMaker(Stream):
     """Makes the bodies of one stream, each of `size` bytes."""
 
-    def __init__(self, stream: int, size: int) -> None:
-        if size < MOMENT_END:
-            raise ValueError(f"a body of {size} bytes cannot hold identity and moment ({MOMENT_END} bytes)")
-        self._next = stream << 32
-        self._padding = b"." * (size - MOMENT_END)
+    __slots__ = ()
+    HEAD: ClassVar[str] = "identity and a moment"
+    HEAD_BYTES: ClassVar[int] = MOMENT_END
 
     def next(self, intended: float) -> tuple[int, bytes]:
         """Return the next identity and its body."""

@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import Final, Literal
 
-from telesto.benchmarks.audit import Audit, Claims, compare
+from telesto.benchmarks.audit import Balance, Stored, audit_tally
 from telesto.benchmarks.measurement import Timing
 from telesto.benchmarks.peers.bodies import identity_of
 from telesto.benchmarks.peers.catalog import CATALOG, Entry, Servers
@@ -70,7 +70,7 @@ class Run:
     median_ms: float
     p99_ms: float
     cpu_us: dict[str, float]
-    audit: Audit
+    audit: Balance
     errors: dict[str, int]
     unfinished: bool = False
     """Consumers did not take all that was put, in the time that they had."""
@@ -249,9 +249,8 @@ async def run_once(peer: Peer, work: Work, size: Size, directory: Path) -> Run:
     finally:
         await peer.drop_queue(queue)
     await asyncio.sleep(SETTLE_S if size.seconds >= SETTLE_S else 0)
-    claims = Claims(tally.puts.identities, tally.doubtful, tally.takes.identities)
     used = {tier: sum(seconds) for tier, seconds in usage.items()}
-    return summarise(work, tally, window, used, compare(claims, left, ()))
+    return summarise(work, tally, window, used, audit_tally(tally, Stored(left)))
 
 
 def plans_of(peer: Peer, work: Work, size: Size, queue: str, directory: Path) -> list[PeerPlan]:
@@ -285,7 +284,7 @@ def _share(total: int, parts: int, index: int) -> int:
     return total // parts + (index < total % parts)
 
 
-def summarise(work: Work, tally: Tally, window: Window, used: Mapping[str, float], audit: Audit) -> Run:
+def summarise(work: Work, tally: Tally, window: Window, used: Mapping[str, float], audit: Balance) -> Run:
     """Turn the records of a run into its figures."""
     put, taken = completed(tally.puts, window), completed(tally.takes, window)
     # While messages pile up more are put than taken: the CPU time is that of both.

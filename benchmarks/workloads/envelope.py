@@ -1,18 +1,18 @@
 """What a body carries: the message's identity, when it was to be put, and its priority.
 
-The identity comes first, as in all bodies of the benchmarks: the number of the stream (one lane of one
-client) and the sequence within the stream, 32 bits each. The moment is of the monotonic clock, in seconds.
+The identity comes first, as in all bodies of the benchmarks. The moment is of the monotonic clock, in
+seconds.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
+
+from telesto.benchmarks.bodies import Stream
 
 _HEAD: Final = struct.Struct(">QdB")
 ENVELOPE_BYTES: Final = _HEAD.size
-BACKLOG_STREAM: Final = 1 << 31
-"""The stream of messages that were there before the run; they carry nothing but their identities."""
 
 
 class Envelope(NamedTuple):
@@ -30,16 +30,12 @@ def open_envelope(body: bytes) -> Envelope:
     return Envelope(*_HEAD.unpack_from(body))
 
 
-class Stationery:
+class Stationery(Stream):
     """Makes the bodies of one stream, each of `size` bytes (at least `ENVELOPE_BYTES`)."""
 
-    __slots__ = ("_next", "_padding")
-
-    def __init__(self, stream: int, size: int) -> None:
-        if size < ENVELOPE_BYTES:
-            raise ValueError(f"a body of {size} bytes cannot hold an envelope of {ENVELOPE_BYTES}")
-        self._next = stream << 32
-        self._padding = b"." * (size - ENVELOPE_BYTES)
+    __slots__ = ()
+    HEAD: ClassVar[str] = "envelope"
+    HEAD_BYTES: ClassVar[int] = ENVELOPE_BYTES
 
     def next(self, moment: float, priority: int) -> tuple[int, bytes]:
         """Return the next identity and its body."""

@@ -8,7 +8,8 @@ from abc import ABC, abstractmethod
 from random import Random
 from typing import Final
 
-from telesto.benchmarks.workloads.envelope import BACKLOG_STREAM, Stationery, open_envelope
+from telesto.benchmarks.bodies import BACKLOG_STREAM, SEQUENCE_BITS
+from telesto.benchmarks.workloads.envelope import Stationery, open_envelope
 from telesto.benchmarks.workloads.operations import Operation
 from telesto.benchmarks.workloads.plan import Seat, WorkloadPlan
 from telesto.benchmarks.workloads.recorder import NO_AGE, Recorder
@@ -94,7 +95,7 @@ class Lane:
         """Keep that a message came just now, for which the lane waited since `sent`."""
         now = time.monotonic()
         identity, moment, priority = open_envelope(body)
-        age = NO_AGE if identity >> 32 == BACKLOG_STREAM else now - moment
+        age = NO_AGE if identity >> SEQUENCE_BITS == BACKLOG_STREAM else now - moment
         self.recorder.add(
             operation,
             self.number,

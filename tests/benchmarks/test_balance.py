@@ -9,17 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from telesto.benchmarks.harness.balance import (
-    NOBODY,
-    Balance,
-    Doubts,
-    Stored,
-    balance_of_queues,
-    balance_of_topic,
-    published_in,
-)
-from telesto.benchmarks.harness.identity_space import Identities, IdentitySpace
-from telesto.benchmarks.workloads.envelope import BACKLOG_STREAM
+from telesto.benchmarks.audit import NOBODY, Balance, Doubts, Stored
+from telesto.benchmarks.bodies import BACKLOG_STREAM
+from telesto.benchmarks.harness.balance import balance_of_queues, balance_of_topic, published_in
+from telesto.benchmarks.identity_space import Identities, IdentitySpace
 from telesto.benchmarks.workloads.operations import Operation
 from telesto.benchmarks.workloads.recorder import Recorder, Records, read_records
 

@@ -1,13 +1,13 @@
 """The harness at tiny size against the real tiers: it measures, balances, and notices what is planted."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import asyncpg
 import pytest
 
-from telesto.benchmarks.audit import Claims, audit_queues
+from telesto.benchmarks.audit import Balance, audit_tally
 from telesto.benchmarks.core import run
 from telesto.benchmarks.experiment import QUICK_SIZE, Options
 from telesto.benchmarks.measurement import Conditions, Shape, Timing
@@ -15,6 +15,8 @@ from telesto.benchmarks.report import render
 from telesto.benchmarks.runs import Bench
 from telesto.benchmarks.sections import SECTIONS
 from telesto.benchmarks.service import describe_database, running_middlewares
+from telesto.benchmarks.stored import stored_in_queues
+from telesto.benchmarks.tally import Tally
 
 DELETE = "DELETE FROM telesto.messages WHERE queue_id = $1 AND substr(body, 1, 8) = $2"
 COPY = """
@@ -48,7 +50,7 @@ async def test_the_service_is_measured_and_balances(bench: Bench) -> None:
         assert run_.errors == {}
         assert run_.cpu_us["middleware"] > 0
     assert put.audit.left == put.audit.put
-    assert (both.audit.left, both.audit.put) == (300, both.audit.read + 300)
+    assert (both.audit.left, both.audit.put) == (300, both.audit.handed_over + 300)
 
 
 @pytest.mark.parametrize("batch", [1, 16])
@@ -59,20 +61,26 @@ async def test_the_ceiling_is_measured_and_balances(bench: Bench, batch: int) ->
         assert run_.per_second > 0
         assert run_.audit.clean
         assert run_.cpu_us["postgres"] > 0
-    assert both.audit.put == both.audit.read
+    assert both.audit.put == both.audit.handed_over
 
 
-async def test_the_audit_finds_a_planted_loss_and_a_planted_duplicate(bench: Bench) -> None:
+async def test_the_audit_finds_a_planted_loss_duplicate_and_stranger(bench: Bench) -> None:
     async with bench.making_queues() as queue_ids:
         identities = await bench.fill(queue_ids, 10)
-        claims = Claims(acknowledged=identities)
-        assert (await audit_queues(bench.connection, queue_ids, claims)).clean
+
+        async def audit(acknowledged: Sequence[int]) -> Balance:
+            tally = Tally()
+            tally.puts.add_batch(acknowledged, 0.0, 1.0)
+            return audit_tally(tally, await stored_in_queues(bench.connection, queue_ids))
+
+        assert (await audit(identities)).clean
+        assert (await audit(identities[:-1])).foreign == 1
 
         await bench.connection.execute(COPY, queue_ids[0], identities[3].to_bytes(8))
         await bench.connection.execute(DELETE, queue_ids[0], identities[7].to_bytes(8))
-        audit = await audit_queues(bench.connection, queue_ids, claims)
-    assert (audit.lost, audit.duplicated) == (1, 1)
-    assert audit.examples == (identities[3], identities[7])
+        found = await audit(identities)
+    assert (found.lost, found.duplicated, found.foreign) == (1, 1, 0)
+    assert found.examples == (identities[7], identities[3])
 
 
 async def test_the_experiment_runs_from_beginning_to_end(data_dir: Path) -> None:

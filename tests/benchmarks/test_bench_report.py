@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 
-from telesto.benchmarks.audit import Audit
+from telesto.benchmarks.audit import Balance
 from telesto.benchmarks.delivery import Deliveries, deliveries_part
 from telesto.benchmarks.figures import ratio, table
 from telesto.benchmarks.idle import Idle
@@ -15,10 +15,12 @@ from telesto.benchmarks.steady_part import steady_part
 from telesto.benchmarks.throughput import MANY, ONE, PIPELINED, Throughput, Ungathered
 from telesto.benchmarks.throughput_part import throughput_part
 
-CLEAN = Audit(put=10, read=0, left=10, lost=0, duplicated=0, foreign=0)
+CLEAN = Balance(
+    put=10, handed_over=0, left=10, in_doubt=0, lost=0, duplicated=0, out_of_order=None, foreign=0
+)
 
 
-def measurement(per_second: float, put_ms: float = 1.0, audit: Audit = CLEAN) -> Measurement:
+def measurement(per_second: float, put_ms: float = 1.0, audit: Balance = CLEAN) -> Measurement:
     latency = Latency(put_ms / 1000, put_ms / 500)
     cpu = {"client": 1.0, "middleware": 2.0, "postgres": 3.0}
     thirds = {tier: [us, us, us + 0.5] for tier, us in cpu.items()}

@@ -11,9 +11,9 @@ from typing import Any
 import asyncpg
 import pytest
 
+from telesto.benchmarks.audit import NOTHING
 from telesto.benchmarks.harness import campaign
 from telesto.benchmarks.harness.analysis import Figures
-from telesto.benchmarks.harness.balance import NOTHING
 from telesto.benchmarks.harness.campaign import carry_out
 from telesto.benchmarks.harness.databases import with_database
 from telesto.benchmarks.harness.design import Run

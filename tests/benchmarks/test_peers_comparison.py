@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from telesto.benchmarks.audit import Audit
+from telesto.benchmarks.audit import Balance
 from telesto.benchmarks.peers.catalog import CATALOG, Entry, Servers
 from telesto.benchmarks.peers.comparison import (
     WORKS,
@@ -42,7 +42,7 @@ TINY = Size(
     processes=1,
     rate=100.0,
 )
-CLEAN = Audit(0, 0, 0, 0, 0, 0)
+CLEAN = Balance(0, 0, 0, 0, 0, 0, None, 0)
 NOWHERE = Path("nowhere")
 
 
@@ -132,7 +132,7 @@ async def test_what_cannot_take_part_is_skipped_and_the_rest_is_compared(place: 
         for run in comparison.runs[work]["telesto"]:
             assert run.audit.clean
             assert run.audit.put > 0
-            assert (run.audit.read > 0) == (work != "put")
+            assert (run.audit.handed_over > 0) == (work != "put")
             assert (run.p99_ms >= run.median_ms > 0) == (work == "latency")
             assert run.errors == {}
     text = render(comparison, {"machine": "this one"})

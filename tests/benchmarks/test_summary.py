@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from telesto.benchmarks.audit import NOTHING, Balance
 from telesto.benchmarks.harness.analysis import Window
-from telesto.benchmarks.harness.balance import NOTHING, Balance
 from telesto.benchmarks.harness.campaign import tier_figures
 from telesto.benchmarks.harness.design import Run
 from telesto.benchmarks.harness.experiment import check_experiment

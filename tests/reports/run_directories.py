@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from telesto.benchmarks.harness.balance import Balance
+from telesto.benchmarks.audit import Balance
 from telesto.benchmarks.harness.design import Run
 from telesto.benchmarks.harness.experiment import check_experiment
 from telesto.benchmarks.harness.histograms import encode, histogram_of

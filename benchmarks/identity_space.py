@@ -9,13 +9,15 @@ from typing import Any, Final
 
 import numpy as np
 
+from telesto.benchmarks.bodies import SEQUENCE_BITS, SEQUENCE_MASK
+
 Identities = np.ndarray[Any, np.dtype[np.uint64]]
 Counts = np.ndarray[Any, np.dtype[np.uint8]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
-SEQUENCE_BITS: Final = np.uint64(32)
-SEQUENCE_MASK: Final = np.uint64(0xFFFF_FFFF)
 COUNT_MAX: Final = 255
+_SHIFT: Final = np.uint64(SEQUENCE_BITS)
+_MASK: Final = np.uint64(SEQUENCE_MASK)
 
 
 class IdentitySpace:
@@ -49,13 +51,13 @@ class IdentitySpace:
         places = np.flatnonzero(flags)
         at = np.searchsorted(self._offsets, places, side="right") - 1
         sequences = (places - self._offsets[at]).astype(np.uint64)
-        identities: Identities = (self._streams[at].astype(np.uint64) << SEQUENCE_BITS) | sequences
+        identities: Identities = (self._streams[at].astype(np.uint64) << _SHIFT) | sequences
         return identities
 
 
 def streams_of(identities: Identities) -> np.ndarray[Any, np.dtype[Any]]:
     """Return the streams, in the smallest type that holds them: short ones are sorted many times faster."""
-    streams = (identities >> SEQUENCE_BITS).astype(np.uint32)
+    streams = (identities >> _SHIFT).astype(np.uint32)
     return shortened(streams)
 
 
@@ -69,5 +71,5 @@ def shortened(numbers: np.ndarray[Any, np.dtype[np.uint32]]) -> np.ndarray[Any, 
 def _parts(
     identities: Identities,
 ) -> tuple[np.ndarray[Any, np.dtype[np.uint32]], np.ndarray[Any, np.dtype[np.int64]]]:
-    streams = (identities >> SEQUENCE_BITS).astype(np.uint32)
-    return streams, (identities & SEQUENCE_MASK).astype(np.int64)
+    streams = (identities >> _SHIFT).astype(np.uint32)
+    return streams, (identities & _MASK).astype(np.int64)

@@ -10,9 +10,9 @@ from typing import Final
 import asyncpg
 import numpy as np
 
+from telesto.benchmarks.audit import Stored
 from telesto.benchmarks.bodies import IDENTITY_BYTES
-from telesto.benchmarks.harness.balance import Stored
-from telesto.benchmarks.harness.identity_space import Identities
+from telesto.benchmarks.identity_space import Identities
 
 WAITING_TABLES: Final = ("messages", "delayed_messages", "keyed_messages", "dead_letters")
 HANDED_OVER_TABLES: Final = ("deliveries", "leases")
