@@ -49,7 +49,7 @@ class BodyMaker(Stream):
     def next(self) -> tuple[int, bytes]:
         """Return the next identity and its body."""
         identity = self._next
-        self._next += 1
+        self._next = identity + 1
         return identity, _IDENTITY.pack(identity) + self._padding
 
 

@@ -24,8 +24,8 @@ class BodyMaker(Stream):
     def next(self, intended: float) -> tuple[int, bytes]:
         """Return the next identity and its body."""
         identity = self._next
-        self._next += 1
-        return identity, b"%016x%016x" % (identity, int(1e6 * intended)) + self._padding
+        self._next = identity + 1
+        return identity, b"%016x%016x%b" % (identity, int(1e6 * intended), self._padding)
 
 
 def identity_of(body: bytes) -> int:

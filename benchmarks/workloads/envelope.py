@@ -40,5 +40,5 @@ class Stationery(Stream):
     def next(self, moment: float, priority: int) -> tuple[int, bytes]:
         """Return the next identity and its body."""
         identity = self._next
-        self._next += 1
+        self._next = identity + 1
         return identity, _HEAD.pack(identity, moment, priority) + self._padding
