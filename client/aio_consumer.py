@@ -70,7 +70,7 @@ class AsyncLeasedMessage:
         failed, which is logged.
         """
         self._answered = True
-        self._shell.session.acked_in_database(self._state, self.lease)
+        self._shell.session.consumers.acked_in_database(self._state, self.lease)
         self._shell.flush()
 
     async def nack(self, *, failed: bool = True, delay: float | None = None) -> None:
@@ -87,12 +87,12 @@ class AsyncLeasedMessage:
 
     async def touch(self) -> None:
         """Begins the time of the lease anew. Raises LeaseLostError when it is over."""
-        session = self._shell.session
-        await self._shell.answer(session.settle(self._state, TouchCall(self._state.queue_id, [self.lease])))
+        consumers = self._shell.session.consumers
+        await self._shell.answer(consumers.settle(self._state, TouchCall(self._state.queue_id, [self.lease])))
 
     async def _settle(self, call: SettleCall) -> None:
         self._answered = True
-        await self._shell.answer(self._shell.session.settle(self._state, call))
+        await self._shell.answer(self._shell.session.consumers.settle(self._state, call))
 
     async def __aenter__(self) -> Self:
         return self
@@ -104,13 +104,13 @@ class AsyncLeasedMessage:
             return
         self._answered = True
         if error is None and self._state.ack_in_database:
-            self._shell.session.acked_in_database(self._state, self.lease)
+            self._shell.session.consumers.acked_in_database(self._state, self.lease)
         elif error is None:
-            self._shell.session.ack_soon(self._state, self.lease)
+            self._shell.session.consumers.ack_soon(self._state, self.lease)
         else:
             failed = isinstance(error, Exception)
             call = NackCall(self._state.queue_id, [self.lease], failed)
-            self._shell.session.settle_soon(self._state, call)
+            self._shell.session.consumers.settle_soon(self._state, call)
         self._shell.flush()
 
 
@@ -154,7 +154,7 @@ class AsyncConsumer:
         """
         await self._join()
         wait = arguments.check_timeout(timeout)
-        call = self._shell.session.next_message(self._state, wait)
+        call = self._shell.session.consumers.next_message(self._state, wait)
         message = await self._shell.answer(call)
         return None if message is None else AsyncLeasedMessage(self._shell, self._state, message)
 
@@ -162,7 +162,7 @@ class AsyncConsumer:
         """Leaves the queue, once everything answered has been told."""
         if not self._joined or self._state.closed:
             return
-        call = self._shell.session.leave(self._state)
+        call = self._shell.session.consumers.leave(self._state)
         if call is not None:
             await self._shell.answer(call)
 
@@ -184,7 +184,7 @@ class AsyncConsumer:
             return
         async with self._joining:
             if not self._joined:
-                await self._shell.answer(self._shell.session.join(self._state))
+                await self._shell.answer(self._shell.session.consumers.join(self._state))
                 self._joined = True
 
 

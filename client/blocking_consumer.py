@@ -63,7 +63,7 @@ class LeasedMessage:
         """
         self._answered = True
         with self._driver.lock:
-            self._driver.session.acked_in_database(self._state, self.lease)
+            self._driver.session.consumers.acked_in_database(self._state, self.lease)
             self._driver.push()
             self._driver.hand_on()
 
@@ -83,12 +83,12 @@ class LeasedMessage:
         """Begins the time of the lease anew. Raises LeaseLostError when it is over."""
         with self._driver.lock:
             call = TouchCall(self._state.queue_id, [self.lease])
-            answer(self._driver, self._driver.session.settle(self._state, call))
+            answer(self._driver, self._driver.session.consumers.settle(self._state, call))
 
     def _settle(self, call: SettleCall) -> None:
         self._answered = True
         with self._driver.lock:
-            answer(self._driver, self._driver.session.settle(self._state, call))
+            answer(self._driver, self._driver.session.consumers.settle(self._state, call))
 
     def __enter__(self) -> Self:
         return self
@@ -100,14 +100,14 @@ class LeasedMessage:
             return
         self._answered = True
         with self._driver.lock:
-            session = self._driver.session
+            consumers = self._driver.session.consumers
             if error is None and self._state.ack_in_database:
-                session.acked_in_database(self._state, self.lease)
+                consumers.acked_in_database(self._state, self.lease)
             elif error is None:
-                session.ack_soon(self._state, self.lease)
+                consumers.ack_soon(self._state, self.lease)
             else:
                 failed = isinstance(error, Exception)
-                session.settle_soon(self._state, NackCall(self._state.queue_id, [self.lease], failed))
+                consumers.settle_soon(self._state, NackCall(self._state.queue_id, [self.lease], failed))
             self._driver.push()
             self._driver.hand_on()
 
@@ -153,7 +153,7 @@ class Consumer:
         wait = arguments.check_timeout(timeout)
         self._join()
         with self._driver.lock:
-            message = answer(self._driver, self._driver.session.next_message(self._state, wait))
+            message = answer(self._driver, self._driver.session.consumers.next_message(self._state, wait))
         return None if message is None else LeasedMessage(self._driver, self._state, message)
 
     def close(self) -> None:
@@ -161,7 +161,7 @@ class Consumer:
         with self._driver.lock:
             if not self._joined or self._state.closed:
                 return
-            call = self._driver.session.leave(self._state)
+            call = self._driver.session.consumers.leave(self._state)
             if call is None:
                 self._driver.push()
                 self._driver.hand_on()
@@ -186,7 +186,7 @@ class Consumer:
             return
         with self._joining, self._driver.lock:
             if not self._joined:
-                answer(self._driver, self._driver.session.join(self._state))
+                answer(self._driver, self._driver.session.consumers.join(self._state))
                 self._joined = True
 
 

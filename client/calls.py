@@ -38,6 +38,9 @@ SENT = 1
 DONE = 2
 HELD = 3
 
+#: An empty answer to a read that comes no earlier than this before its time is in time, in seconds.
+EARLY_MAX = 0.002
+
 
 class Call(Generic[ResultT]):
     """A request of the application, from the call of a method to its return.

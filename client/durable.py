@@ -17,11 +17,11 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from telesto.client import failures
+from telesto.client.books import Books
 from telesto.client.calls import (
     DONE,
     HELD,
@@ -45,7 +45,6 @@ from telesto.client.revived import revive
 from telesto.client.session import Session
 from telesto.client.state import Scope, StateChanges, StoredClient, StoredState
 from telesto.client.topic_calls import GetCall
-from telesto.client.topics import Topics
 from telesto.client.url import Address
 from telesto.protocol.errors import ClientNotExistingError, ErrorClass, TelestoError
 
@@ -60,6 +59,9 @@ class DurableSession(Session):
     calls. Both may be taken while a write is under way: they are what does not depend on it.
     """
 
+    #: What became of a put is noted for each by itself.
+    joins_puts = False
+
     def __init__(
         self,
         addresses: Iterable[Address],
@@ -71,6 +73,8 @@ class DurableSession(Session):
         self._watchers: list[SettledCall] = []
         #: Puts that are settled and whose callers are about to hear of it.
         self._with_caller: set[int] = set()
+        #: The books in which it is entered what the state owes.
+        self._entered: Custody | None = None
         super().__init__(addresses, options, "once", clock, chance)
 
     def load(self, stored: StoredState) -> None:
@@ -82,11 +86,8 @@ class DurableSession(Session):
         """The client to come back as; None for a new state, and when it is connected already or closed."""
         return self._journal.client if self._identity is None and self._closed is None else None
 
-    def _new_custody(self) -> None:
-        self._custody = Custody(self, self._options, self._clock, self._journal)
-        self._confirmations = self._custody.confirmations
-        self._topics = Topics(self, self._options, self._clock, self._journal)
-        self._owes_taken = True
+    def _new_books(self) -> Books:
+        return Books(self, self._options, self._clock, self._journal)
 
     # ------------------------------------------------------------------ writing the state
 
@@ -107,12 +108,12 @@ class DurableSession(Session):
         batch = self._journal.written()
         now = self._clock()
         for operation in batch.settled:
-            self._confirmations.take(*operation, now)
+            self._books.confirmations.take(*operation, now)
         if self._closed is not None:
-            self._confirmations.hurry(now)
+            self._books.confirmations.hurry(now)
         for call in batch.held:
             if call.phase == HELD:
-                super()._finish(call)
+                super().finish(call)
 
     def take_output(self) -> bytes:
         """Returns what is to be written to the connection."""
@@ -131,14 +132,14 @@ class DurableSession(Session):
         for call in held:
             if call.phase == HELD:
                 self._release_unwritten(call, error)
-        greeting = self._phase is Phase.GREETING  # that depends on nothing
+        greeting = self.phase is Phase.GREETING  # that depends on nothing
         unsent = [] if self.link is None or greeting else self.link.take_back()
         numbers = [call.number for call in unsent if call.number]
         if numbers:
-            self._next_number = min(numbers)
+            self._sender.take_back(numbers)
         for call in unsent:
             self._unsend(call, error)
-        if self.link is not None and self._phase is Phase.IDENTIFYING:
+        if self.link is not None and self.phase is Phase.IDENTIFYING:
             self._cannot_identify(error)
 
     def _release_unwritten(self, call: Call[Any], error: TelestoError) -> None:
@@ -148,9 +149,9 @@ class DurableSession(Session):
                 self._keep_unseen(call)
                 call.number = 0  # its caller has an error, and that confirms nothing
             elif isinstance(call, GetCall):
-                self._topics.positions.put_back(call.messages)
+                self._books.topics.positions.put_back(call.messages)
                 call.messages = []
-        super()._finish(call)
+        super().finish(call)
 
     def _unsend(self, call: Call[Any], error: TelestoError) -> None:
         """The request was about to leave and must not."""
@@ -159,14 +160,14 @@ class DurableSession(Session):
                 call.on_lost()
             return
         if call.number:
-            self._confirmations.open -= 1
-            self._bring_back_carried(call)
+            self._books.confirmations.open -= 1
+            self._books.bring_back_carried(call)
         call.phase = DONE if call.orphaned else WAITING
         if call.unattended or call.on_done is not None:
-            self._again(call)
-            self._hold(self._clock() + self._options.backoff_max)
+            self.again(call)
+            self._sender.hold(self._clock() + self._options.backoff_max)
         elif not call.orphaned:
-            self._fail(call, failures.not_written(call, error))
+            self.fail(call, failures.not_written(call, error))
         elif call.position:
             self._settle_as(call, failures.not_done(call))
 
@@ -175,13 +176,12 @@ class DurableSession(Session):
         if self._connecting is not None:
             self._stop_connecting(failures.again(error))
             return
-        self._leave(failures.again(error))
-        waiting, self._line = self._line, deque()
-        for call in waiting:
+        self.drop_link(failures.again(error))
+        for call in self._line.take_all():
             if call.unattended:
-                self._line.append(call)
+                self._line.calls.append(call)
             elif call.phase == WAITING:
-                self._fail(call, failures.not_written(call, error))
+                self.fail(call, failures.not_written(call, error))
 
     # ------------------------------------------------------------------ the client
 
@@ -190,9 +190,9 @@ class DurableSession(Session):
         call = super().connect(identity)
         for request in self._journal.open_requests():
             revived = revive(request)
-            self._order += 1
-            revived.order = self._order
-            self._doubtful.append(revived)
+            self._line.last_order += 1
+            revived.order = self._line.last_order
+            self._doubt.calls.append(revived)
         return call
 
     def asking(self, identity: Identity) -> None:
@@ -222,41 +222,42 @@ class DurableSession(Session):
 
     def _start_over(self) -> None:
         """The client of the state is no more; what was in doubt stays so, and another client follows."""
-        doubtful, self._doubtful = self._doubtful, []
-        for call in doubtful:
+        for call in self._doubt.take_all():
             self._settle_as(call, failures.outcome_unknown(call))
         self._journal.keep_listed(())
         self._journal.begin_anew()
 
-    def _fenced(self, error: TelestoError) -> None:
+    def fenced(self, error: TelestoError) -> None:
         """Another process has become this client, perhaps before this one began."""
         identity = self._identity
         if identity is not None and identity.revived:
             identity.begin_anew()
             self._connect_again(error)
         else:
-            super()._fenced(error)
+            super().fenced(error)
 
-    def _deleted(self, call: DeleteClientCall) -> None:
+    def deleted(self, call: DeleteClientCall) -> None:
+        """The client is no more, and its state is void."""
         call.position = 0
         self._journal.clear()
-        super()._deleted(call)
+        super().deleted(call)
 
     # ------------------------------------------------------------------ takeover
 
     def _settle(self, result: Established) -> None:
         self._journal.joined(Scope(result.incarnation, result.client_id), result.name, result.session)
         self._journal.keep_listed(result.takeover.listed_hand_overs())
-        if self._owes_taken:
-            self._owes_taken = False
+        if self._entered is not self._books.custody:
+            self._entered = self._books.custody
             taken = self._journal.taken_messages()
-            self._confirmations.bring_back(ConfirmContents([], [], taken), math.inf)
-            self._topics.bring_back(self._journal.positions)
+            self._books.confirmations.bring_back(ConfirmContents([], [], taken), math.inf)
+            self._books.topics.bring_back(self._journal.positions)
         super()._settle(result)
 
-    def _resolve(self, call: Call[Any], result: Established) -> None:
+    def resolve(self, call: Call[Any], result: Established) -> None:
+        """A takeover tells whether a request in doubt was done; for some of them no caller waits."""
         if not (call.position and (call.orphaned or call.unattended)):
-            super()._resolve(call, result)
+            super().resolve(call, result)
         elif call.number and result.takeover.answer(call):
             self._settle_request(call)
         elif not (result.resumed and self._journal.is_own(call.session)):
@@ -264,7 +265,7 @@ class DurableSession(Session):
         elif call.orphaned:
             self._settle_as(call, failures.not_done(call))
         else:
-            self._again(call)
+            self.again(call)
 
     def _forsake(self) -> list[Call[Any]]:
         watchers, self._watchers = self._watchers, []
@@ -275,9 +276,9 @@ class DurableSession(Session):
     def submit(self, call: Call[Any]) -> None:
         """Puts a call in line. Raises NotConnectedError and TooManyCallsError."""
         if isinstance(call, TakingCall):
-            self._custody.came_back(call, self._clock())
+            self._books.custody.came_back(call, self._clock())
         elif isinstance(call, GetCall):
-            self._topics.came_back(call)
+            self._books.topics.came_back(call)
         super().submit(call)
 
     def abandon(self, call: Call[Any]) -> None:
@@ -309,10 +310,10 @@ class DurableSession(Session):
         """As without a state; unless it ``failed``, the application has processed what it got."""
         if self._closed is None:
             if not failed:
-                self._custody.all_came_back(self._clock())
-                self._topics.all_came_back()
+                self._books.custody.all_came_back(self._clock())
+                self._books.topics.all_came_back()
             for call in self._watchers:
-                self._fail(call, failures.closed_error(call))
+                self.fail(call, failures.closed_error(call))
             self._watchers.clear()
             self._journal.hurry()
         super().begin_close(failed=failed)
@@ -327,20 +328,19 @@ class DurableSession(Session):
         """Tells, while the client closes, whether the connection may be closed now."""
         return super().finished and (self.link is None or self._journal.settled)
 
-    def _has_room(self) -> bool:
+    def has_room(self) -> bool:
+        """Tells whether one more request may be noted."""
         return self._journal.has_room()
 
-    def _with_neighbours(self, call: Call[Any]) -> Call[Any]:
-        """Returns the call itself: what became of a put is noted for each by itself."""
-        return call
-
-    def _send(self, link: Link, call: Call[Any], number: int, confirmed: list[int], now: float) -> bool:
-        sent = super()._send(link, call, number, confirmed, now)
+    def send(self, link: Link, call: Call[Any], number: int, confirmed: list[int], now: float) -> bool:
+        """Sends a request, of which the state notes under which number it went."""
+        sent = super().send(link, call, number, confirmed, now)
         if sent and number and call.noted:
             self._journal.sent(call, number)
         return sent
 
-    def _finish(self, call: Call[Any]) -> None:
+    def finish(self, call: Call[Any]) -> None:
+        """The call is over, as soon as what it depends on is durable."""
         if call.unattended:
             self._settle_request(call)
         elif call.gated or (call.error is None and self._hands_over(call)):
@@ -348,7 +348,7 @@ class DurableSession(Session):
         elif call.position and call.error is None and _refuses(call):
             self._settle_refused(call)
         else:
-            super()._finish(call)
+            super().finish(call)
 
     def _hands_over(self, call: Call[Any]) -> bool:
         """Tells whether the call returns messages before which something has to be durable."""
@@ -371,7 +371,8 @@ class DurableSession(Session):
         call.phase = HELD
         self._journal.hold(call)
 
-    def _fail(self, call: Call[Any], error: TelestoError) -> None:
+    def fail(self, call: Call[Any], error: TelestoError) -> None:
+        """The call is over; unless nothing was done, the state goes on looking after its request."""
         if call.unattended:
             call.error = error
             call.number = 0
@@ -380,14 +381,15 @@ class DurableSession(Session):
                 self._journal.give_up(call.position)
             else:
                 self._forget(call)
-        super()._fail(call, error)
+        super().fail(call, error)
 
-    def _confirm_answer(self, call: Call[Any]) -> None:
+    def confirm_answer(self, call: Call[Any]) -> None:
+        """The caller has the answer; a request of the state is confirmed when it is forgotten there."""
         if call.position and call.number and not call.orphaned:
             self._with_caller.discard(call.position)
             self._journal.forget(call.position, confirm=True)
         else:
-            super()._confirm_answer(call)
+            super().confirm_answer(call)
 
     def _forget(self, call: Call[Any]) -> None:
         """Nothing was done: before the caller hears of it, the state must not have the request any more."""
@@ -396,15 +398,15 @@ class DurableSession(Session):
             call.position = 0
             call.gated = True
 
-    def _rejected(self, call: Call[Any], error: TelestoError) -> None:
+    def rejecting(self, call: Call[Any]) -> None:
+        """A request is about to be rejected: it needs no care any more."""
         if not (call.orphaned or call.unattended):
             self._forget(call)
-        super()._rejected(call, error)
 
     def _keep_unseen(self, call: TakingCall[Any]) -> None:
         """The messages of a read do not get to its caller; another one gets them."""
         self._unreturned(call.messages)
-        self._custody.keep(call.messages, self._clock())
+        self._books.custody.keep(call.messages, self._clock())
         call.messages = []
 
     def _unreturned(self, messages: list[Message]) -> None:
@@ -418,7 +420,7 @@ class DurableSession(Session):
             if call.deadline <= now:
                 self._time_out(call)
             else:
-                self._check_at = min(self._check_at, call.deadline)
+                self.check_at = min(self.check_at, call.deadline)
         self._watchers = [call for call in self._watchers if call.phase != DONE]
 
     # ------------------------------------------------------------------ requests that nobody waits for
@@ -437,7 +439,7 @@ class DurableSession(Session):
             self._start_clock(call)
             self._watchers.append(call)
         else:
-            self._finish(call)
+            self.finish(call)
         return call
 
     def recovered_puts(self) -> list[tuple[int, list[RecoveredPut]]]:
@@ -452,21 +454,22 @@ class DurableSession(Session):
         """The application knows what became of this request."""
         self._journal.forget(name, confirm=False)
 
-    def _orphan(self, call: Call[Any]) -> None:
+    def orphan(self, call: Call[Any]) -> None:
+        """The call ends before its request, which is the state's from now on."""
         if call.position:
             self._journal.give_up(call.position)
-        super()._orphan(call)
+        super().orphan(call)
 
-    def _orphan_ended(self, call: Call[Any]) -> None:
+    def orphan_ended(self, call: Call[Any]) -> None:
+        """The call was over before this answer, which tells what became of a request of the state."""
         if call.position:
             self._settle_request(call)
         else:
-            super()._orphan_ended(call)
+            super().orphan_ended(call)
 
-    def _refused_for_now(self, call: Call[Any], error: TelestoError) -> None:
-        super()._refused_for_now(call, error)
-        if call.orphaned:
-            self._settle_as(call, failures.not_done(call))
+    def orphan_not_done(self, call: Call[Any]) -> None:
+        """The call was over before this answer, which says that nothing was done."""
+        self._settle_as(call, failures.not_done(call))
 
     def _settle_as(self, call: Call[Any], error: TelestoError) -> None:
         """The request was not done, or it cannot be known."""
@@ -480,7 +483,7 @@ class DurableSession(Session):
         self._journal.settle(call.position, outcome_of(call), confirm=call.number > 0)
         if not self._journal.unattended:
             for watcher in self._watchers:
-                self._finish(watcher)
+                self.finish(watcher)
             self._watchers.clear()
 
 

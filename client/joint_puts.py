@@ -11,13 +11,16 @@ from __future__ import annotations
 from collections import deque
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
-from telesto.client.calls import SENT, WAITING, Call, PutCall, PutManyCall
+from telesto.client.calls import DONE, SENT, WAITING, Call, PutCall, PutManyCall
 from telesto.client.errors import ProtocolViolationError
+from telesto.client.options import ClientOptions
 from telesto.protocol import packets
 from telesto.protocol.errors import InternalError
 
+#: Puts together are no longer than this, for large messages gain nothing by it.
+_JOINT_BYTES = 128 * 1024
 #: Bytes of a message in a request beside its body and its keys, at most.
 _OVERHEAD_BYTES = 64
 #: Bytes of a key, at most: 255 characters of four bytes.
@@ -103,6 +106,69 @@ class JointPut(PutManyCall):
             part.tries = self.tries
             part.failure = self.failure
         return parts
+
+
+class JointPutsHost(Protocol):
+    """What the joint puts need of the session that they belong to."""
+
+    def finish(self, call: Call[Any]) -> None:
+        """The call is over."""
+
+    def again(self, call: Call[Any]) -> None:
+        """Tries once more a request that was not done, in its old place."""
+
+    def confirm_answer(self, call: Call[Any]) -> None:
+        """The answer has been taken, or nobody wants it."""
+
+
+class JointPuts:
+    """Joins the puts of one client when they leave, and gives each its own end."""
+
+    def __init__(self, host: JointPutsHost, options: ClientOptions) -> None:
+        self._host = host
+        self._options = options
+        self._limits = ALONE
+
+    def greeted(self, service: packets.HelloResponse) -> None:
+        """Puts together are such from now on that a middleware refuses none for what others are."""
+        if service.max_body is None or service.max_put_elements is None:
+            self._limits = ALONE
+            return
+        messages = min(self._options.put_batch_messages, service.max_put_elements)
+        size = min(self._options.put_batch_bytes, service.max_frame // 2, _JOINT_BYTES)
+        self._limits = JointLimits(messages, size, service.max_body)
+
+    def with_neighbours(self, call: Call[Any], line: deque[Call[Any]]) -> Call[Any]:
+        """Returns the request in which a call is sent: with the puts that stand in line behind it."""
+        if type(call) is not PutCall or not line or self._limits is ALONE:
+            return call
+        joint = join(call, line, self._limits)
+        if isinstance(joint, JointPut):
+            joint.on_done = self._ended
+        return joint
+
+    def separate(self, joint: JointPut) -> None:
+        """Nothing was done, perhaps for a reason that concerns one of them: each goes alone."""
+        for part in joint.open_parts:
+            part.alone = True
+        self.dissolve(joint)
+
+    def dissolve(self, joint: JointPut) -> None:
+        """The puts that are still wanted stand in line again, in their old places."""
+        parts = joint.dissolve()
+        for part in reversed(parts):
+            self._host.again(part)
+        joint.phase = WAITING if any(part.phase == WAITING for part in parts) else DONE
+
+    def _ended(self, joint: JointPut) -> None:
+        if joint.error is not None and not joint.packet_id:
+            self.separate(joint)  # one of them cannot be sent at all
+            return
+        parts = joint.share()
+        if not parts:
+            self._host.confirm_answer(joint)
+        for part in parts:
+            self._host.finish(part)
 
 
 def join(first: PutCall, line: deque[Call[Any]], limits: JointLimits) -> Call[Any]:

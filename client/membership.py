@@ -70,7 +70,7 @@ class Membership(ABC):
         self.mode: ClientMode | None = None
         self.session: int | None = None
 
-        self._phase = Phase.ABSENT
+        self.phase = Phase.ABSENT
         self._identity: Identity | None = None
         self._handshake: Handshake | None = None
         self._connecting: ConnectCall | None = None
@@ -81,9 +81,9 @@ class Membership(ABC):
         self._completed: list[Call[Any]] = []
         self._untaken = 0
         self._pings: list[PingCall] = []
-        self._limit = 1
+        self.limit = 1
         self._keep_alive = options.keep_alive
-        self._check_at = math.inf
+        self.check_at = math.inf
 
     # ------------------------------------------------------------------ what the upper half does
 
@@ -117,7 +117,7 @@ class Membership(ABC):
     @property
     def connected(self) -> bool:
         """Tells whether requests can be sent at present."""
-        return self._phase is Phase.READY
+        return self.phase is Phase.READY
 
     @property
     def address(self) -> str | None:
@@ -140,9 +140,9 @@ class Membership(ABC):
         self._connecting = call
         self._identity = identity
         self._ended = None
-        if self._phase is Phase.GREETED:
+        if self.phase is Phase.GREETED:
             self._identify(identity)
-        elif self._phase is Phase.ABSENT:
+        elif self.phase is Phase.ABSENT:
             self._connector.start()
         return call
 
@@ -152,8 +152,8 @@ class Membership(ABC):
             raise failures.again(self._closed)
         self._start_clock(call)
         call.on_answer = self._ponged
-        if self.link is not None and self._phase is not Phase.GREETING:
-            self._send(self.link, call, 0, [], self._clock())
+        if self.link is not None and self.phase is not Phase.GREETING:
+            self.send(self.link, call, 0, [], self._clock())
             return
         if self.link is None and self._identity is None and not self._pings:
             self._connector.start()
@@ -169,17 +169,18 @@ class Membership(ABC):
     def _start_clock(self, call: Call[Any]) -> None:
         deadline = self._clock() + self._options.call_timeout + call.wait
         call.deadline = deadline
-        if deadline < self._check_at:
-            self._check_at = deadline
+        if deadline < self.check_at:
+            self.check_at = deadline
 
-    def _fail(self, call: Call[Any], error: TelestoError) -> None:
+    def fail(self, call: Call[Any], error: TelestoError) -> None:
         """The call is over, with an error that is not an answer."""
         call.error = error
         if not call.orphaned:
             call.number = 0
-        self._finish(call)
+        self.finish(call)
 
-    def _finish(self, call: Call[Any]) -> None:
+    def finish(self, call: Call[Any]) -> None:
+        """The call is over: its caller is to be woken, or its ``on_done`` called."""
         call.phase = DONE
         if call.on_done is not None:
             call.on_done(call)
@@ -189,7 +190,7 @@ class Membership(ABC):
 
     def _ponged(self, call: PingCall) -> None:
         call.answered_at = self._clock()
-        self._finish(call)
+        self.finish(call)
 
     # ------------------------------------------------------------------ connections
 
@@ -209,14 +210,14 @@ class Membership(ABC):
             self._stop_connecting(error)
         if self._identity is None:
             for call in self._pings:
-                self._fail(call, error)
+                self.fail(call, error)
             self._pings.clear()
 
     def link_up(self, address: Address) -> Link:
         """A connection is open."""
         self.link = Link(address, self._options.max_frame, self._clock())
         self.writable = True
-        self._phase = Phase.GREETING
+        self.phase = Phase.GREETING
         self._keep_alive = self._options.keep_alive
         self._handshake = Handshake(self, self._connector.retry_time)
         self._handshake.greet(self._options.max_frame)
@@ -227,7 +228,7 @@ class Membership(ABC):
         link, self.link = self.link, None
         if link is None:
             return
-        phase, self._phase = self._phase, Phase.ABSENT
+        phase, self.phase = self.phase, Phase.ABSENT
         self._handshake = None
         self._parted(link.pending.values(), error)
         if phase in (Phase.READY, Phase.DRAINING):
@@ -235,7 +236,7 @@ class Membership(ABC):
         else:
             self.attempt_failed(error)
 
-    def _leave(self, error: TelestoError) -> None:
+    def drop_link(self, error: TelestoError) -> None:
         """Gives the connection up."""
         if error.address is None:
             error.address = self.address
@@ -244,7 +245,7 @@ class Membership(ABC):
     def _connect_again(self, error: TelestoError) -> None:
         """Gives up a connection that did its part, for another one at once."""
         link, self.link = self.link, None
-        self._phase = Phase.ABSENT
+        self.phase = Phase.ABSENT
         self._handshake = None
         if link is not None:
             self._parted(link.pending.values(), error)
@@ -257,14 +258,14 @@ class Membership(ABC):
     def send_errand(self, errand: Errand) -> None:
         """Sends a request of the library itself, out of line."""
         assert self.link is not None
-        self._send(self.link, errand, 0, [], self._clock())
+        self.send(self.link, errand, 0, [], self._clock())
 
-    def _send(self, link: Link, call: Call[Any], number: int, confirmed: list[int], now: float) -> bool:
+    def send(self, link: Link, call: Call[Any], number: int, confirmed: list[int], now: float) -> bool:
         """Sends a request; False when it cannot be sent at all, then the call is over."""
         try:
             link.send(call, number, confirmed, now)
         except TelestoError as error:
-            self._fail(call, error)
+            self.fail(call, error)
             return False
         call.number = number
         call.carried = confirmed
@@ -272,8 +273,8 @@ class Membership(ABC):
         call.tries += 1
         try_until = now + self._options.try_timeout + max(0.0, call.wait_until - now)
         call.try_until = try_until
-        if try_until < self._check_at:
-            self._check_at = try_until
+        if try_until < self.check_at:
+            self.check_at = try_until
         return True
 
     # ------------------------------------------------------------------ joining and leaving
@@ -283,14 +284,14 @@ class Membership(ABC):
         link = self.link
         assert link is not None
         link.max_frame_identified = response.max_frame
-        self._limit = max(1, response.max_unconfirmed)
+        self.limit = max(1, response.max_unconfirmed)
         self._connector.learn(response.addresses)
         if response.idle_limit_ms:
             self._keep_alive = min(self._options.keep_alive, response.idle_limit_ms / 2000)
-        self._phase = Phase.GREETED
+        self.phase = Phase.GREETED
         pings, self._pings = self._pings, []
         for call in pings:
-            self._send(link, call, 0, [], self._clock())
+            self.send(link, call, 0, [], self._clock())
         if self._identity is not None:
             self._identify(self._identity)
 
@@ -309,14 +310,14 @@ class Membership(ABC):
         self.name = result.name
         self.mode = result.mode
         self.session = result.session
-        self._phase = Phase.READY
+        self.phase = Phase.READY
         before, self._incarnation = self._incarnation, result.incarnation
         self._joined(result, before)
         self._complete_connecting(result.mode)
 
     def handshake_failed(self, error: TelestoError) -> None:
         """Not on this connection; another one may succeed."""
-        self._leave(error)
+        self.drop_link(error)
 
     def handshake_refused(self, error: TelestoError) -> None:
         """Not on any connection."""
@@ -326,7 +327,7 @@ class Membership(ABC):
 
     def _identify(self, identity: Identity) -> None:
         assert self._handshake is not None
-        self._phase = Phase.IDENTIFYING
+        self.phase = Phase.IDENTIFYING
         self._handshake.identify(identity)
 
     def _complete_connecting(self, mode: ClientMode) -> None:
@@ -337,9 +338,9 @@ class Membership(ABC):
         if wanted is not None and wanted is not mode:
             error = failures.mode_differs(self.name, wanted, mode)
             self._end(error, lambda _: error)
-            self._fail(call, error)
+            self.fail(call, error)
         else:
-            self._finish(call)
+            self.finish(call)
 
     def _cancel_connecting(self, call: ConnectCall) -> None:
         """The caller no longer wants to be a client."""
@@ -354,10 +355,10 @@ class Membership(ABC):
         call, self._connecting = self._connecting, None
         self._identity = None
         if call is not None and error is not None:
-            self._fail(call, error)
+            self.fail(call, error)
         for waiting in self._forsake():
-            self._fail(waiting, failures.not_connected(error))
-        if self.link is not None and self._phase is not Phase.GREETED:
+            self.fail(waiting, failures.not_connected(error))
+        if self.link is not None and self.phase is not Phase.GREETED:
             self.link_down(error or failures.closed_error())
 
     def _check_connecting(self, now: float) -> None:
@@ -369,18 +370,18 @@ class Membership(ABC):
                 failures.deadline_error(call, self._options, self._connector.failure, self.address)
             )
         else:
-            self._check_at = min(self._check_at, call.deadline)
+            self.check_at = min(self.check_at, call.deadline)
 
     def _end(self, reason: TelestoError, error_for: Callable[[Call[Any]], TelestoError]) -> None:
         """The client is nobody on the service any more; all calls fail."""
         link, self.link = self.link, None
-        self._phase = Phase.ABSENT
+        self.phase = Phase.ABSENT
         self._ended = reason
         if link is not None:
             self._parted(link.pending.values(), reason)
         for call in [*self._forsake(), *self._pings]:
             if call.phase < DONE and not isinstance(call, Errand):
-                self._fail(call, error_for(call))
+                self.fail(call, error_for(call))
         self._pings.clear()
         self._handshake = None
         self._identity = None
@@ -388,4 +389,4 @@ class Membership(ABC):
         self.session = None
         if self._connecting is not None:
             connecting, self._connecting = self._connecting, None
-            self._fail(connecting, reason)
+            self.fail(connecting, reason)
