@@ -42,9 +42,11 @@ POINTS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
 }
 
 
-def arm(point: str) -> None:
+def arm(point: str, client: Any) -> None:
     """From now on the process dies at this point."""
     owner, name, how = POINTS[point]
+    if owner is DurableSession:
+        owner = getattr(client, "client", client)._session
     if owner is Path:
         StateDirectory.write = compacting(StateDirectory.write)  # type: ignore[method-assign]
     setattr(owner, name, how(getattr(owner, name)))
@@ -67,7 +69,7 @@ def main(kind: str, url: str, state_dir: str, queue_id: int, point: str, actions
         for action in actions:
             verb, *rest = action.split()
             if verb == "arm":
-                arm(point)
+                arm(point, client)
             elif verb == "put":
                 client.put_message(queue_id, rest[0].encode())
             elif verb == "get":
