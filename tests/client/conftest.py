@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -79,6 +80,13 @@ class RealService:
                 connection.abort()
 
         self._thread.run(cut())
+
+    def wait_for_consumers(self, count: int) -> None:
+        """Returns when so many consumers can be given messages, which is later than their rows are there."""
+        deadline = time.monotonic() + 30
+        while len(self._server._consumers) < count:
+            assert time.monotonic() < deadline, f"{len(self._server._consumers)} of {count} consumers came"
+            time.sleep(0.005)
 
     def restart(self) -> None:
         """Stops the middleware gracefully and starts another at the same address."""

@@ -126,14 +126,15 @@ def test_a_transaction_that_fails_gives_the_message_back(
 
 
 def test_a_lost_lease_undoes_the_work(
-    client: Any, connected: Connect, queue_id: int, database: psycopg.Connection
+    client: Any, connected: Connect, queue_id: int, database: psycopg.Connection, real_service: Any
 ) -> None:
-    client.update_queue(queue_id, lease_ms=100)
+    client.update_queue(queue_id, lease_ms=600_000)
     put_numbers(client, queue_id, 1)
-    with client.consume(queue_id) as late:
+    with client.consume(queue_id, credit=1) as late:
         held = late.get(PATIENCE_S)
-        client.update_queue(queue_id, lease_ms=600_000)
         with connected().consume(queue_id, ack_in_database=True) as prompt:
+            real_service.wait_for_consumers(2)
+            real_service.execute("UPDATE telesto.leases SET deadline = clock_timestamp()")
             with prompt.get(PATIENCE_S) as leased:
                 work_on(database, leased)
             with pytest.raises(psycopg.Error, match="somebody else") as caught:

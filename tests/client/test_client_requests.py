@@ -109,8 +109,8 @@ def test_servers_share_the_requests(
         return request.body  # type: ignore[no-any-return]
 
     servers = [Server(connected(), queue_id, handle) for _ in range(2)]
-    while len(real_service.query("SELECT 1 FROM telesto.consumers")) < 2:
-        pass  # one that has joined alone would be given both requests
+    # One that has joined alone would be given both requests.
+    real_service.wait_for_consumers(2)
     askers = [connected(), connected()]
     with ThreadPoolExecutor(2) as executor:
         assert list(executor.map(lambda asker: ask(asker, queue_id, b"x"), askers)) == [b"x", b"x"]
