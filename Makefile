@@ -57,7 +57,7 @@ bench-core: .venv/dev.stamp ## Measure puts and reads beside ungathered calls an
 
 bench: .venv/dev.stamp ## Measure every kind of work and other message queues beside, once and short (OUT=... ARGS="--set NAME=VALUE")
 	$(TELESTO) bench run quick --out $(OUT) $(ARGS)
-	$(TELESTO) bench peers --seconds 2 --repetitions 1
+	$(TELESTO) bench peers --seconds 1 --repetitions 1
 
 lock: .venv/dev.stamp ## Write requirements.lock anew from pyproject.toml
 	$(PY) -m pip install --quiet uv
