@@ -80,13 +80,13 @@ class Books:
 
     def bring_back_carried(self, call: Call[Any]) -> None:
         """The confirmations that a refused request carried are owed again, and due after the usual time."""
-        if call.carried:
-            due = self._clock() + self._options.confirm_after
-            self.confirmations.bring_back(ConfirmContents(call.carried, [], []), due)
-            call.carried = None
+        self._bring_back(call, self._clock() + self._options.confirm_after)
 
     def bring_back_lost(self, call: Call[Any]) -> None:
         """The confirmations that a request carried over a lost connection are owed again, on the next one."""
+        self._bring_back(call, math.inf)
+
+    def _bring_back(self, call: Call[Any], due: float) -> None:
         if call.carried:
-            self.confirmations.bring_back(ConfirmContents(call.carried, [], []), math.inf)
+            self.confirmations.bring_back(ConfirmContents(call.carried, [], []), due)
             call.carried = None

@@ -57,21 +57,15 @@ class Jobs:
         self.on_placed: Callable[[Arrivals], None] = lambda arrivals: None
         self._staged = Periodic("place_staged", self._place_staged, period_s=settings.staged_interval_s)
         self.work = [self._staged]
-        for job in _JOBS:
-            sweep = partial(self._sweep, job, settings.sweep_interval_s)
-            self.work.append(Periodic(job, sweep, period_s=settings.sweep_interval_s))
-        self.work.append(self._walk())
-        for job in _PROMPT_JOBS:
-            sweep = partial(self._sweep, job, settings.lease_sweep_s)
-            self.work.append(Periodic(job, sweep, period_s=settings.lease_sweep_s))
-
-    def _walk(self) -> Periodic:
-        settings = self._settings
-        period_s = max(settings.sweep_interval_s, settings.retention_s / _WALKS)
-        work = Periodic(_UNCONFIRMED, partial(self._sweep, _UNCONFIRMED, period_s), period_s=period_s)
+        self.work += [self._periodic(job, settings.sweep_interval_s) for job in _JOBS]
+        walk = self._periodic(_UNCONFIRMED, max(settings.sweep_interval_s, settings.retention_s / _WALKS))
         # However short the lives of middlewares, each begins with one.
-        work.poke()
-        return work
+        walk.poke()
+        self.work.append(walk)
+        self.work += [self._periodic(job, settings.lease_sweep_s) for job in _PROMPT_JOBS]
+
+    def _periodic(self, job: str, period_s: float) -> Periodic:
+        return Periodic(job, partial(self._sweep, job, period_s), period_s=period_s)
 
     async def _sweep(self, job: str, period_s: float) -> None:
         """Does turns of a job as long as it is this middleware's and there is more to do."""
