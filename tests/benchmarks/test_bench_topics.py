@@ -41,6 +41,9 @@ async def test_each_load_is_measured(
         put = await bench.put(first, 2, TINY)
         stored = await connection.fetchrow("SELECT count(*), min(length(body)) FROM telesto.topic_messages")
         followed = await bench.fan_out(first, TINY)
+        followers = await connection.fetchval(
+            "SELECT count(DISTINCT subscription_id) FROM telesto.positions WHERE position > 0"
+        )
         fetched = await bench.fetch(first, TINY, 2_000)
         across = await bench.delay(here, there, middlewares, TINY)
     assert put.puts > 0 == put.deliveries
@@ -48,6 +51,7 @@ async def test_each_load_is_measured(
     assert stored[0] >= put.puts * TINY.measured_s
     assert stored[1] == 20
     assert followed.deliveries > 0 < followed.puts
+    assert followers > 1
     assert fetched.deliveries > 0 == fetched.puts
     assert across.deliveries > 0
     assert len(across.delays) > 0
