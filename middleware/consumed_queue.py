@@ -36,6 +36,11 @@ class ConsumedQueue:
         """Tells whether some consumer may be given a message, and there may be one for it."""
         return any((self.awake or consumer.ready) and consumer.room for consumer in self.consumers.values())
 
+    @property
+    def has_room(self) -> bool:
+        """Tells whether some consumer may be given a message."""
+        return any(consumer.room for consumer in self.consumers.values())
+
     def deal(self, count: int) -> list[Consumer]:
         """The consumers in the order in which they get up to so many messages: who has least comes first."""
         rooms = [(consumer.held, at, consumer) for at, consumer in enumerate(self.consumers.values())]

@@ -231,6 +231,17 @@ class Consumers:
                 break
         return queues
 
+    def take_waiting(self, queue_ids: Iterable[int]) -> list[ConsumedQueue]:
+        """Takes those of the queues that stand in no line and whose consumers have room."""
+        queues: list[ConsumedQueue] = []
+        for queue_id in queue_ids:
+            queue = self._queues.get(queue_id)
+            if queue is None or queue.standing or queue.alone or self.draining or not queue.has_room:
+                continue
+            queue.standing = True
+            queues.append(queue)
+        return queues
+
     def put_back(self, queues: Sequence[ConsumedQueue]) -> None:
         """Queues that a claim had no place for stand at the head of the line again."""
         self._due.extendleft(reversed(queues))

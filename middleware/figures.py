@@ -21,7 +21,7 @@ class Figures:
         notifies_total: calls that told other middlewares of puts.
         notified_total: notifications that came from others.
         dropped_wake_ups_total: wake-ups for others that were too many; their sweeps find the messages.
-        claims_total: calls that claimed for consumers.
+        claims_total: calls that claimed for consumers, those of puts with a claim among them.
         delivered_total: messages pushed to consumers.
         recovered_total: those of them that a lost call had claimed.
         slow_consumers_total: how often a consumer became slow.

@@ -73,6 +73,13 @@ class Results:
         key = (channel, receiver_id)
         self.arrivals[key] = self.arrivals.get(key, 0) + count
 
+    def forget_arrival(self, channel: int, receiver_id: int) -> None:
+        """One message that came has been taken already."""
+        key = (channel, receiver_id)
+        left = self.arrivals.pop(key, 0) - 1
+        if left > 0:
+            self.arrivals[key] = left
+
     def fail(self, request: Request, failure: Failure) -> None:
         """Adds a failure as the request's outcome."""
         self.outcomes.append(error_frame(request.packet_id, failure))

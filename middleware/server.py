@@ -15,6 +15,7 @@ from telesto.middleware import listening
 from telesto.middleware.admin import AdminServer
 from telesto.middleware.budget import Budget
 from telesto.middleware.claimer import Claimer
+from telesto.middleware.claims import Claims
 from telesto.middleware.connection import Connection, Connections
 from telesto.middleware.consumer_changes import ConsumerChanges
 from telesto.middleware.consumers import Consumers
@@ -83,12 +84,14 @@ class MiddlewareServer:
         self._room.on_readmit = self._readmit
         self._deadlines = Deadlines(loop)
         self._consumers = Consumers(self._room, settings)
+        self._claims = Claims(self._consumers, self.figures, settings)
         self._judge = Judge(self._consumers, self.figures)
         self._links = Links(settings)
         self._make_background()
         light_bytes = settings.max_answer_bytes // settings.max_batch // 2
         self._weights = Weights(loop.time, light_bytes, settings.heavy_queue_s, settings.heavy_queues)
         self._effects = Effects(self._room, self._budget, self._weights, self._notifier.tell, empty_frame)
+        self._claims.on_ready_elsewhere = self._effects.ready_elsewhere
         self._effects.on_settled = self._consumers.settled
         self._effects.on_lost = self._consumers.came_back
         self._effects.on_failed = self._judge.failed
@@ -102,6 +105,7 @@ class MiddlewareServer:
             self.figures,
             self._phases,
             self._links,
+            self._claims,
             light_bytes,
             single_handlers(self._consumers, self._departures, self._peers),
             lambda: self._peers.middleware_id,
@@ -179,8 +183,7 @@ class MiddlewareServer:
     def _make_claimer(self, link: Link) -> Run:
         # What is claimed may be large at any time, and others that consume must not wait until it is sent.
         call = link.call_for_much if self._settings.locked_answer_bytes else link.call
-        self._claimer = Claimer(self._consumers, call, self.figures, self._settings)
-        self._claimer.on_ready_elsewhere = self._effects.ready_elsewhere
+        self._claimer = Claimer(self._consumers, self._claims, call, self._settings)
         return self._claimer.run
 
     def _registered_again(self) -> None:

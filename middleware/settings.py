@@ -146,7 +146,12 @@ class ServerSettings(BaseSettings):
     )
     call_wait_ms: float = Field(10.0, ge=0, description="How long a call waits for another one at most.")
     crowd: int = Field(8, ge=1, description="Up to so many requests under way, no call waits for another.")
-    many_messages: int = Field(64, ge=1, description="Nor does one for so many messages.")
+    many_messages: int = Field(
+        64,
+        ge=1,
+        description="Nor does one for so many messages. Fewer reach consumers that wait for them by the call that "
+        "puts them.",
+    )
     put_workers: int = Field(1, ge=1, le=64, description="Calls of puts at a time.")
     take_workers: int = Field(1, ge=1, le=64, description="Calls of reads by priority at a time.")
     selected_workers: int = Field(1, ge=1, le=64, description="Calls of other reads at a time.")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from telesto.middleware.batches import Executor
+from telesto.middleware.claims import Claims
 from telesto.middleware.dispatcher import Dispatcher
 from telesto.middleware.effects import Effects
 from telesto.middleware.figures import Figures
@@ -17,6 +18,7 @@ from telesto.middleware.handlers.fetch import FetchGroup
 from telesto.middleware.handlers.publish import PublishGroup
 from telesto.middleware.handlers.put import PutGroup
 from telesto.middleware.handlers.take import TakeGroup, TakeSelectedGroup
+from telesto.middleware.joint_claims import JointExecutor
 from telesto.middleware.link import Link
 from telesto.middleware.links import Links
 from telesto.middleware.logs import logger
@@ -49,6 +51,7 @@ class Workers:
         figures: Figures,
         phases: Phases,
         links: Links,
+        claims: Claims,
         light_bytes: int,
         handlers: Mapping[int, Handler],
         middleware_id: Callable[[], int],
@@ -59,6 +62,7 @@ class Workers:
         self._figures = figures
         self._phases = phases
         self._links = links
+        self._claims = claims
         self._light_bytes = light_bytes
         self._handlers = handlers
         self._middleware_id = middleware_id
@@ -140,13 +144,10 @@ class Workers:
 
     def _gatherer(self, name: str, turns: Turns, group: Group) -> tuple[str, Run]:
         settings = self._settings
-        executor = Executor(
-            group, self._make_link(name), self._dispatcher.suspects, settings.overload_retry_ms
-        )
         gatherer = Gatherer(
             turns,
             self._dispatcher,
-            executor,
+            self._executor(group, self._make_link(name)),
             self._effects,
             self._figures,
             self._phases,
@@ -155,6 +156,12 @@ class Workers:
             settings.overload_retry_ms,
         )
         return name, gatherer.run
+
+    def _executor(self, group: Group, link: Link) -> Executor:
+        suspects = self._dispatcher.suspects
+        if isinstance(group, PutGroup):
+            return JointExecutor(group, link, suspects, self._claims, self._settings)
+        return Executor(group, link, suspects, self._settings.overload_retry_ms)
 
     def _single(self, name: str) -> tuple[str, Run]:
         worker = SingleWorker(

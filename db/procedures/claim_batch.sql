@@ -13,6 +13,7 @@
 --   slots int[]             the consumers, by their places in the arrays, in the order in which they get messages,
 --                           each as often as it may get one
 --   answer_bytes bigint     how many bytes of bodies are leased for each queue; a first message is whatever its size
+--   waits boolean           whether a claim from one queue waits for its lock
 -- Returns:
 --   request int             the consumer, by its place in the arrays, counted from 1; one without a row got nothing
 --   error smallint          NULL with a message; else -1 (not executed, try again), CLIENT_NOT_EXISTING (5),
@@ -36,7 +37,7 @@
 --   partition_key text      its partition's key; NULL without
 --   origin jsonb            of a dead letter that was moved here: where and how it died; NULL without
 -- Errors:     none raised
--- Locks:      clients (shared, try), queues' take locks (of one queue: wait; of several: try)
+-- Locks:      clients (shared, try), queues' take locks (of one queue, if it waits: wait; else: try)
 -- Tables:     clients, consumers, queues, put_states (read), messages, keyed_messages, partition_arrivals (delete), leases
 --             (insert), take_states, receiver_states, partitions, partition_states (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.claim_batch(
@@ -49,7 +50,8 @@ CREATE OR REPLACE FUNCTION telesto.claim_batch(
     largest bigint[],
     idle boolean[],
     slots int[],
-    answer_bytes bigint
+    answer_bytes bigint,
+    waits boolean DEFAULT true
 )
 RETURNS TABLE (
     request int,
@@ -90,7 +92,7 @@ BEGIN
     PERFORM telesto.require_read_committed();
     SELECT fence.errors INTO verdicts FROM telesto.fence_requests(client_ids, sessions) AS fence;
     SELECT locked.queues, locked.granted INTO queues, granted
-    FROM telesto.lock_takes(queue_ids, verdicts) AS locked;
+    FROM telesto.lock_takes(queue_ids, verdicts, waits) AS locked;
 
     SELECT array_agg(CASE WHEN wanted.error IS NOT NULL THEN wanted.error
                           WHEN NOT granted[width_bucket(wanted.queue_id, queues)] THEN -1

@@ -3,15 +3,17 @@
 -- Parameters:
 --   queue_ids bigint[]          per request: the queue
 --   request_errors smallint[]   per request: the fence's verdict; NULL when all passed
+--   waits boolean               whether the lock of a single queue is waited for
 -- Returns:
 --   queues bigint[]             the distinct queues of requests that passed, sorted
 --   granted boolean[]           per queue: whether its lock is held now
 -- Errors:     none raised
--- Locks:      queues' take locks (of one queue: wait; of several: try)
+-- Locks:      queues' take locks (of one queue, if it waits: wait; else: try)
 -- Tables:     none
 CREATE OR REPLACE FUNCTION telesto.lock_takes(
     queue_ids bigint[],
     request_errors smallint[],
+    waits boolean,
     OUT queues bigint[],
     OUT granted boolean[]
 )
@@ -23,7 +25,7 @@ BEGIN
                     FROM (SELECT unnest(queue_ids) AS queue_id, unnest(request_errors) AS error) AS request
                     WHERE request.queue_id IS NOT NULL AND request.error IS NULL
                     ORDER BY request.queue_id);
-    IF cardinality(queues) = 1 THEN
+    IF waits AND cardinality(queues) = 1 THEN
         PERFORM pg_advisory_xact_lock(telesto.take_lock_key(queues[1]));
         granted := ARRAY[true];
     ELSE

@@ -89,7 +89,7 @@ BEGIN
     SELECT fence.passed, fence.errors INTO passed, request_errors
     FROM telesto.fence_requests(client_ids, sessions) AS fence;
     SELECT locked.queues, locked.granted INTO queues, granted
-    FROM telesto.lock_takes(queue_ids, request_errors) AS locked;
+    FROM telesto.lock_takes(queue_ids, request_errors, true) AS locked;
     IF array_position(contexts, NULL) IS NULL AND 1 = ALL (modes) AND 0 = ALL (sender_ids) THEN
         RETURN QUERY
         SELECT taken.*

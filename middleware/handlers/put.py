@@ -111,7 +111,8 @@ class PutGroup(Small):
 
     def results(self, requests: Sequence[Request], rows: Sequence[Any]) -> Results:
         """Makes the answers from the one row of errors and message ids."""
-        errors, message_ids = rows[0]
+        # What a claim in the same call has brought stands in columns of its own.
+        errors, message_ids = rows[0][:2]
         results = Results()
         at = 0
         for request in requests:
@@ -130,7 +131,7 @@ class PutGroup(Small):
                 results.outcomes.append(answer.encode(request.packet_id))
                 at += 1
                 continue
-            elements = _elements(packet)
+            elements = elements_of(packet)
             end = at + len(elements)
             element_errors = errors[at:end] if errors is not None else [None] * len(elements)
             _settle(results, request, elements, element_errors, message_ids[at:end])
@@ -144,12 +145,12 @@ def _unless_all_none(values: list[Any]) -> list[Any] | None:
 
 def queue_of(request: Request) -> int:
     """The queue of a put, 0 when it is for several."""
-    queue_ids = {queue_id for queue_id, _ in _elements(request.packet)}
+    queue_ids = {queue_id for queue_id, _ in elements_of(request.packet)}
     return queue_ids.pop() if len(queue_ids) == 1 else 0
 
 
-def _elements(packet: Any) -> list[tuple[int, NewMessage]]:
-    """Queue and message of each element of a request."""
+def elements_of(packet: Any) -> list[tuple[int, NewMessage]]:
+    """Queue and message of each element of a put."""
     if type(packet) is PutMessage:
         return [(queue_id, packet.message) for queue_id in packet.queue_ids]
     return [(element.queue_id, element.message) for element in packet.messages]

@@ -10,6 +10,7 @@ import pytest
 from conftest import Connect, StartMiddleware
 from members import join, put_all, put_keyed
 from telesto.middleware.claimer import Claimer
+from telesto.middleware.claims import Claims
 from telesto.middleware.consumers import Consumers
 from telesto.middleware.figures import Figures
 from telesto.middleware.requests import Line
@@ -372,7 +373,7 @@ async def test_a_queue_whose_consumers_have_lost_their_room_is_not_forgotten() -
         claimer.close()
         return []
 
-    claimer = Claimer(consumers, claim, Figures(), settings)
+    claimer = Claimer(consumers, Claims(consumers, Figures(), settings), claim, settings)
     consumers.join(1, 1, line, 5, 0)
     consumer = consumers.find(line, 1)
     assert consumer is not None

@@ -1,0 +1,342 @@
+"""Puts that bring a claim along: what is asked, what follows from what comes, and from each way to fail."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import asyncpg
+import pytest
+
+from conftest import Connect, StartMiddleware
+from members import Member, join, put_all, put_keyed
+from telesto.middleware.claims import Claims
+from telesto.middleware.consumers import Consumers
+from telesto.middleware.failures import LostError, RefusedError, UnavailableError
+from telesto.middleware.figures import Figures
+from telesto.middleware.handlers.put import PutGroup
+from telesto.middleware.joint_claims import _CLAIM_COLUMNS, JointExecutor
+from telesto.middleware.requests import Client, Kind, Line, Request
+from telesto.middleware.results import Results
+from telesto.middleware.server import MiddlewareServer
+from telesto.middleware.settings import ServerSettings
+from telesto.middleware.suspects import Suspects
+from telesto.middleware.waiting import WaitingRoom
+from telesto.protocol import packets
+from wire import FULL, PATIENCE_S, Wire, put, until
+
+#: How many arguments puts have, and puts with a claim.
+PUT, JOINT = 18, 29
+#: Where the slots of a claim stand among the latter, and whether it waits for locks.
+SLOTS, WAITS = 26, 28
+BUSY = -1
+#: The server process that waits for a lock of a queue.
+WAITING = "SELECT pid FROM pg_locks WHERE NOT granted AND locktype = 'advisory'"
+
+Answer = Callable[[tuple[Any, ...]], list[Any]]
+
+
+class Row(tuple[Any, ...]):
+    """Stands for asyncpg's records: values by place and by name."""
+
+    names = ("errors", "message_ids", *_CLAIM_COLUMNS)
+
+    def __getitem__(self, key: Any) -> Any:
+        return super().__getitem__(self.names.index(key) if isinstance(key, str) else key)
+
+
+def put_row(*message_ids: int) -> Row:
+    return Row((None, list(message_ids), *[None] * len(_CLAIM_COLUMNS)))
+
+
+def claim_row(request: int = 1, queue_id: int = 1, error: int | None = None, **values: Any) -> Row:
+    found = dict.fromkeys(_CLAIM_COLUMNS) | {
+        "request": request, "queue_id": queue_id, "error": error, "lease_id": 1, "message_id": 1,
+        "sender_id": 1, "receiver_id": 0, "priority": 5, "time_of_arrival": 0, "attempt": 1,
+        "redelivered": False, "body": b"1", "claim_id": 1,
+    }  # fmt: skip
+    return Row((None, None, *(found | values).values()))
+
+
+class Bench:
+    """An executor of puts whose database is played by the test, and two queues with a consumer each."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.settings = ServerSettings.load(**settings)
+        room = WaitingRoom(asyncio.get_running_loop(), 10)
+        self.consumers = Consumers(room, self.settings)
+        self.claims = Claims(self.consumers, Figures(), self.settings)
+        self.sent: list[bytes] = []
+        self.line = Line(self.sent.append, lambda: None, lambda client: None)
+        self.line.client = Client(1, 1, FULL)
+        self.line.frame_bytes = 1 << 20
+        group = PutGroup(lambda: 7)
+        suspects = Suspects(asyncio.get_running_loop().time, 1.0, 1, 10)
+        self.executor = JointExecutor(group, self, suspects, self.claims, self.settings)  # type: ignore[arg-type]
+        self.calls: list[tuple[Any, ...]] = []
+        self.answers: list[Answer] = []
+
+    def join(self, *queue_ids: int, credit: int = 10) -> None:
+        """A consumer joins each queue, and finds it empty."""
+        for queue_id in queue_ids:
+            self.consumers.join(queue_id, queue_id, self.line, credit, 0)
+        claim = self.claims.begin()
+        self.claims.settle(claim, [])
+        self.claims.over(claim)
+        assert not self.consumers.due
+
+    async def call(self, _sql: str, *arguments: Any) -> list[Any]:
+        self.calls.append(arguments)
+        return self.answers.pop(0)(arguments)
+
+    async def put(self, *answers: Answer | list[Any], messages: Sequence[packets.PutMessage]) -> Results:
+        self.answers = [answer if callable(answer) else lambda _, rows=answer: rows for answer in answers]  # type: ignore[misc]
+        requests = [
+            Request(self.line, packet, number, Kind.PUT, 100) for number, packet in enumerate(messages)
+        ]
+        results = await self.executor.run(requests)
+        assert len(results.outcomes) == len(requests)
+        assert not self.answers
+        return results
+
+    def consumer(self, queue_id: int) -> Any:
+        return self.consumers.get(queue_id)
+
+
+def failing(error: Exception) -> Answer:
+    def answer(_arguments: tuple[Any, ...]) -> list[Any]:
+        raise error
+
+    return answer
+
+
+async def test_nobody_who_consumes_costs_a_put_nothing() -> None:
+    bench = Bench()
+    results = await bench.put([(None, [5])], messages=[put(1, 1)])
+    assert [len(call) for call in bench.calls] == [PUT]
+    assert results.arrivals == {(1, 0): 1}
+
+
+async def test_what_is_put_comes_with_the_put_and_is_no_arrival() -> None:
+    bench = Bench()
+    bench.join(1, 2)
+    rows = [put_row(5, 6), claim_row(message_id=5)]
+    results = await bench.put(rows, messages=[put(1, 1), put(2, 3)])
+    (call,) = bench.calls
+    assert len(call) == JOINT
+    assert call[18] == [1]
+    # One more than was put, so that what else is there is noticed.
+    assert call[SLOTS] == [1, 1]
+    assert call[WAITS] is False
+    assert len(bench.sent) == 1
+    assert bench.consumer(1).held == 1
+    assert results.arrivals == {(3, 0): 1}
+    assert not bench.consumers.due
+
+
+async def test_what_the_claim_left_is_an_arrival() -> None:
+    bench = Bench()
+    bench.join(1)
+    results = await bench.put([put_row(5, 6), claim_row()], messages=[put(1, 1), put(2, 1)])
+    assert results.arrivals == {(1, 0): 1}
+
+
+async def test_more_than_was_put_is_claimed_on() -> None:
+    bench = Bench()
+    bench.join(1)
+    rows = [put_row(5), claim_row(message_id=4), claim_row(message_id=5)]
+    results = await bench.put(rows, messages=[put(1, 1)])
+    assert results.arrivals == {}
+    assert bench.consumers.due
+
+
+async def test_a_consumer_without_room_is_not_claimed_for() -> None:
+    bench = Bench()
+    bench.join(1, credit=0)
+    await bench.put([(None, [5])], messages=[put(1, 1)])
+    assert [len(call) for call in bench.calls] == [PUT]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"delay_ms": 1_000}, {"receiver_id": 9}, {"body": b"x" * 70_000}],
+    ids=["later", "own", "large"],
+)
+async def test_what_nobody_gets_now_or_is_large_is_put_alone(fields: dict[str, Any]) -> None:
+    bench = Bench()
+    bench.join(1)
+    await bench.put([(None, [5])], messages=[put(1, 1, **fields)])
+    assert [len(call) for call in bench.calls] == [PUT]
+
+
+async def test_puts_of_many_are_calls_of_their_own() -> None:
+    bench = Bench(many_messages=4)
+    bench.join(1)
+    await bench.put([(None, [1, 2, 3, 4])], messages=[put(number, 1, 1) for number in (1, 2)])
+    await bench.put([(None, [1, 2, 3, 4])], messages=[put(number, 1) for number in range(1, 5)])
+    assert [len(call) for call in bench.calls] == [PUT, PUT]
+
+
+async def test_a_queue_that_is_claimed_from_is_not_claimed_from_twice() -> None:
+    bench = Bench()
+    bench.join(1)
+    bench.consumers.look(1)
+    claim = bench.claims.begin()
+    await bench.put([(None, [5])], messages=[put(1, 1)])
+    bench.claims.settle(claim, [])
+    bench.claims.over(claim)
+    await bench.put([put_row(6)], messages=[put(2, 1)])
+    assert [len(call) for call in bench.calls] == [PUT, JOINT]
+
+
+async def test_a_locked_queue_is_claimed_from_alone() -> None:
+    bench = Bench()
+    bench.join(1)
+    results = await bench.put([put_row(5), claim_row(error=BUSY)], messages=[put(1, 1)])
+    assert results.arrivals == {(1, 0): 1}
+    (queue,) = bench.consumers.take_due()
+    assert queue.alone
+
+
+async def test_a_refused_call_is_made_again_without_the_claim() -> None:
+    bench = Bench()
+    bench.join(1)
+    refused = failing(RefusedError("40P01", "deadlock detected"))
+    results = await bench.put(refused, [(None, [5])], messages=[put(1, 1)])
+    assert [len(call) for call in bench.calls] == [JOINT, PUT]
+    assert not results.failed
+    assert bench.consumers.due
+    assert not bench.claims.doubtful
+
+
+@pytest.mark.parametrize(
+    ("error", "doubtful"),
+    [(LostError("gone"), True), (UnavailableError("away"), False), (RuntimeError("defect"), False)],
+)
+async def test_a_call_that_failed_leaves_nothing_claimed_for_ever(error: Exception, doubtful: bool) -> None:
+    bench = Bench()
+    bench.join(1, 2)
+    results = await bench.put(failing(error), messages=[put(1, 1)])
+    assert len(results.failed) == 1
+    assert bench.consumers.due
+    assert bench.consumer(1).epoch == (1 if doubtful else 0)
+    assert list(bench.claims.doubtful) == ([bench.consumer(1)] if doubtful else [])
+
+
+async def test_nothing_is_claimed_beside_doubt() -> None:
+    bench = Bench()
+    bench.join(1, 2)
+    await bench.put(failing(LostError("gone")), messages=[put(1, 1)])
+    await bench.put([(None, [5])], messages=[put(2, 2)])
+    assert [len(call) for call in bench.calls] == [JOINT, PUT]
+
+
+# --- with the database -----------------------------------------------------------------------
+
+
+def count_claims(server: MiddlewareServer) -> list[str]:
+    """Notes the calls of the claimer itself from now on."""
+    made: list[str] = []
+    call = server._claimer._call
+
+    async def noted(sql: str, *arguments: Any) -> Any:
+        made.append(sql)
+        return await call(sql, *arguments)
+
+    server._claimer._call = noted
+    return made
+
+
+async def idle_member(server: MiddlewareServer, wire: Wire, queue_id: int) -> Member:
+    """A consumer whose first claim has found nothing."""
+    before = server.figures.claims_total
+    member = await join(wire, queue_id)
+    await until(lambda: server.figures.claims_total > before and not server._consumers.due)
+    return member
+
+
+async def test_messages_reach_a_consumer_by_the_call_that_puts_them(
+    start_middleware: StartMiddleware, connect: Connect
+) -> None:
+    server = await start_middleware()
+    wire = await (await connect(server)).register()
+    queue_id = await wire.create_queue()
+    member = await idle_member(server, wire, queue_id)
+    claims = count_claims(server)
+    await put_all(wire, queue_id, b"1")
+    await put_all(wire, queue_id, b"2", b"3")
+    assert await member.bodies(3) == [b"1", b"2", b"3"]
+    assert await member.ack(b"1", b"2", b"3") == [None, None, None]
+    assert claims == []
+
+
+async def test_partitions_keep_their_order(start_middleware: StartMiddleware, connect: Connect) -> None:
+    server = await start_middleware()
+    wire = await (await connect(server)).register()
+    queue_id = await wire.create_queue()
+    member = await idle_member(server, wire, queue_id)
+    for number in range(3):
+        await put_keyed(wire, queue_id, f"a{number}", f"b{number}")
+    bodies = await member.bodies(6)
+    for key in (b"a", b"b"):
+        assert [body for body in bodies if body[:1] == key] == [key + b"0", key + b"1", key + b"2"]
+
+
+async def test_what_consumers_have_no_room_for_is_left_to_others(
+    start_middleware: StartMiddleware, connect: Connect
+) -> None:
+    """A read at another middleware waits, and is told of what the consumer's claim did not take."""
+    servers = [await start_middleware() for _ in range(2)]
+    wires = [await (await connect(server)).register() for server in servers]
+    queue_id = await wires[0].create_queue()
+    member = await join(wires[0], queue_id, messages=1)
+    await until(lambda: servers[0].figures.claims_total)
+    waiting = wires[1].read(queue_id, wait_ms=5_000)
+    await until(lambda: servers[1]._room.parked)
+    await put_all(wires[0], queue_id, b"1", b"2")
+    answer = await asyncio.wait_for(waiting, PATIENCE_S)
+    assert {*await member.bodies(1), answer.messages[0].body} == {b"1", b"2"}
+
+
+async def test_a_lock_that_a_reader_holds_holds_up_no_put(
+    start_middleware: StartMiddleware, connect: Connect, database_url: str
+) -> None:
+    server = await start_middleware()
+    wire = await (await connect(server)).register()
+    queue_id = await wire.create_queue()
+    member = await idle_member(server, wire, queue_id)
+    other = await asyncpg.connect(database_url)
+    try:
+        async with other.transaction():
+            await other.execute("SELECT pg_advisory_xact_lock(telesto.take_lock_key($1))", queue_id)
+            await put_all(wire, queue_id, b"1")
+            await put_all(wire, queue_id, b"2")
+        assert await member.bodies(2) == [b"1", b"2"]
+    finally:
+        await other.close()
+
+
+async def test_a_connection_that_dies_in_the_call_loses_no_message(
+    start_middleware: StartMiddleware, connect: Connect, database_url: str
+) -> None:
+    """The commit waits for a lock that the test holds, so that the call is under way when it is cut off."""
+    server = await start_middleware()
+    wire = await (await connect(server)).register()
+    queue_id = await wire.create_queue()
+    member = await idle_member(server, wire, queue_id)
+    other = await asyncpg.connect(database_url)
+    try:
+        async with other.transaction():
+            await other.execute("SELECT pg_advisory_xact_lock(telesto.put_lock_key($1))", queue_id)
+            doubtful = asyncio.create_task(wire.put(queue_id, body=b"lost"))
+            while (pid := await other.fetchval(WAITING)) is None:
+                await other.execute("SELECT pg_sleep(0.01)")
+            await other.execute("SELECT pg_terminate_backend($1)", pid)
+            answer = await doubtful
+        assert isinstance(answer, packets.Error)
+        await wire.put_one(queue_id, body=b"next")
+        assert await member.bodies(1) == [b"next"]
+        assert not server._claims.doubtful
+    finally:
+        await other.close()
