@@ -35,8 +35,8 @@ _CLAIM_COLUMNS = {
 }
 _NO_CLAIM = ", ".join(f"NULL::{type_} AS {name}" for name, type_ in _CLAIM_COLUMNS.items())
 
-#: One row of the puts, then those of the claim. The parts are executed in this order; what the first has done, the
-#: second sees. Locks are taken in the order that holds everywhere: put before take.
+#: One row of the puts, then those of the claim. The parts are executed in this order, and the second sees
+#: what the first has done. Locks are taken in the order that holds everywhere: put before take.
 PUT_AND_CLAIM = f"""
 SELECT put.errors, put.message_ids, {_NO_CLAIM}
 FROM telesto.put_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) AS put

@@ -149,8 +149,8 @@ class ServerSettings(BaseSettings):
     many_messages: int = Field(
         64,
         ge=1,
-        description="Nor does one for so many messages. Fewer reach consumers that wait for them by the call that "
-        "puts them.",
+        description="Nor does one for so many messages. Fewer reach consumers that wait for them by the call "
+        "that puts them.",
     )
     put_workers: int = Field(1, ge=1, le=64, description="Calls of puts at a time.")
     take_workers: int = Field(1, ge=1, le=64, description="Calls of reads by priority at a time.")

@@ -103,6 +103,7 @@ class Consuming:
         largest: int = UNLIMITED,
         idle: bool = False,
         answer_bytes: int = UNLIMITED,
+        waits: bool = True,
     ) -> Claimed:
         """Claim up to ``count`` messages for each consumer, in turn."""
         if slots is None:
@@ -119,6 +120,7 @@ class Consuming:
             [idle] * len(consumers),
             list(slots),
             answer_bytes,
+            waits,
         )
         return _claimed(consumers, rows)
 

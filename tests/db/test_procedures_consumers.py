@@ -123,6 +123,18 @@ def test_a_call_is_bounded_in_bytes(
     assert consuming.claim(consumer, count=2, answer_bytes=5).bodies == [b"b" * 10]
 
 
+def test_a_claim_that_does_not_wait_leaves_a_locked_queue(
+    calls: Calls, consuming: Consuming, client: Client, queue: int, consumer: Consumer, database_url: str
+) -> None:
+    """It may come with puts, which nobody who reads shall hold up."""
+    calls.put_bodies(client, queue, b"1")
+    with psycopg.connect(database_url) as other:
+        other.execute("SELECT pg_advisory_xact_lock(telesto.take_lock_key(%s))", (queue,))
+        claimed = consuming.claim(consumer, waits=False)
+        assert (claimed.bodies, claimed.errors) == ([], {consumer.consumer_id: -1})
+    assert consuming.claim(consumer, waits=False).bodies == [b"1"]
+
+
 def test_a_claim_over_several_queues(calls: Calls, consuming: Consuming, client: Client) -> None:
     queues = [calls.create_queue(client) for _ in range(3)]
     consumers = [consuming.join(client, queue) for queue in queues]

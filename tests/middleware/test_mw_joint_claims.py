@@ -32,7 +32,11 @@ PUT, JOINT = 18, 29
 SLOTS, WAITS = 26, 28
 BUSY = -1
 #: The server process that waits for a lock of a queue.
-WAITING = "SELECT pid FROM pg_locks WHERE NOT granted AND locktype = 'advisory'"
+WAITING = """
+SELECT pid FROM pg_locks
+WHERE NOT granted AND locktype = 'advisory'
+  AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
 
 Answer = Callable[[tuple[Any, ...]], list[Any]]
 
