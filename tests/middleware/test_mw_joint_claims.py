@@ -16,7 +16,8 @@ from telesto.middleware.consumers import Consumers
 from telesto.middleware.failures import LostError, RefusedError, UnavailableError
 from telesto.middleware.figures import Figures
 from telesto.middleware.handlers.put import PutGroup
-from telesto.middleware.joint_claims import _CLAIM_COLUMNS, JointExecutor
+from telesto.middleware.joint_claims import _CLAIM_COLUMNS, PUT_AND_CLAIM, JointExecutor
+from telesto.middleware.link import Link
 from telesto.middleware.requests import Client, Kind, Line, Request
 from telesto.middleware.results import Results
 from telesto.middleware.server import MiddlewareServer
@@ -24,6 +25,7 @@ from telesto.middleware.settings import ServerSettings
 from telesto.middleware.suspects import Suspects
 from telesto.middleware.waiting import WaitingRoom
 from telesto.protocol import packets
+from telesto.protocol.errors import ErrorClass
 from wire import FULL, PATIENCE_S, Wire, put, until
 
 #: How many arguments puts have, and puts with a claim.
@@ -253,10 +255,10 @@ def count_claims(server: MiddlewareServer) -> list[str]:
 
 
 async def idle_member(server: MiddlewareServer, wire: Wire, queue_id: int) -> Member:
-    """A consumer whose first claim has found nothing."""
-    before = server.figures.claims_total
+    """A consumer whose claims have found nothing, also since puts elsewhere are told of."""
     member = await join(wire, queue_id)
-    await until(lambda: server.figures.claims_total > before and not server._consumers.due)
+    queue = server._consumers._queues[queue_id]
+    await until(lambda: not (server._interests._wanted or queue.awake or queue.standing))
     return member
 
 
@@ -324,23 +326,49 @@ async def test_a_lock_that_a_reader_holds_holds_up_no_put(
 async def test_a_connection_that_dies_in_the_call_loses_no_message(
     start_middleware: StartMiddleware, connect: Connect, database_url: str
 ) -> None:
-    """The commit waits for a lock that the test holds, so that the call is under way when it is cut off."""
+    """The call waits for a lock that the test holds, so that it is under way when it is cut off."""
     server = await start_middleware()
-    wire = await (await connect(server)).register()
+    wire, producer = [await (await connect(server)).register() for _ in range(2)]
     queue_id = await wire.create_queue()
     member = await idle_member(server, wire, queue_id)
     other = await asyncpg.connect(database_url)
     try:
         async with other.transaction():
             await other.execute("SELECT pg_advisory_xact_lock(telesto.put_lock_key($1))", queue_id)
-            doubtful = asyncio.create_task(wire.put(queue_id, body=b"lost"))
+            doubtful = producer.put(queue_id, body=b"lost")
             while (pid := await other.fetchval(WAITING)) is None:
                 await other.execute("SELECT pg_sleep(0.01)")
             await other.execute("SELECT pg_terminate_backend($1)", pid)
-            answer = await doubtful
-        assert isinstance(answer, packets.Error)
+            assert isinstance(await doubtful, packets.Error)
         await wire.put_one(queue_id, body=b"next")
         assert await member.bodies(1) == [b"next"]
         assert not server._claims.doubtful
     finally:
         await other.close()
+
+
+async def test_what_was_claimed_by_a_call_whose_answer_is_lost_is_found(
+    start_middleware: StartMiddleware, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = await start_middleware()
+    wire, producer = [await (await connect(server)).register() for _ in range(2)]
+    queue_id = await wire.create_queue()
+    member = await idle_member(server, wire, queue_id)
+    call = Link.call
+    lost: list[str] = []
+
+    async def call_and_lose(link: Link, sql: str, *arguments: Any) -> Any:
+        rows = await call(link, sql, *arguments)
+        if sql == PUT_AND_CLAIM and not lost:
+            lost.append(sql)
+            raise LostError("cut off", suspicious=False)
+        return rows
+
+    monkeypatch.setattr(Link, "call", call_and_lose)
+    answer = await asyncio.wait_for(producer.put(queue_id, body=b"1"), PATIENCE_S)
+    assert answer.error_class is ErrorClass.IN_DOUBT
+    assert await member.bodies(1) == [b"1"]
+    assert await member.ack(b"1") == [None]
+    await wire.put_one(queue_id, body=b"2")
+    assert await member.bodies(1) == [b"2"]
+    assert server.figures.recovered_total == 1
