@@ -50,9 +50,10 @@ class Claims:
         self.doubtful: dict[Consumer, None] = {}
         self.on_ready_elsewhere: Callable[[int], None] = lambda queue_id: None
 
-    def __len__(self) -> int:
-        """How many consumers there are to claim for."""
-        return len(self._consumers)
+    @property
+    def has_consumers(self) -> bool:
+        """Tells whether there is anybody to claim for."""
+        return bool(self._consumers)
 
     def begin(self) -> Claim:
         """Begins a claim from all queues that it is time to claim from."""

@@ -98,7 +98,7 @@ class JointExecutor(Executor):
 
     def _begin(self, requests: Sequence[Request]) -> Claim | None:
         """Begins a claim of what is put for anyone, if it is little and somebody waits for it."""
-        if not self._claims or len(requests) >= self._messages_max:
+        if not self._claims.has_consumers or len(requests) >= self._messages_max:
             return None
         counts: dict[int, int] = {}
         messages = size = 0

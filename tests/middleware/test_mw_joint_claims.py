@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import asyncpg
@@ -13,6 +13,7 @@ from conftest import Connect, StartMiddleware
 from members import Member, join, put_all, put_keyed
 from telesto.middleware.claims import Claims
 from telesto.middleware.consumers import Consumers
+from telesto.middleware.dsn import Connection
 from telesto.middleware.failures import LostError, RefusedError, UnavailableError
 from telesto.middleware.figures import Figures
 from telesto.middleware.handlers.put import PutGroup
@@ -254,7 +255,29 @@ def count_claims(server: MiddlewareServer) -> list[str]:
     return made
 
 
-async def idle_member(server: MiddlewareServer, wire: Wire, queue_id: int) -> Member:
+@pytest.fixture
+async def server(start_middleware: StartMiddleware) -> MiddlewareServer:
+    return await start_middleware()
+
+
+@pytest.fixture
+async def wire(server: MiddlewareServer, connect: Connect) -> Wire:
+    return await (await connect(server)).register()
+
+
+@pytest.fixture
+async def producer(server: MiddlewareServer, connect: Connect) -> Wire:
+    """A client of its own, so that doubt about its puts stands before nobody else's."""
+    return await (await connect(server)).register()
+
+
+@pytest.fixture
+async def queue_id(wire: Wire) -> int:
+    return await wire.create_queue()
+
+
+@pytest.fixture
+async def member(server: MiddlewareServer, wire: Wire, queue_id: int) -> Member:
     """A consumer whose claims have found nothing, also since puts elsewhere are told of."""
     member = await join(wire, queue_id)
     queue = server._consumers._queues[queue_id]
@@ -262,13 +285,17 @@ async def idle_member(server: MiddlewareServer, wire: Wire, queue_id: int) -> Me
     return member
 
 
+@pytest.fixture
+async def other(database_url: str) -> AsyncIterator[Connection]:
+    """Another session of the database."""
+    connection = await asyncpg.connect(database_url)
+    yield connection
+    await connection.close()
+
+
 async def test_messages_reach_a_consumer_by_the_call_that_puts_them(
-    start_middleware: StartMiddleware, connect: Connect
+    server: MiddlewareServer, wire: Wire, queue_id: int, member: Member
 ) -> None:
-    server = await start_middleware()
-    wire = await (await connect(server)).register()
-    queue_id = await wire.create_queue()
-    member = await idle_member(server, wire, queue_id)
     claims = count_claims(server)
     await put_all(wire, queue_id, b"1")
     await put_all(wire, queue_id, b"2", b"3")
@@ -277,11 +304,7 @@ async def test_messages_reach_a_consumer_by_the_call_that_puts_them(
     assert claims == []
 
 
-async def test_partitions_keep_their_order(start_middleware: StartMiddleware, connect: Connect) -> None:
-    server = await start_middleware()
-    wire = await (await connect(server)).register()
-    queue_id = await wire.create_queue()
-    member = await idle_member(server, wire, queue_id)
+async def test_partitions_keep_their_order(wire: Wire, queue_id: int, member: Member) -> None:
     for number in range(3):
         await put_keyed(wire, queue_id, f"a{number}", f"b{number}")
     bodies = await member.bodies(6)
@@ -306,54 +329,39 @@ async def test_what_consumers_have_no_room_for_is_left_to_others(
 
 
 async def test_a_lock_that_a_reader_holds_holds_up_no_put(
-    start_middleware: StartMiddleware, connect: Connect, database_url: str
+    wire: Wire, queue_id: int, member: Member, other: Connection
 ) -> None:
-    server = await start_middleware()
-    wire = await (await connect(server)).register()
-    queue_id = await wire.create_queue()
-    member = await idle_member(server, wire, queue_id)
-    other = await asyncpg.connect(database_url)
-    try:
-        async with other.transaction():
-            await other.execute("SELECT pg_advisory_xact_lock(telesto.take_lock_key($1))", queue_id)
-            await put_all(wire, queue_id, b"1")
-            await put_all(wire, queue_id, b"2")
-        assert await member.bodies(2) == [b"1", b"2"]
-    finally:
-        await other.close()
+    async with other.transaction():
+        await other.execute("SELECT pg_advisory_xact_lock(telesto.take_lock_key($1))", queue_id)
+        await put_all(wire, queue_id, b"1")
+        await put_all(wire, queue_id, b"2")
+    assert await member.bodies(2) == [b"1", b"2"]
 
 
 async def test_a_connection_that_dies_in_the_call_loses_no_message(
-    start_middleware: StartMiddleware, connect: Connect, database_url: str
+    server: MiddlewareServer, wire: Wire, producer: Wire, queue_id: int, member: Member, other: Connection
 ) -> None:
     """The call waits for a lock that the test holds, so that it is under way when it is cut off."""
-    server = await start_middleware()
-    wire, producer = [await (await connect(server)).register() for _ in range(2)]
-    queue_id = await wire.create_queue()
-    member = await idle_member(server, wire, queue_id)
-    other = await asyncpg.connect(database_url)
-    try:
-        async with other.transaction():
-            await other.execute("SELECT pg_advisory_xact_lock(telesto.put_lock_key($1))", queue_id)
-            doubtful = producer.put(queue_id, body=b"lost")
-            while (pid := await other.fetchval(WAITING)) is None:
-                await other.execute("SELECT pg_sleep(0.01)")
-            await other.execute("SELECT pg_terminate_backend($1)", pid)
-            assert isinstance(await doubtful, packets.Error)
-        await wire.put_one(queue_id, body=b"next")
-        assert await member.bodies(1) == [b"next"]
-        assert not server._claims.doubtful
-    finally:
-        await other.close()
+    async with other.transaction():
+        await other.execute("SELECT pg_advisory_xact_lock(telesto.put_lock_key($1))", queue_id)
+        doubtful = producer.put(queue_id, body=b"lost")
+        while (pid := await other.fetchval(WAITING)) is None:
+            await other.execute("SELECT pg_sleep(0.01)")
+        await other.execute("SELECT pg_terminate_backend($1)", pid)
+        assert isinstance(await doubtful, packets.Error)
+    await wire.put_one(queue_id, body=b"next")
+    assert await member.bodies(1) == [b"next"]
+    assert not server._claims.doubtful
 
 
 async def test_what_was_claimed_by_a_call_whose_answer_is_lost_is_found(
-    start_middleware: StartMiddleware, connect: Connect, monkeypatch: pytest.MonkeyPatch
+    server: MiddlewareServer,
+    wire: Wire,
+    producer: Wire,
+    queue_id: int,
+    member: Member,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    server = await start_middleware()
-    wire, producer = [await (await connect(server)).register() for _ in range(2)]
-    queue_id = await wire.create_queue()
-    member = await idle_member(server, wire, queue_id)
     call = Link.call
     lost: list[str] = []
 
