@@ -29,7 +29,7 @@ def test_own_cpu_seconds_agree_with_the_interpreter() -> None:
 
 def test_a_tree_keeps_the_seconds_of_children_that_ended() -> None:
     before = tree_cpu_seconds(os.getpid())
-    subprocess.run([sys.executable, "-c", BURN], check=True)
+    subprocess.run([sys.executable, "-c", BURN], timeout=60, check=True)
     assert tree_cpu_seconds(os.getpid()) - before > 0.15
 
 
@@ -40,12 +40,12 @@ def test_a_child_knows_its_parent() -> None:
         assert parent_of(child.pid) == os.getpid()
         assert resident_bytes(child.pid) > 2**20
     finally:
-        child.communicate(b"\n")
+        child.communicate(b"\n", 60)
 
 
 def test_a_process_that_is_gone_uses_nothing() -> None:
     child = subprocess.Popen([sys.executable, "-c", ""])
-    child.wait()
+    child.wait(60)
     assert (cpu_seconds([child.pid]), parent_of(child.pid)) == (0, 0)
 
 

@@ -11,8 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from started import STARTED
+
 TIMEOUT_S = 60.0
-COMMAND = [sys.executable, "-m", "telesto.cli.main"]
+COMMAND = [*STARTED, sys.executable, "-m", "telesto.cli.main"]
 
 
 class CommandLine:
@@ -70,7 +72,9 @@ class CommandLine:
             yield process
         finally:
             process.kill()
-            process.wait()  # not for the end of its output, which a child that it leaves may hold open
+            process.wait(
+                TIMEOUT_S
+            )  # not for the end of its output, which a child that it leaves may hold open
             for pipe in (process.stdout, process.stderr):
                 if pipe is not None:
                     pipe.close()

@@ -18,7 +18,7 @@ Put = Callable[..., None]
 Depth = Callable[[], int]
 
 #: Says that it runs, and waits until it is told to go on or is ended.
-WAIT = "echo begun; read line < %s"
+WAIT = "echo begun; exec timeout 120 head -n 1 %s > /dev/null"
 
 
 @pytest.fixture

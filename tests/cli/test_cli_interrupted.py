@@ -156,7 +156,7 @@ def test_killed_run_leaves_no_record(telesto: CommandLine, queue: str) -> None:
             time.sleep(0.01)
         assert len(list(records.glob("*"))) == 1
         process.kill()
-        process.wait()
+        process.wait(TIMEOUT_S)
     telesto.output("queue", "list")
     assert list(records.glob("*")) == []
 
@@ -173,7 +173,7 @@ def test_output_that_is_closed_keeps_the_message(telesto: CommandLine, queue: st
     put(b"kept")
     command = " ".join([*telesto.command, "get", queue, ">&-"])
     process = subprocess.run(
-        ["sh", "-c", command], env=telesto.environment, stderr=subprocess.PIPE, check=False
+        ["sh", "-c", command], env=telesto.environment, stderr=subprocess.PIPE, timeout=TIMEOUT_S, check=False
     )
     assert process.returncode == 1
     assert process.stderr == b"telesto: cannot write the output: Bad file descriptor\n"
@@ -188,6 +188,7 @@ def test_output_that_is_full_keeps_the_message(telesto: CommandLine, queue: str,
             env=telesto.environment,
             stdout=full,
             stderr=subprocess.PIPE,
+            timeout=TIMEOUT_S,
             check=False,
         )
     assert process.returncode == 1

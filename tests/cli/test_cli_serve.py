@@ -39,7 +39,7 @@ def _found_by_shell(setting: str) -> str:
     """Which `telesto` a shell finds after `setting` was typed."""
     shell = ["/bin/sh", "-c", f"{setting}; command -v telesto"]
     return subprocess.run(
-        shell, env={"PATH": os.defpath}, capture_output=True, text=True, check=True
+        shell, env={"PATH": os.defpath}, capture_output=True, text=True, timeout=TIMEOUT_S, check=True
     ).stdout.strip()
 
 

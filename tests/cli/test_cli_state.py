@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from command_line import TIMEOUT_S, CommandLine
+from started import STARTED
 from telesto.cli.named_clients import state_directory
 from telesto.client import TelestoClient
 from telesto.client.state import StateChanges, StoredClient
@@ -58,7 +59,7 @@ run()
 def killed(telesto: CommandLine, point: str, *arguments: str) -> bytes:
     """Runs a command that is killed at a point; what it wrote."""
     result = subprocess.run(
-        [sys.executable, "-c", KILLED, point, *arguments],
+        [*STARTED, sys.executable, "-c", KILLED, point, *arguments],
         stdout=subprocess.PIPE,
         env=telesto.environment,
         cwd=telesto.home,

@@ -279,13 +279,14 @@ def test_threads_read_and_put_over_lost_connections(
 @contextmanager
 def interrupted_after(seconds: float) -> Iterator[None]:
     """Ctrl-C, a little later."""
-    signal.signal(signal.SIGALRM, signal.default_int_handler)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    # The timer is that of the test's own limit, which goes on afterwards.
+    handler = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    limit = signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.signal(signal.SIGALRM, handler)
+        signal.setitimer(signal.ITIMER_REAL, *limit)
 
 
 def test_an_interrupted_call_leaves_the_client_usable(

@@ -96,7 +96,11 @@ def interpreter_for(options: dict[str, Any]) -> str:
     for candidate in (sys.executable, "/usr/local/bin/python3", "/usr/bin/python3"):
         try:
             tried = subprocess.run(
-                [candidate, "-c", "import telesto.db.embedded"], capture_output=True, check=False, **options
+                [candidate, "-c", "import telesto.db.embedded"],
+                capture_output=True,
+                timeout=60,
+                check=False,
+                **options,
             )
         except OSError:
             continue
@@ -511,7 +515,9 @@ class TestAccounts:
     def run_as_nobody(self, data_dir: Path) -> subprocess.CompletedProcess[str]:
         options = as_nobody(data_dir.parent)
         command = [interpreter_for(options), str(OWNER), str(data_dir)]
-        return subprocess.run(command, input="", capture_output=True, text=True, check=False, **options)
+        return subprocess.run(
+            command, input="", capture_output=True, text=True, timeout=60, check=False, **options
+        )
 
     def test_a_directory_that_others_cannot_pass_is_opened_to_search_only(self, data_dir: Path) -> None:
         data_dir.parent.chmod(0o700)

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 
 import asyncpg
 
+from started import STARTED
 from telesto.protocol import packets
 from wire import PATIENCE_S, Wire, until
 
@@ -25,6 +26,7 @@ async def running(
     port = free_port()
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TELESTO_")}
     process = await asyncio.create_subprocess_exec(
+        *STARTED,
         sys.executable,
         "-m",
         "telesto.middleware",

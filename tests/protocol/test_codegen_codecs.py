@@ -114,7 +114,9 @@ def test_the_code_has_nothing_to_complain_about() -> None:
         "protocol/packets.py",
         "-",
     ]
-    done = subprocess.run(command, input=source, capture_output=True, text=True, check=False, cwd=ROOT)
+    done = subprocess.run(
+        command, input=source, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT
+    )
     assert done.stdout + done.stderr == ""
 
 

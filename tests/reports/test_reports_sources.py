@@ -10,11 +10,11 @@ from typing import Any
 
 import psycopg
 import pytest
+from pyspark.sql import SparkSession
+
 from faults.pair import Pair
 from faults.run import remove_directory, scratch_directory
 from faults.standby import Node
-from pyspark.sql import SparkSession
-
 from telesto.benchmarks.reports.archive import add_to_archive
 from telesto.benchmarks.reports.errors import SnapshotEndedError, SourceError
 from telesto.benchmarks.reports.page import Report

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
+from started import STARTED
+
 PATIENCE_S = 60.0
 SERVE = ["-m", "telesto.cli.main", "serve", "--port", "0", "--admin-port", "0", "--json"]
 
@@ -24,7 +26,7 @@ def clean_environment() -> dict[str, str]:
 def serving(database_url: str) -> Iterator[dict[str, Any]]:
     """A running service: what `telesto serve --json` says about it."""
     with subprocess.Popen(
-        [sys.executable, *SERVE],
+        [*STARTED, sys.executable, *SERVE],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env=clean_environment() | {"TELESTO_DATABASE_URL": database_url},
@@ -43,7 +45,7 @@ class Worker:
         task = {"url": url, "name": name, "queue_id": queue_id, "credit": credit}
         program = Path(__file__).with_name("worker_process.py")
         self._process = subprocess.Popen(
-            [sys.executable, str(program), json.dumps(task)],
+            [*STARTED, sys.executable, str(program), json.dumps(task)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=clean_environment(),

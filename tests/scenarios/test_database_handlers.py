@@ -12,6 +12,7 @@ from pathlib import Path
 import psycopg
 
 from running import clean_environment
+from started import STARTED
 from telesto.client import TelestoClient
 
 MESSAGES = 60
@@ -25,7 +26,7 @@ def handler(url: str, database_url: str, queue_id: int, name: str) -> Iterator[s
     """A consumer in a process of its own, killed at the end of the block."""
     task = {"url": url, "database_url": database_url, "queue_id": queue_id, "name": name}
     program = Path(__file__).with_name("handler_process.py")
-    command = [sys.executable, str(program), json.dumps(task)]
+    command = [*STARTED, sys.executable, str(program), json.dumps(task)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=clean_environment()) as process:
         try:
             yield process

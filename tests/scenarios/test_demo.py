@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
-COMMAND = [sys.executable, "-m", "telesto.cli.demo", "--producers", "2", "--readers", "2"]
+from started import STARTED
+
+COMMAND = [*STARTED, sys.executable, "-m", "telesto.cli.demo", "--producers", "2", "--readers", "2"]
 TIMEOUT_S = 120.0
 
 

@@ -20,6 +20,7 @@ import psycopg
 import pytest
 
 from running import serving
+from started import STARTED
 from telesto.cli.app import build
 from telesto.client import AsyncTelestoClient, TelestoClient
 from telesto.client import errors as client_errors
@@ -73,7 +74,7 @@ def test_python_of_the_page(page: Path, service: dict[str, Any], database_url: s
     script = tmp_path / "page.py"
     script.write_text(here, encoding="utf-8")
     result = subprocess.run(
-        [sys.executable, "-W", "error", str(script)],
+        [*STARTED, sys.executable, "-W", "error", str(script)],
         capture_output=True,
         text=True,
         env=os.environ | {"TELESTO_URL": service["url"]},

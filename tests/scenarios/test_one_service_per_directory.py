@@ -5,11 +5,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+from started import STARTED
+
 TIMEOUT_S = 60.0
 
 
 def _command(data_dir: Path) -> list[str]:
-    command = [sys.executable, "-m", "telesto.cli.main", "serve", "--port", "0", "--json"]
+    command = [*STARTED, sys.executable, "-m", "telesto.cli.main", "serve", "--port", "0", "--json"]
     return [*command, "--data-dir", str(data_dir)]
 
 

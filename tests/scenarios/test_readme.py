@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from started import STARTED
+
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
 DEFAULT_URL = "telesto://127.0.0.1:7001"
@@ -21,7 +23,7 @@ def _blocks(language: str) -> list[str]:
 
 def _serve(database_url: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", "telesto.cli.main", "serve", "--port", "0", "--json"],
+        [*STARTED, sys.executable, "-m", "telesto.cli.main", "serve", "--port", "0", "--json"],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env=os.environ | {"TELESTO_DATABASE_URL": database_url},
@@ -45,7 +47,7 @@ def test_python_of_the_readme(database_url: str) -> None:
 def _check_output(program: str) -> None:
     """Run a program; what it prints is what the comments behind its prints say."""
     result = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program],
+        [*STARTED, sys.executable, "-W", "error", "-c", program],
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,
@@ -73,7 +75,7 @@ def test_command_line_of_the_readme(database_url: str, tmp_path: Path) -> None:
             environment["XDG_STATE_HOME"] = str(tmp_path)
             for command in commands:
                 result = subprocess.run(
-                    ["sh", "-c", command],
+                    [*STARTED, "sh", "-c", command],
                     capture_output=True,
                     env=environment,
                     timeout=TIMEOUT_S,

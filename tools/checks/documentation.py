@@ -18,7 +18,7 @@ SETTING = re.compile(r"\bTELESTO_([A-Z][A-Z0-9_]*)\b")
 # Environment variables that are not settings of the server.
 OTHER_VARIABLES = {"DATA_DIR", "STATE_DIR", "TEST_DATABASE_URL", "TRACEBACK", "URL"}
 #: Of reports, and of their tests.
-OTHER_VARIABLES |= {"JDBC_DRIVER", "TEST_SPARK"}
+OTHER_VARIABLES |= {"JDBC_DRIVER"}
 #: What `telesto consume --exec` tells its commands.
 OTHER_VARIABLES |= {"ATTEMPT", "MESSAGE_ID", "PARTITION_KEY", "PRIORITY", "QUEUE", "REDELIVERED", "SENDER_ID"}
 
