@@ -10,9 +10,7 @@ SIZE ?= small
 DATABASE ?= single
 WORK ?= queues
 OUT ?= telesto-bench/quick-$(shell date -u +%Y%m%d-%H%M%S)
-# Where the type checker finds the top-level folders as telesto.*
-MYPY := MYPYPATH=tools/typing .venv/bin/mypy --strict --explicit-package-bases --namespace-packages
-PACKAGES := protocol client middleware db cli benchmarks
+MYPY := .venv/bin/mypy --strict --explicit-package-bases --namespace-packages
 
 .DEFAULT_GOAL := help
 .PHONY: help run demo test check format generate verify unit faults bench bench-core lock clean
@@ -31,7 +29,7 @@ test: check unit ## Run every check and the whole test suite
 check: .venv/dev.stamp verify ## Lint, types, layers, generated files, SQL headers
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
-	$(MYPY) $(foreach package,$(PACKAGES),-p telesto.$(package))
+	$(MYPY) -p telesto
 	$(MYPY) tools/checks tools/codegen
 	.venv/bin/lint-imports
 	$(PY) -m tools.checks

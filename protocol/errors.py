@@ -25,7 +25,6 @@ __all__ = [
     "RejectedError",
     "RetryableError",
     "TelestoError",
-    "exception_for",
 ]
 __all__ += error_codes.__all__
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import venv
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
+import telesto
+import telesto.client
+
 ROOT = Path(__file__).parents[1]
-PARTS = ("protocol", "client", "middleware", "db", "cli", "benchmarks")
+PARTS = ("telesto", "protocol", "client", "middleware", "db", "cli", "benchmarks")
 DATA = {".sql", ".toml", ".mako", ".typed", ".json"}
 
 
@@ -33,10 +38,10 @@ def _run(*command: str) -> str:
 
 
 def test_the_wheel_holds_every_module_and_data_file(wheel: Path) -> None:
-    held = {name.removeprefix("telesto/") for name in zipfile.ZipFile(wheel).namelist()}
+    held = set(zipfile.ZipFile(wheel).namelist())
     tracked = _run("git", "-C", str(ROOT), "ls-files", *PARTS).splitlines()
     expected = {
-        name
+        name if name.startswith("telesto/") else f"telesto/{name}"
         for name in tracked
         if Path(name).suffix in DATA | {".py"} and not name.startswith("protocol/spec/released/")
     }
@@ -44,11 +49,43 @@ def test_the_wheel_holds_every_module_and_data_file(wheel: Path) -> None:
 
 
 def test_the_client_runs_without_any_dependency(wheel: Path, tmp_path: Path) -> None:
-    # Unpacked, as an installer does: a namespace package cannot be imported from an archive.
     zipfile.ZipFile(wheel).extractall(tmp_path / "installed")
     venv.create(tmp_path / "env", with_pip=False)
     python = tmp_path / "env" / "bin" / "python"
-    code = "import telesto.client, sys; print(telesto.client.AsyncTelestoClient.__name__)"
+    code = "from telesto import AsyncTelestoClient; print(AsyncTelestoClient.__name__)"
     assert "AsyncTelestoClient" in _run(
         str(python), "-c", f"import sys; sys.path.insert(0, {str(tmp_path / 'installed')!r}); {code}"
     )
+
+
+def test_the_package_offers_what_the_client_offers() -> None:
+    assert set(telesto.client.__all__) < set(dir(telesto))
+    assert all(getattr(telesto, name) is getattr(telesto.client, name) for name in telesto.client.__all__)
+    assert telesto.__version__ == metadata.version("telesto-mq")
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        _ = telesto.Nothing
+
+
+def test_other_parts_do_not_import_the_client() -> None:
+    code = "from telesto import protocol; import telesto.middleware.server; import sys; "
+    code += "print('telesto.client' in sys.modules)"
+    assert _run(sys.executable, "-c", code) == "False\n"
+
+
+def test_a_type_checker_sees_what_the_package_offers(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "from telesto import AsyncTelestoClient, QueueNotExistingError, TelestoClient\n"
+        "TelestoClient(url=1)\nAsyncTelestoClient(url=1)\nQueueNotExistingError(details=1)\n"
+    )
+    mypy = [sys.executable, "-m", "mypy", "--explicit-package-bases", "--namespace-packages"]
+    checked = subprocess.run(
+        [*mypy, str(program)],
+        env={**os.environ, "MYPYPATH": str(ROOT)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    lines = [line.split(":")[1] for line in checked.stdout.splitlines() if ": error:" in line]
+    assert lines == ["2", "3", "4"], checked.stdout
