@@ -7,10 +7,8 @@ for every option; the full list is loaded for the help and for a name that is no
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from importlib import import_module
-from types import FrameType
 from typing import Annotated
 
 import typer
@@ -18,7 +16,7 @@ import typer
 from telesto.cli import exit_codes, output
 from telesto.cli.exit_codes import ExitCode
 from telesto.cli.failures import CommandError, OutputClosedError
-from telesto.cli.interrupts import raise_for
+from telesto.cli.interrupts import take_over
 from telesto.cli.options import STATE_DIR_VARIABLE
 
 COMMANDS = {
@@ -46,8 +44,7 @@ QUOTES_HINT = "; a message of several words goes in quotes"
 
 def execute(arguments: list[str]) -> int:
     """Run the command line `arguments` (without the program's name) and return the exit status."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _end_by_signal)
+    take_over()
     try:
         result = build(arguments)(args=arguments, prog_name="telesto", standalone_mode=False)
     except CommandError as error:
@@ -111,10 +108,6 @@ def _root(
     """What holds before any command."""
     if state_dir is not None:
         os.environ[STATE_DIR_VARIABLE] = state_dir
-
-
-def _end_by_signal(number: int, _frame: FrameType | None) -> None:
-    raise_for(number)
 
 
 def _discard_output() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,6 +11,7 @@ import typer
 
 from telesto.cli import output
 from telesto.cli.exit_codes import ExitCode
+from telesto.cli.stopping import run_to_its_end
 
 if TYPE_CHECKING:
     from telesto.benchmarks.peers.comparison import Comparison, Work
@@ -78,17 +78,23 @@ def peers(
         get_missing(names, output.print_note)
     size = Size(seconds=seconds, repetitions=repetitions)
     comparison, facts = Comparison(size), facts_of(directory)
-    try:
-        _run(comparison, names, works, directory)  # type: ignore[arg-type]
-    finally:
-        # Also after Ctrl-C: what is whole is shown.
-        output.print_line(render(comparison, facts))
-        if json_file is not None:
-            json_file.write_text(json.dumps(as_plain(comparison, facts), indent=1))
+
+    async def compare_and_show() -> None:
+        try:
+            await _compare(comparison, names, works, directory)  # type: ignore[arg-type]
+        finally:
+            # Also after a signal: what is whole is shown.
+            output.print_line(render(comparison, facts))
+            if json_file is not None:
+                json_file.write_text(json.dumps(as_plain(comparison, facts), indent=1))
+
+    run_to_its_end(compare_and_show())
     return ExitCode.DONE if targets(comparison)[-1].reached else ExitCode.REFUSED
 
 
-def _run(comparison: Comparison, names: list[str], works: list[Work], directory: Path | None) -> None:
+async def _compare(
+    comparison: Comparison, names: list[str], works: list[Work], directory: Path | None
+) -> None:
     import os
     import tempfile
 
@@ -97,7 +103,7 @@ def _run(comparison: Comparison, names: list[str], works: list[Work], directory:
     with tempfile.TemporaryDirectory(prefix="telesto-peers-", dir=directory) as name:
         # The servers run under accounts of their own, which have to pass.
         os.chmod(name, 0o711)
-        asyncio.run(compare_peers(comparison, names, works, Path(name), output.print_note))
+        await compare_peers(comparison, names, works, Path(name), output.print_note)
 
 
 def _chosen(option: str, given: list[str] | None, known: Iterable[str]) -> list[str]:

@@ -20,7 +20,7 @@ from telesto.cli.demo_report import Figures, report
 from telesto.cli.demo_service import running_service
 from telesto.cli.demo_source import Text, prepare_text
 from telesto.cli.exit_codes import ExitCode
-from telesto.cli.interrupts import SIGNALS, raise_for
+from telesto.cli.interrupts import handled, raise_for
 from telesto.client import TelestoClient
 
 LOWEST_PRIORITY = 1
@@ -59,7 +59,7 @@ class Shipment:
 
 def run_demo(plan: DemoPlan, *, as_json: bool) -> ExitCode:
     """Run the demonstration; DONE when every line came out once, unchanged and in order, else REFUSED."""
-    for number in SIGNALS:
+    for number in handled():
         signal.signal(number, _clean_up_and_end)
     with _scratch_directory() as directory:
         text = prepare_text(plan.file, directory)
@@ -77,7 +77,7 @@ def run_demo(plan: DemoPlan, *, as_json: bool) -> ExitCode:
 
 def _clean_up_and_end(number: int, _frame: FrameType | None) -> None:
     """Unwind once; a signal after the first must not stop the cleaning up, which is bounded in time."""
-    for each in SIGNALS:
+    for each in handled():
         signal.signal(each, signal.SIG_IGN)
     raise_for(number)
 

@@ -1,4 +1,4 @@
-"""Holding Ctrl-C and the like back while something must not be cut in two."""
+"""What SIGINT (Ctrl-C), SIGTERM and SIGHUP do to a command, and holding them back for a moment."""
 
 from __future__ import annotations
 
@@ -8,6 +8,24 @@ from contextlib import contextmanager
 from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def take_over() -> None:
+    """Have each of the signals unwind this program, whatever it inherited; for the main thread.
+
+    A shell without job control starts what runs in the background with SIGINT ignored, but a SIGINT that is
+    sent to such a program is meant for it. Under nohup, which ignores SIGHUP, the program is to outlive its
+    terminal: there SIGHUP stays ignored, and SIGINT too if it is.
+    """
+    under_nohup = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    spared = set(SIGNALS) - set(handled()) - {signal.SIGTERM} if under_nohup else set()
+    for number in set(SIGNALS) - spared:
+        signal.signal(number, _unwind)
+
+
+def handled() -> list[signal.Signals]:
+    """Those of the signals that are not to be ignored."""
+    return [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
 
 
 def raise_for(number: int) -> None:
@@ -20,13 +38,17 @@ def raise_for(number: int) -> None:
     raise SystemExit(128 + number)
 
 
+def _unwind(number: int, _frame: FrameType | None) -> None:
+    raise_for(number)
+
+
 class Interrupts:
     """Raises for a signal at once, or at the end of `held` if it comes inside; for the main thread."""
 
     def __init__(self) -> None:
         self._held = False
         self._pending: int | None = None
-        for number in SIGNALS:
+        for number in handled():
             signal.signal(number, self._signalled)
 
     @contextmanager

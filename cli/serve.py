@@ -64,7 +64,7 @@ def serve(
     show_config: ShowConfig = False,
     as_json: StartJson = False,
 ) -> int:
-    """Run the service until Ctrl-C or SIGTERM; a second Ctrl-C ends it at once.
+    """Run the service until Ctrl-C, SIGTERM or SIGHUP; a second Ctrl-C ends it at once.
 
     Without a database URL it runs a PostgreSQL of its own in the data directory, made at the first start.
     Settings come from these options, then TELESTO_* variables, then the file; TELESTO_LOG_LEVEL=warning

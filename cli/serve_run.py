@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import errno
-import signal
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 
 import psycopg
 from pydantic import SecretStr
@@ -24,6 +22,7 @@ from telesto.cli.serve_embedded import embedded_database
 from telesto.cli.serve_processes import serve_processes
 from telesto.cli.serve_settings import has_database
 from telesto.cli.serve_single import serve_single
+from telesto.cli.serve_stop import Stop
 from telesto.db import schema
 from telesto.db.url import with_time_limit, without_password
 from telesto.middleware import listening
@@ -44,27 +43,29 @@ class ServePlan:
 
 
 def run_service(plan: ServePlan) -> int:
-    """Serve until Ctrl-C or SIGTERM; returns the exit status.
+    """Serve until a signal; returns the exit status.
 
     Raises CommandError when the port or the data directory is in use, the database cannot be reached or its
     schema does not fit.
     """
     configure(plan.settings.log_level, json=plan.settings.log_json)
-    # Until the service has its own way to stop: whatever is started by then, PostgreSQL too, is ended.
-    signal.signal(signal.SIGTERM, _exit_terminated)
+    stop = Stop()
     with _address_errors(plan.settings):
         # Before the database is started: a port in use should be told at once.
         listening.bind(plan.settings).close()
-        with _database(plan) as (url, at_once):
+        with _database(plan, stop) as url:
             settings = plan.settings.model_copy(update={"database_url": SecretStr(url)})
             announcement = Announcement(None if has_database(plan.settings) else plan.data_dir, plan.as_json)
             serve = serve_single if settings.processes == 1 else serve_processes
-            return serve(settings, announcement, at_once)
+            try:
+                return serve(settings, announcement, stop)
+            finally:
+                stop.served()
 
 
 @contextmanager
-def _database(plan: ServePlan) -> Iterator[tuple[str, Callable[[], None]]]:
-    """A database that is there and fits this release: its URL, and how to stop it at once if it is ours."""
+def _database(plan: ServePlan, stop: Stop) -> Iterator[str]:
+    """A database that is there and fits this release: its URL."""
     if has_database(plan.settings):
         url = plan.settings.database_url.get_secret_value()
         with explained_errors(url):
@@ -72,10 +73,11 @@ def _database(plan: ServePlan) -> Iterator[tuple[str, Callable[[], None]]]:
             if plan.upgrade:
                 schema.upgrade(url)
             schema.require_current(url)
-        yield url, _nothing
+        yield url
         return
     with embedded_database(plan.data_dir) as server:
-        yield server.url, server.stop
+        stop.at_once = server.stop
+        yield server.url
 
 
 def _await_database(url: str, settings: ServerSettings) -> None:
@@ -101,14 +103,6 @@ def _await_database(url: str, settings: ServerSettings) -> None:
             told = True
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, 2.0)
-
-
-def _exit_terminated(_number: int, _frame: FrameType | None) -> None:
-    raise SystemExit(ExitCode.TERMINATED)
-
-
-def _nothing() -> None:
-    """A database given by URL is not ours to stop."""
 
 
 @contextmanager

@@ -1,15 +1,14 @@
-"""Running a coroutine so that SIGTERM and the like end it as Ctrl-C does: cancelled, and cleaned up."""
+"""Running a coroutine so that a signal ends it by cancelling it, with the time to clean up."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
 from collections.abc import Coroutine
+from types import FrameType
 from typing import Any, TypeVar
 
-from telesto.cli.interrupts import raise_for
-
-SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+from telesto.cli.interrupts import handled, raise_for
 
 ResultT = TypeVar("ResultT")
 
@@ -17,11 +16,12 @@ ResultT = TypeVar("ResultT")
 def run_to_its_end(work: Coroutine[Any, Any, ResultT]) -> ResultT:
     """Run `work` and return its result.
 
-    A signal cancels it; when it has cleaned up, SystemExit is raised with 128 plus the number. An exception
-    raised in the midst of a loop, as signal handlers do otherwise, would leave the loop without the work
-    having been told.
+    The first signal cancels it; those that follow do not cut its cleaning up short. When that is over,
+    KeyboardInterrupt is raised for SIGINT, SystemExit with 128 plus the number for another signal. An
+    exception raised in the middle of a loop, as signal handlers do otherwise, would leave the loop without
+    the work having been told.
     """
-    handlers = {number: signal.getsignal(number) for number in SIGNALS}
+    handlers = {number: signal.getsignal(number) for number in handled()}
     received: list[int] = []
     try:
         return asyncio.run(_cancelled_by_signals(work, received))
@@ -40,16 +40,12 @@ async def _cancelled_by_signals(work: Coroutine[Any, Any, ResultT], received: li
     task = asyncio.current_task()
     assert task is not None
 
-    def stop(number: int) -> None:
-        # One cancels; what follows must not cut short the cleaning up.
+    def stop(number: int, _frame: FrameType | None) -> None:
         if not received:
             received.append(number)
-            task.cancel()
+            loop.call_soon_threadsafe(task.cancel)
 
-    for number in SIGNALS:
-        loop.add_signal_handler(number, stop, number)
-    try:
-        return await work
-    finally:
-        for number in SIGNALS:
-            loop.remove_signal_handler(number)
+    # Not the loop's own handlers: they go before the loop has ended what else it has to end.
+    for number in handled():
+        signal.signal(number, stop)
+    return await work

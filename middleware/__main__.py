@@ -11,7 +11,7 @@ from telesto.middleware.settings import ServerSettings
 
 
 def main() -> None:
-    """Reads the command line and serves until SIGTERM or SIGINT."""
+    """Reads the command line and serves until SIGTERM, SIGINT or SIGHUP."""
     parser = argparse.ArgumentParser(prog="python -m telesto.middleware", description=main.__doc__)
     parser.add_argument("--config", type=Path, help="TOML file with settings")
     parser.add_argument("--host")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import sys
+from contextlib import suppress
+from typing import TextIO
 
 import structlog
 from structlog.typing import FilteringBoundLogger, Processor
@@ -27,9 +29,24 @@ def configure(level: str, *, json: bool) -> None:
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(_Lasting(sys.stderr)),  # type: ignore[arg-type]
         cache_logger_on_first_use=False,
     )
+
+
+class _Lasting:
+    """A stream that may fail, as standard error does when its terminal is gone; the service goes on."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> None:
+        with suppress(OSError):
+            self._stream.write(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._stream.flush()
 
 
 def logger(part: str) -> FilteringBoundLogger:

@@ -14,6 +14,7 @@ from types import FrameType
 from telesto.middleware import listening
 from telesto.middleware.logs import configure, logger
 from telesto.middleware.settings import ServerSettings
+from telesto.middleware.signals import SIGNALS_WITHOUT_EFFECT, stop_signals
 
 _log = logger("processes")
 _FIRST_BACKOFF_S = 0.1
@@ -43,7 +44,8 @@ class Supervisor:
     def run(self) -> None:
         """Returns when it was stopped and all processes have ended."""
         for index in range(self._settings.processes):
-            self._start(index)
+            if not self._stopping:
+                self._start(index)
         while self._children or (self._due and not self._stopping):
             self._wait()
             for index, child in list(self._children.items()):
@@ -85,6 +87,8 @@ class Supervisor:
         child.start()
         self._children[index] = child
         self._started[index] = time.monotonic()
+        if self._stopping:  # a signal came while it was being started
+            child.terminate()
 
     def _of(self, index: int) -> ServerSettings:
         """The settings of one process: the port shared, an admin port of its own."""
@@ -107,13 +111,15 @@ class Supervisor:
 
 
 def supervise(settings: ServerSettings) -> None:
-    """Runs the processes of the settings until SIGTERM or SIGINT."""
+    """Runs the processes of the settings until SIGTERM, SIGINT or SIGHUP."""
     settings = settings.model_copy(update={"reuse_port": True})
     with listening.bind(settings) as held:
         settings = settings.model_copy(update={"port": held.getsockname()[1]})
         supervisor = Supervisor(settings, serve_process)
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in stop_signals():
             signal.signal(number, supervisor.stop)
+        for number in SIGNALS_WITHOUT_EFFECT:
+            signal.signal(number, lambda *_: None)
         _log.info("serving", host=settings.host, port=settings.port, processes=settings.processes)
         supervisor.run()
 

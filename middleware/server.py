@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import multiprocessing
-import signal
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -45,6 +44,7 @@ from telesto.middleware.registry import Registry
 from telesto.middleware.requests import Read
 from telesto.middleware.services import Peers, Services
 from telesto.middleware.settings import ServerSettings
+from telesto.middleware.signals import SIGNALS_WITHOUT_EFFECT, stop_signals
 from telesto.middleware.waiting import WaitingRoom
 from telesto.middleware.wake_listener import WakeListener
 from telesto.middleware.weights import Weights
@@ -382,7 +382,7 @@ def _calm_collector(threshold: int) -> None:
 
 
 def serve(settings: ServerSettings) -> None:
-    """Serves until SIGTERM or SIGINT; with several processes, as their parent."""
+    """Serves until SIGTERM, SIGINT or SIGHUP; with several processes, as their parent."""
     if settings.processes > 1:
         from telesto.middleware.processes import supervise
 
@@ -392,7 +392,7 @@ def serve(settings: ServerSettings) -> None:
 
 
 def run(settings: ServerSettings) -> None:
-    """Serves in this process until SIGTERM or SIGINT."""
+    """Serves in this process until SIGTERM, SIGINT or SIGHUP."""
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_serve(settings))
 
@@ -408,10 +408,12 @@ async def _serve(settings: ServerSettings) -> None:
 
 
 def _on_stop(action: Callable[[], object]) -> None:
-    """Acts on SIGTERM and SIGINT, and when the parent that started this process is gone, however it ended."""
+    """Acts on a signal, and when the parent that started this process is gone, however it ended."""
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in stop_signals():
         loop.add_signal_handler(number, action)
+    for number in SIGNALS_WITHOUT_EFFECT:
+        loop.add_signal_handler(number, lambda: None)
     parent = multiprocessing.parent_process()
     if parent is not None:
         loop.add_reader(parent.sentinel, _parent_gone, parent.sentinel, action)

@@ -62,11 +62,20 @@ class CommandLine:
         return said
 
     @contextlib.contextmanager
-    def started(self, *arguments: str, **options: Any) -> Iterator[subprocess.Popen[bytes]]:
-        """A running command, killed at the end of the block if it still runs."""
+    def started(
+        self, *arguments: str, ignoring: tuple[str, ...] = (), **options: Any
+    ) -> Iterator[subprocess.Popen[bytes]]:
+        """A running command, killed at the end of the block if it still runs.
+
+        It finds the signals of `ignoring` ignored (INT), as what a shell has started in the background does.
+        """
+        command = [*COMMAND, *arguments]
+        if ignoring:
+            shell = ["sh", "-c", f"trap '' {' '.join(ignoring)}; exec \"$@\"", "sh"]
+            command = [*STARTED, *shell, *command[len(STARTED) :]]
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         process: subprocess.Popen[bytes] = subprocess.Popen(
-            [*COMMAND, *arguments], env=self.environment, cwd=self.home, **(pipes | options)
+            command, env=self.environment, cwd=self.home, **(pipes | options)
         )
         try:
             yield process

@@ -21,7 +21,7 @@ def _first_line(process: subprocess.Popen[bytes]) -> dict[str, object]:
     return told
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("processes", ["1", "2"])
 def test_serves_until_a_signal(
     bare_telesto: CommandLine, database_url: str, number: signal.Signals, processes: str
