@@ -69,13 +69,15 @@ class Connection(asyncio.Protocol):
         self._heard_at = self._services.loop.time()
         try:
             self._conversation.receive(self._decoder.feed(data))
-            if self._decoder.error is not None:
-                raise self._decoder.error
         except BrokenConversationError as broken:
             self._break(broken.packet_id, broken.failure)
             return
-        except FrameTooLargeError as error:
-            self._break(0, Failure(ErrorCode.FRAME_TOO_LARGE, ErrorClass.FATAL, error.details))
+        except FrameTooLargeError:
+            pass
+        # Raised, the error that the decoder keeps would hold this connection by its traceback.
+        if self._decoder.error is not None:
+            details = self._decoder.error.details
+            self._break(0, Failure(ErrorCode.FRAME_TOO_LARGE, ErrorClass.FATAL, details))
             return
         if self._decoder.buffered != self._buffered:
             self._account_buffered()
@@ -97,13 +99,16 @@ class Connection(asyncio.Protocol):
         self._services.consumers.writable(self._line)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Ends: what waits is dropped, what is under way runs on, its answers go nowhere."""
+        """Ends: what waits is dropped, what is under way runs on, its answers go nowhere.
+
+        Nothing refers to this connection any more then, so that its buffers go now and not when the garbage
+        collector looks next.
+        """
         for timer in (self._linger, self._stalled):
             if timer is not None:
                 timer.cancel()
         self._close_line()
-        self._budget.leave(0, self._buffered)
-        self._buffered = 0
+        self._line.detach()
         self._out.clear()
         self._services.deadlines.cancel(self._watch_entry)
         self._connections.leave(self)
@@ -178,6 +183,7 @@ class Connection(asyncio.Protocol):
 
     def _close_line(self) -> None:
         self._deaf = True
+        self._forget_buffered()
         if self._line.closed:
             return
         self._line.closed = True
@@ -193,6 +199,11 @@ class Connection(asyncio.Protocol):
         self._buffered = buffered
         if buffered > _SMALL_BYTES and self._budget.exhausted:
             self._break(0, Failure(ErrorCode.OVERLOADED, ErrorClass.FATAL, "there is no room for this frame"))
+
+    def _forget_buffered(self) -> None:
+        self._decoder.clear()
+        self._budget.leave(0, self._buffered)
+        self._buffered = 0
 
     def _watch(self) -> None:
         """Closes the connection when it is silent, or unknown, for too long; looks again when it may be."""

@@ -321,3 +321,22 @@ class Line:
     def forget_number(self, number: int) -> None:
         """Notes that nothing is recorded for a numbered request."""
         self.unconfirmed.pop(number, None)
+
+    def detach(self) -> None:
+        """Lets go of the connection, which is gone; requests that are under way still hold this line."""
+        self.send = _send_nowhere
+        self.finish = _finish_nothing
+        self.on_identity = _nobody_there
+        self.drained = None
+
+
+def _send_nowhere(_frame: bytes) -> None:
+    """Takes an answer whose connection is gone."""
+
+
+def _finish_nothing() -> None:
+    """Closes a connection that is gone."""
+
+
+def _nobody_there(_client: Client | None) -> None:
+    """Takes the identity of a connection that is gone."""

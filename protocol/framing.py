@@ -65,25 +65,51 @@ class FrameDecoder:
         """
         if self.error is not None:
             raise self._copy_of(self.error)
-        kept = self._kept
-        if kept:
-            if len(kept) + len(data) < self._needed:
-                kept += data
-                return []
-            data = b"".join((kept, data))
-            self._kept = bytearray()
-        elif type(data) is not bytes:
+        if type(data) is not bytes:
             data = bytes(data)
-        frames = self._split(data)
+        frames: list[Frame] = []
+        at = self._complete(data, frames) if self._kept else 0
+        if at < len(data):
+            self._split(data, at, frames)
         if self.error is not None and not frames:
             raise self._copy_of(self.error)
         return frames
 
-    def _split(self, data: bytes) -> list[Frame]:
-        """Takes the complete frames off the data and keeps the rest."""
-        frames: list[Frame] = []
-        new_frame = tuple.__new__  # half the cost of calling Frame
+    def clear(self) -> None:
+        """Forgets the beginning of a frame, whose end will not come."""
+        self._kept = bytearray()
+        self._needed = _LENGTH_SIZE
+
+    def _complete(self, data: bytes, frames: list[Frame]) -> int:
+        """Takes from the data what the frame lacks whose beginning is kept; returns how much that was.
+
+        A large frame exists twice at most, here and as its payload, and is copied once.
+        """
+        kept = self._kept
         at = 0
+        while at < len(data):
+            taken = self._needed - len(kept)
+            kept += data[at : at + taken]
+            at = min(at + taken, len(data))
+            if len(kept) < self._needed:
+                break
+            (length,) = _LENGTH(kept)
+            if not _LENGTH_MIN <= length <= self.max_frame:
+                self.error = self._refusal(length)
+                self.clear()
+                return len(data)
+            self._needed = _LENGTH_SIZE + length
+            if len(kept) == self._needed:
+                _, method_id, packet_id = _HEADER(kept)
+                with memoryview(kept) as view:
+                    frames.append(Frame(method_id, packet_id, bytes(view[_HEADER_SIZE:])))
+                self.clear()
+                break
+        return at
+
+    def _split(self, data: bytes, at: int, frames: list[Frame]) -> None:
+        """Takes the complete frames off the data and keeps the rest."""
+        new_frame = tuple.__new__  # half the cost of calling Frame
         size = len(data)
         last_header = size - _HEADER_SIZE
         max_frame = self.max_frame
@@ -98,7 +124,6 @@ class FrameDecoder:
             at = end
         if at < size:
             self._keep(data, at)
-        return frames
 
     def _keep(self, data: bytes, at: int) -> None:
         """Keeps the beginning of a frame, unless its length forbids it."""

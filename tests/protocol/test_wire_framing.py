@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import tracemalloc
 from itertools import pairwise
 
@@ -159,3 +160,12 @@ def test_the_error_says_what_is_allowed() -> None:
         FrameDecoder(4096).feed((5000).to_bytes(4, "big"))
     with pytest.raises(FrameTooLargeError, match="a frame of 3 bytes; a header alone has 6"):
         FrameDecoder(4096).feed((3).to_bytes(4, "big"))
+
+
+def test_what_is_kept_of_a_frame_can_be_forgotten() -> None:
+    decoder = FrameDecoder(1 << 20)
+    decoder.feed(struct.pack(">IHI", 100, 1, 1) + bytes(50))
+    assert decoder.buffered == 60
+    decoder.clear()
+    assert decoder.buffered == 0
+    assert [frame.packet_id for frame in decoder.feed(struct.pack(">IHI", 6, 1, 2))] == [2]

@@ -1,0 +1,155 @@
+"""What a connection holds goes with it, without the garbage collector."""
+
+from __future__ import annotations
+
+import gc
+import struct
+import weakref
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from conftest import Connect, StartMiddleware
+from telesto.middleware.requests import Kind
+from telesto.middleware.server import MiddlewareServer
+from telesto.protocol import packets
+from wire import FOREVER_MS, Wire, frame, put, read, until
+
+
+@pytest.fixture
+def no_collector() -> Iterator[None]:
+    """Switches the garbage collector off: what goes now, goes because nothing refers to it."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@dataclass
+class Scene:
+    """A connection that is about to end, and another one."""
+
+    server: MiddlewareServer
+    wire: Wire
+    other: Wire
+
+
+async def plainly(scene: Scene) -> None:
+    await scene.wire.register()
+
+
+async def without_a_word(scene: Scene) -> None:
+    pass
+
+
+async def in_a_frame(scene: Scene) -> None:
+    await scene.wire.register()
+    scene.wire.write(struct.pack(">IHI", 1 << 20, packets.PutMessage.METHOD_ID, 9) + bytes(1 << 19))
+    await until(lambda: scene.server._budget.bytes > 1 << 18)
+
+
+async def with_a_frame_too_large(scene: Scene) -> None:
+    await scene.wire.register()
+    scene.wire.write(struct.pack(">IHI", 1 << 30, packets.PutMessage.METHOD_ID, 9))
+    await scene.wire.closed()
+
+
+async def with_a_length_too_small(scene: Scene) -> None:
+    await scene.wire.register()
+    scene.wire.write(packets.Ping().encode(1) + bytes(64))
+    await scene.wire.closed()
+
+
+async def with_bad_magic(scene: Scene) -> None:
+    scene.wire.write(frame(packets.Hello.METHOD_ID, 1, bytes(60)))
+
+
+async def while_reads_wait(scene: Scene) -> None:
+    await scene.wire.register()
+    queue_id = await scene.wire.create_queue()
+    for _ in range(20):
+        scene.wire.read(queue_id, wait_ms=60_000)
+        scene.wire.read(queue_id, wait_ms=FOREVER_MS)
+    await until(lambda: scene.server._room.parked == 40)
+
+
+async def while_requests_are_under_way(scene: Scene) -> None:
+    await scene.wire.register()
+    queue_id = await scene.wire.create_queue()
+    for _ in range(500):
+        scene.wire.put(queue_id)
+    await scene.wire.drain()
+
+
+async def as_a_consumer(scene: Scene) -> None:
+    await scene.wire.register()
+    queue_id = await scene.wire.create_queue()
+    for _ in range(10):
+        await scene.other.put_one(queue_id)
+    await scene.wire.ask(packets.JoinQueue(queue_id, 5, 0))
+    assert isinstance(await scene.wire.unasked.get(), packets.Deliver)
+
+
+async def without_reading(scene: Scene) -> None:
+    await scene.wire.register()
+    queue_id = await scene.wire.create_queue()
+    for answer in [scene.other.send(put(0, queue_id, body=bytes(1 << 18))) for _ in range(60)]:
+        await answer
+    scene.wire.pause_reading()
+    for _ in range(60):
+        scene.wire.send(read(0, queue_id))
+    await until(lambda: scene.server._connections.snapshot()[1]._flow.slow)
+
+
+async def with_a_full_line(scene: Scene) -> None:
+    await scene.wire.register()
+    queue_id = await scene.wire.create_queue()
+    dispatcher, connection = scene.server._dispatcher, scene.server._connections.snapshot()[1]
+    dispatcher.turns[Kind.PUT].join = lambda _line: None  # type: ignore[method-assign]
+    for _ in range(500):
+        scene.wire.put(queue_id)
+    await until(lambda: connection._flow.line_full)
+    del dispatcher.turns[Kind.PUT].join
+    dispatcher.stand(connection._line)
+
+
+ENDS = [
+    plainly,
+    without_a_word,
+    in_a_frame,
+    with_a_frame_too_large,
+    with_a_length_too_small,
+    with_bad_magic,
+    while_reads_wait,
+    while_requests_are_under_way,
+    as_a_consumer,
+    without_reading,
+    with_a_full_line,
+]
+
+
+@pytest.mark.usefixtures("no_collector")
+@pytest.mark.parametrize("end", ENDS, ids=lambda end: end.__name__)
+async def test_a_connection_goes_with_all_that_it_holds(
+    connect: Connect, start_middleware: StartMiddleware, end: Callable[[Scene], Awaitable[None]]
+) -> None:
+    server = await start_middleware(
+        linger_s=0.05, line_requests=100, write_high_bytes=1 << 16, write_low_bytes=1 << 14
+    )
+    other = await (await connect(server)).register()
+    wire = await connect(server)
+    await until(lambda: len(server._connections) == 2)
+    connection = server._connections.snapshot()[1]
+    references = [weakref.ref(connection), weakref.ref(connection._transport)]
+    del connection
+    await end(Scene(server, wire, other))
+    await wire.close()
+    await until(lambda: len(server._connections) == 1)
+    await until(lambda: server._budget.requests == 0)
+    # A worker still knows what it did last; this takes its place.
+    queue_id = await other.create_queue()
+    await other.put_one(queue_id)
+    await other.read_now(queue_id)
+    await until(lambda: [reference() for reference in references] == [None, None])
+    assert server._budget.bytes == 0
