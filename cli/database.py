@@ -37,6 +37,11 @@ def explained_errors(url: str | None = None) -> Iterator[None]:
         raise CommandError(str(error), ExitCode.REFUSED) from error
     except SchemaError as error:
         raise CommandError(str(error), ExitCode.SCHEMA) from error
+    except psycopg.errors.ReadOnlySqlTransaction as error:
+        raise CommandError(
+            f"the database{where} takes no writes: it is a standby, or default_transaction_read_only is on",
+            ExitCode.UNREACHABLE,
+        ) from error
     except psycopg.OperationalError as error:
         raise CommandError(
             f"cannot reach the database{where}: {one_line(error)}", ExitCode.UNREACHABLE

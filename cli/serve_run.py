@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import socket
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import psycopg
 from pydantic import SecretStr
 
 from telesto.cli import output
-from telesto.cli.database import explained_errors, one_line
+from telesto.cli.database import explained_errors
 from telesto.cli.exit_codes import ExitCode
 from telesto.cli.failures import CommandError, usage_error
 from telesto.cli.serve_announce import Announcement
@@ -24,12 +23,11 @@ from telesto.cli.serve_settings import has_database
 from telesto.cli.serve_single import serve_single
 from telesto.cli.serve_stop import Stop
 from telesto.db import schema
-from telesto.db.url import with_time_limit, without_password
+from telesto.db.url import without_password
 from telesto.middleware import listening
+from telesto.middleware.database_start import DatabaseStart
 from telesto.middleware.logs import configure
 from telesto.middleware.settings import ServerSettings
-
-FIRST_PAUSE_S = 0.2
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,8 @@ def run_service(plan: ServePlan) -> int:
             announcement = Announcement(None if has_database(plan.settings) else plan.data_dir, plan.as_json)
             serve = serve_single if settings.processes == 1 else serve_processes
             try:
-                return serve(settings, announcement, stop)
+                with explained_errors(url if has_database(plan.settings) else None):
+                    return serve(settings, announcement, stop)
             finally:
                 stop.served()
 
@@ -69,7 +68,7 @@ def _database(plan: ServePlan, stop: Stop) -> Iterator[str]:
     if has_database(plan.settings):
         url = plan.settings.database_url.get_secret_value()
         with explained_errors(url):
-            _await_database(url, plan.settings)
+            asyncio.run(_await_database(url, plan.settings))
             if plan.upgrade:
                 schema.upgrade(url)
             schema.require_current(url)
@@ -80,29 +79,18 @@ def _database(plan: ServePlan, stop: Stop) -> Iterator[str]:
         yield server.url
 
 
-def _await_database(url: str, settings: ServerSettings) -> None:
-    """Wait until the database can be reached; raises psycopg.OperationalError after `database_start_s`."""
-    limit_s = settings.database_start_s
-    limited_url = with_time_limit(url, settings.database_connect_s)
-    deadline = time.monotonic() + limit_s
-    pause_s = FIRST_PAUSE_S
+async def _await_database(url: str, settings: ServerSettings) -> None:
+    """Wait until the database can be reached; raises psycopg.OperationalError when it cannot."""
     told = False
-    while True:
-        try:
-            psycopg.connect(limited_url).close()
-        except psycopg.OperationalError as error:
-            reason = one_line(error)
-            if time.monotonic() + pause_s > deadline:
-                raise
-        else:
-            return
+
+    def tell(reason: str) -> None:
+        nonlocal told
         if not told:
-            output.print_error(
-                f"cannot reach the database {without_password(url)}: {reason}; trying for {limit_s:g} s"
-            )
-            told = True
-        time.sleep(pause_s)
-        pause_s = min(2 * pause_s, 2.0)
+            where, limit_s = without_password(url), settings.database_start_s
+            output.print_error(f"cannot reach the database {where}: {reason}; trying for {limit_s:g} s")
+        told = True
+
+    await DatabaseStart(settings, tell).reach()
 
 
 @contextmanager

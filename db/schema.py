@@ -16,11 +16,13 @@ from telesto.db.roles import RolesReport, apply_grants
 from telesto.db.url import for_writing
 
 __all__ = [
+    "NoRightsError",
     "Problem",
     "SchemaError",
     "SchemaStatus",
     "SchemaTooNewError",
     "SchemaTooOldError",
+    "UnfitServerError",
     "UpgradeReport",
     "check",
     "current",
@@ -35,9 +37,28 @@ INSTALLATION = """
 SELECT checksum, edition, serves, (to_jsonb(installation) ->> 'max_body_bytes')::int FROM telesto.installation
 """
 
+#: The oldest PostgreSQL that the procedures work on, as `server_version_num` tells it.
+OLDEST_SERVER = 15_00_00
+#: The one encoding in which every text that a client sends can be stored, and comes back the same.
+ENCODING = "UTF8"
+SERVER = "SELECT current_setting('server_version_num')::int, current_setting('server_encoding')"
+# Whoever may register a middleware may do the rest of its work: the grants are given together.
+MAY_SERVE = """
+SELECT current_user::text, coalesce(bool_and(has_function_privilege(oid, 'EXECUTE')), true)
+FROM pg_proc WHERE pronamespace = 'telesto'::regnamespace AND proname = 'register_middleware'
+"""
+
 
 class SchemaError(Exception):
-    """The schema does not fit this release."""
+    """The database, or the schema in it, does not fit this release."""
+
+
+class UnfitServerError(SchemaError):
+    """No schema can be made here: PostgreSQL is too old, or the database's encoding is not UTF8."""
+
+
+class NoRightsError(SchemaError):
+    """The user may not do a middleware's work."""
 
 
 class SchemaTooOldError(SchemaError):
@@ -99,10 +120,11 @@ def upgrade(url: str) -> UpgradeReport:
     """Apply the migrations, then install this release's procedures in one transaction.
 
     Safe to repeat and to run at the same time from several places. Raises SchemaTooNewError, and changes
-    nothing, when a later release has been here; psycopg.Error when the database refuses.
+    nothing, when a later release has been here; UnfitServerError; psycopg.Error when the database refuses.
     """
     manifest = load_manifest()
     with psycopg.connect(for_writing(url)) as guard:
+        _require_fit_server(guard)
         # Held by a transaction that does nothing else, so that a transaction pooler keeps it too.
         guard.execute("SELECT pg_advisory_xact_lock(%s)", (UPGRADE_LOCK,))
         with psycopg.connect(for_writing(url), autocommit=True) as connection:
@@ -128,9 +150,15 @@ def current(url: str) -> SchemaStatus:
 def require_current(url: str) -> SchemaStatus:
     """Return the status if middlewares of this release may run on the database.
 
-    Raises SchemaTooOldError or SchemaTooNewError, which name the command to run.
+    Raises SchemaError, which says what to do.
     """
-    status = current(url)
+    with psycopg.connect(for_writing(url), autocommit=True) as connection:
+        _require_fit_server(connection)
+        try:
+            status = _read_status(connection, load_manifest())
+            _require_rights(connection, status)
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise NoRightsError(_no_rights(connection.info.user)) from error
     if status.usable:
         return status
     if status.newer:
@@ -154,6 +182,38 @@ def check(url: str) -> list[Problem]:
         if status.revision is None:
             return problems
         return problems + find_problems(connection, manifest)
+
+
+def _require_fit_server(connection: psycopg.Connection) -> None:
+    """Raise UnfitServerError for a server or a database that this release cannot work on."""
+    row = connection.execute(SERVER).fetchone()
+    assert row is not None
+    version, encoding = row
+    if version < OLDEST_SERVER:
+        raise UnfitServerError(
+            f"the server is PostgreSQL {version // 10_000}; Telesto needs {OLDEST_SERVER // 10_000} or later"
+        )
+    if encoding != ENCODING:
+        raise UnfitServerError(
+            f"the encoding of the database {connection.info.dbname} is {encoding}, and Telesto needs "
+            f"{ENCODING}: make another one by CREATE DATABASE ... ENCODING '{ENCODING}' TEMPLATE template0"
+        )
+
+
+def _require_rights(connection: psycopg.Connection, status: SchemaStatus) -> None:
+    """Raise NoRightsError for a user who may look at the schema, but not work with it."""
+    if status.revision is None:
+        return
+    row = connection.execute(MAY_SERVE).fetchone()
+    if row is not None and not row[1]:
+        raise NoRightsError(_no_rights(row[0]))
+
+
+def _no_rights(user: str) -> str:
+    return (
+        f"the user {user} has no right to use the schema telesto: "
+        f"let its owner run GRANT telesto_middleware TO {user}, or see `telesto db upgrade`"
+    )
 
 
 def _read_status(connection: psycopg.Connection, manifest: Manifest) -> SchemaStatus:

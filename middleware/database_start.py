@@ -10,35 +10,62 @@ import psycopg
 
 from telesto.db import schema
 from telesto.db.url import with_time_limit
-from telesto.middleware.failures import LostError, UnavailableError
+from telesto.middleware.dsn import CONNECT_ERRORS, RejectedConnectionError, reason_of
+from telesto.middleware.failures import LostError, RefusedError, UnavailableError
 from telesto.middleware.logs import logger
+from telesto.middleware.primary import Epoch, Primary
 from telesto.middleware.settings import FRAME_OVERHEAD_BYTES, ServerSettings
 
 _log = logger("start")
 _FIRST_PAUSE_S = 0.1
 #: What an attempt raises while the database cannot be had, or goes away in its middle.
-_AWAY = (psycopg.OperationalError, UnavailableError, LostError)
+_AWAY = (psycopg.OperationalError, UnavailableError, LostError, *CONNECT_ERRORS)
 
 T = TypeVar("T")
+
+
+def _log_absence(reason: str) -> None:
+    _log.warning("no_database", error=reason)
 
 
 class DatabaseStart:
     """The first work on the database: each step is tried again while the database is away.
 
     All steps together have ``database_start_s``, counted from the making of this object. A database that
-    goes away between two steps is waited for like one that was not there at first.
+    goes away between two steps is waited for like one that was not there at first. One that rejects the
+    connection for a reason that stays (a password, a name, a right) is not waited for.
     """
 
-    def __init__(self, settings: ServerSettings) -> None:
+    def __init__(self, settings: ServerSettings, tell: Callable[[str], None] = _log_absence) -> None:
+        """``tell`` is called with the reason when an attempt has failed and another one will be made."""
         self._settings = settings
+        self._tell = tell
         self._loop = asyncio.get_running_loop()
         self._deadline = self._loop.time() + settings.database_start_s
+
+    async def reach(self) -> None:
+        """Returns once a server that takes writes accepts connections.
+
+        Raises psycopg.OperationalError when there is none in time, or the database rejects the connection.
+        """
+        settings = self._settings
+        primary = Primary(
+            settings.database_url.get_secret_value(),
+            settings.database_connect_s,
+            settings.database_silent_ms,
+            Epoch(),
+        )
+        try:
+            connection = await self.patiently(lambda: primary.connect("telesto start"))
+            connection.terminate()
+        finally:
+            await primary.close()
 
     async def check_schema(self) -> None:
         """Returns once the database is there and its schema fits this release.
 
-        Raises SchemaTooOldError or SchemaTooNewError, which name the command to run, and
-        psycopg.OperationalError when the database cannot be had in time.
+        Raises SchemaError, which says what to do, and psycopg.OperationalError when the database cannot
+        be had in time.
         """
         settings = self._settings
         url = with_time_limit(settings.database_url.get_secret_value(), settings.database_connect_s)
@@ -46,7 +73,10 @@ class DatabaseStart:
         _compare_bounds(status.max_body_bytes, settings)
 
     async def patiently(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Tries until the database is there; raises psycopg.OperationalError when the time is over.
+        """Tries until the database is there.
+
+        Raises psycopg.OperationalError when the time is over or the connection is rejected, and
+        psycopg.DatabaseError when the database refuses what was asked.
 
         An attempt may have been executed although it failed, so that it has to be one that can be repeated.
         """
@@ -54,10 +84,14 @@ class DatabaseStart:
         while True:
             try:
                 return await attempt()
+            except RefusedError as error:
+                raise psycopg.DatabaseError(str(error)) from error
             except _AWAY as error:
-                if self._loop.time() + pause_s > self._deadline:
-                    raise psycopg.OperationalError(str(error)) from error
-                _log.warning("no_database", error=str(error).strip(), next_attempt_s=pause_s)
+                reason = reason_of(error)
+                rejected = isinstance(error, RejectedConnectionError)
+                if rejected or self._loop.time() + pause_s > self._deadline:
+                    raise psycopg.OperationalError(reason) from error
+                self._tell(reason)
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, self._settings.database_backoff_s)
 

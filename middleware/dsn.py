@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
+import ssl
 from typing import TYPE_CHECKING
 
 import asyncpg
@@ -19,15 +21,60 @@ else:
     Connection = asyncpg.Connection
 
 
+#: Classes of SQLSTATE by which a server says at a connection that it cannot serve now: it starts, ends, has
+#: no connection left, or an administrator has closed the database for a while.
+_PASSING = ("08", "40", "53", "55", "57", "58", "XX")
+#: asyncpg has no class of its own for it.
+_NO_TLS = "rejected SSL upgrade"
+
+
+class RejectedConnectionError(OSError):
+    """The server was reached, and would refuse the next attempt too: a password, a name, a right, TLS."""
+
+
 async def connect_to(server: Server, dsn: str, name: str, timeout_s: float, silent_ms: int) -> Connection:
     """Opens a connection to one server; its settings do not depend on the role's or the database's.
 
     A backend that is blocked on sending to a middleware that hangs keeps its locks, and so does one whose
     middleware's machine is gone: tcp_user_timeout ends both, on either side of the connection.
 
-    Raises CONNECT_ERRORS.
+    Raises CONNECT_ERRORS; among them RejectedConnectionError where waiting does not help.
     """
-    connection: Connection = await asyncpg.connect(
+    try:
+        connection = await _connect(server, dsn, name, timeout_s, silent_ms)
+    except asyncpg.PostgresError as error:
+        sqlstate = error.sqlstate or ""
+        if sqlstate.startswith(_PASSING):
+            raise
+        raise RejectedConnectionError(f"{brief(error)} ({sqlstate})") from error
+    except (asyncpg.ClientConfigurationError, ssl.SSLCertVerificationError) as error:
+        raise RejectedConnectionError(str(error)) from error
+    except ConnectionError as error:
+        if _NO_TLS not in str(error):
+            raise
+        raise RejectedConnectionError(str(error)) from error
+    _watch_peer(connection, silent_ms)
+    return connection
+
+
+def brief(error: asyncpg.PostgresError) -> str:
+    """The message of an error without its detail, which may show a row and so the body of a message."""
+    return str(error.args[0]) if error.args else type(error).__name__
+
+
+def reason_of(error: BaseException) -> str:
+    """Why a server could not be had, in the words of the server or of the operating system."""
+    if isinstance(error, asyncpg.PostgresError):
+        return brief(error)
+    if isinstance(error, socket.gaierror):
+        return str(error.strerror)
+    if isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno)
+    return str(error).strip() or "it did not answer in time"
+
+
+async def _connect(server: Server, dsn: str, name: str, timeout_s: float, silent_ms: int) -> Connection:
+    return await asyncpg.connect(
         dsn,
         host=server.host,
         port=server.port,
@@ -44,8 +91,6 @@ async def connect_to(server: Server, dsn: str, name: str, timeout_s: float, sile
             "tcp_keepalives_count": "3",
         },
     )
-    _watch_peer(connection, silent_ms)
-    return connection
 
 
 async def read_times_as_microseconds(connection: Connection) -> None:

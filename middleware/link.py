@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import asyncpg
 
-from telesto.middleware.dsn import CONNECT_ERRORS, Connection
+from telesto.middleware.dsn import CONNECT_ERRORS, Connection, brief, reason_of
 from telesto.middleware.failures import (
     LOST,
     RACED_SQLSTATE,
@@ -176,8 +176,8 @@ class Link:
             statement = await self._connection.prepare(sql, name=f"telesto_{self._prepared}")
         except asyncpg.PostgresError as error:
             if loses_connection(error.sqlstate or ""):
-                raise UnavailableError(_brief(error)) from error
-            raise RefusedError(error.sqlstate or "", _brief(error)) from error
+                raise UnavailableError(brief(error)) from error
+            raise RefusedError(error.sqlstate or "", brief(error)) from error
         except asyncpg.InternalClientError as error:
             # An idle connection that the server has ended, of which asyncpg waits to hear more.
             self.drop()
@@ -198,9 +198,9 @@ class Link:
             connection = await self._connect(self._name)
         except CONNECT_ERRORS as error:
             self._retry_at = loop.time() + self._backoff_s
-            self._failure = str(error)
-            _log.warning("no_connection", link=self._name, error=str(error))
-            raise UnavailableError(str(error)) from error
+            self._failure = reason_of(error)
+            _log.warning("no_connection", link=self._name, error=self._failure)
+            raise UnavailableError(self._failure) from error
         if self._cut_off:
             connection.terminate()
             raise UnavailableError("the middleware ends")
@@ -218,7 +218,7 @@ class Link:
         if loses_connection(sqlstate):
             # What the server said last, if anything, is the cause of asyncpg's own error.
             told = getattr(error.__cause__, "sqlstate", None) or sqlstate
-            return self._lost(_brief(error), suspicious=not is_told(told))
+            return self._lost(brief(error), suspicious=not is_told(told))
         if sqlstate == READ_ONLY_SQLSTATE:
             self.drop()
             return UnavailableError("the server takes no writes any more")
@@ -226,7 +226,7 @@ class Link:
             self._statements.clear()
         if _lacks_partition(error):
             sqlstate = RACED_SQLSTATE
-        return RefusedError(sqlstate, _brief(error))
+        return RefusedError(sqlstate, brief(error))
 
     def _not_sent(self, error: asyncpg.InterfaceError) -> Exception:
         if self._connection is None or self._connection.is_closed():
@@ -246,11 +246,6 @@ class Link:
         connection, self._connection = self._connection, None
         self._statements.clear()
         return connection
-
-
-def _brief(error: asyncpg.PostgresError) -> str:
-    """The message of an error without its detail, which may show a row and so the body of a message."""
-    return str(error.args[0]) if error.args else type(error).__name__
 
 
 def _lacks_partition(error: asyncpg.PostgresError) -> bool:

@@ -6,7 +6,14 @@ import asyncio
 from collections.abc import Callable
 
 from telesto.middleware.database_url import Server, read_database_url
-from telesto.middleware.dsn import CONNECT_ERRORS, Connection, connect_to, read_times_as_microseconds
+from telesto.middleware.dsn import (
+    CONNECT_ERRORS,
+    Connection,
+    RejectedConnectionError,
+    connect_to,
+    read_times_as_microseconds,
+    reason_of,
+)
 from telesto.middleware.logs import logger
 from telesto.middleware.search import Found, Search
 from telesto.middleware.standing import Standing, standing_of
@@ -29,8 +36,9 @@ class Epoch:
 
     def check(self, found: Found) -> None:
         """Raises NotPrimaryError for a server that must not be used."""
-        if not found.standing.takes_writes:
-            raise NotPrimaryError(f"{found.server} takes no writes")
+        if found.standing.read_only:
+            why = "it is a standby" if found.standing.is_standby else "default_transaction_read_only is on"
+            raise NotPrimaryError(f"{found.server} takes no writes: {why}")
         if self.latest is not None and self.latest.succeeds(found.standing):
             raise NotPrimaryError(
                 f"{found.server} is a former primary (timeline {found.standing.history}, "
@@ -122,7 +130,7 @@ class Primary:
         try:
             return await connect_to(server, self._dsn, name, self._connect_s, self._silent_ms)
         except TimeoutError as error:
-            raise TimeoutError(_reason(error)) from error
+            raise TimeoutError(reason_of(error)) from error
 
     async def _ask_all(self) -> Found:
         search = Search(self._servers, self._ask)
@@ -141,11 +149,7 @@ class Primary:
             finally:
                 connection.terminate()
         except CONNECT_ERRORS as error:
-            raise OSError(f"{server}: {_reason(error)}") from error
+            failure = RejectedConnectionError if isinstance(error, RejectedConnectionError) else OSError
+            raise failure(f"{server}: {reason_of(error)}") from error
         self._epoch.check(found)
         return found
-
-
-def _reason(error: BaseException | None) -> str:
-    """What went wrong; a time that ran out has no words of its own."""
-    return str(error) or "it did not answer in time"

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from telesto.middleware.database_url import Server
+from telesto.middleware.dsn import RejectedConnectionError
 from telesto.middleware.standing import Standing
 
 #: Once a server that takes writes has answered, the others have so long to say that they do too, in seconds.
@@ -36,11 +37,15 @@ class Search:
         self._asking: dict[asyncio.Task[Found], Server] = {}
         self._silent = set(servers)
         self._found: dict[Server, Found] = {}
-        self._failures: dict[Server, str] = {}
+        self._failures: dict[Server, BaseException] = {}
         self._deadline: float | None = None
 
     async def run(self) -> Found:
-        """Returns the primary; raises OSError, which says for each server why it is none."""
+        """Returns the primary.
+
+        Raises OSError, which says for each server why it is none; RejectedConnectionError if all of them
+        would refuse the next attempt too.
+        """
         for server in self._servers:
             self._start(server, 0.0)
         while self._goes_on():
@@ -50,8 +55,13 @@ class Search:
             for task in done:
                 self._answered(self._asking.pop(task), task)
         if not self._found:
-            raise OSError("; ".join(self._failures[server] for server in self._servers))
+            raise self._failure()
         return self._choice()
+
+    def _failure(self) -> OSError:
+        failures = [self._failures[server] for server in self._servers]
+        for_good = all(isinstance(failure, RejectedConnectionError) for failure in failures)
+        return (RejectedConnectionError if for_good else OSError)("; ".join(map(str, failures)))
 
     async def close(self) -> None:
         """Ends what is under way."""
@@ -84,7 +94,7 @@ class Search:
             if self._deadline is None:
                 self._deadline = asyncio.get_running_loop().time() + _RIVALS_S
             return
-        self._failures[server] = str(error)
+        self._failures[server] = error
         if self._silent and not self._found:
             self._start(server, _AGAIN_S)
 

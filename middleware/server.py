@@ -10,6 +10,9 @@ from contextlib import suppress
 from functools import partial
 from importlib.metadata import version
 
+import psycopg
+
+from telesto.db.schema import SchemaError
 from telesto.middleware import listening
 from telesto.middleware.admin import AdminServer
 from telesto.middleware.budget import Budget
@@ -206,6 +209,7 @@ class MiddlewareServer:
         Raises what the steps of ``DatabaseStart`` raise, and OSError when the address cannot be had.
         """
         database = DatabaseStart(self._settings)
+        await database.reach()
         await database.check_schema()
         _calm_collector(self._settings.gc_threshold)
         sock = listening.bind(self._settings)
@@ -392,9 +396,16 @@ def serve(settings: ServerSettings) -> None:
 
 
 def run(settings: ServerSettings) -> None:
-    """Serves in this process until SIGTERM, SIGINT or SIGHUP."""
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(settings))
+    """Serves in this process until SIGTERM, SIGINT or SIGHUP.
+
+    Raises SystemExit, after a line in the log, if the database cannot be had.
+    """
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(_serve(settings))
+    except (psycopg.Error, SchemaError) as error:
+        _log.error("cannot_start", reason=str(error))
+        raise SystemExit(1) from None
 
 
 async def _serve(settings: ServerSettings) -> None:

@@ -12,6 +12,7 @@ from telesto.middleware.dsn import Connection
 #: even wait for the own disk is never what a middleware wants.
 _ASK = """
 SELECT current_setting('transaction_read_only')::boolean,
+       pg_is_in_recovery(),
        CASE WHEN pg_is_in_recovery() THEN 0
             ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint END,
        (SELECT system_identifier FROM pg_control_system()),
@@ -20,7 +21,7 @@ SELECT current_setting('transaction_read_only')::boolean,
                        ELSE current_setting('synchronous_commit') END, false)
 """
 #: For services that resemble PostgreSQL and do not tell their history.
-_ASK_LESS = "SELECT current_setting('transaction_read_only')::boolean, 0, 0"
+_ASK_LESS = "SELECT current_setting('transaction_read_only')::boolean, false, 0, 0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +29,15 @@ class Standing:
     """A server's place among those of its cluster.
 
     Attributes:
-        takes_writes: it is no standby, and was not told to refuse writes.
+        read_only: it takes no writes, as a standby, or as it was told to.
+        is_standby: it follows another server.
         history: the number of its timeline, 0 when it does not tell; of two servers that take writes, the one
             with the higher number was promoted later.
         cluster: which cluster it belongs to; servers of different ones cannot be compared.
     """
 
-    takes_writes: bool
+    read_only: bool
+    is_standby: bool
     history: int
     cluster: int
 
@@ -57,4 +60,4 @@ async def standing_of(connection: Connection) -> Standing:
     ):
         row = await connection.fetchrow(_ASK_LESS)
     assert row is not None
-    return Standing(not row[0], row[1], row[2])
+    return Standing(row[0], row[1], row[2], row[3])

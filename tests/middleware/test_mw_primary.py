@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from telesto.middleware.database_url import Server
+from telesto.middleware.dsn import RejectedConnectionError
 from telesto.middleware.failures import UnavailableError, standby_unavailable, unavailable
 from telesto.middleware.gate import Gate
 from telesto.middleware.handlers import table
@@ -27,7 +28,7 @@ Ask = Callable[[Server], Awaitable[Found]]
 
 
 def primary(server: Server, history: int = 1, cluster: int = 7) -> Found:
-    return Found(server, Standing(True, history, cluster))
+    return Found(server, Standing(False, False, history, cluster))
 
 
 def asking(**answers: Found | str | None) -> Ask:
@@ -107,8 +108,8 @@ def test_a_former_primary_is_not_used_again() -> None:
 
 
 def test_a_standby_is_not_used() -> None:
-    with pytest.raises(NotPrimaryError, match="two:5432 takes no writes"):
-        Epoch().check(Found(TWO, Standing(False, 0, 7)))
+    with pytest.raises(NotPrimaryError, match="two:5432 takes no writes: it is a standby"):
+        Epoch().check(Found(TWO, Standing(True, True, 0, 7)))
 
 
 def test_the_same_primary_has_not_moved() -> None:
@@ -120,7 +121,7 @@ def test_the_same_primary_has_not_moved() -> None:
 async def test_a_real_server_tells_its_standing(database_url: str) -> None:
     looking = Primary(database_url, PATIENCE_S, 5_000, Epoch())
     standing = (await looking.look()).standing
-    assert standing.takes_writes
+    assert not standing.read_only
     assert standing.history == 1
     assert standing.cluster > 0
     await looking.close()
@@ -168,3 +169,11 @@ def test_what_only_reads_is_done_also_while_commits_wait() -> None:
     reading = {name for name, call in zip(names, calls, strict=True) if call.reads}
     assert reading == {name for name, is_stable in zip(names, stable, strict=True) if is_stable}
     assert {"list_queues", "list_dead_letters", "queue_statistics"} <= reading
+
+
+async def test_all_servers_that_reject_are_not_waited_for() -> None:
+    async def ask(server: Server) -> Found:
+        raise RejectedConnectionError(f"{server}: no such user")
+
+    with pytest.raises(RejectedConnectionError, match=r"^one:5432: no such user; two:5432: no such user$"):
+        await search(ask, ONE, TWO)
