@@ -197,6 +197,11 @@ class PutCall(PutMessageCall[int]):
         )
         self.queue_ids = [queue_id]
 
+    @property
+    def refused(self) -> bool:
+        """Tells whether the queue did not take it."""
+        return self.response.results[self.at].error is not None
+
     def result(self) -> int:
         """Returns the message's id. Raises why the queue did not take it."""
         result: packets.PutResult = self.response.results[self.at]

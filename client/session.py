@@ -209,8 +209,12 @@ class Session(Membership):
         """Tells whether the request has answered others too, who have not taken their results yet."""
         if type(call) is not PutCall or call.joint is None:
             return False
-        call.joint.untaken -= 1
-        return bool(call.joint.untaken)
+        joint = call.joint
+        joint.untaken -= 1
+        if joint.untaken > 0 and call.error is None and call.refused:
+            # One caller knows of a full queue, which is to decide anew about what comes from now on.
+            joint.untaken = 0
+        return bool(joint.untaken)
 
     def orphan(self, call: Call[Any]) -> None:
         """The call ends before its request, which is under way; what comes of it is looked after."""

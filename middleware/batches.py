@@ -18,7 +18,7 @@ from telesto.middleware.failures import (
 )
 from telesto.middleware.link import Link, Rows
 from telesto.middleware.logs import logger
-from telesto.middleware.refusals import has_order
+from telesto.middleware.refusals import has_order, mark_behind
 from telesto.middleware.requests import Line, Request
 from telesto.middleware.results import Group, Mark, Results, all_failed
 from telesto.middleware.suspects import Suspects
@@ -96,6 +96,7 @@ class Executor:
         self, requests: Sequence[Request], earlier: Sequence[Request], results: Results
     ) -> Results:
         """Runs the second half, but for what must not overtake a request of the same connection before it."""
+        mark_behind(results.full, requests)
         stopped = _stopped(earlier, results)
         free = [request for request in requests if not _is_stopped(request, stopped)]
         if len(free) == len(requests):

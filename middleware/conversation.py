@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 from time import monotonic
 from typing import Any
 
@@ -15,7 +16,7 @@ from telesto.middleware.results import error_frame
 from telesto.middleware.routes import Route, open_routes
 from telesto.middleware.services import Services
 from telesto.middleware.settings import UNIDENTIFIED_FRAME_BYTES
-from telesto.middleware.validation import check_numbered
+from telesto.middleware.validation import check_confirmed
 from telesto.protocol import packets
 from telesto.protocol.errors import (
     ERRORS,
@@ -28,7 +29,14 @@ from telesto.protocol.errors import (
     UnexpectedPacketError,
 )
 from telesto.protocol.framing import Frame
-from telesto.protocol.packets import MAGIC, PROTOCOL_MAJOR, PROTOCOL_MINOR, ConnectionState, ReadMode
+from telesto.protocol.packets import (
+    MAGIC,
+    PROTOCOL_MAJOR,
+    PROTOCOL_MINOR,
+    REQUESTS,
+    ConnectionState,
+    ReadMode,
+)
 
 #: In the place of a waiting time: without limit.
 _FOREVER_MS = 0xFFFF_FFFF
@@ -80,10 +88,16 @@ class Conversation:
             for method_id, packet_id, payload in frames:
                 route = self._open.get(method_id)
                 if route is None:
-                    self._refuse(packet_id, why_refused(method_id, self.state))
+                    self._refuse(packet_id, self._not_open(method_id, payload))
                     continue
                 try:
                     packet = route.decode(payload)
+                except TelestoError as error:
+                    if route.numbered:
+                        self._numbers.see_in(payload)
+                    self._refuse(packet_id, error)
+                    continue
+                try:
                     self._check(route, packet, packet_id, overloaded)
                 except TelestoError as error:
                     self._refuse(packet_id, error)
@@ -92,7 +106,7 @@ class Conversation:
                     self._answer_at_once(packet_id, packet)
                     continue
                 request = self._request(route.kind, packet, packet_id, len(payload))
-                request.resumes = route.numbered and self._numbers.resumes
+                request.series = self._numbers.series
                 line.requests.append(request)
                 admitted += 1
                 size += len(payload)
@@ -125,23 +139,39 @@ class Conversation:
 
     def _check(self, route: Route, packet: Any, packet_id: int, overloaded: bool) -> None:
         settings = self._services.settings
+        numbers = self._numbers
         if route.numbered:
-            check_numbered(packet, settings)
-            overloaded = self._numbers.see(packet.number, overloaded)
+            numbers.see(packet.number)
+            check_confirmed(packet.confirmed, settings)
         route.check(packet, settings, self._frame_bytes)
         if overloaded and route.kind is not None:
-            raise OverloadedError(
+            refusal = OverloadedError(
                 "the middleware has as much under way as it may",
                 retry_after=settings.overload_retry_ms / 1000,
             )
+            if route.numbered and packet.number:
+                numbers.refusal = refusal
+            raise refusal
+        if numbers.refusal is not None and route.numbered and packet.number:
+            raise copy(numbers.refusal)
         if packet_id in self._line.waiting and route.kind is not None:
             raise UnexpectedPacketError(f"packet id {packet_id} is that of a read that waits")
         if route.numbered:
-            self._numbers.admit(packet.number, packet.confirmed)
+            numbers.admit(packet.number, packet.confirmed)
         elif route.kind is Kind.SINGLE and self._line.client is NOBODY:
             if self.identifying:
                 raise UnexpectedPacketError("the connection is being identified already")
             self.identifying = True
+
+    def _not_open(self, method_id: int, payload: bytes) -> TelestoError:
+        """Says why a request is refused that is not open now. If it may be sent again, nothing overtakes it."""
+        error = why_refused(method_id, self.state)
+        info = REQUESTS.get(method_id)
+        if info is not None and info.numbered and self._line.client is not NOBODY:
+            number = self._numbers.see_in(payload)
+            if number and error.error_class is ErrorClass.RETRYABLE:
+                self._numbers.refusal = error
+        return error
 
     def _refuse(self, packet_id: int, error: TelestoError) -> None:
         code = error.code if error.code is not None else ErrorCode.INTERNAL_ERROR

@@ -2,45 +2,67 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
+from telesto.middleware.checking import invalid
 from telesto.middleware.requests import Line
 from telesto.protocol import packets
-from telesto.protocol.errors import TooManyUnconfirmedError, UnexpectedPacketError
+from telesto.protocol.errors import TelestoError, TooManyUnconfirmedError, UnexpectedPacketError
+
+#: The largest number that the database holds.
+NUMBER_MAX = (1 << 63) - 1
+#: What every numbered request begins with.
+_NUMBER = struct.Struct(">Q")
 
 
 class Numbers:
     """Checks that the numbers of a connection rise and that not too many are unconfirmed.
 
     Numbers start at 1 in each session; 0 stands for a request of which no record is kept. A number left out
-    says that the client has seen a refusal for now and sends again, in order, what was refused.
+    begins a new series: the client has seen what was refused for now, and sends it again, in order. Every
+    number is noted, whatever becomes of its request; else one that was refused would look like one left out.
 
     Attributes:
-        resumes: the last number seen was not the one after the last before.
+        series: how often a number was left out.
+        refusal: how a request of this series was refused for now before it stood in the line; so are all
+            numbered requests behind it. None when none was.
     """
 
-    __slots__ = ("_last", "_line", "_max_unconfirmed", "_overloaded", "resumes")
+    __slots__ = ("_last", "_line", "_max_unconfirmed", "_unread", "refusal", "series")
 
     def __init__(self, line: Line, max_unconfirmed: int) -> None:
         self._line = line
         self._max_unconfirmed = max_unconfirmed
         self._last = 0
-        self._overloaded = False
-        self.resumes = False
+        self._unread = 0
+        self.refusal: TelestoError | None = None
+        self.series = 0
 
-    def see(self, number: int, overloaded: bool) -> bool:
-        """Takes note of a number, whatever becomes of its request; raises UnexpectedPacketError.
-
-        Returns True when the request has to be refused for now, because it is or one before it was.
-        """
-        if not number:
-            return overloaded
+    def see(self, number: int) -> None:
+        """Takes note of a number. Raises UnexpectedPacketError and InvalidParameterError."""
         if number <= self._last:
+            if not number:
+                return
             raise UnexpectedPacketError(f"number {number} does not rise: {self._last} was the last one")
-        self.resumes = number != self._last + 1
+        if number > NUMBER_MAX:
+            raise invalid("number", number, f"at most {NUMBER_MAX}")
+        if number > self._last + 1 + self._unread:
+            self.series += 1
+            self.refusal = None
         self._last = number
-        self._overloaded = overloaded or (self._overloaded and not self.resumes)
-        return self._overloaded
+        self._unread = 0
+
+    def see_in(self, payload: bytes) -> int:
+        """Takes note of the number of a request that is not decoded; returns it, or 0 without one."""
+        if len(payload) < _NUMBER.size:
+            # Which number it had, if it had one, is not known; it is not taken for one that was left out.
+            self._unread += 1
+            return 0
+        number: int = _NUMBER.unpack_from(payload)[0]
+        if self._last < number <= NUMBER_MAX:
+            self.see(number)
+        return number
 
     def admit(self, number: int, confirmed: list[int]) -> None:
         """Takes note of a request, or raises TooManyUnconfirmedError."""

@@ -1,52 +1,74 @@
 """A refusal keeps order: what was sent before the client saw it must not overtake what was refused.
 
-After a queue refused a put as full, it refuses later ones of the connection too. After a numbered request
-was refused for now, or is in doubt, all numbered requests after it are refused for now.
+After a numbered request was refused for now, or is in doubt, all numbered requests behind it are refused for
+now, until the client leaves out a number: it has seen the refusal then, and sends again, in order.
+
+After a queue refused a put as full, it refuses what the connection had sent behind it too. That ends with the
+request that confirms the put, or that leaves out a number: the client has seen the refusal then, and the
+queue decides again by what it holds.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from telesto.middleware.failures import Failure, behind
-from telesto.middleware.requests import Read, Request
+from telesto.middleware.requests import Line, Read, Request
 from telesto.protocol.packets import PutMessage, PutMessages
 
 
 def mark_refused(request: Request) -> None:
-    """Notes which queues must not take what a request puts, for they refused an earlier put as full.
+    """Notes which queues must not take what a request puts.
 
     The database then records the refusal like one of its own: were it not on the list of a takeover, the put
-    would be sent again, after later ones to other queues. The rule for a queue ends with the request that
-    confirms the last number refused: the client has seen all refusals then. Requests that are not recorded
-    (number 0) have no order to keep.
+    would be sent again, after later ones to other queues. A mark stays when the request is busy and tried
+    again. Requests that are not recorded (number 0) have no order to keep.
     """
     refused = request.line.refused
+    if not refused:
+        return
     packet = request.packet
     for confirmed in getattr(packet, "confirmed", ()):
-        for queue_id in [queue_id for queue_id, last in refused.items() if last == confirmed]:
+        for queue_id in [queue_id for queue_id, number in refused.items() if number == confirmed]:
             del refused[queue_id]
-    number = getattr(packet, "number", 0)
-    if number:
-        request.refused = refused.keys() & _queues_of(packet)
-        refused.update(dict.fromkeys(request.refused, number))
+    if has_order(request):
+        request.refused = request.refused | (refused.keys() & _queues_of(packet))
 
 
 def refused_for_now(request: Request) -> Failure | None:
-    """Returns why a request is refused for a refusal before it; None if it may go on.
-
-    The client sends it all again, in order, and leaves out a number before the first: that ends the rule.
-    """
-    line = request.line
-    if line.refusing is None or not has_order(request):
+    """Returns why a request is refused for a refusal before it; None if it may go on."""
+    if not has_order(request):
         return None
-    if request.resumes:
-        line.refusing = None
-    return line.refusing
+    _enter_series(request)
+    return request.line.refusing
 
 
 def note_failed(request: Request, failure: Failure) -> None:
     """Notes a failure of a request as a whole."""
+    after = behind(failure)
+    if after is not None and has_order(request):
+        _enter_series(request)
+        request.line.refusing = after
+
+
+def note_full(request: Request, queue_id: int) -> None:
+    """Notes that a queue refused a put as full; the first of several counts, for the others were behind it."""
     if has_order(request):
-        request.line.refusing = behind(failure) or request.line.refusing
+        _enter_series(request)
+        request.line.refused.setdefault(queue_id, request.packet.number)
+
+
+def mark_behind(full: Iterable[tuple[Request, int]], requests: Sequence[Request]) -> None:
+    """Marks what stands behind puts that queues refused as full and is executed by a later call of the batch."""
+    for refused, queue_id in full:
+        if has_order(refused):
+            for request in requests:
+                if (
+                    request.line is refused.line
+                    and has_order(request)
+                    and queue_id in _queues_of(request.packet)
+                ):
+                    request.refused = request.refused | {queue_id}
 
 
 def has_order(request: Request) -> bool:
@@ -56,11 +78,13 @@ def has_order(request: Request) -> bool:
     return getattr(request.packet, "number", 0) != 0
 
 
-def note_full(request: Request, queue_id: int) -> None:
-    """Notes that a queue refused a put as full."""
-    number = request.packet.number
-    if number:
-        request.line.refused[queue_id] = number
+def _enter_series(request: Request) -> None:
+    """Forgets refusals that the client had seen when it sent a request."""
+    line: Line = request.line
+    if request.series > line.series:
+        line.series = request.series
+        line.refusing = None
+        line.refused.clear()
 
 
 def _queues_of(packet: object) -> set[int]:

@@ -54,11 +54,13 @@ class Request:
         kind: with which others it is gathered.
         size: its payload in bytes.
         weight: what it counts in a call, in bytes.
-        resumes: its number is not the one after the last: the client has seen a refusal for now.
-        refused: queues that must not take what it puts, for they refused an earlier put of the connection.
+        series: how often the connection had left out a number: in a later series the client has seen all
+            refusals of the ones before.
+        refused: queues that must not take what it puts, for they refused an earlier put of the connection
+            and the client did not know that when it sent this one.
     """
 
-    __slots__ = ("kind", "line", "packet", "packet_id", "refused", "resumes", "size", "weight")
+    __slots__ = ("kind", "line", "packet", "packet_id", "refused", "series", "size", "weight")
 
     def __init__(self, line: Line, packet: Any, packet_id: int, kind: Kind, size: int) -> None:
         self.line = line
@@ -67,7 +69,7 @@ class Request:
         self.kind = kind
         self.size = size
         self.weight = size
-        self.resumes = False
+        self.series = 0
         self.refused: Set[int] = _NONE
 
 
@@ -222,8 +224,9 @@ class Line:
         apart: its next run goes into a call for one queue only.
         busy_count: how often in a row its run was answered that something is busy.
         busy_since: since when, by the loop's clock in seconds.
-        refused: by queue, the number of the put that the queue refused as full.
+        refused: by queue, the number of the put that the queue refused as full, until the client knows.
         refusing: how a numbered request was refused for now; so are all after it, until the client knows.
+        series: the series of requests that ``refused`` and ``refusing`` belong to.
         unconfirmed: by number, how many answers or messages are unconfirmed.
         waiting: by packet id, the reads that may wait and are not answered.
         consumers: the ids of its consumers.
@@ -249,6 +252,7 @@ class Line:
         "requests",
         "resting",
         "send",
+        "series",
         "size",
         "standing",
         "unconfirmed",
@@ -279,6 +283,7 @@ class Line:
         self.busy_since = 0.0
         self.refused: dict[int, int] = {}
         self.refusing: Failure | None = None
+        self.series = 0
         self.unconfirmed: dict[int, int] = {}
         self.waiting: dict[int, Read] = {}
         self.consumers: dict[int, None] = {}

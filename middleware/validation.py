@@ -28,11 +28,8 @@ _ELEMENT_RESULT_BYTES = 12
 Check = Callable[[Any, ServerSettings, int], None]
 
 
-def check_numbered(packet: Any, settings: ServerSettings) -> None:
-    """Checks what every numbered request begins with."""
-    if packet.number > _ID_MAX:
-        raise _invalid("number", packet.number, f"at most {_ID_MAX}")
-    confirmed = packet.confirmed
+def check_confirmed(confirmed: Sequence[int], settings: ServerSettings) -> None:
+    """Checks what a numbered request confirms."""
     if confirmed:
         _check_numbers("confirmed", confirmed, settings)
 

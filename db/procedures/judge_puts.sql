@@ -65,7 +65,9 @@ BEGIN
 
     IF dedup_keys IS NOT NULL THEN
         SELECT known.known_ids, known.firsts INTO known_ids, firsts
-        FROM telesto.known_messages(queue_ids, dedup_keys) AS known;
+        FROM telesto.known_messages(ARRAY(SELECT abs(element.queue_id)
+                                          FROM unnest(queue_ids) WITH ORDINALITY AS element (queue_id, i)
+                                          ORDER BY element.i), dedup_keys) AS known;
         firsts_put := array_fill(NULL::bigint, ARRAY[cardinality(element_requests)]);
     END IF;
 
@@ -75,15 +77,14 @@ BEGIN
         errors[e] := verdicts[element_requests[e]];
         CONTINUE WHEN errors[e] IS NOT NULL;
         q := width_bucket(queue_ids[e], queues);
-        IF queue_ids[e] < 0 THEN
-            errors[e] := 25;
-        ELSIF NOT existing[q] THEN
+        IF queue_ids[e] > 0 AND NOT existing[q] THEN
             errors[e] := 7;
         ELSIF known_ids[e] IS NOT NULL THEN
+            -- Also where the queue must not take it: a repetition puts nothing.
             message_ids[e] := -known_ids[e];
         ELSIF firsts_put[firsts[e]] IS NOT NULL THEN
             message_ids[e] := -firsts_put[firsts[e]];
-        ELSIF rooms[q] <= 0 THEN
+        ELSIF queue_ids[e] < 0 OR rooms[q] <= 0 THEN
             errors[e] := 25;
         ELSE
             rooms[q] := rooms[q] - 1;

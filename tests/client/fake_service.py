@@ -240,14 +240,16 @@ class FakeService:
         if found == (None, None):
             self.confirmed_unknown += 1
 
-    def put(self, client_id: int, queue_id: int, message: packets.NewMessage) -> packets.PutResult:
+    def put(
+        self, client_id: int, queue_id: int, message: packets.NewMessage, *, takes: bool = True
+    ) -> packets.PutResult:
         queue = self.queues.get(queue_id)
         if queue is None:
             return packets.PutResult(queue_id, 0, False, ErrorCode.QUEUE_NOT_EXISTING)
         first = queue.keys.get(message.dedup_key or "")
         if first is not None:
             return packets.PutResult(queue_id, first, True, None)
-        if queue.max_messages is not None and len(queue.messages) >= queue.max_messages:
+        if not takes or (queue.max_messages is not None and len(queue.messages) >= queue.max_messages):
             return packets.PutResult(queue_id, 0, False, ErrorCode.QUEUE_FULL)
         stored = Stored(
             next(self._ids),
@@ -355,6 +357,9 @@ class FakeConnection:
         self.client: StoredClient | None = None
         self.session = 0
         self.last_number = 0
+        self.seen_number = 0
+        self.refusing: ErrorCode | None = None
+        self.refused: dict[int, int] = {}
         self.unconfirmed: dict[int, int] = {}
 
     def take_output(self) -> bytes:
@@ -425,7 +430,27 @@ class FakeConnection:
         if error_class is ErrorClass.FATAL:
             self.closing = True
 
+    def _refuse_behind(self, packet: Any) -> None:
+        """Nothing overtakes a numbered request that was refused for now, until a number is left out."""
+        number = getattr(packet, "number", 0)
+        if self.client is None or number <= self.seen_number:
+            return
+        if number > self.seen_number + 1:
+            self.refusing = None
+            self.refused = {}
+        self.seen_number = number
+        if self.refusing is not None:
+            raise RefusalError(self.refusing)
+
+    def _note_refused(self, packet: Any, code: ErrorCode, error_class: ErrorClass) -> None:
+        if self.client is not None and getattr(packet, "number", 0):
+            if error_class is ErrorClass.RETRYABLE:
+                self.refusing = code
+            elif error_class is ErrorClass.IN_DOUBT:
+                self.refusing = ErrorCode.DATABASE_UNAVAILABLE
+
     def _request(self, packet_id: int, packet: Any) -> None:
+        self._refuse_behind(packet)
         fault = next((fault for fault in self.service.faults if type(packet) is fault.method), None)
         if fault is not None:
             self.service.faults.remove(fault)
@@ -433,9 +458,11 @@ class FakeConnection:
                 answers = len(self.output)
                 self._execute(packet_id, packet)
                 del self.output[answers:]
+            self._note_refused(packet, fault.code, fault.error_class or ERRORS[fault.code].error_class)
             self._error(packet_id, fault.code, fault.error_class, None, fault.retry_after_ms)
             return
         if self.draining and ConnectionState.DRAINING not in packets.REQUESTS[packet.METHOD_ID].allowed:
+            self._note_refused(packet, ErrorCode.SHUTTING_DOWN, ErrorClass.RETRYABLE)
             raise RefusalError(ErrorCode.SHUTTING_DOWN)
         self._execute(packet_id, packet)
 
@@ -469,10 +496,14 @@ class FakeConnection:
             self.last_number = number
             self.unconfirmed[number] = 1
         for confirmed in packet.confirmed:
-            self.unconfirmed.pop(confirmed, None)
-            self.service.confirm(client.client_id, self.session, confirmed)
+            self._confirm(client.client_id, confirmed)
         if packets.REQUESTS[packet.METHOD_ID].mode is ClientMode.FULL and client.mode is ClientMode.READ_ONLY:
             raise RefusalError(ErrorCode.CLIENT_MODE_PERMISSION_VIOLATION)
+
+    def _confirm(self, client_id: int, number: int) -> None:
+        self.unconfirmed.pop(number, None)
+        self.refused = {queue: first for queue, first in self.refused.items() if first != number}
+        self.service.confirm(client_id, self.session, number)
 
     def _record(self, packet: Any, results: list[packets.ElementResult]) -> None:
         assert self.client is not None
@@ -557,8 +588,7 @@ class FakeConnection:
         assert self.client is not None
         client_id = self.client.client_id
         for number in packet.confirmed:
-            self.unconfirmed.pop(number, None)
-            self.service.confirm(client_id, self.session, number)
+            self._confirm(client_id, number)
         for operation in packet.earlier:
             self.service.confirm(client_id, operation.session, operation.number)
         for ref in packet.hand_overs:
@@ -708,20 +738,23 @@ class FakeConnection:
         ]
         return packets.GetMessagesResponse(messages[: packet.limit], len(messages) > packet.limit)
 
+    def _put(self, packet: Any, queue_id: int, message: packets.NewMessage) -> packets.PutResult:
+        """Puts a message, unless the queue refused an earlier put as full and the client does not know."""
+        assert self.client is not None
+        behind = packet.number and queue_id in self.refused
+        result = self.service.put(self.client.client_id, queue_id, message, takes=not behind)
+        if result.error is ErrorCode.QUEUE_FULL and packet.number:
+            self.refused.setdefault(queue_id, packet.number)
+        return result
+
     def _on_put_message(self, _: int, packet: packets.PutMessage) -> packets.Packet:
         assert self.client is not None
-        results = [
-            self.service.put(self.client.client_id, queue_id, packet.message) for queue_id in packet.queue_ids
-        ]
+        results = [self._put(packet, queue_id, packet.message) for queue_id in packet.queue_ids]
         self._record(packet, [_recorded(result) for result in results])
         return packets.PutMessageResponse(results)
 
     def _on_put_messages(self, _: int, packet: packets.PutMessages) -> packets.Packet:
-        assert self.client is not None
-        client_id = self.client.client_id
-        results = [
-            self.service.put(client_id, element.queue_id, element.message) for element in packet.messages
-        ]
+        results = [self._put(packet, element.queue_id, element.message) for element in packet.messages]
         self._record(packet, [_recorded(result) for result in results])
         return packets.PutMessagesResponse(results)
 

@@ -225,6 +225,36 @@ def test_a_bounded_queue_refuses_what_is_too_much(client: Any) -> None:
     assert client.queue_statistics(queue.queue_id).max_messages == 1
 
 
+def test_a_full_queue_takes_puts_again_once_it_has_room(client: Any) -> None:
+    queue_id = client.create_queue("small", max_messages=1).queue_id
+    for turn in range(3):
+        client.put_message(queue_id, b"%d" % turn, dedup_key=f"k{turn}")
+        for _ in range(2):
+            with pytest.raises(QueueFullError):
+                client.put_message(queue_id, b"too much")
+        assert client.put_message(queue_id, b"repeated", dedup_key=f"k{turn}") > 0
+        assert client.retrieve_message(queue_id, timeout=0).body == b"%d" % turn
+
+
+def test_a_full_queue_takes_puts_again_although_many_are_under_way(client: Any) -> None:
+    """Each caller puts until its message is stored, and one reads; nobody is refused for ever."""
+    queue_id = client.create_queue("small", max_messages=1).queue_id
+
+    def persist(number: int) -> None:
+        while True:
+            try:
+                client.put_message(queue_id, b"%d" % number)
+            except QueueFullError:
+                continue
+            return
+
+    waits = [in_background(lambda number=number: persist(number)) for number in range(8)]
+    bodies = {client.retrieve_message(queue_id, timeout=20).body for _ in waits}
+    assert bodies == {b"%d" % number for number in range(8)}
+    for wait in waits:
+        wait()
+
+
 def test_settings_are_shown_and_changed(client: Any) -> None:
     queue_id = client.create_queue("small", max_messages=3).queue_id
     assert client.queue_settings(queue_id).max_messages == 3

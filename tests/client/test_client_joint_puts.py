@@ -127,6 +127,25 @@ def test_each_has_an_outcome_of_its_own(wire: Wire, service: FakeService) -> Non
     assert stored(service) == [b"0", b"1"]
 
 
+def test_a_full_queue_decides_anew_once_one_of_them_is_told(wire: Wire, service: FakeService) -> None:
+    full = service.add_queue("full", max_messages=1)
+    calls = start(wire, full, 3)
+    wire.settle()
+    wire.finish(calls[0])
+    wire.run(ReadCall(full, None, ReadMode.TIME, 0))
+    # Who was told that his own is stored knows nothing of the others.
+    with pytest.raises(QueueFullError):
+        wire.run(put(full, b"behind"))
+    with pytest.raises(QueueFullError):
+        wire.finish(calls[1])
+    assert wire.run(put(full, b"again"))
+    with pytest.raises(QueueFullError):
+        wire.finish(calls[2])
+    wire.advance(1)
+    assert not service.operations
+    assert service.confirmed_unknown == 0
+
+
 def test_bounds_in_messages_and_bytes(clock: Clock, service: FakeService, queue_id: int) -> None:
     service.max_put_elements = 4
     wire = connected(clock, service)

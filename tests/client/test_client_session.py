@@ -431,7 +431,7 @@ def test_a_number_is_left_out_once_a_refusal_for_now_was_seen(
     clock: Clock, service: FakeService, queue_id: int
 ) -> None:
     wire = connected_to_puts_alone(clock, service)
-    service.faults += [Fault(packets.PutMessage, ErrorCode.OVERLOADED, retry_after_ms=1)] * 2
+    service.faults.append(Fault(packets.PutMessage, ErrorCode.OVERLOADED, retry_after_ms=1))
     calls = [wire.start(put(queue_id, body)) for body in (b"1", b"2")]
     wire.settle()
     wire.advance(1)

@@ -7,7 +7,7 @@ What is held against the service:
   confirmation was known to the service, and then marked redelivered;
 - what one client puts into a queue gets rising ids, in the order of the calls;
 - a reader gets the messages of one sender and priority in the order of their ids, but for redelivered ones;
-- after a queue refused a put as full, puts called before the refusal was known are refused too;
+- after a queue refused a put as full, puts called before that was known are refused too;
 - no call fails because another process is this client, for there is none;
 - a client that was killed and came back with its state is told what became of every put in it, surely, and
   what it has noted there as confirmed does not come again;
@@ -195,7 +195,8 @@ def _overtaken(puts: list[Put]) -> Iterator[str]:
     for put in puts:
         assert put.ended is not None
         if put.outcome == REFUSED and put.ended.error == QUEUE_FULL:
-            if refused is None or refused.ended is None or put.ended.at > refused.ended.at:
+            # What was called before the refusal was known was refused behind it; what came later, by the queue.
+            if refused is None or refused.ended is None or put.began.at >= refused.ended.at:
                 refused = put
         elif put.outcome == DONE and refused is not None:
             assert refused.ended is not None

@@ -358,6 +358,16 @@ def test_a_put_after_a_refusal_may_be_done(story: Story) -> None:
     blamed(story)
 
 
+def test_a_put_after_a_refusal_may_be_done_while_those_behind_it_are_under_way(story: Story) -> None:
+    first, second = story.call("k4"), story.call("k5")
+    story.answer(first, "k4", outcome=REFUSED, error="QueueFullError")
+    again = story.call("k6")
+    story.answer(second, "k5", outcome=REFUSED, error="QueueFullError")
+    story.answer(again, "k6", 6)
+    story.take("reader", "k6", 6)
+    blamed(story)
+
+
 def test_a_fence_without_a_rival_is_found(story: Story) -> None:
     story.answer(story.call("k4"), "k4", outcome=DOUBT, error="SessionFencedError")
     blamed(story, "fenced")

@@ -315,7 +315,7 @@ async def test_a_refusal_keeps_order_until_it_is_confirmed() -> None:
         assert errors_of(4) == [ErrorCode.QUEUE_FULL, None]
 
         sender.put(1)
-        sender.put(1, confirmed=[5])
+        sender.put(1, confirmed=[1])
         sender.put(1)
         await bench.until(lambda: len(sender.order) == 7)
         assert errors_of(5) == [ErrorCode.QUEUE_FULL]

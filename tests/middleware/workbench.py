@@ -66,11 +66,13 @@ class Sender:
         self.line.client = Client(client_id, 1, FULL)
         self.line.frame_bytes = 1 << 20
         self._packet_id = 0
+        self._series = 0
 
     def put(self, *queue_ids: int, resumes: bool = False, **fields: Any) -> int:
         packet_id = self._next_id()
         request = Request(self.line, put(packet_id, *queue_ids, **fields), packet_id, Kind.PUT, 100)
-        request.resumes = resumes
+        self._series += resumes
+        request.series = self._series
         self._admit(request)
         return packet_id
 
