@@ -164,7 +164,7 @@ class Conversation:
             self.identifying = True
 
     def _not_open(self, method_id: int, payload: bytes) -> TelestoError:
-        """Says why a request is refused that is not open now. If it may be sent again, nothing overtakes it."""
+        """Says why a request is refused that is not open now; one that may come again is not overtaken."""
         error = why_refused(method_id, self.state)
         info = REQUESTS.get(method_id)
         if info is not None and info.numbered and self._line.client is not NOBODY:

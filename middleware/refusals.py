@@ -52,14 +52,14 @@ def note_failed(request: Request, failure: Failure) -> None:
 
 
 def note_full(request: Request, queue_id: int) -> None:
-    """Notes that a queue refused a put as full; the first of several counts, for the others were behind it."""
+    """Notes that a queue refused a put as full; of several the first counts, the others were behind it."""
     if has_order(request):
         _enter_series(request)
         request.line.refused.setdefault(queue_id, request.packet.number)
 
 
 def mark_behind(full: Iterable[tuple[Request, int]], requests: Sequence[Request]) -> None:
-    """Marks what stands behind puts that queues refused as full and is executed by a later call of the batch."""
+    """Marks what stands behind puts refused as full and is executed by a later call of the batch."""
     for refused, queue_id in full:
         if has_order(refused):
             for request in requests:

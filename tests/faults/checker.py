@@ -195,7 +195,7 @@ def _overtaken(puts: list[Put]) -> Iterator[str]:
     for put in puts:
         assert put.ended is not None
         if put.outcome == REFUSED and put.ended.error == QUEUE_FULL:
-            # What was called before the refusal was known was refused behind it; what came later, by the queue.
+            # What was called before that was known was refused behind it; what came later, by the queue.
             if refused is None or refused.ended is None or put.began.at >= refused.ended.at:
                 refused = put
         elif put.outcome == DONE and refused is not None:

@@ -59,14 +59,18 @@ def _nothing(_server: MiddlewareServer) -> None:
 
 
 #: How a request comes to be refused for now, how that ends, and the error.
-CAUSES: dict[str, tuple[Callable[[MiddlewareServer], None], Callable[[MiddlewareServer], None], ErrorCode]] = {
+CAUSES: dict[
+    str, tuple[Callable[[MiddlewareServer], None], Callable[[MiddlewareServer], None], ErrorCode]
+] = {
     "draining": (_drain, _nothing, ErrorCode.SHUTTING_DOWN),
     "overloaded": (_overload, _relieve, ErrorCode.OVERLOADED),
     "no standby": (_shut, _open, ErrorCode.STANDBY_UNAVAILABLE),
 }
 
 
-async def _identified(connect: Connect, server: MiddlewareServer, mode: ClientMode = FULL) -> tuple[Wire, int]:
+async def _identified(
+    connect: Connect, server: MiddlewareServer, mode: ClientMode = FULL
+) -> tuple[Wire, int]:
     """A connection, and a queue of its own with a message for every read of the test."""
     owner = await connect(server)
     await owner.register()
@@ -216,7 +220,9 @@ async def _full_queue(wire: Wire, **settings: Any) -> tuple[int, int]:
     return queue_id, number
 
 
-async def test_a_refusal_ends_with_the_confirmation_of_the_put_that_the_queue_refused(connect: Connect) -> None:
+async def test_a_refusal_ends_with_the_confirmation_of_the_put_that_the_queue_refused(
+    connect: Connect,
+) -> None:
     wire = await connect()
     await wire.register()
     queue_id, refused = await _full_queue(wire)
