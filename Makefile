@@ -13,7 +13,7 @@ OUT ?= telesto-bench/quick-$(shell date -u +%Y%m%d-%H%M%S)
 MYPY := .venv/bin/mypy --strict --explicit-package-bases --namespace-packages
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test check format generate verify unit faults bench bench-core lock clean
+.PHONY: help run demo test check format generate verify unit faults bench lock clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,9 +49,6 @@ unit: .venv/dev.stamp ## Run the test suite only
 
 faults: .venv/dev.stamp ## Kill, stop and cut everything under load, from a random seed (WORK=queues SIZE=small DATABASE=single)
 	$(PY) -m tests.faults.run --work $(WORK) --size $(SIZE) --database $(DATABASE)
-
-bench-core: .venv/dev.stamp ## Measure puts and reads beside ungathered calls and bare asyncpg
-	$(PY) -m telesto.benchmarks.core $(ARGS)
 
 bench: .venv/dev.stamp ## Measure every kind of work and other message queues beside, once and short (OUT=... ARGS="--set NAME=VALUE")
 	$(TELESTO) bench run quick --out $(OUT) $(ARGS)

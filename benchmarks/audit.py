@@ -14,7 +14,6 @@ from typing import Any, Final, Self
 import numpy as np
 
 from telesto.benchmarks.identity_space import Identities, IdentitySpace
-from telesto.benchmarks.tally import Tally
 
 EXAMPLES_MAX: Final = 5
 """How many of the messages concerned an audit names."""
@@ -65,7 +64,7 @@ class Balance:
 
 COLUMNS: Final = tuple(each.name for each in fields(Balance) if each.name != "examples")
 """What a balance counts, as tables show it."""
-TALLY_COLUMNS: Final = tuple(name for name in COLUMNS if name != "out_of_order")
+UNORDERED_COLUMNS: Final = tuple(name for name in COLUMNS if name != "out_of_order")
 """The same of an audit that does not look at the order."""
 NOTHING: Final = Balance(0, 0, 0, 0, 0, 0, 0, 0)
 
@@ -141,12 +140,6 @@ def audit(
         foreign=len(foreign),
         examples=_examples(lost, twice, late, foreign),
     )
-
-
-def audit_tally(tally: Tally, stored: Stored, backlog: Sequence[int] = ()) -> Balance:
-    """Compare what generators counted with what is stored; it does not keep what came in which order."""
-    acknowledged = np.concatenate([as_identities(backlog), as_identities(tally.puts.identities)])
-    return audit(acknowledged, as_identities(tally.takes.identities), stored, Doubts(tally.doubtful))
 
 
 def as_identities(numbers: Sequence[int] | Identities) -> Identities:

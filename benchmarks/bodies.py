@@ -8,7 +8,6 @@ digits (`peers.bodies`).
 
 from __future__ import annotations
 
-import struct
 from typing import ClassVar, Final
 
 IDENTITY_BYTES: Final = 8
@@ -16,7 +15,11 @@ SEQUENCE_BITS: Final = 32
 SEQUENCE_MASK: Final = (1 << SEQUENCE_BITS) - 1
 BACKLOG_STREAM: Final = 1 << 31
 """The stream of messages that were there before the run; no lane has it."""
-_IDENTITY = struct.Struct(">Q")
+
+KEY_FACTOR: Final = 0x9E3779B97F4A7C15
+"""An odd number of 64 bits: products with it spread identities that follow each other as if by chance."""
+_KEY_MASK: Final = (1 << 64) - 1
+KEY_SHIFT: Final = 33
 
 
 class Stream:
@@ -41,21 +44,11 @@ class Stream:
         self._padding = b"." * (size - self.HEAD_BYTES)
 
 
-class BodyMaker(Stream):
-    """Makes the bodies of one stream, each of `size` bytes (at least `IDENTITY_BYTES`)."""
-
-    __slots__ = ()
-
-    def next(self) -> tuple[int, bytes]:
-        """Return the next identity and its body."""
-        identity = self._next
-        self._next = identity + 1
-        return identity, _IDENTITY.pack(identity) + self._padding
+def key_number_of(identity: int, keys: int) -> int:
+    """Return which of so many partition keys the message with this identity has."""
+    return ((identity * KEY_FACTOR & _KEY_MASK) >> KEY_SHIFT) % keys
 
 
-def identity_of(body: bytes) -> int:
-    """Return the identity at the beginning of `body`; `ValueError` when it is too short."""
-    if len(body) < IDENTITY_BYTES:
-        raise ValueError(f"a body of {len(body)} bytes holds no identity")
-    identity: int = _IDENTITY.unpack_from(body)[0]
-    return identity
+def partition_key_of(identity: int, keys: int) -> str:
+    """Return the partition key of the message with this identity, of so many."""
+    return f"key-{key_number_of(identity, keys)}"

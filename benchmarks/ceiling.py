@@ -1,8 +1,8 @@
-"""The ceiling: bare asyncpg calling the array procedures from one process, without wire or client library.
+"""The ceiling: bare asyncpg calls the array procedures from one process, without service or client library.
 
-The calls do all that a middleware's do: numbered requests of several clients, and each call confirms
-the requests of the one before. With the workload `put-read` one connection puts while another takes;
-with a batch of one both alternate on one connection, to give the latency of a single call.
+The calls do all that a middleware's do: numbered requests of several clients, and each call confirms the
+requests of the one before. Where messages are read as well, one connection puts while another takes; with a
+batch of one both alternate on one connection, which gives the latency of a single call.
 """
 
 from __future__ import annotations
@@ -10,24 +10,25 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from array import array
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
 import asyncpg
 
-from telesto.benchmarks.bodies import BodyMaker, identity_of
-from telesto.benchmarks.records import Record
-from telesto.benchmarks.tally import Tally, Workload, save_tally
 from telesto.benchmarks.worker import Gate, Plan, Result, run_worker
+from telesto.benchmarks.workloads.envelope import Stationery, open_envelopes
+from telesto.benchmarks.workloads.lane import PRIORITY_ALONE
+from telesto.benchmarks.workloads.operations import Operation
+from telesto.benchmarks.workloads.recorder import Recorder
 
-_PUT_METHOD: Final = 0x31
+PUT_METHOD: Final = 0x31
 FULL_MODE: Final = 1
-_MAX_BYTES: Final = 1 << 20
+BYTES_MAX: Final = 1 << 20
 BATCHES_AHEAD_MAX: Final = 8
 """How many batches the putting connection may be ahead of the taking one."""
+PUT_LANE: Final = 0
+TAKE_LANE: Final = 1
 
 
 def _call(procedure: str, element_types: str) -> str:
@@ -41,24 +42,28 @@ _PUT: Final = _call(
     "put_batch", f"bigint bigint bigint smallint int bigint bigint smallint bigint bytea {_CONFIRMED}"
 )
 _TAKE: Final = _call("take_batch", f"bigint bigint bigint bigint int int {_CONFIRMED}")
-REGISTER: Final = "SELECT client_id, session FROM telesto.register_client($1, $2::smallint, $3)"
+_REGISTER: Final = "SELECT client_id, session FROM telesto.register_client($1, $2::smallint, $3)"
 
 
 @dataclass(frozen=True, slots=True)
 class CeilingPlan:
-    """What the process of the ceiling does. `names` begins the names of the clients it registers."""
+    """What the process does.
+
+    Attributes:
+        with_takes: it takes what it put.
+        clients: it registers so many for each kind of call; the requests of a batch are theirs in turn.
+        batch: requests of one call.
+        records: the file for what happened.
+    """
 
     database_url: str
     queue_ids: list[int]
-    workload: Workload
+    with_takes: bool
     clients: int
     batch: int
     seconds: float
-    directory: str
-    names: str
-    stream: int = 0
+    records: str
     body_bytes: int = 200
-    priority: int = 5
 
     def as_plan(self) -> Plan:
         """Return the plan as a worker receives it."""
@@ -78,139 +83,148 @@ class Requests:
     numbers: list[int] = field(default_factory=list)
 
 
-class Numbering:
-    """Spreads the requests of each batch over some clients, and numbers them."""
+class Calls:
+    """Calls of one procedure on one connection, one after the other."""
 
-    def __init__(self, clients: Sequence[tuple[int, int]], batch: int) -> None:
-        self._batch = batch
-        self._clients = [clients[position % len(clients)] for position in range(batch)]
-        self._first = 1
+    procedure: str
+    purpose: str
 
-    def next(self) -> Requests:
-        """Return the next batch. Numbers rise; a client's requests in one batch have different ones."""
-        first, self._first = self._first, self._first + self._batch
-        requests = Requests(numbers=list(range(first, self._first)))
-        requests.clients = [client for client, _ in self._clients]
-        requests.sessions = [session for _, session in self._clients]
-        return requests
-
-
-def spread(queue_ids: Sequence[int], count: int) -> list[int]:
-    """Return the queue of each of `count` elements, in turn."""
-    return [queue_ids[position % len(queue_ids)] for position in range(count)]
-
-
-class PutCalls:
-    """Calls of put_batch on one connection, one after the other."""
-
-    def __init__(self, statement: asyncpg.prepared_stmt.PreparedStatement, plan: CeilingPlan) -> None:
-        self._statement = statement
+    def __init__(self, connection: asyncpg.Connection, plan: CeilingPlan, recorder: Recorder) -> None:
+        self._connection = connection
         self._plan = plan
-        self._bodies = BodyMaker(plan.stream, plan.body_bytes)
+        self._recorder = recorder
+        self._clients: list[int] = []
+        self._sessions: list[int] = []
+        self._queues = [plan.queue_ids[position % len(plan.queue_ids)] for position in range(plan.batch)]
+        self._first = 1
         self._last = Requests()
 
-    async def call(self, requests: Requests, record: Record) -> None:
+    async def prepare(self) -> None:
+        """Register the clients, and prepare the statement."""
+        names = [f"ceiling-{self.purpose}-{index}" for index in range(self._plan.clients)]
+        rows = [await self._connection.fetch(_REGISTER, name, FULL_MODE, os.urandom(16)) for name in names]
+        chosen = [rows[position % len(rows)][0] for position in range(self._plan.batch)]
+        self._clients = [row["client_id"] for row in chosen]
+        self._sessions = [row["session"] for row in chosen]
+        self._statement = await self._connection.prepare(self.procedure)
+
+    def _next(self) -> Requests:
+        """Number the next batch. Numbers rise; a client's requests in one batch have different ones."""
+        first, self._first = self._first, self._first + self._plan.batch
+        return Requests(self._clients, self._sessions, list(range(first, self._first)))
+
+
+class PutCalls(Calls):
+    """Calls of put_batch."""
+
+    procedure = _PUT
+    purpose = "put"
+
+    def __init__(self, connection: asyncpg.Connection, plan: CeilingPlan, recorder: Recorder) -> None:
+        super().__init__(connection, plan, recorder)
+        # A stream for each queue: order is that of one queue.
+        streams = [Stationery(number, plan.body_bytes) for number in range(len(plan.queue_ids))]
+        self._streams = [streams[position % len(streams)] for position in range(plan.batch)]
+
+    async def call(self) -> None:
         """Put one message for each request, and confirm the call before."""
-        count, plan, last = len(requests.numbers), self._plan, self._last
-        made = [self._bodies.next() for _ in range(count)]
+        requests, last, count = self._next(), self._last, self._plan.batch
+        began = time.monotonic()
+        made = [stream.next(began, PRIORITY_ALONE) for stream in self._streams]
         bodies = [body for _, body in made]
         began = time.monotonic()
         row = await self._statement.fetchrow(
-            *(requests.clients, requests.sessions, requests.numbers, [_PUT_METHOD] * count),
-            *(range(1, count + 1), spread(plan.queue_ids, count), [0] * count, [plan.priority] * count),
+            *(requests.clients, requests.sessions, requests.numbers, [PUT_METHOD] * count),
+            *(range(1, count + 1), self._queues, [0] * count, [PRIORITY_ALONE] * count),
             *([None] * count, bodies, last.clients, last.sessions, last.numbers),
         )
         if row is None or row["errors"] is not None:
             raise CallFailedError(f"put_batch reported {row}")
-        record.add_batch((identity for identity, _ in made), began, time.monotonic())
-        # Unrecorded requests (number 0) leave nothing to confirm.
-        self._last = requests if requests.numbers[0] else Requests()
-
-
-class TakeCalls:
-    """Calls of take_batch on one connection, one after the other."""
-
-    def __init__(self, statement: asyncpg.prepared_stmt.PreparedStatement, plan: CeilingPlan) -> None:
-        self._statement = statement
-        self._plan = plan
-        self._last = Requests()
-
-    async def call(self, requests: Requests, record: Record) -> None:
-        """Take one message for each request, and confirm the call before."""
-        count, last = len(requests.numbers), self._last
-        began = time.monotonic()
-        rows = await self._statement.fetch(
-            *(requests.clients, requests.sessions, requests.numbers, spread(self._plan.queue_ids, count)),
-            *([1] * count, [_MAX_BYTES] * count, last.clients, last.sessions, last.numbers),
+        self._recorder.add_batch(
+            Operation.PUT,
+            PUT_LANE,
+            [identity for identity, _ in made],
+            began,
+            began,
+            time.monotonic(),
+            priority=PRIORITY_ALONE,
         )
-        failed = [row["error"] for row in rows if row["error"] is not None]
-        if failed:
-            raise CallFailedError(f"take_batch reported {failed[:5]}")
-        record.add_batch([identity_of(row["body"]) for row in rows], began, time.monotonic())
         self._last = requests
 
 
-async def run_ceiling(raw: Plan, gate: Gate) -> Result:
-    """Carry out a `CeilingPlan`; leave the records in its directory."""
+class TakeCalls(Calls):
+    """Calls of take_batch."""
+
+    procedure = _TAKE
+    purpose = "take"
+
+    async def call(self) -> None:
+        """Take one message for each request, and confirm the call before."""
+        requests, last, count = self._next(), self._last, self._plan.batch
+        began = time.monotonic()
+        rows = await self._statement.fetch(
+            *(requests.clients, requests.sessions, requests.numbers, self._queues),
+            *([1] * count, [BYTES_MAX] * count, last.clients, last.sessions, last.numbers),
+        )
+        ended = time.monotonic()
+        failed = [row["error"] for row in rows if row["error"] is not None]
+        if failed:
+            raise CallFailedError(f"take_batch reported {failed[:5]}")
+        # The rows are the requests' in their order, and the first request has the first message.
+        envelopes = open_envelopes(row["body"] for row in rows)
+        self._recorder.add_batch(
+            Operation.TAKE,
+            TAKE_LANE,
+            envelopes["identity"],
+            began,
+            began,
+            ended,
+            priority=PRIORITY_ALONE,
+            age=ended - envelopes["moment"],
+        )
+        self._last = requests
+
+
+async def call_until_the_end(raw: Plan, gate: Gate) -> Result:
+    """Carry out a `CeilingPlan`; leave the records in its file and return the rest."""
     plan = CeilingPlan(**raw)
     putting, taking = await connect(plan.database_url), await connect(plan.database_url)
     try:
-        put_numbers = Numbering(await register(putting, plan, "put"), plan.batch)
-        take_numbers = Numbering(await register(putting, plan, "take"), plan.batch)
-        puts = PutCalls(await putting.prepare(_PUT), plan)
-        takes = TakeCalls(await taking.prepare(_TAKE), plan)
-        tally = Tally()
-        end = await gate.wait() + plan.seconds
-        if plan.workload == "put":
-            await _put_until(end, puts, put_numbers, tally)
-        elif plan.batch == 1:
-            await _alternate_until(end, puts, put_numbers, takes, take_numbers, tally)
-        else:
-            await _side_by_side_until(end, puts, put_numbers, takes, take_numbers, tally)
+        with Recorder(Path(plan.records)) as recorder:
+            puts = PutCalls(putting, plan, recorder)
+            # With one request a call both alternate on one connection.
+            takes = TakeCalls(putting if plan.batch == 1 else taking, plan, recorder)
+            await puts.prepare()
+            await takes.prepare()
+            end = await gate.wait() + plan.seconds
+            if not plan.with_takes:
+                while time.monotonic() < end:
+                    await puts.call()
+            elif plan.batch == 1:
+                while time.monotonic() < end:
+                    await puts.call()
+                    await takes.call()
+            else:
+                await _side_by_side(end, puts, takes)
     finally:
         await putting.close()
         await taking.close()
-    return save_tally(tally, Path(plan.directory), f"ceiling-{plan.stream}")
+    return recorder.result()
 
 
-async def _put_until(end: float, puts: PutCalls, numbers: Numbering, tally: Tally) -> None:
-    while time.monotonic() < end:
-        await puts.call(numbers.next(), tally.puts)
-
-
-async def _alternate_until(
-    end: float,
-    puts: PutCalls,
-    put_numbers: Numbering,
-    takes: TakeCalls,
-    take_numbers: Numbering,
-    tally: Tally,
-) -> None:
-    while time.monotonic() < end:
-        await puts.call(put_numbers.next(), tally.puts)
-        await takes.call(take_numbers.next(), tally.takes)
-
-
-async def _side_by_side_until(
-    end: float,
-    puts: PutCalls,
-    put_numbers: Numbering,
-    takes: TakeCalls,
-    take_numbers: Numbering,
-    tally: Tally,
-) -> None:
+async def _side_by_side(end: float, puts: PutCalls, takes: TakeCalls) -> None:
     """Put on one connection and take on the other; what was put is taken before the end."""
     ahead: asyncio.Queue[bool] = asyncio.Queue(BATCHES_AHEAD_MAX)
 
     async def put() -> None:
         while time.monotonic() < end:
-            await puts.call(put_numbers.next(), tally.puts)
+            await puts.call()
             await ahead.put(True)
         await ahead.put(False)
 
     async def take() -> None:
         while await ahead.get():
-            await takes.call(take_numbers.next(), tally.takes)
+            await takes.call()
 
     async with asyncio.TaskGroup() as group:
         group.create_task(put())
@@ -218,7 +232,7 @@ async def _side_by_side_until(
 
 
 async def connect(database_url: str) -> asyncpg.Connection:
-    """Connect as a middleware's pool does: times are decoded to microseconds."""
+    """Connect as a middleware does: times are decoded to microseconds."""
     connection = await asyncpg.connect(database_url)
     await connection.set_type_codec(
         "timestamptz",
@@ -230,24 +244,5 @@ async def connect(database_url: str) -> asyncpg.Connection:
     return connection
 
 
-async def register(connection: asyncpg.Connection, plan: CeilingPlan, purpose: str) -> list[tuple[int, int]]:
-    """Register the clients of one kind of call; return their ids and sessions."""
-    names = [f"{plan.names}-{purpose}-{index}" for index in range(plan.clients)]
-    rows = [await connection.fetchrow(REGISTER, name, FULL_MODE, os.urandom(16)) for name in names]
-    return [(row["client_id"], row["session"]) for row in rows if row is not None]
-
-
-async def fill(connection: asyncpg.Connection, messages: int, plan: CeilingPlan) -> array[int]:
-    """Put many messages quickly, unrecorded (number 0); return their identities."""
-    clients = await register(connection, plan, "fill")
-    puts = PutCalls(await connection.prepare(_PUT), plan)
-    record = Record()
-    while len(record.identities) < messages:
-        count = min(plan.batch, messages - len(record.identities))
-        client, session = clients[0]
-        await puts.call(Requests([client] * count, [session] * count, [0] * count), record)
-    return record.identities
-
-
 if __name__ == "__main__":
-    run_worker(run_ceiling)
+    run_worker(call_until_the_end)

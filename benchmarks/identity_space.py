@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from telesto.benchmarks.bodies import SEQUENCE_BITS, SEQUENCE_MASK
+from telesto.benchmarks.bodies import KEY_FACTOR, KEY_SHIFT, SEQUENCE_BITS, SEQUENCE_MASK
 
 Identities = np.ndarray[Any, np.dtype[np.uint64]]
 Counts = np.ndarray[Any, np.dtype[np.uint8]]
@@ -59,6 +59,12 @@ def streams_of(identities: Identities) -> np.ndarray[Any, np.dtype[Any]]:
     """Return the streams, in the smallest type that holds them: short ones are sorted many times faster."""
     streams = (identities >> _SHIFT).astype(np.uint32)
     return shortened(streams)
+
+
+def key_numbers_of(identities: Identities, keys: int) -> np.ndarray[Any, np.dtype[np.uint32]]:
+    """Return which of so many partition keys each message has, as `bodies.key_number_of` says it."""
+    spread = identities * np.uint64(KEY_FACTOR)
+    return ((spread >> np.uint64(KEY_SHIFT)) % np.uint64(keys)).astype(np.uint32)
 
 
 def shortened(numbers: np.ndarray[Any, np.dtype[np.uint32]]) -> np.ndarray[Any, np.dtype[Any]]:

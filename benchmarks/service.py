@@ -73,6 +73,20 @@ async def describe_database(url: str) -> Database:
     return Database(url, postmaster, settings)
 
 
+@asynccontextmanager
+async def old_snapshot(database_url: str) -> AsyncIterator[None]:
+    """Hold a REPEATABLE READ snapshot that has read every table, as a report or a dump does."""
+    connection = await asyncpg.connect(database_url)
+    try:
+        async with connection.transaction(isolation="repeatable_read", readonly=True):
+            tables = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'telesto'")
+            for row in tables:
+                await connection.fetchval(f'SELECT count(*) FROM telesto."{row["tablename"]}"')
+            yield
+    finally:
+        await connection.close()
+
+
 @dataclass(slots=True)
 class Middlewares:
     """The middleware tier: processes that listen on ports of this machine."""

@@ -17,6 +17,8 @@ CONNECT_TIMEOUT_S: Final = 120.0
 RESULT_TIMEOUT_S: Final = 120.0
 LINE_BYTES_MAX: Final = 2**24
 CLOCK_TICK_S: Final = 0.001
+HEAD_START_S: Final = 0.2
+"""How long before the beginning workers are told of it."""
 
 Plan = dict[str, Any]
 Result = dict[str, Any]

@@ -86,10 +86,10 @@ def list_experiments(as_json: Json = False) -> None:
             runs = len(combinations(experiment)) * experiment.repetitions
             if as_json:
                 output.print_json(
-                    {"name": name, "title": experiment.title, "runs": runs, "factors": experiment.factors}
+                    {"name": name, "title": experiment.title, "runs": runs, "factors": experiment.varied}
                 )
             else:
-                varied = ", ".join(experiment.factors) or "nothing"
+                varied = ", ".join(experiment.varied) or "nothing"
                 output.print_line(f"{name:<18} {experiment.title} ({runs} runs, varies {varied})")
 
 

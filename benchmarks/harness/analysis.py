@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from statistics import median
 from typing import Any, Final
 
 import numpy as np
@@ -15,6 +17,8 @@ from telesto.benchmarks.harness.tables import Row, Tables
 from telesto.benchmarks.workloads.operations import PUTS, TAKES, Operation
 from telesto.benchmarks.workloads.recorder import Records
 
+Counts = dict[int, int]
+"""How many there were, by the second."""
 Places = np.ndarray[Any, np.dtype[np.intp]]
 
 MEASURES: Final = ("latency", "service", "age")
@@ -49,9 +53,15 @@ class Figures:
         messages_per_s: messages handed over a second; messages put, where nobody reads.
         rates: operations a second, by their names.
         latencies: by operation and measure.
+        slowest_s, fastest_s: messages in the slowest and in the fastest whole second; None without any.
+        change: of the median second, from the first third to the last; 0.1 is a rise of 10 %. None where
+            there were none in the first.
     """
 
     messages_per_s: float = 0.0
+    slowest_s: int | None = None
+    fastest_s: int | None = None
+    change: float | None = None
     rates: dict[str, float] = field(default_factory=dict)
     latencies: dict[str, dict[str, Latencies]] = field(default_factory=dict)
 
@@ -68,14 +78,38 @@ def analyse(
     Writes the tables `throughput`, `histograms` and `samples`.
     """
     figures = Figures()
+    counts: dict[str, Counts] = {}
     for operation in Operation:
         chosen = [np.flatnonzero(part["operation"] == operation) for part in records]
         if any(len(places) for places in chosen):
-            _analyse_operation(figures, operation, _Columns(records, chosen), begin, window, tables)
+            counts[operation.name.lower()] = _analyse_operation(
+                figures, operation, _Columns(records, chosen), begin, window, tables
+            )
             for part, places in zip(records, chosen, strict=True):
                 tables.add("samples", _samples(operation, part[places[::sample_every]], begin))
-    figures.messages_per_s = _messages_per_s(figures.rates)
+    figures.messages_per_s = sum(figures.rates.get(name, 0.0) for name in _counted(figures.rates))
+    _add_course(figures, [counts[name] for name in _counted(figures.rates) if name in counts], window)
     return figures
+
+
+def _counted(rates: Mapping[str, float]) -> Sequence[str]:
+    """Return the operations of which each is a message: those that hand over; those that put, without any."""
+    handed_over = [operation.name.lower() for operation in HANDED_OVER]
+    if any(rates.get(name) for name in handed_over):
+        return handed_over
+    return [operation.name.lower() for operation in (*PUTS, Operation.PUBLISH)]
+
+
+def _add_course(figures: Figures, counts: Sequence[Counts], window: Window) -> None:
+    """Add what the whole seconds of the window tell, of operations that are messages."""
+    first, last = math.ceil(window.begin), math.floor(window.end)
+    seconds = [sum(each.get(second, 0) for each in counts) for second in range(first, last)]
+    if not any(seconds):
+        return
+    third = max(1, len(seconds) // 3)
+    early, late = median(seconds[:third]), median(seconds[-third:])
+    figures.slowest_s, figures.fastest_s = min(seconds), max(seconds)
+    figures.change = late / early - 1 if early else None
 
 
 class _Columns:
@@ -93,7 +127,8 @@ class _Columns:
 
 def _analyse_operation(
     figures: Figures, operation: Operation, columns: _Columns, begin: float, window: Window, tables: Tables
-) -> None:
+) -> Counts:
+    """Write the tables of one operation, add its figures; return how many there were in each second."""
     name = operation.name.lower()
     since = columns["ended"] - begin
     counted = int(np.count_nonzero((since >= window.begin) & (since < window.end)))
@@ -102,8 +137,9 @@ def _analyse_operation(
     order = np.argsort(seconds, kind="stable")
     seconds = seconds[order]
     starts = np.concatenate([[0], np.flatnonzero(np.diff(seconds)) + 1])
-    counts = np.diff([*starts, len(seconds)])
-    tables.add("throughput", ((int(seconds[at]), name, int(n)) for at, n in zip(starts, counts, strict=True)))
+    ends = [*starts[1:], len(seconds)]
+    counts = {int(seconds[at]): int(end - at) for at, end in zip(starts, ends, strict=True)}
+    tables.add("throughput", ((second, name, count) for second, count in counts.items()))
     latency = columns["latency"][order]
     figures.latencies[name] = {}
     for measure in MEASURES:
@@ -121,6 +157,7 @@ def _analyse_operation(
                 merged.add(histogram)
         if merged.get_total_count():
             figures.latencies[name][measure] = Latencies.of(merged)
+    return counts
 
 
 def _samples(operation: Operation, chosen: Records, begin: float) -> Iterator[Row]:
@@ -137,9 +174,3 @@ def _samples(operation: Operation, chosen: Records, begin: float) -> Iterator[Ro
             float(record["age"]) if record["age"] >= 0 else None,
             bool(record["redelivered"]),
         )
-
-
-def _messages_per_s(rates: dict[str, float]) -> float:
-    handed_over = sum(rates.get(operation.name.lower(), 0.0) for operation in HANDED_OVER)
-    put = sum(rates.get(operation.name.lower(), 0.0) for operation in (*PUTS, Operation.PUBLISH))
-    return handed_over or put

@@ -10,18 +10,18 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from telesto.benchmarks.audit import NOBODY, Balance, Doubts, Stored, audit
-from telesto.benchmarks.identity_space import Identities, shortened, streams_of
+from telesto.benchmarks.identity_space import Identities, key_numbers_of, shortened, streams_of
 from telesto.benchmarks.workloads.operations import IN_ORDER, PUTS, TAKES, Operation
 from telesto.benchmarks.workloads.recorder import Records
 
 
 def balance_of_queues(
-    records: Sequence[Records], backlog: Identities, stored: Stored, doubts: Doubts
+    records: Sequence[Records], backlog: Identities, stored: Stored, doubts: Doubts, keys: int = 0
 ) -> Balance:
-    """Compare what clients recorded with what the database holds."""
+    """Compare what clients recorded with what the database holds; messages have so many partition keys."""
     acknowledged = np.concatenate([_identities(records, PUTS), backlog])
     taken = _identities(records, TAKES)
-    return audit(acknowledged, taken, stored, doubts, out_of_order(records))
+    return audit(acknowledged, taken, stored, doubts, out_of_order(records, keys))
 
 
 def balance_of_topic(
@@ -48,8 +48,8 @@ def published_in(records: Sequence[Records], lanes: Iterable[int]) -> Identities
     return _identities([part[np.isin(part["lane"], wanted)] for part in records], (Operation.PUBLISH,))
 
 
-def out_of_order(records: Sequence[Records]) -> Identities:
-    """Return the messages that came to a lane after a later one of the same stream and priority.
+def out_of_order(records: Sequence[Records], keys: int = 0) -> Identities:
+    """Return the messages that came to a lane after a later one of the same stream, priority and key.
 
     What came back to its queue, marked redelivered, is as late as it may be.
     """
@@ -61,19 +61,26 @@ def out_of_order(records: Sequence[Records]) -> Identities:
         order = np.argsort(lanes, kind="stable")
         ends = np.flatnonzero(np.diff(lanes[order])) + 1
         for of_lane in np.split(places[order], ends):
-            found.append(_late(part["identity"][of_lane], part["priority"][of_lane]))
+            found.append(_late(part["identity"][of_lane], part["priority"][of_lane], keys))
     return np.concatenate(found)
 
 
-def _late(identities: Identities, priorities: Records) -> Identities:
-    """Return what came to one lane below an earlier identity of its stream and priority."""
+def _late(identities: Identities, priorities: Records, keys: int) -> Identities:
+    """Return what came to one lane below an earlier identity of its stream, priority and key."""
     late = [NOBODY]
     for priority in np.unique(priorities):
         of_priority = identities[priorities == priority]
-        order = np.argsort(streams_of(of_priority), kind="stable")
-        by_stream = of_priority[order]
-        # Streams rise, so that the greatest identity so far is one of the same stream.
-        late.append(by_stream[by_stream < np.maximum.accumulate(by_stream)] if len(by_stream) else NOBODY)
+        chosen = [of_priority]
+        if keys:
+            key_numbers = shortened(key_numbers_of(of_priority, keys))
+            order = np.argsort(key_numbers, kind="stable")
+            ends = np.flatnonzero(np.diff(key_numbers[order])) + 1
+            chosen = np.split(of_priority[order], ends)
+        for each in chosen:
+            order = np.argsort(streams_of(each), kind="stable")
+            by_stream = each[order]
+            # Streams rise, so that the greatest identity so far is one of the same stream.
+            late.append(by_stream[by_stream < np.maximum.accumulate(by_stream)])
     return np.concatenate(late)
 
 

@@ -39,8 +39,8 @@ class Run:
 
 def combinations(experiment: Experiment) -> list[dict[str, Any]]:
     """Return all combinations of levels, the last factor varied first."""
-    names = list(experiment.factors)
-    return [dict(zip(names, levels, strict=True)) for levels in product(*experiment.factors.values())]
+    names = list(experiment.varied)
+    return [dict(zip(names, levels, strict=True)) for levels in product(*experiment.varied.values())]
 
 
 def runs_of(experiment: Experiment, seed: int) -> list[Run]:
@@ -55,6 +55,6 @@ def runs_of(experiment: Experiment, seed: int) -> list[Run]:
     for repetition in range(1, experiment.repetitions + 1):
         order = random.sample(chosen, len(chosen))
         for combination, levels in order:
-            settings = RunSettings(**experiment.settings, **levels)
+            settings = RunSettings(**experiment.settings_with(levels))
             runs.append(Run(len(runs) + 1, combination, repetition, levels, settings, random.getrandbits(31)))
     return runs

@@ -14,6 +14,7 @@ from telesto.benchmarks.harness.settings import RunSettings
 
 NAME_PATTERN: Final = r"^[a-z0-9][a-z0-9-]*$"
 RUNS_MAX: Final = 10_000
+CASE: Final = "case"
 _UNITS: Final = ("_s", "_ms", "_bytes")
 
 
@@ -22,7 +23,7 @@ class BadExperimentError(Exception):
 
 
 class Experiment(BaseModel):
-    """An experiment. Its runs are all combinations of the factors' levels, each repeated."""
+    """An experiment. Its runs are all combinations of the cases and of the factors' levels, each repeated."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -38,7 +39,17 @@ class Experiment(BaseModel):
         True, description="Keep each run's database, with the history of its messages."
     )
     settings: dict[str, Any] = Field(default_factory=dict, description="What is the same in all runs.")
-    factors: dict[str, list[Any]] = Field(default_factory=dict, description="The levels of what is varied.")
+    cases: dict[str, dict[str, Any]] = Field(
+        default_factory=dict, description="Named groups of settings, of which each run has one."
+    )
+    factors: dict[str, list[Any]] = Field(
+        default_factory=dict,
+        description="The levels of what is varied; those of `case` are all cases if they are not given.",
+    )
+    against: list[dict[str, Any]] = Field(
+        default_factory=list,
+        description="Levels: each combination is compared with the one that has these instead of its own.",
+    )
 
     @field_validator("factors")
     @classmethod
@@ -49,6 +60,16 @@ class Experiment(BaseModel):
             if len({repr(level) for level in levels}) < len(levels):
                 raise ValueError(f"{name} has a level twice")
         return factors
+
+    @property
+    def varied(self) -> dict[str, list[Any]]:
+        """The levels of all that is varied, of the cases first."""
+        return {CASE: list(self.cases)} | self.factors if self.cases else self.factors
+
+    def settings_with(self, levels: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the settings of a run with these levels."""
+        of_case = self.cases[levels[CASE]] if CASE in levels else {}
+        return self.settings | of_case | {name: level for name, level in levels.items() if name != CASE}
 
 
 def ready_experiments() -> dict[str, Path]:
@@ -92,20 +113,37 @@ def check_experiment(values: Mapping[str, Any], source: str) -> Experiment:
         experiment = Experiment(**values)
     except ValidationError as error:
         raise BadExperimentError(_told(source, error)) from error
-    both = sorted(set(experiment.factors) & set(experiment.settings))
+    of_cases = {name for settings in experiment.cases.values() for name in settings}
+    both = sorted(set(experiment.factors) & (set(experiment.settings) | of_cases))
     if both:
         raise BadExperimentError(f"{source}: {', '.join(both)} cannot be a setting and a factor")
+    _check_levels_named(experiment, source)
     levels = combinations(experiment)
     if len(levels) * experiment.repetitions > RUNS_MAX:
         count = len(levels) * experiment.repetitions
         raise BadExperimentError(f"{source}: {count:,} runs are more than the {RUNS_MAX:,} that there may be")
     for chosen in levels:
         try:
-            RunSettings(**experiment.settings, **chosen)
+            RunSettings(**experiment.settings_with(chosen))
         except ValidationError as error:
             at = ", ".join(f"{name} = {value}" for name, value in chosen.items())
             raise BadExperimentError(_told(f"{source}{f' with {at}' if at else ''}", error)) from error
     return experiment
+
+
+def _check_levels_named(experiment: Experiment, source: str) -> None:
+    """Check what names a case or a level."""
+    for case in experiment.varied.get(CASE, []):
+        if case not in experiment.cases:
+            raise BadExperimentError(
+                f"{source}: there is no case {case!r}; there are {', '.join(experiment.cases) or 'none'}"
+            )
+    for levels in experiment.against:
+        for name, level in levels.items():
+            if name not in experiment.varied:
+                raise BadExperimentError(f"{source}: against: {name} is not varied")
+            if name == CASE and level not in experiment.cases:
+                raise BadExperimentError(f"{source}: against: there is no case {level!r}")
 
 
 def _find(source: str) -> Path:
@@ -130,18 +168,23 @@ def _assign(values: dict[str, Any], assignment: str) -> None:
     except tomllib.TOMLDecodeError:
         value = text.strip()
     factors, settings = values.setdefault("factors", {}), values.setdefault("settings", {})
-    factors.pop(name, None)
-    settings.pop(name, None)
+    for place in (factors, settings, *values.get("cases", {}).values()):
+        place.pop(name, None)
     if isinstance(value, list):
         factors[name] = value
+    elif name == CASE:
+        factors[name] = [value]
     else:
         settings[name] = value
+    # What is not varied any more is nothing to compare with.
+    if name not in factors and name != CASE:
+        values["against"] = [levels for levels in values.get("against", []) if name not in levels]
 
 
 def _full_name(name: str) -> str:
     """Complete a name that was written without its unit."""
     fields = RunSettings.model_fields
-    if name in fields:
+    if name in fields or name == CASE:
         return name
     found = [name + unit for unit in _UNITS if name + unit in fields]
     if not found:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -13,8 +14,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import asyncpg
+import numpy as np
 
-from telesto.benchmarks.audit import NOTHING, Balance, Doubts
+from telesto.benchmarks.audit import NOBODY, NOTHING, Balance, Doubts
+from telesto.benchmarks.ceiling import CeilingPlan
 from telesto.benchmarks.harness.analysis import Figures, Window, analyse
 from telesto.benchmarks.harness.balance import balance_of_queues, balance_of_topic, published_in
 from telesto.benchmarks.harness.design import Run
@@ -23,15 +26,19 @@ from telesto.benchmarks.harness.seating import sending, share_out
 from telesto.benchmarks.harness.settings import RunSettings, middleware_settings
 from telesto.benchmarks.harness.tables import Row, Tables
 from telesto.benchmarks.harness.watch import Watch
-from telesto.benchmarks.idle import connections_allowed
-from telesto.benchmarks.runs import HEAD_START_S, old_snapshot
-from telesto.benchmarks.service import Middlewares, describe_database, running_middlewares
+from telesto.benchmarks.service import Middlewares, describe_database, old_snapshot, running_middlewares
 from telesto.benchmarks.stored import stored_for_subscription, stored_in_queues
-from telesto.benchmarks.worker import Result, Worker
+from telesto.benchmarks.usage import raise_open_files
+from telesto.benchmarks.worker import HEAD_START_S, Plan, Result, Worker
 from telesto.benchmarks.workloads.plan import Seat, WorkloadPlan
 from telesto.benchmarks.workloads.recorder import Records, read_records
 
 GENERATOR_MODULE: Final = "telesto.benchmarks.workloads.generator"
+CEILING_MODULE: Final = "telesto.benchmarks.ceiling"
+STATES: Final = "states"
+"""The folder of the clients' durable states, in a run's directory while it goes on."""
+SPARE_FILES: Final = 256
+"""Open files that a process needs besides its connections."""
 TAKE_TIMEOUT_S: Final = 5.0
 
 OnSecond = Callable[[float], None]
@@ -94,8 +101,8 @@ class OpenFilesError(Exception):
 
 def _raise_limits(settings: RunSettings) -> None:
     """Let this process, and so what it starts, have enough open files; raises OpenFilesError."""
-    allowed, limit = connections_allowed(settings.clients)
-    if allowed < settings.clients:
+    limit = raise_open_files(settings.clients + SPARE_FILES)
+    if limit < settings.clients + SPARE_FILES:
         raise OpenFilesError(
             f"{settings.clients:,} clients need more than {limit:,} open files: raise the limit (ulimit -n)"
         )
@@ -132,7 +139,7 @@ class _Performance:
         database = await describe_database(self._database_url)
         self._server_settings = dict(database.settings)
         await self._checkpoint()
-        workers = [await Worker.spawn(GENERATOR_MODULE, plan.as_plan()) for plan in self._plans()]
+        workers = [await Worker.spawn(module, plan) for module, plan in self._plans()]
         try:
             await asyncio.gather(*(worker.ready() for worker in workers))
             pids = [worker.pid for worker in workers]
@@ -182,6 +189,7 @@ class _Performance:
                 errors[name] = errors.get(name, 0) + count
         for path in paths:
             path.unlink()
+        shutil.rmtree(self._directory / STATES, ignore_errors=True)
         return Outcome(
             began_at=self._began_at,
             settings=self._server_settings,
@@ -209,12 +217,16 @@ class _Performance:
         try:
             if not prepared.subscriptions:
                 stored = await stored_in_queues(connection, prepared.queue_ids)
-                return await asyncio.to_thread(balance_of_queues, records, prepared.backlog, stored, doubts)
+                backlog = np.concatenate([NOBODY, *prepared.backlogs.values()])
+                keys = self._run.settings.keys
+                return await asyncio.to_thread(balance_of_queues, records, backlog, stored, doubts, keys)
             total = NOTHING
             for number, subscription_id in prepared.subscriptions.items():
                 left = await stored_for_subscription(connection, subscription_id)
                 place = prepared.seats[number].place
-                published = published_in(records, self._lanes_at(place))
+                published = np.concatenate(
+                    [published_in(records, self._lanes_at(place)), prepared.backlogs[place]]
+                )
                 total += balance_of_topic(
                     records, number * self._run.settings.in_flight, published, left, doubts.puts
                 )
@@ -232,14 +244,31 @@ class _Performance:
             for index in range(lanes)
         ]
 
-    def _plans(self) -> list[WorkloadPlan]:
-        """Return the plan of each process; the rate of an open loop is shared by those who send."""
+    def _plans(self) -> list[tuple[str, Plan]]:
+        """Return the module and the plan of each process that generates load."""
         seats, settings = self._prepared.seats, self._run.settings
-        shares = share_out(seats, settings.processes)
+        if settings.bare_batch is not None:
+            return [(CEILING_MODULE, self._ceiling_plan(settings.bare_batch).as_plan())]
+        if settings.state:
+            (self._directory / STATES).mkdir()
+        # The rate of an open loop is shared by those who send.
         return [
-            self._plan(share, index, sending(share) / max(1, sending(seats)))
-            for index, share in enumerate(shares)
+            (GENERATOR_MODULE, self._plan(share, index, sending(share) / max(1, sending(seats))).as_plan())
+            for index, share in enumerate(share_out(seats, settings.processes))
         ]
+
+    def _ceiling_plan(self, batch: int) -> CeilingPlan:
+        settings = self._run.settings
+        return CeilingPlan(
+            database_url=self._database_url,
+            queue_ids=self._prepared.queue_ids,
+            with_takes=settings.workload == "put-read",
+            clients=settings.clients,
+            batch=batch,
+            seconds=settings.total_s,
+            records=str(self._directory / "0.records"),
+            body_bytes=settings.message_bytes,
+        )
 
     def _plan(self, seats: Sequence[Seat], index: int, share: float) -> WorkloadPlan:
         settings = self._run.settings
@@ -253,6 +282,8 @@ class _Performance:
             body_bytes=settings.message_bytes,
             priorities=settings.priority_spread,
             delivery=settings.delivery,
+            blocking=settings.client == "blocking",
+            states=str(self._directory / STATES) if settings.state else None,
             think_s=settings.think_ms / 1000,
             think_spread=settings.think_spread,
             rate=settings.rate * share if settings.rate is not None and share else None,

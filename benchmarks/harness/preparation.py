@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final
 
 import numpy as np
 
-from telesto.benchmarks.audit import NOBODY
-from telesto.benchmarks.bodies import BACKLOG_STREAM
+from telesto.benchmarks.bodies import BACKLOG_STREAM, partition_key_of
 from telesto.benchmarks.harness.seating import groups_of, places, seat
 from telesto.benchmarks.harness.settings import RunSettings
 from telesto.benchmarks.identity_space import Identities
@@ -20,6 +20,7 @@ from telesto.benchmarks.workloads.plan import Seat
 from telesto.client import AsyncTelestoClient, HistoryMode, NewMessage
 
 REGISTERING_AT_ONCE: Final = 32
+PUBLISHING_AT_ONCE: Final = 512
 TOPIC_WORKLOAD: Final = "fan-out"
 _HISTORY: Final = {
     "none": HistoryMode.NONE,
@@ -36,13 +37,13 @@ class Prepared:
         seats: who takes part.
         queue_ids: all queues.
         subscriptions: by the seat's number, the id of its subscription.
-        backlog: identities of the messages that wait.
+        backlogs: identities of the messages that wait, by the queue's id or the topic's name.
     """
 
     seats: list[Seat]
     queue_ids: list[int] = field(default_factory=list)
     subscriptions: dict[int, int] = field(default_factory=dict)
-    backlog: Identities = field(default_factory=lambda: NOBODY)
+    backlogs: dict[int | str, Identities] = field(default_factory=dict)
 
 
 async def prepare(settings: RunSettings, urls: Sequence[str]) -> Prepared:
@@ -57,11 +58,12 @@ async def prepare(settings: RunSettings, urls: Sequence[str]) -> Prepared:
             topics = {group: [f"{group}-{number}" for number in _numbers(settings)] for group in groups}
             prepared = Prepared(seat(chosen, names, client_ids, topics))
             prepared.subscriptions = await _subscribe(prepared.seats, urls)
+            prepared.backlogs = await _publish_backlogs(client, list(chain(*topics.values())), settings)
             return prepared
         queues = {group: await _create_queues(client, group, settings) for group in groups}
         queue_ids = [queue_id for of_group in queues.values() for queue_id in of_group]
         prepared = Prepared(seat(chosen, names, client_ids, queues), queue_ids)
-        prepared.backlog = await _fill(client, queue_ids, settings)
+        prepared.backlogs = await _fill(client, queue_ids, settings)
         return prepared
 
 
@@ -92,31 +94,57 @@ async def _subscribe(seats: Sequence[Seat], urls: Sequence[str]) -> dict[int, in
     """Subscribe whoever subscribes; return the ids of the subscriptions by the seats' numbers."""
     subscriptions = {}
     for each in seats:
-        if each.role == "subscriber":
+        if each.role in ("subscriber", "away"):
             async with AsyncTelestoClient(urls[each.number % len(urls)]) as client:
                 await client.connect(name=each.name, existing="use")
                 subscriptions[each.number] = await client.subscribe(str(each.place))
     return subscriptions
 
 
-async def _fill(client: AsyncTelestoClient, queue_ids: Sequence[int], settings: RunSettings) -> Identities:
-    """Put a backlog, as many messages into each queue; return their identities."""
+async def _fill(
+    client: AsyncTelestoClient, queue_ids: Sequence[int], settings: RunSettings
+) -> dict[int | str, Identities]:
+    """Put a backlog, as many messages into each queue; return their identities by queue."""
     stationery = Stationery(BACKLOG_STREAM, settings.message_bytes)
-    identities: list[int] = []
+    backlogs: dict[int | str, Identities] = {}
+    for queue_id, count in zip(queue_ids, _shares(settings.backlog, len(queue_ids)), strict=True):
+        identities: list[int] = []
+        # They are made as they are sent: all together may not fit into memory.
+        for result in await client.put_many(queue_id, _messages(stationery, count, settings, identities)):
+            if result.error is not None:
+                raise result.error
+        backlogs[queue_id] = np.array(identities, np.uint64)
+    return backlogs
 
-    def messages(count: int) -> Iterator[NewMessage]:
-        for number in range(count):
-            priority = (
-                1 + number % settings.priority_spread if settings.priority_spread > 1 else PRIORITY_ALONE
-            )
-            identity, body = stationery.next(0.0, priority)
-            identities.append(identity)
-            yield NewMessage(body, priority=priority)
 
-    for index, queue_id in enumerate(queue_ids):
-        share = settings.backlog // len(queue_ids) + (index < settings.backlog % len(queue_ids))
-        if share:
-            for result in await client.put_many(queue_id, messages(share)):
-                if result.error is not None:
-                    raise result.error
-    return np.array(identities, np.uint64)
+def _messages(
+    stationery: Stationery, count: int, settings: RunSettings, identities: list[int]
+) -> Iterator[NewMessage]:
+    """Make the messages of a backlog; note the identity of each."""
+    for number in range(count):
+        priority = settings.backlog_priority or (
+            1 + number % settings.priority_spread if settings.priority_spread > 1 else PRIORITY_ALONE
+        )
+        identity, body = stationery.next(0.0, priority)
+        identities.append(identity)
+        key = partition_key_of(identity, settings.keys) if settings.keys else None
+        yield NewMessage(body, priority=priority, partition_key=key)
+
+
+async def _publish_backlogs(
+    client: AsyncTelestoClient, topics: Sequence[str], settings: RunSettings
+) -> dict[int | str, Identities]:
+    """Put a backlog, as many messages to each topic; return their identities by topic."""
+    stationery = Stationery(BACKLOG_STREAM, settings.message_bytes)
+    backlogs: dict[int | str, Identities] = {}
+    for topic, count in zip(topics, _shares(settings.backlog, len(topics)), strict=True):
+        made = [stationery.next(0.0, 0) for _ in range(count)]
+        for start in range(0, count, PUBLISHING_AT_ONCE):
+            some = made[start : start + PUBLISHING_AT_ONCE]
+            await asyncio.gather(*(client.put(topic, body) for _, body in some))
+        backlogs[topic] = np.array([identity for identity, _ in made], np.uint64)
+    return backlogs
+
+
+def _shares(total: int, parts: int) -> list[int]:
+    return [total // parts + (index < total % parts) for index in range(parts)]

@@ -29,7 +29,10 @@ class Place:
 
 
 def places(settings: RunSettings) -> list[Place]:
-    """Return the part of each client; their number is that of the settings, less one that has no partner."""
+    """Return the part of each client; their number is that of the settings, less one that has no partner.
+
+    Those of subscriptions whose clients are away come besides.
+    """
     clients, workload = settings.clients, settings.workload
     open_loop = settings.loop == "open"
     if workload == "one-way":
@@ -47,7 +50,8 @@ def _simple_roles(settings: RunSettings) -> list[Role]:
     """Return the roles of a workload whose clients need not know each other."""
     clients = settings.clients
     if settings.workload == "fan-out":
-        return _split("subscriber", settings.subscribers, "publisher", clients)
+        away: list[Role] = ["away"] * settings.away
+        return _split("subscriber", settings.subscribers, "publisher", clients) + away
     if settings.workload == "consume":
         return _split("consumer", settings.consumers, "putter", clients)
     one_role: Mapping[str, Role] = {
@@ -55,6 +59,7 @@ def _simple_roles(settings: RunSettings) -> list[Role]:
         "put-read": "put-reader",
         "read": "reader",
         "drain": "reader",
+        "idle": "idle",
     }
     return [one_role[settings.workload]] * clients
 
@@ -150,10 +155,13 @@ def _others(client_ids: Sequence[int], own: int) -> list[int]:
 
 
 def share_out(seats: Sequence[Seat], processes: int) -> list[list[Seat]]:
-    """Spread clients over processes, neighbours together, so that none is without those who send."""
-    shares: list[list[Seat]] = [[] for _ in range(min(processes, (len(seats) + 1) // 2))]
-    for each in seats:
-        shares[each.number // 2 % len(shares)].append(each)
+    """Spread the clients that are there over processes, each with some of every role."""
+    there = [each for each in seats if each.role != "away"]
+    # Where there are several roles, neighbours stay together, so that no process is without those who send.
+    together = 2 if len({each.role for each in there}) > 1 else 1
+    shares: list[list[Seat]] = [[] for _ in range(min(processes, -(-len(there) // together)))]
+    for each in there:
+        shares[each.number // together % len(shares)].append(each)
     return shares
 
 

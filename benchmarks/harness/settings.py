@@ -6,14 +6,15 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from telesto.benchmarks.measurement import History
 from telesto.benchmarks.workloads.envelope import ENVELOPE_BYTES
 from telesto.benchmarks.workloads.pacing import Arrivals, ThinkSpread
 from telesto.client import Delivery
 
 WorkloadName = Literal[
-    "one-way", "pairs", "pool", "mix", "put", "read", "put-read", "fan-out", "consume", "drain"
+    "one-way", "pairs", "pool", "mix", "put", "read", "put-read", "fan-out", "consume", "drain", "idle"
 ]
+History = Literal["none", "metadata", "full"]
+ClientKind = Literal["asyncio", "blocking"]
 LoopName = Literal["closed", "open"]
 
 MIX_STEP = 9
@@ -22,8 +23,10 @@ GATHERED = ("put", "take", "selected", "ack", "confirm", "publish", "fetch")
 """The kinds of requests whose workers the setting `workers` counts."""
 POOLED = ("put", "take", "selected")
 """Those that share the connections of `pool_size`."""
-WORKLOADS_WITH_BACKLOG = ("read", "drain")
 READING_WORKLOADS = ("read", "drain")
+BARE_WORKLOADS = ("put", "put-read")
+BLOCKING_WORKLOADS = ("put", "put-read", "read", "drain")
+"""A blocking client does one thing at a time, so that it can neither wait for messages nor be pushed any."""
 
 
 class RunSettings(BaseModel):
@@ -34,7 +37,10 @@ class RunSettings(BaseModel):
     # --- the load ------------------------------------------------------------------------------
     workload: WorkloadName = Field("mix", description="What the clients do.")
     clients: int = Field(36, ge=1, le=10_000, description="Clients, each with a connection of its own.")
-    subscribers: int = Field(8, ge=1, description="Those of the clients that subscribe (fan-out).")
+    subscribers: int = Field(8, ge=0, description="Those of the clients that subscribe (fan-out).")
+    away: int = Field(
+        0, ge=0, description="Subscriptions besides, whose clients are not connected (fan-out)."
+    )
     consumers: int = Field(4, ge=1, description="Those of the clients that consume (consume).")
     in_flight: int = Field(1, ge=1, le=1024, description="Requests in flight on each connection.")
     processes: int = Field(2, ge=1, le=64, description="Processes that generate load.")
@@ -55,7 +61,21 @@ class RunSettings(BaseModel):
     credit: int = Field(256, ge=1, description="Messages that a consumer may have at a time.")
     queues: int = Field(1, ge=1, le=1000, description="Queues, or topics, that clients are spread over.")
     backlog: int = Field(0, ge=0, description="Messages that wait in the queues before the run.")
+    backlog_priority: int | None = Field(
+        None, ge=1, le=10, description="Priority of all of them; otherwise they have those of the load."
+    )
     delivery: Delivery = Field("once", description="once: exactly once; fast: without records.")
+    client: ClientKind = Field(
+        "asyncio", description="Which client library; with blocking, each process has one client."
+    )
+    state: bool = Field(False, description="Clients have a durable state (state_dir).")
+    bare_batch: int | None = Field(
+        None,
+        ge=1,
+        le=2000,
+        description="The procedures are called by bare asyncpg from one process, without service and client "
+        "library, with so many requests a call.",
+    )
 
     # --- the service ---------------------------------------------------------------------------
     middlewares: int = Field(1, ge=1, le=64, description="Middleware processes.")
@@ -92,12 +112,18 @@ class RunSettings(BaseModel):
         """Length of the load, in seconds."""
         return self.warm_up_s + self.duration_s + self.cool_down_s
 
+    @property
+    def sends(self) -> bool:
+        """Whether any client sends by itself, rather than takes what is there."""
+        served = {"fan-out": self.subscribers, "consume": self.consumers}.get(self.workload, 0)
+        return self.workload not in (*READING_WORKLOADS, "idle") and served < self.clients
+
     @model_validator(mode="after")
     def _check_loop(self) -> Self:
         if self.loop == "open":
             if self.rate is None:
                 raise ValueError("loop = open needs a rate")
-            if self.workload in READING_WORKLOADS:
+            if not self.sends:
                 raise ValueError(f"the workload {self.workload} sends nothing, so that it has no open loop")
             if self.think_ms:
                 raise ValueError("think_ms belongs to a closed loop; in an open loop the rate says when")
@@ -113,19 +139,35 @@ class RunSettings(BaseModel):
         if self.queues > self.clients:
             raise ValueError(f"{self.queues} queues are too many for {self.clients} clients")
         for workload, name in (("fan-out", "subscribers"), ("consume", "consumers")):
-            if self.workload == workload and getattr(self, name) >= self.clients:
+            if self.workload == workload and getattr(self, name) > self.clients:
                 raise ValueError(
-                    f"{name} ({getattr(self, name)}) are part of the clients ({self.clients}), "
-                    "of which some have to send"
+                    f"{name} ({getattr(self, name)}) are part of the clients ({self.clients}): "
+                    "there cannot be more of them"
                 )
+        if not self.sends and self.workload != "idle" and not self.backlog:
+            raise ValueError(f"the workload {self.workload} needs a backlog where no client sends")
+        return self
+
+    @model_validator(mode="after")
+    def _check_clients_kind(self) -> Self:
+        if self.bare_batch is not None:
+            if self.workload not in BARE_WORKLOADS:
+                raise ValueError(f"bare calls are made for the workloads {' and '.join(BARE_WORKLOADS)} only")
+            if self.loop == "open" or self.client == "blocking" or self.state or self.delivery != "once":
+                raise ValueError("bare_batch is a closed loop, without a client library's settings")
+        if self.client == "blocking":
+            if self.workload not in BLOCKING_WORKLOADS or self.loop == "open":
+                raise ValueError("blocking clients put and read in a closed loop only")
+            if self.clients > self.processes or self.in_flight > 1:
+                raise ValueError("blocking clients need a process each, and have one request in flight")
+        if self.state and self.delivery == "fast":
+            raise ValueError("state needs delivery = once")
+        if self.away and self.workload != "fan-out":
+            raise ValueError("away counts subscriptions: it needs the workload fan-out")
         return self
 
     @model_validator(mode="after")
     def _check_rest(self) -> Self:
-        if self.workload in WORKLOADS_WITH_BACKLOG and not self.backlog:
-            raise ValueError(f"the workload {self.workload} needs a backlog")
-        if self.workload == "fan-out" and self.backlog:
-            raise ValueError("topics have no backlog before there is a subscription")
         if self.keys and self.workload != "consume":
             raise ValueError("keys need the workload consume: only consumers get messages with keys")
         if self.workers is not None and self.pool_size is not None:

@@ -1,4 +1,7 @@
-"""The figures of an experiment on one screen: a row for each combination of levels, medians of its runs."""
+"""The figures of an experiment on one screen: a row for each combination of levels, medians of its runs.
+
+Processor time is told for each message, which depends less on what else the machine does than rates do.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,15 @@ from statistics import median
 from typing import Any, Final
 
 from telesto.benchmarks.audit import COLUMNS, headings
-from telesto.benchmarks.figures import table
+from telesto.benchmarks.figures import ratio, table
 from telesto.benchmarks.harness.manifest import ExperimentDirectory
 
 TIERS: Final = ("client", "middleware", "postgres")
-SENT: Final = ("request", "put", "publish", "take")
-"""The first of these that a run has is the operation whose latency is shown."""
-HANDED_OVER: Final = ("take", "delivery", "get")
-"""The first of these that a run has shows how old messages were when they were handed over."""
+PERCENTILES: Final = ("p50_ms", "p99_ms")
+_MIB: Final = 2**20
+
+Result = dict[str, Any]
+Levels = dict[str, Any]
 
 
 def summarise(directory: ExperimentDirectory) -> str:
@@ -24,7 +28,7 @@ def summarise(directory: ExperimentDirectory) -> str:
     head = f"{directory.experiment.title}: {len(whole)} of {len(directory.runs)} runs"
     if not results:
         return head
-    parts = [head, _figures(results), _audit(results)]
+    parts = [head, _figures(results, directory.experiment.against), _operations(results), _audit(results)]
     return "\n\n".join([*parts, *_remarks(results)])
 
 
@@ -35,56 +39,112 @@ def is_clean(directory: ExperimentDirectory) -> bool:
     )
 
 
-def _figures(results: Sequence[dict[str, Any]]) -> str:
-    factors = list(results[0]["levels"])
+def _combinations(results: Sequence[Result]) -> dict[int, list[Result]]:
+    """Return the runs of each combination, in the order of their numbers."""
+    found: dict[int, list[Result]] = {}
+    for result in sorted(results, key=lambda each: (each["combination"], each["repetition"])):
+        found.setdefault(result["combination"], []).append(result)
+    return found
+
+
+def _levels(runs: Sequence[Result]) -> list[str]:
+    """Return the levels of a combination; where nothing is varied, how many runs there are."""
+    return [str(level) for level in runs[0]["levels"].values()] or [str(len(runs))]
+
+
+def _figures(results: Sequence[Result], against: Sequence[Levels]) -> str:
     header = [
-        *(factors or ["runs"]),
+        *(list(results[0]["levels"]) or ["runs"]),
         *("messages/s", "least", "most"),
-        *("operation", "p50 ms", "p99 ms", "age p50 ms", "age p99 ms"),
-        *(f"{tier} cpu" for tier in TIERS),
+        *("against " + ", ".join(f"{name} {level}" for name, level in levels.items()) for levels in against),
+        *("slowest s", "fastest s", "last third"),
+        *(f"{tier} us" for tier in TIERS),
+        "middleware MiB",
     ]
-    by_combination: dict[int, list[dict[str, Any]]] = {}
-    for result in results:
-        by_combination.setdefault(result["combination"], []).append(result)
-    return table(header, [_row(by_combination[each], factors) for each in sorted(by_combination)])
+    combinations = list(_combinations(results).values())
+    return table(header, [_row(runs, combinations, against) for runs in combinations])
 
 
-def _row(runs: Sequence[dict[str, Any]], factors: Sequence[str]) -> list[str]:
+def _row(
+    runs: Sequence[Result], combinations: Sequence[Sequence[Result]], against: Sequence[Levels]
+) -> list[str]:
     rates = [run["figures"]["messages_per_s"] for run in runs]
-    sent, handed_over = _first_of(SENT, runs), _first_of(HANDED_OVER, runs)
+    course = [run["figures"] for run in runs]
+    memory = [run["tiers"].get("middleware", {}).get("memory_bytes") for run in runs]
     return [
-        *([str(runs[0]["levels"][factor]) for factor in factors] or [str(len(runs))]),
+        *_levels(runs),
         *(f"{rate:,.0f}" for rate in (median(rates), min(rates), max(rates))),
-        sent,
-        *_latency(runs, sent, "latency"),
-        *_latency(runs, handed_over, "age"),
-        *(_median(run["tiers"].get(tier, {}).get("processors") for run in runs) for tier in TIERS),
+        *(_ratio(runs, combinations, levels) for levels in against),
+        *(_median((each[name] for each in course), ",.0f") for name in ("slowest_s", "fastest_s")),
+        _median((each["change"] for each in course), "+.1%"),
+        *(_median((_processor_us(run, tier) for run in runs), ",.1f") for tier in TIERS),
+        _median((None if each is None else each / _MIB for each in memory), ",.0f"),
     ]
 
 
-def _first_of(operations: Sequence[str], runs: Sequence[dict[str, Any]]) -> str:
-    """Return the first operation that the runs have figures of; nothing when there is none."""
-    found = {name for run in runs for name, latencies in run["figures"]["latencies"].items() if latencies}
-    return next((operation for operation in operations if operation in found), "")
+def _ratio(runs: Sequence[Result], combinations: Sequence[Sequence[Result]], levels: Levels) -> str:
+    """Return the ratio to the combination that has these levels instead, taken within each repetition."""
+    wanted = runs[0]["levels"] | levels
+    if wanted == runs[0]["levels"]:
+        return ""
+    base = {
+        run["repetition"]: run["figures"]["messages_per_s"]
+        for each in combinations
+        for run in each
+        if run["levels"] == wanted
+    }
+    paired = [run for run in runs if base.get(run["repetition"])]
+    if not paired:
+        return ""
+    return str(
+        ratio(
+            [run["figures"]["messages_per_s"] for run in paired],
+            [base[run["repetition"]] for run in paired],
+        )
+    )
 
 
-def _latency(runs: Sequence[dict[str, Any]], operation: str, measure: str) -> list[str]:
-    """Return the medians, over the runs, of the 50th and the 99th percentile in milliseconds."""
-    found = [run["figures"]["latencies"].get(operation, {}).get(measure, {}) for run in runs]
-    return [_median(latencies.get(percentile) for latencies in found) for percentile in ("p50_ms", "p99_ms")]
+def _processor_us(run: Result, tier: str) -> float | None:
+    """Return the microseconds of processor time of a tier for each message."""
+    rate = run["figures"]["messages_per_s"]
+    return 1e6 * run["tiers"][tier]["processors"] / rate if rate and tier in run["tiers"] else None
 
 
-def _median(values: Iterable[float | None]) -> str:
+def _operations(results: Sequence[Result]) -> str:
+    """Return what the kinds of operations took: medians over the runs, in milliseconds."""
+    header = [
+        *(list(results[0]["levels"]) or ["runs"]),
+        *("operation", "per second", "p50 ms", "p99 ms", "age p50 ms", "age p99 ms"),
+    ]
+    rows = []
+    for runs in _combinations(results).values():
+        for operation in dict.fromkeys(name for run in runs for name in run["figures"]["rates"]):
+            rate = median(run["figures"]["rates"].get(operation, 0.0) for run in runs)
+            latencies = [run["figures"]["latencies"].get(operation, {}) for run in runs]
+            rows.append(
+                [
+                    *(*_levels(runs), operation, f"{rate:,.0f}"),
+                    *(
+                        _median(each.get(measure, {}).get(percentile) for each in latencies)
+                        for measure in ("latency", "age")
+                        for percentile in PERCENTILES
+                    ),
+                ]
+            )
+    return table(header, rows)
+
+
+def _median(values: Iterable[float | None], form: str = ",.2f") -> str:
     known = [value for value in values if value is not None]
-    return f"{median(known):.2f}" if known else ""
+    return format(median(known), form) if known else ""
 
 
-def _audit(results: Sequence[dict[str, Any]]) -> str:
+def _audit(results: Sequence[Result]) -> str:
     sums = [f"{sum(result['balance'][column] for result in results):,}" for column in COLUMNS]
     return f"Audit of {len(results)} runs\n\n{table(headings(COLUMNS), [sums])}"
 
 
-def _remarks(results: Sequence[dict[str, Any]]) -> list[str]:
+def _remarks(results: Sequence[Result]) -> list[str]:
     remarks = []
     errors: dict[str, int] = {}
     for result in results:
@@ -96,7 +156,19 @@ def _remarks(results: Sequence[dict[str, Any]]) -> list[str]:
     unsent, late = (sum(result[name] for result in results) for name in ("unsent", "late"))
     if unsent or late:
         remarks.append(f"Open loop: {late:,} requests were sent late, {unsent:,} were not sent in time")
+    used_up = [result["name"] for result in results if _used_up(result)]
+    if used_up:
+        remarks.append(
+            f"Nothing of the backlog was left in runs {', '.join(used_up)}: their rates are too low"
+        )
     unclean = [result["name"] for result in results if not result["balance"]["clean"]]
     if unclean:
         remarks.append(f"NOT CLEAN: runs {', '.join(unclean)}")
     return remarks
+
+
+def _used_up(result: Result) -> bool:
+    """Tell whether clients took all that waited before the end of a run that is not a drain."""
+    settings = result["settings"]
+    waited = settings["backlog"] and settings["workload"] != "drain"
+    return bool(waited and not result["balance"]["left"])

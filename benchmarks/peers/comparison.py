@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -10,22 +12,27 @@ from itertools import count
 from pathlib import Path
 from typing import Final, Literal
 
-from telesto.benchmarks.audit import Balance, Stored, audit_tally
-from telesto.benchmarks.measurement import Timing
+import numpy as np
+
+from telesto.benchmarks.audit import Balance, Doubts, Stored, as_identities, audit
+from telesto.benchmarks.harness.analysis import Window
 from telesto.benchmarks.peers.bodies import identity_of
 from telesto.benchmarks.peers.catalog import CATALOG, Entry, Servers
 from telesto.benchmarks.peers.interface import Peer, PeerUnavailableError, Server
 from telesto.benchmarks.peers.load import PeerPlan
-from telesto.benchmarks.records import Record, Window, completed, percentile
-from telesto.benchmarks.runs import STREAMS_PER_WORKER, drive
-from telesto.benchmarks.tally import Tally, load_tally
 from telesto.benchmarks.usage import cpu_seconds, family_cpu_seconds
-from telesto.benchmarks.worker import Worker
+from telesto.benchmarks.worker import HEAD_START_S, Result, Worker
+from telesto.benchmarks.workloads.operations import Operation
+from telesto.benchmarks.workloads.recorder import Records, read_records
 
 Work = Literal["put", "end-to-end", "latency"]
 WORKS: Final[tuple[Work, ...]] = ("put", "end-to-end", "latency")
 REFERENCE: Final = "telesto"
 LOAD: Final = "telesto.benchmarks.peers.load"
+STREAMS_PER_PROCESS: Final = 1 << 16
+TAIL_S: Final = 0.3
+"""The load goes on for a moment after the measured part: the CPU seconds of a process that is just ending can
+be missed, for it is no longer there, and its parent does not have them yet."""
 SETTLE_S: Final = 1.0
 """Pause after a run, in which a server ends what the run has left it to do."""
 
@@ -50,9 +57,9 @@ class Size:
     body_bytes: int = 200
 
     @property
-    def timing(self) -> Timing:
-        """How long a run takes."""
-        return Timing(self.warm_up_s, self.seconds)
+    def load_s(self) -> float:
+        """How long the load of a run lasts."""
+        return self.warm_up_s + self.seconds + TAIL_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,20 +244,52 @@ async def run_once(peer: Peer, work: Work, size: Size, directory: Path) -> Run:
     try:
         plans = plans_of(peer, work, size, queue, directory)
         workers = [await Worker.spawn(LOAD, plan.as_plan()) for plan in plans]
-        tiers = {
-            "client": lambda: cpu_seconds(worker.pid for worker in workers),
-            "server": lambda: sum(family_cpu_seconds(root) for root in peer.server.roots()),
-        }
-        window, usage, results = await drive(workers, size.timing, tiers)
-        tally = Tally()
-        for result in results:
-            load_tally(result, tally)
+        window, used, results = await _load(workers, peer, size)
+        paths = [Path(result["records"]) for result in results]
+        records = np.concatenate([read_records(path) for path in paths])
+        for path in paths:
+            path.unlink()
         left = [identity_of(body) for body in await peer.left(queue)]
     finally:
         await peer.drop_queue(queue)
     await asyncio.sleep(SETTLE_S if size.seconds >= SETTLE_S else 0)
-    used = {tier: sum(seconds) for tier, seconds in usage.items()}
-    return summarise(work, tally, window, used, audit_tally(tally, Stored(left)))
+    errors: Counter[str] = sum((Counter(result["errors"]) for result in results), Counter())
+    doubtful = [identity for result in results for identity in result["doubtful"]]
+    balance = audit(
+        as_identities(done(records, Operation.PUT)["identity"]),
+        as_identities(done(records, Operation.ACK)["identity"]),
+        Stored(left),
+        Doubts(doubtful),
+    )
+    return summarise(work, records, window, used, balance, errors)
+
+
+async def _load(
+    workers: Sequence[Worker], peer: Peer, size: Size
+) -> tuple[Window, dict[str, float], list[Result]]:
+    """Run the workers together; return the measured time, each tier's CPU seconds in it, and the results."""
+
+    def used() -> dict[str, float]:
+        return {
+            "client": cpu_seconds(worker.pid for worker in workers),
+            "server": sum(family_cpu_seconds(root) for root in peer.server.roots()),
+        }
+
+    try:
+        await asyncio.gather(*(worker.ready() for worker in workers))
+        begin = time.monotonic() + HEAD_START_S
+        window = Window(begin + size.warm_up_s, begin + size.warm_up_s + size.seconds)
+        for worker in workers:
+            await worker.begin(begin)
+        await asyncio.sleep(window.begin - time.monotonic())
+        before = used()
+        await asyncio.sleep(window.end - time.monotonic())
+        after = used()
+        results = await asyncio.gather(*(worker.result(size.load_s) for worker in workers))
+    finally:
+        for worker in workers:
+            await worker.stop()
+    return window, {tier: after[tier] - before[tier] for tier in after}, list(results)
 
 
 def plans_of(peer: Peer, work: Work, size: Size, queue: str, directory: Path) -> list[PeerPlan]:
@@ -262,8 +301,8 @@ def plans_of(peer: Peer, work: Work, size: Size, queue: str, directory: Path) ->
         module=peer.module,
         address=peer.address(),
         queue=queue,
-        seconds=size.timing.total_s,
-        directory=str(directory),
+        seconds=size.load_s,
+        records="",
         at_once=1 if apart else min(peer.puts_at_once, size.in_flight),
         in_flight=size.in_flight,
         body_bytes=size.body_bytes,
@@ -271,10 +310,11 @@ def plans_of(peer: Peer, work: Work, size: Size, queue: str, directory: Path) ->
     return [
         replace(
             plan,
+            records=str(directory / f"{queue}-{index}.records"),
             producers=_share(size.connections, processes, index),
             consumers=_share(consumers, processes, index),
             rate=size.rate / processes if work == "latency" else 0.0,
-            first_stream=index * STREAMS_PER_WORKER,
+            first_stream=index * STREAMS_PER_PROCESS,
         )
         for index in range(processes)
     ]
@@ -284,34 +324,55 @@ def _share(total: int, parts: int, index: int) -> int:
     return total // parts + (index < total % parts)
 
 
-def summarise(work: Work, tally: Tally, window: Window, used: Mapping[str, float], audit: Balance) -> Run:
+def summarise(
+    work: Work,
+    records: Records,
+    window: Window,
+    used: Mapping[str, float],
+    balance: Balance,
+    errors: Mapping[str, int],
+) -> Run:
     """Turn the records of a run into its figures."""
-    put, taken = completed(tally.puts, window), completed(tally.takes, window)
+    puts, acks = done(records, Operation.PUT), done(records, Operation.ACK)
+    put, acked = completed(puts, window), completed(acks, window)
     # While messages pile up more are put than taken: the CPU time is that of both.
-    messages = {"put": put, "end-to-end": (put + taken) // 2, "latency": taken}[work]
-    delays = sorted(delays_of(tally.takes, window)) if work == "latency" else []
+    messages = {"put": put, "end-to-end": (put + acked) // 2, "latency": acked}[work]
+    delays = delays_of(acks, window) if work == "latency" else np.empty(0)
+    median_s, p99_s = np.percentile(delays, [50, 99]) if len(delays) else (0.0, 0.0)
     return Run(
-        per_second=drained(tally.takes, window) if work == "end-to-end" else messages / window.seconds,
-        median_ms=1000 * percentile(delays, 0.5),
-        p99_ms=1000 * percentile(delays, 0.99),
+        per_second=drained(acks, window) if work == "end-to-end" else messages / window.seconds,
+        median_ms=1000 * float(median_s),
+        p99_ms=1000 * float(p99_s),
         cpu_us={tier: 1e6 * seconds / max(1, messages) for tier, seconds in used.items()},
-        audit=audit,
-        errors=dict(tally.errors),
-        unfinished=work != "put" and audit.left > 0,
+        audit=balance,
+        errors=dict(errors),
+        unfinished=work != "put" and balance.left > 0,
     )
 
 
-def drained(takes: Record, window: Window) -> float:
+def done(records: Records, operation: Operation) -> Records:
+    """Return the records of one kind of operation."""
+    chosen: Records = records[records["operation"] == operation]
+    return chosen
+
+
+def completed(records: Records, window: Window) -> int:
+    """Count what ended within the window."""
+    return int(np.count_nonzero((records["ended"] >= window.begin) & (records["ended"] < window.end)))
+
+
+def drained(acks: Records, window: Window) -> float:
     """Messages acknowledged a second, from the beginning of the window until the queue was empty.
 
     Nobody gains by putting faster than consumers follow: what waits at the end of the load is still counted,
     and so is the time that it takes.
     """
-    moments = [moment for moment in takes.ended if moment >= window.begin]
-    return len(moments) / (max(moments) - window.begin) if moments else 0.0
+    moments = acks["ended"][acks["ended"] >= window.begin]
+    return len(moments) / (float(moments.max()) - window.begin) if len(moments) else 0.0
 
 
-def delays_of(takes: Record, window: Window) -> list[float]:
-    """The delays of the messages that were due within the window, however late they came."""
-    pairs = zip(takes.ended, takes.latencies, strict=True)
-    return [delay for moment, delay in pairs if moment - delay in window]
+def delays_of(acks: Records, window: Window) -> Records:
+    """Return the delays of the messages that were due within the window, however late they came."""
+    due = acks["ended"] - acks["latency"]
+    delays: Records = acks["age"][(due >= window.begin) & (due < window.end)]
+    return delays

@@ -16,10 +16,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from telesto.benchmarks.peers.bodies import BodyMaker, identity_of, intended_of
 from telesto.benchmarks.peers.interface import Address, Client
-from telesto.benchmarks.tally import Tally, save_tally
 from telesto.benchmarks.worker import Gate, Plan, Result, run_worker
+from telesto.benchmarks.workloads.operations import Operation
+from telesto.benchmarks.workloads.recorder import Recorder
 
 ERRORS_PER_LANE_MAX: Final = 20
 PAUSE_AFTER_ERROR_S: Final = 0.02
@@ -39,6 +42,7 @@ class PeerPlan:
 
     Attributes:
         module: has `connect` for the peer's clients.
+        records: the file for what happened.
         at_once: messages of one put.
         in_flight: messages in flight on each of the producers' connections.
         rate: puts a second of the whole process, in an open loop; 0 for a closed one.
@@ -48,7 +52,7 @@ class PeerPlan:
     address: Address
     queue: str
     seconds: float
-    directory: str
+    records: str
     producers: int = 0
     consumers: int = 0
     at_once: int = 1
@@ -95,67 +99,77 @@ class Clock:
 class Lane:
     """Puts one after the other, of one message or several."""
 
-    def __init__(self, client: Client, at_once: int, bodies: BodyMaker, tally: Tally) -> None:
+    def __init__(
+        self, client: Client, at_once: int, stream: int, body_bytes: int, recorder: Recorder
+    ) -> None:
         self._client = client
         self._at_once = at_once
-        self._bodies = bodies
-        self._tally = tally
+        self._stream = stream
+        self._bodies = BodyMaker(stream, body_bytes)
+        self._recorder = recorder
         self._errors_left = ERRORS_PER_LANE_MAX
 
     async def run(self, clock: Clock) -> None:
         """Put until the clock says that it is over."""
         while self._errors_left and (moments := await clock.due(self._at_once)):
-            await self._put([self._bodies.next(moment) for moment in moments])
+            await self._put(moments)
 
-    async def _put(self, messages: Sequence[tuple[int, bytes]]) -> None:
-        identities = [identity for identity, _ in messages]
-        began = time.monotonic()
+    async def _put(self, moments: Sequence[float]) -> None:
+        made = [self._bodies.next(moment) for moment in moments]
+        identities = [identity for identity, _ in made]
+        sent = time.monotonic()
         try:
-            await self._client.put([body for _, body in messages])
+            await self._client.put([body for _, body in made])
         except Exception as error:  # noqa: BLE001 - each peer has errors of its own
-            self._tally.doubtful.extend(identities)
-            self._tally.errors[type(error).__name__] += 1
+            self._recorder.doubtful.extend(identities)
+            self._recorder.errors[type(error).__name__] += 1
             self._errors_left -= 1
             await asyncio.sleep(PAUSE_AFTER_ERROR_S)
+            return
+        ended = time.monotonic()
+        if len(identities) == 1:
+            self._recorder.add(Operation.PUT, self._stream, identities[0], moments[0], sent, ended)
         else:
-            self._tally.puts.add_batch(identities, began, time.monotonic())
+            self._recorder.add_batch(Operation.PUT, self._stream, identities, np.array(moments), sent, ended)
 
 
-class TallySink:
-    """Keeps what consumers have: when each message was acknowledged, and how long its delivery took."""
+class RecordingSink:
+    """Records what consumers have: when each message was acknowledged, and its age when it was delivered."""
 
-    def __init__(self, tally: Tally) -> None:
-        self._record = tally.takes
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
         self.last = time.monotonic()
 
     def acknowledged(self, bodies: Sequence[bytes], delivered_at: float) -> None:
         """These messages, which the application got at that moment (monotonic), are acknowledged."""
-        self.last = time.monotonic()
+        now = self.last = time.monotonic()
         for body in bodies:
-            self._record.identities.append(identity_of(body))
-            self._record.ended.append(self.last)
-            self._record.latencies.append(delivered_at - intended_of(body))
+            intended = intended_of(body)
+            self._recorder.add(
+                Operation.ACK, 0, identity_of(body), intended, intended, now, age=delivered_at - intended
+            )
 
 
 async def generate(raw: Plan, gate: Gate) -> Result:
-    """Carry out a `PeerPlan`; leave the records in its directory and return the errors by name."""
+    """Carry out a `PeerPlan`; leave the records in its file and return the rest."""
     plan = PeerPlan(**raw)
-    tally, stop = Tally(), asyncio.Event()
-    sink = TallySink(tally)
+    stop = asyncio.Event()
     clients = [await _connect(plan) for _ in range(plan.producers + plan.consumers)]
     producers, consumers = clients[: plan.producers], clients[plan.producers :]
-    consuming = [asyncio.create_task(client.consume(sink, stop)) for client in consumers]
-    begin = await gate.wait()
-    end = begin + plan.seconds
-    await asyncio.gather(*_lanes(plan, producers, tally, begin, end))
-    await asyncio.sleep(end - time.monotonic())
-    if consumers:
-        await _drain(sink, consuming)
-    stop.set()
-    await _finish(consuming, tally)
-    for client in clients:
-        await client.close()
-    return save_tally(tally, Path(plan.directory), f"peer-{plan.first_stream}")
+    with Recorder(Path(plan.records)) as recorder:
+        sink = RecordingSink(recorder)
+        consuming = [asyncio.create_task(client.consume(sink, stop)) for client in consumers]
+        begin = await gate.wait()
+        end = begin + plan.seconds
+        await asyncio.gather(*_lanes(plan, producers, recorder, begin, end))
+        await asyncio.sleep(end - time.monotonic())
+        if consumers:
+            await _drain(sink, consuming)
+        stop.set()
+        await _finish(consuming, recorder)
+        for client in clients:
+            await client.close()
+    return recorder.result()
 
 
 async def _connect(plan: PeerPlan) -> Client:
@@ -164,7 +178,7 @@ async def _connect(plan: PeerPlan) -> Client:
 
 
 def _lanes(
-    plan: PeerPlan, producers: Sequence[Client], tally: Tally, begin: float, end: float
+    plan: PeerPlan, producers: Sequence[Client], recorder: Recorder, begin: float, end: float
 ) -> list[asyncio.Task[None]]:
     """Begin all lanes; those of one connection share its clock."""
     lanes: list[asyncio.Task[None]] = []
@@ -174,13 +188,13 @@ def _lanes(
         first = begin + interval_s * index / max(1, plan.producers)
         clock = Clock(first, end, interval_s)
         for _ in range(max(1, plan.in_flight // plan.at_once)):
-            bodies = BodyMaker(plan.first_stream + len(lanes), plan.body_bytes)
-            lane = Lane(client, plan.at_once, bodies, tally)
+            stream = plan.first_stream + len(lanes)
+            lane = Lane(client, plan.at_once, stream, plan.body_bytes, recorder)
             lanes.append(asyncio.create_task(lane.run(clock)))
     return lanes
 
 
-async def _drain(sink: TallySink, consuming: Sequence[asyncio.Task[None]]) -> None:
+async def _drain(sink: RecordingSink, consuming: Sequence[asyncio.Task[None]]) -> None:
     """Let the consumers work until nothing comes any more, or they have failed."""
     ended = time.monotonic()
     while (now := time.monotonic()) - max(ended, sink.last) < QUIET_S and now - ended < DRAIN_S_MAX:
@@ -189,17 +203,17 @@ async def _drain(sink: TallySink, consuming: Sequence[asyncio.Task[None]]) -> No
         await asyncio.sleep(LOOK_S)
 
 
-async def _finish(consuming: Sequence[asyncio.Task[None]], tally: Tally) -> None:
+async def _finish(consuming: Sequence[asyncio.Task[None]], recorder: Recorder) -> None:
     """Wait for the consumers to leave; what they failed with is told as an error of the run."""
     if not consuming:
         return
     done, late = await asyncio.wait(consuming, timeout=STOP_S_MAX)
     for task in late:
         task.cancel()
-        tally.errors["a consumer did not stop"] += 1
+        recorder.errors["a consumer did not stop"] += 1
     for task in done:
         if (error := task.exception()) is not None:
-            tally.errors[f"{type(error).__name__}: {error}"[:200]] += 1
+            recorder.errors[f"{type(error).__name__}: {error}"[:200]] += 1
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-from telesto.benchmarks.audit import TALLY_COLUMNS, headings
+from telesto.benchmarks.audit import UNORDERED_COLUMNS, headings
 from telesto.benchmarks.figures import Ratio, Target, ratio, table
 from telesto.benchmarks.machine import describe_machine, file_system
 from telesto.benchmarks.peers.comparison import REFERENCE, WORKS, Comparison, Run, Work
@@ -184,13 +184,16 @@ def _audit_section(comparison: Comparison) -> str:
         runs = [run for part in _all_runs(comparison, name) for run in part]
         if runs:
             rows.append(
-                [name, *(f"{sum(getattr(run.audit, column) for run in runs):,}" for column in TALLY_COLUMNS)]
+                [
+                    name,
+                    *(f"{sum(getattr(run.audit, column) for run in runs):,}" for column in UNORDERED_COLUMNS),
+                ]
             )
         if unfinished := sum(run.unfinished for run in runs):
             errors.append(f"- {name}: consumers did not take everything in {unfinished} runs")
         named = sorted({error for run in runs for error in run.errors})
         errors += [f"- {name}: {error}" for error in named]
-    text = f"Audit of every run, in messages\n\n{table(['peer', *headings(TALLY_COLUMNS)], rows)}"
+    text = f"Audit of every run, in messages\n\n{table(['peer', *headings(UNORDERED_COLUMNS)], rows)}"
     return text + ("\n\nWhat went wrong\n\n" + "\n".join(errors) if errors else "")
 
 

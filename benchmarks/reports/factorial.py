@@ -136,7 +136,7 @@ def design_of(runs: Runs) -> Design:
         RunsError: a factor has more levels than two, there is none of two, or a combination has no whole run.
     """
     where = runs.directory.path
-    levels = {name: each for name, each in runs.experiment.factors.items() if len(each) > 1}
+    levels = {name: each for name, each in runs.experiment.varied.items() if len(each) > 1}
     if many := [name for name, each in levels.items() if len(each) > 2]:
         raise RunsError(
             f"{where}: {told(many)} has more than two levels; `telesto report scalability` shows "

@@ -20,6 +20,10 @@ from telesto.benchmarks.harness.histograms import US_PER_S, encode, new_histogra
 PERCENTILES: Final = {"p50_s": 0.5, "p90_s": 0.9, "p99_s": 0.99, "p99_9_s": 0.999}
 FIGURES: Final = ("count", "mean_s", *PERCENTILES, "max_s")
 """What `merged` reads off a histogram, in seconds."""
+SENT: Final = ("request", "put", "publish", "take")
+"""The first of these that a run has is the operation whose latency is shown."""
+HANDED_OVER: Final = ("take", "delivery", "get")
+"""The first of these that a run has shows how old messages were when they were handed over."""
 CLASSES_PER_DECADE: Final = 20
 """Of a distribution: its classes are powers of ten divided by so many."""
 

@@ -82,7 +82,7 @@ def repetitions_part(runs: Runs) -> Section:
 def settings_part(runs: Runs) -> Section:
     """What the runs were told, and where they ran."""
     first = runs.whole[0].settings
-    factors = runs.experiment.factors
+    factors = runs.experiment.varied
     rows: list[Row] = [("experiment", "name", runs.experiment.name, "")]
     rows += [("experiment", key, text, "") for key, text in _texts(runs) if text]
     for name, value in first.model_dump().items():

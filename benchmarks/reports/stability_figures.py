@@ -9,9 +9,8 @@ from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
-from telesto.benchmarks.harness.summary import HANDED_OVER, SENT
 from telesto.benchmarks.reports import run_throughput, run_usage
-from telesto.benchmarks.reports.latencies import FIGURES, distribution, merged
+from telesto.benchmarks.reports.latencies import FIGURES, HANDED_OVER, SENT, distribution, merged
 from telesto.benchmarks.reports.run_latencies import latencies_by_interval
 from telesto.benchmarks.reports.runs import Runs
 from telesto.benchmarks.reports.section import Field, Figures, Kind, collect

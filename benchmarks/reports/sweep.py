@@ -11,8 +11,8 @@ from pyspark.sql import Row, SparkSession
 
 from telesto.benchmarks.harness.design import Run
 from telesto.benchmarks.harness.settings import RunSettings, middleware_settings
-from telesto.benchmarks.harness.summary import SENT
 from telesto.benchmarks.reports.errors import RunsError
+from telesto.benchmarks.reports.latencies import SENT
 from telesto.benchmarks.reports.repetitions import Mean, mean_of
 from telesto.benchmarks.reports.runs import AGAIN, Runs, told
 from telesto.benchmarks.reports.stations import Station
@@ -234,7 +234,7 @@ def operations_of(settings: RunSettings, rates: Mapping[str, float]) -> list[str
 
 def sweeps_of(runs: Runs, measured: Mapping[str, Measured]) -> tuple[list[Sweep], list[str]]:
     """The sweeps of an experiment over its numeric factors, and what is to be said about the others."""
-    factors, said = runs.experiment.factors, []
+    factors, said = runs.experiment.varied, []
     sweeps: list[Sweep] = []
     if not factors:
         raise RunsError(

@@ -7,7 +7,10 @@ seconds.
 from __future__ import annotations
 
 import struct
-from typing import ClassVar, Final, NamedTuple
+from collections.abc import Iterable
+from typing import Any, ClassVar, Final, NamedTuple
+
+import numpy as np
 
 from telesto.benchmarks.bodies import Stream
 
@@ -28,6 +31,15 @@ def open_envelope(body: bytes) -> Envelope:
     if len(body) < ENVELOPE_BYTES:
         raise ValueError(f"a body of {len(body)} bytes holds no envelope of {ENVELOPE_BYTES}")
     return Envelope(*_HEAD.unpack_from(body))
+
+
+ENVELOPES: Final = np.dtype([("identity", ">u8"), ("moment", ">f8"), ("priority", "u1")])
+assert ENVELOPES.itemsize == ENVELOPE_BYTES
+
+
+def open_envelopes(bodies: Iterable[bytes]) -> np.ndarray[Any, np.dtype[Any]]:
+    """Read many bodies, each of which has an envelope, into an array with its fields."""
+    return np.frombuffer(b"".join([body[:ENVELOPE_BYTES] for body in bodies]), ENVELOPES)
 
 
 class Stationery(Stream):

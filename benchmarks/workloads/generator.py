@@ -8,14 +8,15 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from random import Random
-from typing import Final
+from typing import Final, cast
 
 from telesto.benchmarks.worker import Gate, Plan, Result, run_worker
+from telesto.benchmarks.workloads.blocking import BlockingClient
 from telesto.benchmarks.workloads.consumer_roles import Consumer
 from telesto.benchmarks.workloads.lane import ClientType, Lane
 from telesto.benchmarks.workloads.pacing import Schedule, SignalAlarm, Thinking, arrival_moments
 from telesto.benchmarks.workloads.plan import ACTIVE_ROLES, Role, Seat, WorkloadPlan
-from telesto.benchmarks.workloads.queue_roles import PutReader, Putter, Reader
+from telesto.benchmarks.workloads.queue_roles import Idle, PutReader, Putter, Reader
 from telesto.benchmarks.workloads.recorder import Recorder
 from telesto.benchmarks.workloads.request_roles import Answerer, Asker
 from telesto.benchmarks.workloads.topic_roles import Publisher, Subscriber
@@ -36,6 +37,7 @@ CLIENT_TYPES: Final[Mapping[Role, Callable[[Lane], ClientType]]] = {
     "publisher": Publisher,
     "subscriber": Subscriber,
     "consumer": Consumer,
+    "idle": Idle,
 }
 
 
@@ -56,7 +58,12 @@ async def _connect(plan: WorkloadPlan) -> list[AsyncTelestoClient]:
     some_at_a_time = asyncio.Semaphore(CONNECTING_AT_ONCE)
 
     async def connect(seat: Seat) -> AsyncTelestoClient:
-        client = AsyncTelestoClient(plan.urls[seat.number % len(plan.urls)], delivery=plan.delivery)
+        url = plan.urls[seat.number % len(plan.urls)]
+        # Begun anew by every run, like the queue.
+        state_dir = str(Path(plan.states) / seat.name) if plan.states is not None else None
+        # The blocking client has the methods that are called of it, and no others.
+        kind = cast(type[AsyncTelestoClient], BlockingClient) if plan.blocking else AsyncTelestoClient
+        client = kind(url, state_dir=state_dir, delivery=plan.delivery)
         async with some_at_a_time:
             await client.connect(name=seat.name, existing="use")
         return client

@@ -20,7 +20,9 @@ Role = Literal[
     "reader",
     "publisher",
     "subscriber",
+    "away",
     "consumer",
+    "idle",
 ]
 ACTIVE_ROLES: tuple[Role, ...] = ("one-way", "sender", "asker", "putter", "put-reader", "publisher")
 """They send requests by themselves, as the pacing says; the others serve what comes, as fast as they can."""
@@ -50,6 +52,8 @@ class WorkloadPlan:
     """What one process does. Times in seconds.
 
     Attributes:
+        blocking: with the blocking client; then there is one seat, and one lane.
+        states: a directory in which each client has its durable state; None for clients without one.
         lanes: requests in flight of each client.
         rate: requests a second of this process, in an open loop; None for a closed one.
         read_batch: messages of one read.
@@ -67,6 +71,8 @@ class WorkloadPlan:
     body_bytes: int = 200
     priorities: int = 1
     delivery: Delivery = "once"
+    blocking: bool = False
+    states: str | None = None
     think_s: float = 0.0
     think_spread: ThinkSpread = "exponential"
     rate: float | None = None

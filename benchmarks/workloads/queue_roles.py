@@ -1,9 +1,11 @@
-"""Client types that put into queues and read from them."""
+"""Client types that put into queues and read from them, and the one that does nothing."""
 
 from __future__ import annotations
 
+import asyncio
 import time
 
+from telesto.benchmarks.bodies import partition_key_of
 from telesto.benchmarks.workloads.lane import ClientType, Lane
 from telesto.benchmarks.workloads.operations import Operation
 from telesto.protocol.errors import TelestoError
@@ -24,7 +26,8 @@ class Putter(ClientType):
         lane = self._lane
         priority = lane.priority()
         identity, body = lane.body(intended, priority)
-        receiver, key = lane.receiver(), self._key()
+        receiver = lane.receiver()
+        key = partition_key_of(identity, lane.plan.keys) if lane.plan.keys else None
         sent = time.monotonic()
         try:
             await lane.client.put_message(
@@ -35,10 +38,6 @@ class Putter(ClientType):
             return False
         lane.sent(Operation.PUT, identity, intended, sent, priority)
         return True
-
-    def _key(self) -> str | None:
-        keys = self._lane.plan.keys
-        return f"key-{self._lane.random.randrange(keys)}" if keys else None
 
 
 class Reader(ClientType):
@@ -76,3 +75,14 @@ class PutReader(ClientType):
         """Put one, take one."""
         if await self._putter.put(intended):
             await self._reader.turn(intended)
+
+
+class Idle(ClientType):
+    """Is connected, and does nothing."""
+
+    def __init__(self, lane: Lane) -> None:
+        self._lane = lane
+
+    async def turn(self, intended: float) -> None:
+        """Rest until the end."""
+        await asyncio.sleep(self._lane.end - intended)

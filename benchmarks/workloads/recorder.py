@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -95,6 +96,32 @@ class Recorder:
         )
         if redelivered:
             self.redelivered += 1
+        if len(self._buffer) >= FLUSH_BYTES:
+            self._flush()
+
+    def add_batch(
+        self,
+        operation: Operation,
+        lane: int,
+        identities: Sequence[int] | np.ndarray[Any, np.dtype[Any]],
+        intended: np.ndarray[Any, np.dtype[Any]] | float,
+        sent: float,
+        ended: float,
+        *,
+        priority: int = 0,
+        age: np.ndarray[Any, np.dtype[Any]] | float = NO_AGE,
+    ) -> None:
+        """Keep operations that one call did, which succeeded together."""
+        records = np.zeros(len(identities), RECORD)
+        records["identity"] = identities
+        records["ended"] = ended
+        records["latency"] = ended - intended
+        records["service"] = ended - sent
+        records["age"] = age
+        records["lane"] = lane
+        records["operation"] = operation
+        records["priority"] = priority
+        self._buffer += records.tobytes()
         if len(self._buffer) >= FLUSH_BYTES:
             self._flush()
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from telesto.benchmarks.audit import NOBODY, Balance, Doubts, Stored
-from telesto.benchmarks.bodies import BACKLOG_STREAM
+from telesto.benchmarks.bodies import BACKLOG_STREAM, key_number_of
 from telesto.benchmarks.harness.balance import balance_of_queues, balance_of_topic, published_in
-from telesto.benchmarks.identity_space import Identities, IdentitySpace
+from telesto.benchmarks.identity_space import Identities, IdentitySpace, key_numbers_of
 from telesto.benchmarks.workloads.operations import Operation
 from telesto.benchmarks.workloads.recorder import Recorder, Records, read_records
 
@@ -122,6 +122,26 @@ def test_order_is_that_of_one_stream_priority_and_lane(path: Path) -> None:
     assert balance_of_queues(higher + lower, NOBODY, NOTHING_STORED, Doubts()).clean
 
 
+def test_with_keys_order_is_that_of_one_key(path: Path) -> None:
+    keys = 3
+    by_key: dict[int, list[int]] = {}
+    for sequence in range(20):
+        by_key.setdefault(key_number_of(identity(1, sequence), keys), []).append(identity(1, sequence))
+    assert len(by_key) == keys
+    puts = [(PUT, 1, identity(1, sequence)) for sequence in range(20)]
+    key_after_key = [(TAKE, READER, each) for of_key in by_key.values() for each in of_key]
+
+    def late(takes: Sequence[Event]) -> int | None:
+        records = recorded(path, [*puts, *takes])
+        return balance_of_queues(records, NOBODY, NOTHING_STORED, Doubts(), keys).out_of_order
+
+    assert late(key_after_key) == 0
+    assert balance(path, [*puts, *key_after_key]).out_of_order
+    first, second = (key_after_key.index((TAKE, READER, each)) for each in by_key[0][:2])
+    key_after_key[first], key_after_key[second] = key_after_key[second], key_after_key[first]
+    assert late(key_after_key) == 1
+
+
 def test_what_was_given_back_may_be_late(path: Path) -> None:
     events = [(PUT, 1, identity(1, 0)), (PUT, 1, identity(1, 1))]
     pushed = [(DELIVERY, READER, identity(1, 1)), (DELIVERY, READER, identity(1, 0))]
@@ -192,6 +212,14 @@ def test_identities_are_counted_whatever_their_order_and_their_gaps() -> None:
     assert list(space.identities(counts == 1)) == [identity(5, 0), identity(70_000, 1)]
     many, _ = space.count(np.repeat(members[:1], 1000))
     assert many.max() == 255
+
+
+def test_both_ways_to_name_a_key_agree() -> None:
+    streams = (0, 5, BACKLOG_STREAM)
+    members = ids(*(identity(stream, sequence) for stream in streams for sequence in range(50)))
+    numbers = [key_number_of(int(each), 7) for each in members]
+    assert list(key_numbers_of(members, 7)) == numbers
+    assert set(numbers) == set(range(7))
 
 
 def test_an_empty_space_knows_nobody() -> None:

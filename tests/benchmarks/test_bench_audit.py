@@ -1,13 +1,10 @@
 """The audit finds what is planted: losses, duplicates, strangers; it forgives doubt."""
 
-from array import array
 from collections.abc import Sequence
 
 import pytest
 
-from telesto.benchmarks.audit import EXAMPLES_MAX, NOTHING, Balance, Stored, audit_tally
-from telesto.benchmarks.bodies import BodyMaker, identity_of
-from telesto.benchmarks.tally import Tally
+from telesto.benchmarks.audit import EXAMPLES_MAX, NOTHING, Balance, Doubts, Stored, as_identities, audit
 
 
 def audited(
@@ -17,25 +14,15 @@ def audited(
     handed_over: Sequence[int] = (),
     doubtful: Sequence[int] = (),
 ) -> Balance:
-    tally = Tally(doubtful=array("Q", doubtful))
-    tally.puts.add_batch(acknowledged, 0.0, 1.0)
-    tally.takes.add_batch(read, 0.0, 1.0)
-    return audit_tally(tally, Stored(waiting, handed_over))
+    return audit(
+        as_identities(acknowledged), as_identities(read), Stored(waiting, handed_over), Doubts(doubtful)
+    )
 
 
 def test_a_message_read_and_a_message_left_balance() -> None:
     found = audited((1, 2, 3), read=(1,), waiting=(3,), handed_over=(2,))
     assert found.clean
     assert found == Balance(3, 1, 1, in_doubt=1, lost=0, duplicated=0, out_of_order=None, foreign=0)
-
-
-def test_a_backlog_is_audited_like_what_was_put() -> None:
-    tally = Tally()
-    tally.puts.add_batch([1], 0.0, 1.0)
-    found = audit_tally(tally, Stored(array("Q", [1])), backlog=array("Q", [2, 3]))
-    assert (found.put, found.left, found.lost, found.examples) == (3, 1, 2, (2, 3))
-    # An audit keeps none of the arrays, which grow no more while somebody looks at them.
-    tally.puts.add_batch([2], 0.0, 1.0)
 
 
 def test_an_acknowledged_message_that_is_nowhere_is_lost() -> None:
@@ -88,18 +75,3 @@ def test_an_order_that_one_run_did_not_look_at_is_not_known_of_both() -> None:
     assert (unordered + unordered).out_of_order is None
     assert (unordered + NOTHING).out_of_order is None
     assert (NOTHING + NOTHING).out_of_order == 0
-
-
-def test_bodies_carry_their_identity() -> None:
-    maker = BodyMaker(stream=3, size=20)
-    first, second = maker.next(), maker.next()
-    assert [identity for identity, _ in (first, second)] == [3 << 32, (3 << 32) + 1]
-    assert [identity_of(body) for _, body in (first, second)] == [first[0], second[0]]
-    assert {len(body) for _, body in (first, second)} == {20}
-
-
-def test_bodies_too_short_for_an_identity_are_refused() -> None:
-    with pytest.raises(ValueError, match="7 bytes"):
-        BodyMaker(0, 7)
-    with pytest.raises(ValueError, match="3 bytes"):
-        identity_of(b"abc")

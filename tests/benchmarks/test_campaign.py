@@ -162,6 +162,58 @@ async def test_a_drain_ends_when_everything_was_read(out: Path, server_url: str)
     assert result["figures"]["messages_per_s"] > 0
 
 
+CASES: dict[str, dict[str, Any]] = {
+    "bare calls": {"workload": "put-read", "clients": 3, "bare_batch": 16, "queues": 2},
+    "single bare calls": {"workload": "put-read", "clients": 1, "bare_batch": 1},
+    "bare puts": {"workload": "put", "bare_batch": 16},
+    "blocking": {"workload": "put-read", "clients": 2, "client": "blocking", "state": True},
+    "with a state": {"workload": "put-read", "clients": 2, "in_flight": 4, "state": True},
+    "all are consumed": {"workload": "consume", "clients": 2, "consumers": 2, "backlog": 20_000, "keys": 7},
+    "backlog below": {"workload": "put-read", "clients": 2, "backlog": 300, "backlog_priority": 1},
+    "topic": {"workload": "fan-out", "clients": 3, "subscribers": 2, "away": 2, "backlog": 30, "queues": 2},
+    "all subscribe": {"workload": "fan-out", "clients": 2, "subscribers": 2, "backlog": 30, "fetch_batch": 1},
+    "idle": {"workload": "idle", "clients": 20},
+}
+
+
+async def test_every_way_to_load_the_service_runs_and_balances(out: Path, server_url: str) -> None:
+    directory = await carry_out(experiment(cases=CASES), out, Heard(), server_url)
+    results = {}
+    for run in directory.runs:
+        results[run.levels["case"]] = result = directory.result_of(run)
+        assert result["balance"]["clean"], result
+        assert result["errors"] == {}, result
+        assert sorted(path.name for path in directory.run_directory(run).iterdir() if path.is_dir()) == []
+        moved = result["balance"]["handed_over"] or result["balance"]["put"]
+        assert (moved > 0) == (run.levels["case"] != "idle")
+        assert result["tiers"]["middleware"]["memory_bytes"] > 1 << 20
+    balances = {case: result["balance"] for case, result in results.items()}
+    for case in ("bare calls", "single bare calls"):
+        assert balances[case]["put"] == balances[case]["handed_over"]
+    assert balances["bare puts"]["left"] == balances["bare puts"]["put"]
+    assert balances["backlog below"]["left"] == 300
+    assert balances["all are consumed"]["put"] == 20_000
+    # Each topic has a subscriber that is there and one that is away, which has everything left.
+    assert balances["topic"]["put"] > 2 * 30
+    assert balances["topic"]["left"] >= balances["topic"]["put"] / 2
+    assert (balances["all subscribe"]["put"], balances["all subscribe"]["left"]) == (60, 0)
+    assert "against" not in summarise(directory)
+
+
+@pytest.mark.parametrize(("history", "rows"), [("none", False), ("metadata", True)])
+async def test_queues_of_a_run_keep_the_history_that_it_is_about(
+    out: Path, server_url: str, history: str, rows: bool
+) -> None:
+    settings = {"workload": "put-read", "clients": 2, "history": history}
+    directory = await carry_out(experiment(settings=settings, keep_databases=True), out, Heard(), server_url)
+    result = checked(directory, directory.runs[0])
+    try:
+        kept = await history_rows(server_url, result["database"])
+        assert kept == (result["balance"]["handed_over"] if rows else 0)
+    finally:
+        await drop(server_url, result["database"])
+
+
 async def history_rows(server_url: str, name: str) -> int:
     connection = await asyncpg.connect(with_database(server_url, name))
     try:

@@ -74,6 +74,43 @@ def test_the_command_line_changes_settings_and_factors(file: Path) -> None:
     assert changed.repetitions == 2
 
 
+CASES = """
+against = [{ case = "few" }, { message_bytes = 100 }]
+[cases.few]
+clients = 2
+[cases."8 x 64"]
+clients = 8
+in_flight = 64
+message_bytes = 300
+"""
+GOOD_CASES = CASES.replace("message_bytes = 300", "")
+
+
+def with_cases(text: str = CASES) -> str:
+    return GOOD.replace("clients = [1, 2, 4]", "").replace("repetitions = 3\n", f"repetitions = 3\n{text}")
+
+
+def test_each_run_has_the_settings_of_its_case(file: Path) -> None:
+    text = with_cases(CASES.replace("message_bytes = 300", "duration_s = 9"))
+    experiment = load(file, text)
+    assert experiment.varied == {"case": ["few", "8 x 64"], "message_bytes": [100, 200]}
+    runs = runs_of(experiment, seed=5)
+    assert len(runs) == 3 * 2 * 2
+    for run in runs:
+        few = run.levels["case"] == "few"
+        assert (run.settings.clients, run.settings.in_flight) == ((2, 1) if few else (8, 64))
+        assert run.settings.duration_s == (2 if few else 9)
+        assert run.settings.message_bytes == run.levels["message_bytes"]
+
+
+def test_the_command_line_changes_a_setting_of_all_cases_and_chooses_some(file: Path) -> None:
+    text = with_cases(GOOD_CASES)
+    assert {run.settings.clients for run in runs_of(load(file, text, "clients=5"), seed=1)} == {5}
+    assert load(file, text, "case=8 x 64").varied["case"] == ["8 x 64"]
+    assert load(file, text, 'case=["few"]').varied["case"] == ["few"]
+    assert load(file, text, "message_bytes=50").against == [{"case": "few"}]
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -97,8 +134,33 @@ def test_the_command_line_changes_settings_and_factors(file: Path) -> None:
         (GOOD.replace('"put"', '"mix"'), ["mix needs 9 clients"]),
         (GOOD.replace('"put"', '"drain"'), ["drain needs a backlog"]),
         (GOOD.replace('"put"', '"fan-out"'), ["subscribers (8) are part of the clients (1)"]),
+        (
+            GOOD.replace('"put"', '"fan-out"\nsubscribers = 1'),
+            ["fan-out needs a backlog"],
+        ),
+        (
+            GOOD.replace('"put"', '"consume"\nconsumers = 1'),
+            ["consume needs a backlog"],
+        ),
+        (GOOD.replace('"put"', '"idle"\nloop = "open"\nrate = 5'), ["idle sends nothing"]),
+        (
+            GOOD.replace('"put"', '"read"\nbacklog = 1\nbare_batch = 5'),
+            ["bare calls are made for the workloads put and"],
+        ),
+        (GOOD.replace('"put"', '"put"\nbare_batch = 5\nstate = true'), ["bare_batch is a closed loop"]),
+        (GOOD.replace('"put"', '"put"\nclient = "blocking"'), ["blocking clients need a process each"]),
+        (
+            GOOD.replace('"put"', '"consume"\nclient = "blocking"\nconsumers = 1\nbacklog = 1'),
+            ["blocking clients put and read"],
+        ),
+        (GOOD.replace('"put"', '"put"\nstate = true\ndelivery = "fast"'), ["state needs delivery = once"]),
+        (GOOD.replace('"put"', '"put"\naway = 1'), ["away counts subscriptions"]),
         (GOOD.replace("[100, 200]", "[1, 200]"), ["message_bytes = 1", "greater than or equal to 17"]),
         (GOOD.replace("= 3", "= 1000").replace("[1, 2, 4]", str([*range(1, 30)])), ["58,000 runs"]),
+        (with_cases(), ["message_bytes cannot be a setting and a factor"]),
+        (with_cases(GOOD_CASES.replace('case = "few"', 'case = "none"')), ["against", "no case 'none'"]),
+        (with_cases(GOOD_CASES.replace('case = "few"', "duration_s = 2")), ["duration_s is not varied"]),
+        (with_cases(GOOD_CASES) + 'case = ["other"]', ["no case 'other'"]),
     ],
 )
 def test_a_bad_file_is_told_precisely(file: Path, text: str, words: list[str]) -> None:
@@ -182,7 +244,7 @@ def test_processes_share_those_who_send_and_those_who_serve(workload: str, serve
     shares = share_out(seats, 2)
     assert sorted(each.number for share in shares for each in share) == list(range(16))
     assert all(sending(share) for share in shares)
-    assert len(share_out(seats[:2], 8)) == 1
+    assert len(share_out(seats[:4], 8)) == 2
 
 
 @pytest.mark.parametrize(("workload", "together"), [("drain", 1), ("put", 1), ("pool", 2), ("one-way", 2)])
@@ -190,3 +252,16 @@ def test_every_queue_has_somebody_of_each_role(workload: str, together: int) -> 
     chosen = places(RunSettings(workload=workload, clients=4, queues=2, backlog=1))
     seats = seat(chosen, [""] * 4, [10, 11, 12, 13], {workload: [1, 2]})
     assert [each.place for each in seats] == ([1, 2, 1, 2] if together == 1 else [1, 1, 2, 2])
+
+
+def test_clients_of_one_role_are_spread_over_processes_one_by_one() -> None:
+    chosen = places(RunSettings(workload="put", clients=3))
+    shares = share_out(seat(chosen, [""] * 3, [0, 1, 2], {"put": [1]}), 4)
+    assert [[each.number for each in share] for share in shares] == [[0], [1], [2]]
+
+
+def test_subscriptions_without_their_clients_have_no_process() -> None:
+    chosen = places(RunSettings(workload="fan-out", clients=2, subscribers=1, away=3))
+    assert sorted(place.role for place in chosen) == ["away", "away", "away", "publisher", "subscriber"]
+    seats = seat(chosen, [""] * 5, list(range(5)), {"fan-out": ["topic"]})
+    assert {each.role for share in share_out(seats, 2) for each in share} == {"publisher", "subscriber"}

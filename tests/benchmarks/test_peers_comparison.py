@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from array import array
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from telesto.benchmarks.audit import Balance
+from telesto.benchmarks.harness.analysis import Window
 from telesto.benchmarks.peers.catalog import CATALOG, Entry, Servers
 from telesto.benchmarks.peers.comparison import (
     WORKS,
@@ -28,9 +29,9 @@ from telesto.benchmarks.peers.comparison import (
 from telesto.benchmarks.peers.interface import Peer, PeerUnavailableError
 from telesto.benchmarks.peers.processes import ServerProcess
 from telesto.benchmarks.peers.table import render, targets
-from telesto.benchmarks.records import Record, Window
-from telesto.benchmarks.tally import Tally
 from telesto.benchmarks.usage import family_cpu_seconds
+from telesto.benchmarks.workloads.operations import Operation
+from telesto.benchmarks.workloads.recorder import RECORD, Records
 
 TINY = Size(
     seconds=0.4,
@@ -166,29 +167,31 @@ def test_calls_that_may_overlap_are_apart_in_the_open_loop(
     assert {plan.at_once for plan in plans_of(peer, work, Size(), "q", NOWHERE)} == {expected}
 
 
-def record(*messages: tuple[float, float]) -> Record:
-    """A record of messages: when each was acknowledged, and its delay."""
-    return Record(
-        array("Q", range(len(messages))),
-        array("d", [ended for ended, _ in messages]),
-        array("d", [delay for _, delay in messages]),
-    )
+def acks(*messages: tuple[float, float]) -> Records:
+    """Records of messages: when each was acknowledged, and its delay."""
+    made = np.zeros(len(messages), RECORD)
+    made["identity"] = range(len(messages))
+    made["ended"] = [ended for ended, _ in messages]
+    made["latency"] = made["age"] = [delay for _, delay in messages]
+    made["operation"] = Operation.ACK
+    return made
 
 
 def test_end_to_end_counts_until_the_queue_is_empty() -> None:
-    takes = record((0.5, 0.1), (1.5, 0.1), (2.0, 0.1), (5.0, 3.0))
-    assert drained(takes, Window(1.0, 2.0)) == 3 / 4.0, "not what the window has, nor over its length"
-    assert drained(record(), Window(1.0, 2.0)) == 0.0
+    taken = acks((0.5, 0.1), (1.5, 0.1), (2.0, 0.1), (5.0, 3.0))
+    assert drained(taken, Window(1.0, 2.0)) == 3 / 4.0, "not what the window has, nor over its length"
+    assert drained(acks(), Window(1.0, 2.0)) == 0.0
 
 
 def test_delays_are_of_the_messages_that_were_due_in_the_window() -> None:
-    takes = record((0.9, 0.1), (1.5, 0.1), (9.0, 7.5), (2.1, 0.05), (2.05, 0.1))
-    assert sorted(delays_of(takes, Window(1.0, 2.0))) == [0.1, 0.1, 7.5], "late ones too"
+    taken = acks((0.9, 0.1), (1.5, 0.1), (9.0, 7.5), (2.1, 0.05), (2.05, 0.1))
+    found = sorted(delays_of(taken, Window(1.0, 2.0)))
+    assert found == pytest.approx([0.1, 0.1, 7.5]), "late ones too"
 
 
 @pytest.mark.parametrize(("work", "left", "unfinished"), [("put", 5, False), ("latency", 5, True)])
 def test_what_consumers_leave_is_told(work: Any, left: int, unfinished: bool) -> None:
-    run = summarise(work, Tally(), Window(0.0, 1.0), {"client": 1.0}, replace(CLEAN, left=left))
+    run = summarise(work, acks(), Window(0.0, 1.0), {"client": 1.0}, replace(CLEAN, left=left), {})
     assert run.unfinished == unfinished
 
 

@@ -7,13 +7,15 @@ import math
 import time
 from collections.abc import Sequence
 from itertools import chain
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from telesto.benchmarks.peers.bodies import BodyMaker, identity_of, intended_of
-from telesto.benchmarks.peers.load import ERRORS_PER_LANE_MAX, Clock, Lane, TallySink
-from telesto.benchmarks.records import percentile
-from telesto.benchmarks.tally import Tally
+from telesto.benchmarks.peers.load import ERRORS_PER_LANE_MAX, Clock, Lane, RecordingSink
+from telesto.benchmarks.workloads.operations import Operation
+from telesto.benchmarks.workloads.recorder import Recorder, read_records
 
 FAR = math.inf
 
@@ -21,7 +23,7 @@ FAR = math.inf
 class Service:
     """A peer's client that hands over at once what it is given, or fails."""
 
-    def __init__(self, sink: TallySink | None = None, fails: bool = False) -> None:
+    def __init__(self, sink: RecordingSink | None = None, fails: bool = False) -> None:
         self.calls: list[int] = []
         self._sink = sink
         self._fails = fails
@@ -72,23 +74,30 @@ async def test_no_put_is_made_before_it_is_due() -> None:
     assert moment == begin <= time.monotonic()
 
 
-async def test_a_stall_counts_for_every_message_that_was_due_in_it() -> None:
-    tally = Tally()
-    sink = TallySink(tally)
-    lane = Lane(Service(sink), 1, BodyMaker(1, 200), tally)
-    now = time.monotonic()
-    # The load began a second ago, and only now does anything go on.
-    await lane.run(Clock(begin=now - 1.0, end=now, interval_s=0.01))
-    delays = sorted(tally.takes.latencies)
-    assert len(delays) == len(tally.puts.identities) == pytest.approx(100, abs=1)
-    assert percentile(delays, 0.5) >= 0.49, "half of the messages were due half a second ago or longer"
-    assert delays[-1] >= 0.99
+@pytest.mark.parametrize("at_once", [1, 7])
+async def test_a_stall_counts_for_every_message_that_was_due_in_it(tmp_path: Path, at_once: int) -> None:
+    with Recorder(tmp_path / "records") as recorder:
+        lane = Lane(Service(RecordingSink(recorder)), at_once, 1, 200, recorder)
+        now = time.monotonic()
+        # The load began a second ago, and only now does anything go on.
+        await lane.run(Clock(begin=now - 1.0, end=now, interval_s=0.01))
+    records = read_records(tmp_path / "records")
+    puts, acks = (records[records["operation"] == each] for each in (Operation.PUT, Operation.ACK))
+    assert len(puts) == len(acks) == pytest.approx(100, abs=1)
+    assert list(puts["identity"]) == list(acks["identity"])
+    assert np.median(acks["age"]) >= 0.49, "half of the messages were due half a second ago or longer"
+    assert acks["age"].max() >= 0.99
+    # When each was due can be told from its record, of a put as of an acknowledgement.
+    due = [now - 1.0 + 0.01 * number for number in range(len(puts))]
+    for found in (puts, acks):
+        assert list(found["ended"] - found["latency"]) == pytest.approx(due, abs=1e-4)
 
 
-async def test_messages_whose_put_failed_are_in_doubt_and_a_lane_gives_up() -> None:
-    tally, service = Tally(), Service(fails=True)
-    await Lane(service, 3, BodyMaker(1, 200), tally).run(Clock(0.0, FAR, 0.0))
+async def test_messages_whose_put_failed_are_in_doubt_and_a_lane_gives_up(tmp_path: Path) -> None:
+    service = Service(fails=True)
+    with Recorder(tmp_path / "records") as recorder:
+        await Lane(service, 3, 1, 200, recorder).run(Clock(0.0, FAR, 0.0))
     assert service.calls == [3] * ERRORS_PER_LANE_MAX
-    assert tally.errors == {"ConnectionError": ERRORS_PER_LANE_MAX}
-    assert len(set(tally.doubtful)) == 3 * ERRORS_PER_LANE_MAX
-    assert not tally.puts.identities
+    assert recorder.errors == {"ConnectionError": ERRORS_PER_LANE_MAX}
+    assert len(set(recorder.doubtful)) == 3 * ERRORS_PER_LANE_MAX
+    assert len(read_records(tmp_path / "records")) == 0

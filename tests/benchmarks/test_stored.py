@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from telesto.benchmarks.audit import Balance, Doubts
+from telesto.benchmarks.ceiling import CeilingPlan, PutCalls
 from telesto.benchmarks.harness import performance
 from telesto.benchmarks.harness.balance import balance_of_queues
 from telesto.benchmarks.harness.settings import RunSettings
-from telesto.benchmarks.runs import Bench
-from telesto.benchmarks.service import describe_database
 from telesto.benchmarks.stored import stored_in_queues
+from telesto.benchmarks.workloads.recorder import Recorder, read_records
 
 DELETE = "DELETE FROM telesto.messages WHERE queue_id = $1 AND substr(body, 1, 8) = $2"
 COPY = """
@@ -28,38 +28,46 @@ SHORTEN = "UPDATE telesto.messages SET body = 'x' WHERE queue_id = $1 AND substr
 
 
 @pytest.fixture
-async def bench(database_url: str, tmp_path: Path) -> AsyncIterator[Bench]:
+async def connection(database_url: str) -> AsyncIterator[asyncpg.Connection]:
     connection = await asyncpg.connect(database_url)
     try:
-        yield Bench(await describe_database(database_url), connection, tmp_path, queues=2)
+        yield connection
     finally:
         await connection.close()
 
 
-async def test_planted_faults_in_the_tables_are_found(bench: Bench) -> None:
-    async with bench.making_queues() as queue_ids:
-        first, second = queue_ids
-        put = await bench.fill([first], 10)
-        backlog = np.array(put, np.uint64)
+async def test_planted_faults_in_the_tables_are_found(
+    connection: asyncpg.Connection, database_url: str, tmp_path: Path
+) -> None:
+    for name in ("first", "second"):
+        await connection.execute("SELECT telesto.create_queue($1)", name)
+    queue_ids = [row[0] for row in await connection.fetch("SELECT queue_id FROM telesto.queues ORDER BY 1")]
+    first, second = queue_ids
+    plan = CeilingPlan(database_url, [first], False, 1, 10, 0.0, str(tmp_path / "records"))
+    with Recorder(Path(plan.records)) as recorder:
+        calls = PutCalls(connection, plan, recorder)
+        await calls.prepare()
+        await calls.call()
+    put = [int(identity) for identity in read_records(Path(plan.records))["identity"]]
 
-        async def audit() -> Balance:
-            stored = await stored_in_queues(bench.connection, queue_ids)
-            return balance_of_queues([], backlog, stored, Doubts())
+    async def audit() -> Balance:
+        stored = await stored_in_queues(connection, queue_ids)
+        return balance_of_queues([], np.array(put, np.uint64), stored, Doubts())
 
-        whole = await audit()
-        assert whole.clean
-        assert (whole.put, whole.left) == (10, 10)
-        assert len((await stored_in_queues(bench.connection, [second])).waiting) == 0
+    whole = await audit()
+    assert whole.clean
+    assert (whole.put, whole.left) == (10, 10)
+    assert len((await stored_in_queues(connection, [second])).waiting) == 0
 
-        await bench.connection.execute(COPY, first, put[3].to_bytes(8))
-        await bench.connection.execute(DELETE, first, put[7].to_bytes(8))
-        found = await audit()
-        assert (found.lost, found.duplicated, found.foreign) == (1, 1, 0)
-        assert found.examples == (put[7], put[3])
+    await connection.execute(COPY, first, put[3].to_bytes(8))
+    await connection.execute(DELETE, first, put[7].to_bytes(8))
+    found = await audit()
+    assert (found.lost, found.duplicated, found.foreign) == (1, 1, 0)
+    assert found.examples == (put[7], put[3])
 
-        await bench.connection.execute(SHORTEN, first, put[0].to_bytes(8))
-        with pytest.raises(ValueError, match="not of the benchmarks"):
-            await audit()
+    await connection.execute(SHORTEN, first, put[0].to_bytes(8))
+    with pytest.raises(ValueError, match="not of the benchmarks"):
+        await audit()
 
 
 def test_too_few_open_files_are_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,7 @@ def directory(tmp_path: Path) -> ExperimentDirectory:
         "repetitions": 3,
         "settings": {"workload": "put"},
         "factors": {"clients": [1, 2]},
+        "against": [{"clients": 2}],
     }
     return create_or_resume(tmp_path / "out", check_experiment(values, "test"), lambda path: {})
 
@@ -33,9 +34,21 @@ def finish(directory: ExperimentDirectory, run: Run, rate: float, **changes: Any
     result = {
         "name": run.name,
         "combination": run.combination,
+        "repetition": run.repetition,
         "levels": run.levels,
-        "figures": {"messages_per_s": rate, "latencies": {"put": {"latency": latency}, "take": {}}},
-        "tiers": {"client": {"processors": 0.5}},
+        "settings": run.settings.model_dump(),
+        "figures": {
+            "messages_per_s": rate,
+            "rates": {"put": rate, "take": 2.0},
+            "latencies": {"put": {"latency": latency}, "take": {}},
+            "slowest_s": 1,
+            "fastest_s": 2000,
+            "change": -0.125,
+        },
+        "tiers": {
+            "client": {"processors": rate / 1e5},
+            "middleware": {"processors": 0.0, "memory_bytes": 3 << 20},
+        },
         "balance": NOTHING.as_plain(),
         "errors": {},
         "late": 0,
@@ -59,8 +72,14 @@ def test_repetitions_become_medians_with_their_range(directory: ExperimentDirect
             finish(directory, run, rate)
     text = summarise(directory)
     assert text.startswith("Two levels: 5 of 6 runs")
-    assert cells(text, "1") == ["1", "30", "10", "1,000", "put", "3.00", "30.00", "", "", "0.50", "", ""]
-    assert cells(text, "2")[:4] == ["2", "8", "7", "9"]
+    figures, operations = text.split("\n\n")[1:3]
+    # The third repetition of the second combination is not there: it is compared with nothing.
+    ratio = f"{(10 / 7 + 1000 / 9) / 2:.2f} ({10 / 7:.2f} to {1000 / 9:.2f})"
+    course = ["1", "2,000", "-12.5%"]
+    assert cells(figures, "1") == ["1", "30", "10", "1,000", ratio, *course, "10.0", "0.0", "", "3"]
+    assert cells(figures, "2")[:5] == ["2", "8", "7", "9", ""]
+    assert cells(operations, "1") == ["1", "put", "30", "3.00", "30.00", "", ""]
+    assert operations.count("take") == 2
     assert is_clean(directory)
 
 
@@ -74,6 +93,14 @@ def test_what_went_wrong_is_told(directory: ExperimentDirectory) -> None:
     assert "4 requests were sent late, 1,200 were not sent in time" in text
     assert f"NOT CLEAN: runs {second.name}" in text
     assert not is_clean(directory)
+
+
+def test_a_backlog_that_was_used_up_is_told(directory: ExperimentDirectory) -> None:
+    first, second = directory.runs[:2]
+    settings = first.settings.model_dump() | {"workload": "read", "backlog": 10}
+    finish(directory, first, 1.0, settings=settings)
+    finish(directory, second, 1.0, settings=settings | {"workload": "drain"})
+    assert f"Nothing of the backlog was left in runs {first.name}:" in summarise(directory)
 
 
 def test_tiers_are_measured_within_the_window() -> None:
