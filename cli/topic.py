@@ -110,6 +110,7 @@ def put(
     from telesto.cli.connection import connected
     from telesto.cli.failures import usage_error
     from telesto.cli.put_lines import Destination, put_lines
+    from telesto.client import NewTopicMessage
 
     inputs.check_one_given(body, lines, file)
     if lines is not None:
@@ -123,13 +124,14 @@ def put(
         return
     content = inputs.read_body(body, file)
     with connected(url, client_name) as client:
-        number = client.put(topic, content, sequence=sequence)
+        result = client.put_to_topic(topic, [NewTopicMessage(content, sequence)])[0]
     if as_json:
-        output.print_json({"topic": topic, "number": number})
-    elif number:
-        output.print_line(f"put message {number} to {topic}")
+        output.print_json({"topic": topic, "number": result.number, "duplicate": result.duplicate})
+    elif result.duplicate:
+        known = f", as message {result.number}" if result.number else ""
+        output.print_line(f"{topic} has this already{known}")
     else:
-        output.print_line(f"{topic} has this already")
+        output.print_line(f"put message {result.number} to {topic}")
 
 
 def get(

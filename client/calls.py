@@ -134,10 +134,13 @@ class Call(Generic[ResultT]):
         if code is not None:
             raise self.refusal(code, self.queue_id)
 
-    def refusal(self, code: int, queue_id: int | None, related_id: int | None = None) -> TelestoError:
-        """Makes the error for a code that comes without more."""
+    def refusal(
+        self, code: int, queue_id: int | None, related_id: int | None = None, details: str | None = None
+    ) -> TelestoError:
+        """Makes the error for a code that comes alone; the details are by default the specification's."""
         info = ERRORS.get(code)
-        details = info.doc if info else ""
+        if details is None:
+            details = info.doc if info else ""
         error_class = info.error_class if info else ErrorClass.REJECTED
         return exception_for(
             code, error_class, details, method=self.method, queue_id=queue_id, related_id=related_id

@@ -9,6 +9,7 @@ from telesto.client.calls import Call, ResultT
 from telesto.client.models import Subscription, Topic, TopicMessage, TopicPutResult
 from telesto.client.positions import Positions
 from telesto.protocol import packets
+from telesto.protocol.errors import ErrorCode, TelestoError
 from telesto.protocol.packets import ElementResult, Packet
 
 
@@ -77,9 +78,15 @@ class PutToTopicCall(Call[list[TopicPutResult]], request=packets.PutToTopic):
         return [
             TopicPutResult(result.number, result.duplicate)
             if result.error is None
-            else TopicPutResult(None, False, self.refusal(result.error, None, result.number))
+            else TopicPutResult(None, False, self._refused(result.error, result.number))
             for result in self.response.results
         ]
+
+    def _refused(self, code: int, number: int) -> TelestoError:
+        details = None
+        if code == ErrorCode.SEQUENCE_GAP:
+            details = f"the sequence that topic {self.topic!r} expects next of this client is {number}"
+        return self.refusal(code, None, number, details)
 
     def recorded(self, results: list[ElementResult]) -> Packet:
         """Makes the response."""

@@ -152,7 +152,7 @@ class ErrorCode(IntEnum):
     NO_MESSAGES_RETRIEVED = 11
 
     #: A parameter is missing or outside its range; the details name it and its value.
-    REQUIRED_PARAMETER_MISSING = 12
+    INVALID_PARAMETER = 12
 
     #: A READ_ONLY client may not do this.
     CLIENT_MODE_PERMISSION_VIOLATION = 13

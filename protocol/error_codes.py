@@ -131,7 +131,7 @@ class NoMessagesRetrievedError(RejectedError):
 class InvalidParameterError(RejectedError):
     """A parameter is missing or outside its range; the details name it and its value."""
 
-    code = ErrorCode.REQUIRED_PARAMETER_MISSING
+    code = ErrorCode.INVALID_PARAMETER
 
 
 class ClientModePermissionError(RejectedError):
@@ -428,8 +428,8 @@ ERRORS: dict[int, ErrorInfo] = {
         doc=("Reserved: an empty list is an answer, not an error."),
     ),
     12: ErrorInfo(
-        code=ErrorCode.REQUIRED_PARAMETER_MISSING,
-        name="REQUIRED_PARAMETER_MISSING",
+        code=ErrorCode.INVALID_PARAMETER,
+        name="INVALID_PARAMETER",
         error_class=ErrorClass.REJECTED,
         sqlstate="TL012",
         exception=InvalidParameterError,

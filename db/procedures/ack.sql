@@ -9,7 +9,7 @@
 --   message_id bigint       the message
 -- Returns:
 --   void
--- Errors:     TL012 REQUIRED_PARAMETER_MISSING, TL027 LEASE_LOST, serialization_failure (40001: the lease was touched or
+-- Errors:     TL012 INVALID_PARAMETER, TL027 LEASE_LOST, serialization_failure (40001: the lease was touched or
 --             ended after the transaction's snapshot; not in READ COMMITTED)
 -- Locks:      lease (wait), its row (wait)
 -- Tables:     leases (delete), history_calendar (read), history (insert)

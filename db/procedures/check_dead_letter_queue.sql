@@ -5,7 +5,7 @@
 --   of_queue bigint         the queue; 0 for one that is about to be created
 --   settings jsonb          what is to change, see set_queue_settings
 -- Returns:
---   smallint                NULL, QUEUE_NOT_EXISTING (7) or REQUIRED_PARAMETER_MISSING (12) for one in a ring
+--   smallint                NULL, QUEUE_NOT_EXISTING (7) or INVALID_PARAMETER (12) for one in a ring
 -- Errors:     data_exception (22xxx) for what is no id
 -- Locks:      the put lock of queue 0, which stands for all dead letter queues: changes come one after the other
 -- Tables:     queues (read)

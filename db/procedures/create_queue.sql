@@ -6,7 +6,7 @@
 --   settings jsonb          other settings, by the names that get_queue_settings tells
 -- Returns:
 --   bigint                  the new queue
--- Errors:     TL004 QUEUE_NAME_NOT_UNIQUE, TL012 REQUIRED_PARAMETER_MISSING
+-- Errors:     TL004 QUEUE_NAME_NOT_UNIQUE, TL012 INVALID_PARAMETER
 -- Locks:      none of Telesto's; the same name waits for this transaction, as any unique value
 -- Tables:     queues (insert, update), put_states, take_states (insert)
 CREATE OR REPLACE FUNCTION telesto.create_queue(

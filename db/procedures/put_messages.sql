@@ -17,7 +17,7 @@
 -- Returns:
 --   queue_id bigint         a queue that takes the message; one that does not exist is missing here
 --   staged_id bigint        its row in staged_messages
--- Errors:     TL005 CLIENT_NOT_EXISTING, TL012 REQUIRED_PARAMETER_MISSING, TL013
+-- Errors:     TL005 CLIENT_NOT_EXISTING, TL012 INVALID_PARAMETER, TL013
 --             CLIENT_MODE_PERMISSION_VIOLATION, TL026 MESSAGE_TOO_LARGE
 -- Locks:      none
 -- Tables:     clients, installation, queues (read), staged_messages (insert)

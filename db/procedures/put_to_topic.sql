@@ -8,7 +8,7 @@
 --   body bytea              the content
 -- Returns:
 --   bigint                  the staged_id, by which it can be found in staged_topic_messages until it is placed
--- Errors:     TL005 CLIENT_NOT_EXISTING, TL012 REQUIRED_PARAMETER_MISSING, TL013
+-- Errors:     TL005 CLIENT_NOT_EXISTING, TL012 INVALID_PARAMETER, TL013
 --             CLIENT_MODE_PERMISSION_VIOLATION, TL026 MESSAGE_TOO_LARGE
 -- Locks:      none
 -- Tables:     clients, installation (read), staged_topic_messages (insert)

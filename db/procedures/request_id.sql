@@ -5,7 +5,7 @@
 --   mode int                1 FULL, 2 READ_ONLY
 -- Returns:
 --   bigint                  the client
--- Errors:     TL006 CLIENT_NAME_NOT_UNIQUE, TL012 REQUIRED_PARAMETER_MISSING
+-- Errors:     TL006 CLIENT_NAME_NOT_UNIQUE, TL012 INVALID_PARAMETER
 -- Locks:      none
 -- Tables:     clients (insert, read)
 CREATE OR REPLACE FUNCTION telesto.request_id(name text, mode int DEFAULT 1)

@@ -5,7 +5,7 @@
 --   name text               1 to 255 characters, no control characters
 -- Returns:
 --   void
--- Errors:     TL012 REQUIRED_PARAMETER_MISSING
+-- Errors:     TL012 INVALID_PARAMETER
 -- Locks:      none
 -- Tables:     none
 CREATE OR REPLACE FUNCTION telesto.require_name(name text)

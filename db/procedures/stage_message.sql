@@ -16,7 +16,7 @@
 -- Returns:
 --   queue_id bigint         a queue that will take the message
 --   staged_id bigint        the row in staged_messages, rising in the order of the calls
--- Errors:     TL005 CLIENT_NOT_EXISTING, TL012 REQUIRED_PARAMETER_MISSING, TL013
+-- Errors:     TL005 CLIENT_NOT_EXISTING, TL012 INVALID_PARAMETER, TL013
 --             CLIENT_MODE_PERMISSION_VIOLATION, TL026 MESSAGE_TOO_LARGE
 -- Locks:      none
 -- Tables:     clients, installation, queues (read), staged_messages (insert)

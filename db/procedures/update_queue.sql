@@ -5,7 +5,7 @@
 --   settings jsonb          what is to change, by the names that get_queue_settings tells; others stay
 -- Returns:
 --   void
--- Errors:     TL007 QUEUE_NOT_EXISTING, TL012 REQUIRED_PARAMETER_MISSING
+-- Errors:     TL007 QUEUE_NOT_EXISTING, TL012 INVALID_PARAMETER
 -- Locks:      the queue's row, to the end of the caller's transaction: another change of its settings waits. With a
 --             dead letter queue that of check_dead_letter_queue: another change of any waits
 -- Tables:     queues (read, update)

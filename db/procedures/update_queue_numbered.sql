@@ -10,7 +10,7 @@
 --   settings jsonb              what is to change, see set_queue_settings
 -- Returns:
 --   error smallint              NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING (5),
---                               QUEUE_NOT_EXISTING (7, also for its dead letter queue), REQUIRED_PARAMETER_MISSING
+--                               QUEUE_NOT_EXISTING (7, also for its dead letter queue), INVALID_PARAMETER
 --                               (12: dead letters would come back), SESSION_FENCED (20) or NUMBER_REPEATED (36)
 -- Errors:     check_violation (23514), not_null_violation (23502) or data_exception (22xxx) for a value that
 --             the setting cannot have

@@ -31,7 +31,7 @@ def _subscribe_arguments(request: Request, _settings: ServerSettings) -> tuple[A
 
 def _subscribe_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
     row, topic = rows[0], request.packet.topic
-    check_error(row["error"], f"topic {topic!r} was not subscribed to", row["subscription_id"])
+    check_error(row["error"], f"the client subscribes to topic {topic!r} already", row["subscription_id"])
     return Reply(SubscribeResponse(row["subscription_id"]), changed_topic=row["topic_id"])
 
 

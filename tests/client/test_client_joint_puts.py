@@ -205,8 +205,8 @@ def test_a_value_that_no_field_holds_concerns_no_other(
 
 def test_a_refusal_of_all_is_found_to_be_of_one(wire: Wire, service: FakeService, queue_id: int) -> None:
     service.faults += [
-        Fault(packets.PutMessages, ErrorCode.REQUIRED_PARAMETER_MISSING),
-        Fault(packets.PutMessage, ErrorCode.REQUIRED_PARAMETER_MISSING),
+        Fault(packets.PutMessages, ErrorCode.INVALID_PARAMETER),
+        Fault(packets.PutMessage, ErrorCode.INVALID_PARAMETER),
     ]
     calls = start(wire, queue_id, 3)
     wire.settle()

@@ -179,6 +179,7 @@ def test_a_publishers_sequence_is_put_once_and_without_a_gap(client: Any, topic:
     with pytest.raises(SequenceGapError) as gap:
         client.put(topic, b"3", sequence=3)
     assert gap.value.related_id == 2
+    assert gap.value.details == f"the sequence that topic {topic!r} expects next of this client is 2"
     results = client.put_to_topic(topic, [NewTopicMessage(b"1", 1), NewTopicMessage(b"2", 2)])
     assert [result.duplicate for result in results] == [True, False]
     assert bodies(client.get_messages(topic, max_messages=9)) == [b"1", b"2"]

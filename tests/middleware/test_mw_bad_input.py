@@ -15,7 +15,7 @@ from telesto.protocol import packets
 from telesto.protocol.errors import ErrorClass, ErrorCode
 from wire import FULL, READ_ONLY, frame, hello, put, read
 
-INVALID = ErrorCode.REQUIRED_PARAMETER_MISSING
+INVALID = ErrorCode.INVALID_PARAMETER
 LARGEST_ID = (1 << 63) - 1
 
 

@@ -207,7 +207,7 @@ async def test_a_dead_letter_goes_on_to_who_waits(
 async def test_a_wrong_dead_letter_queue_is_refused(connect: Connect) -> None:
     wire = await (await connect()).register()
     queue_id = await wire.create_queue()
-    for wrong, code in ((queue_id, ErrorCode.REQUIRED_PARAMETER_MISSING), (99, ErrorCode.QUEUE_NOT_EXISTING)):
+    for wrong, code in ((queue_id, ErrorCode.INVALID_PARAMETER), (99, ErrorCode.QUEUE_NOT_EXISTING)):
         answer = await wire.ask(packets.UpdateQueue(wire.number(), [], queue_id, dead_letter_queue=wrong))
         assert (answer.code, f"queue {wrong} must exist" in answer.details) == (code, True)
 
@@ -359,7 +359,7 @@ async def test_answers_without_messages_are_refused(connect: Connect, packet: An
     if packet is packets.Nack:
         arguments.append(False)
     answer = await wire.ask(packet(*arguments))
-    assert answer.code == ErrorCode.REQUIRED_PARAMETER_MISSING
+    assert answer.code == ErrorCode.INVALID_PARAMETER
 
 
 async def test_a_queue_whose_consumers_have_lost_their_room_is_not_forgotten() -> None:
@@ -520,4 +520,4 @@ async def test_a_partition_key_and_a_receiver_exclude_each_other(connect: Connec
     queue_id = await wire.create_queue()
     for message in ({"partition_key": "a", "receiver_id": wire.client_id}, {"partition_key": ""}):
         answer = await asyncio.wait_for(wire.put(queue_id, **message), PATIENCE_S)
-        assert answer.code == ErrorCode.REQUIRED_PARAMETER_MISSING
+        assert answer.code == ErrorCode.INVALID_PARAMETER

@@ -43,7 +43,7 @@ async def test_settings_of_the_history_are_told_and_changed(connect: Connect) ->
     assert (settings.history, settings.history_days) == (HistoryMode.NONE, 1)
     for days in (0, 367):
         answer = await wire.ask(packets.UpdateQueue(wire.number(), [], queue_id, history_days=days))
-        assert answer.code == ErrorCode.REQUIRED_PARAMETER_MISSING
+        assert answer.code == ErrorCode.INVALID_PARAMETER
         assert "history_days" in answer.details
 
 
@@ -158,7 +158,7 @@ async def test_of_an_unknown_message_nothing_is_known(connect: Connect) -> None:
 async def test_what_cannot_be_an_id_is_refused(connect: Connect, packet: packets.GetMessageHistory) -> None:
     wire = await connect()
     await wire.register()
-    assert (await wire.ask(packet)).code == ErrorCode.REQUIRED_PARAMETER_MISSING
+    assert (await wire.ask(packet)).code == ErrorCode.INVALID_PARAMETER
 
 
 async def test_a_search_that_was_cut_short_asks_for_the_queue(

@@ -63,5 +63,5 @@ async def test_a_token_that_is_none_is_refused(connect: Connect, fields: dict[st
     wire = await connect()
     await wire.hello()
     refused = await wire.ask(packets.IdentifyClient(0, "alice", **fields))  # type: ignore[arg-type]
-    assert refused.code == ErrorCode.REQUIRED_PARAMETER_MISSING
+    assert refused.code == ErrorCode.INVALID_PARAMETER
     assert "token" in refused.details

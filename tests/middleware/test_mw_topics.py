@@ -303,7 +303,7 @@ _TWICE = [TopicPosition(1, 0, 0)] * 2
 async def test_bad_parameters_are_named(connect: Connect, packet: Any, field: str) -> None:
     wire = await (await connect()).register()
     answer = await wire.ask(packet)
-    assert code(answer) == ErrorCode.REQUIRED_PARAMETER_MISSING
+    assert code(answer) == ErrorCode.INVALID_PARAMETER
     assert answer.details.startswith(field + ":")
 
 
@@ -367,3 +367,12 @@ async def test_idle_interest_in_a_topic_ends(connect: Connect, start_middleware:
     subscription = await subscribe(wire, "t")
     assert bodies(await wire.ask(get(subscription, wait_ms=1))) == []
     await until(lambda: not server._room._places)
+
+
+async def test_a_topic_that_is_subscribed_to_already_is_said(connect: Connect) -> None:
+    wire = await (await connect()).register()
+    subscription_id = await subscribe(wire, "news")
+    answer = await wire.ask(packets.Subscribe(wire.number(), [], "news"))
+    assert isinstance(answer, packets.Error)
+    assert (answer.code, answer.related_id) == (ErrorCode.ALREADY_SUBSCRIBED, subscription_id)
+    assert answer.details == "the client subscribes to topic 'news' already"
