@@ -91,9 +91,13 @@ class PutToTopicCall(Call[list[TopicPutResult]], request=packets.PutToTopic):
     def recorded(self, results: list[ElementResult]) -> Packet:
         """Makes the response."""
         pairs = zip(self.messages, results, strict=True)
-        return packets.PutToTopicResponse(
-            [packets.TopicPutResult(result.related_id, False, result.error) for _, result in pairs]
-        )
+        return packets.PutToTopicResponse([_recorded(result) for _, result in pairs])
+
+
+def _recorded(result: ElementResult) -> packets.TopicPutResult:
+    """Makes the result of a put from what was recorded: a duplicate has a negative number, or none."""
+    duplicate = result.error is None and result.related_id <= 0
+    return packets.TopicPutResult(abs(result.related_id), duplicate, result.error)
 
 
 class PutOneToTopicCall(PutToTopicCall):

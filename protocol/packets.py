@@ -435,8 +435,7 @@ class ElementResult:
     """The recorded result of one part of a numbered request.
 
     Attributes:
-        related_id: The id that the request produced (message or queue); 0 without one; negative for the
-            message that a queue already had under the key.
+        related_id: What the request produced or is about, see "How answers are rebuilt".
         error: The error code that it was answered with.
     """
 

@@ -112,8 +112,13 @@ BEGIN
         INTO errors, message_numbers, duplicates
         FROM telesto.judge_publishes(client_ids, sessions, numbers, request_errors, topics, request_places,
                                      granted, lasts, element_requests, sequences) AS judged;
+        -- The record tells a duplicate by the negative number of the message put first.
         PERFORM telesto.record_publishes(client_ids, sessions, numbers, element_requests, errors,
-                                         message_numbers);
+                                         ARRAY(SELECT CASE WHEN element.duplicate THEN -element.number
+                                                           ELSE element.number END
+                                               FROM unnest(message_numbers, duplicates)
+                                                    WITH ORDINALITY AS element (number, duplicate, i)
+                                               ORDER BY element.i));
     END IF;
 
     arrived := clock_timestamp();

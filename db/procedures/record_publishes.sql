@@ -9,7 +9,7 @@
 --   numbers bigint[]           per request: its number; 0 leaves no record
 --   element_requests int[]     per message: its request
 --   errors smallint[]          per message: its verdict; NULL when all are done
---   message_numbers bigint[]   per message: its result
+--   message_numbers bigint[]   per message: its result; negative for a duplicate, 0 for one without a known number
 -- Returns:
 --   boolean                    false when a number is repeated: nothing is recorded then, for any request
 -- Errors:     none raised

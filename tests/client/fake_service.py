@@ -806,7 +806,13 @@ class FakeConnection:
         assert self.client is not None
         topics, client_id = self.service.topics, self.client.client_id
         results = [topics.put(client_id, packet.topic, message) for message in packet.messages]
-        self._record(packet, [packets.ElementResult(result.number, result.error) for result in results])
+        self._record(
+            packet,
+            [
+                packets.ElementResult(-result.number if result.duplicate else result.number, result.error)
+                for result in results
+            ],
+        )
         return packets.PutToTopicResponse(results)
 
     def _on_get_from_topics(self, packet_id: int, packet: packets.GetFromTopics) -> packets.Packet | None:

@@ -22,6 +22,7 @@ class FakeTopic:
     name: str
     messages: list[tuple[int, int, bytes]] = field(default_factory=list)
     sequences: dict[int, int] = field(default_factory=dict)
+    numbers: dict[int, int] = field(default_factory=dict)
 
     @property
     def last_number(self) -> int:
@@ -89,10 +90,12 @@ class FakeTopics:
         if message.sequence is not None:
             last = topic.sequences.get(client_id, 0)
             if message.sequence <= last:
-                return packets.TopicPutResult(0, True, None)
+                number = topic.numbers.get(client_id, 0) if message.sequence == last else 0
+                return packets.TopicPutResult(number, True, None)
             if message.sequence > last + 1:
                 return packets.TopicPutResult(last + 1, False, ErrorCode.SEQUENCE_GAP)
             topic.sequences[client_id] = message.sequence
+            topic.numbers[client_id] = topic.last_number + 1
         topic.messages.append((next(self._time), client_id, message.body))
         return packets.TopicPutResult(topic.last_number, False, None)
 

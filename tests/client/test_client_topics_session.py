@@ -72,6 +72,21 @@ def test_a_put_whose_answer_is_lost_is_put_once(wire: Wire, service: FakeService
     assert get(wire, max_messages=9) == [b"1"]
 
 
+def test_a_put_that_was_a_duplicate_is_one_also_when_its_answer_is_lost(
+    wire: Wire, service: FakeService
+) -> None:
+    subscribe(wire)
+    wire.run(PutOneToTopicCall("t", b"1", 1))
+    wire.run(PutOneToTopicCall("t", b"2", 2))
+    for sequence, number in ((2, 2), (1, 0)):
+        call = wire.start(PutOneToTopicCall("t", b"again", sequence))
+        lose_the_answer(wire)
+        wire.advance(1)
+        (result,) = wire.finish(call)
+        assert (result.number, result.duplicate) == (number, True)
+    assert get(wire, max_messages=9) == [b"1", b"2"]
+
+
 def test_subscribing_and_unsubscribing_whose_answers_are_lost_are_done_once(
     wire: Wire, service: FakeService
 ) -> None:

@@ -232,13 +232,15 @@ def test_each_request_leaves_its_result_until_it_is_confirmed(topics: TopicCalls
     client = topics.register()
     subscription = topics.subscribe(client, "t")
     topics.publish([Publish(client, "t", [b"1"]), Publish(client, "t", [(b"2", 1), (b"3", 3)])])
+    topics.publish([Publish(client, "t", [(b"3", 2), (b"3", 2), (b"2", 1), b"4"])])
     assert topics.unsubscribe(client, "t") is None
     session = client.session
     assert topics.operations(client) == [
         (session, 1, [subscription], None),
         (session, 2, [1], None),
         (session, 3, [2, 2], [None, SEQUENCE_GAP]),
-        (session, 4, [0], None),
+        (session, 4, [3, -3, 0, 4], None),
+        (session, 5, [0], None),
     ]
 
 
