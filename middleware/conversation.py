@@ -30,7 +30,7 @@ from telesto.protocol.errors import (
 )
 from telesto.protocol.framing import Frame
 from telesto.protocol.packets import (
-    MAGIC,
+    MAX_FRAME_LEAST,
     PROTOCOL_MAJOR,
     PROTOCOL_MINOR,
     REQUESTS,
@@ -99,11 +99,11 @@ class Conversation:
                     continue
                 try:
                     self._check(route, packet, packet_id, overloaded)
+                    if route.kind is None:
+                        self._answer_at_once(packet_id, packet)
+                        continue
                 except TelestoError as error:
                     self._refuse(packet_id, error)
-                    continue
-                if route.kind is None:
-                    self._answer_at_once(packet_id, packet)
                     continue
                 request = self._request(route.kind, packet, packet_id, len(payload))
                 request.series = self._numbers.series
@@ -154,6 +154,8 @@ class Conversation:
             raise refusal
         if numbers.refusal is not None and route.numbered and packet.number:
             raise copy(numbers.refusal)
+        if not packet_id:
+            raise UnexpectedPacketError("packet id 0 is for what the server sends on its own")
         if packet_id in self._line.waiting and route.kind is not None:
             raise UnexpectedPacketError(f"packet id {packet_id} is that of a read that waits")
         if route.numbered:
@@ -177,8 +179,10 @@ class Conversation:
         code = error.code if error.code is not None else ErrorCode.INTERNAL_ERROR
         retry_ms = None if error.retry_after is None else round(error.retry_after * 1000)
         error_class = error.error_class or ERRORS[code].error_class
-        self._services.figures.refused(code)
         failure = Failure(code, error_class, error.details, error.related_id, retry_ms)
+        if error_class is ErrorClass.FATAL:
+            raise BrokenConversationError(packet_id, failure)
+        self._services.figures.refused(code)
         self._line.send(error_frame(packet_id, failure))
 
     # --- requests for the line ---------------------------------------------------------------
@@ -271,26 +275,9 @@ class Conversation:
         self._line.send(packets.Success().encode(packet_id))
 
     def _hello(self, packet_id: int, hello: packets.Hello) -> None:
-        if hello.magic != MAGIC:
-            failure = Failure(
-                ErrorCode.MALFORMED_PACKET,
-                ErrorClass.FATAL,
-                f"magic: {hello.magic:#010x} is not {MAGIC:#010x}",
-            )
-            raise BrokenConversationError(packet_id, failure)
-        if hello.major != PROTOCOL_MAJOR:
-            failure = Failure(
-                ErrorCode.UNSUPPORTED_VERSION,
-                ErrorClass.FATAL,
-                f"major: {hello.major} is not spoken here, only {PROTOCOL_MAJOR}",
-            )
-            raise BrokenConversationError(packet_id, failure)
-        if hello.max_frame < UNIDENTIFIED_FRAME_BYTES:
-            rule = f"it must be at least {UNIDENTIFIED_FRAME_BYTES}"
-            self._refuse(
-                packet_id, InvalidParameterError(f"max_frame: {hello.max_frame} is not allowed; {rule}")
-            )
-            return
+        if hello.max_frame < MAX_FRAME_LEAST:
+            rule = f"it must be at least {MAX_FRAME_LEAST}"
+            raise InvalidParameterError(f"max_frame: {hello.max_frame} is not allowed; {rule}")
         settings = self._services.settings
         self._frame_bytes = self._line.frame_bytes = min(hello.max_frame, settings.max_frame)
         self._enter(ConnectionState.AWAITING_IDENTITY)
@@ -311,4 +298,5 @@ class Conversation:
             capabilities=[],
             max_body=settings.max_body_bytes,
             max_put_elements=settings.max_put_elements,
+            max_references=settings.max_references,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,8 @@ from telesto.middleware import topic_checks, validation
 from telesto.middleware.requests import Kind
 from telesto.middleware.validation import Check
 from telesto.protocol import packets
-from telesto.protocol.packets import REQUESTS, ClientMode, ConnectionState
+from telesto.protocol.errors import ErrorClass, MalformedPacketError, UnsupportedVersionError
+from telesto.protocol.packets import MAGIC, PROTOCOL_MAJOR, REQUESTS, ClientMode, ConnectionState
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,24 @@ class Route:
 
 #: The routes of the packets that a connection may send now, by method id.
 Routes = Mapping[int, Route]
+
+_HELLO = struct.Struct(">IH")
+
+
+def _decode_hello(payload: bytes) -> packets.Hello:
+    """Reads a Hello. Its magic and major version come first, for the version says what follows them.
+
+    Raises MalformedPacketError and UnsupportedVersionError of the class FATAL, and what decode raises.
+    """
+    if len(payload) >= _HELLO.size:
+        magic, major = _HELLO.unpack_from(payload)
+        if magic != MAGIC:
+            details = f"Hello.magic: {magic:#010x} is not {MAGIC:#010x}"
+            raise MalformedPacketError(details, error_class=ErrorClass.FATAL)
+        if major != PROTOCOL_MAJOR:
+            raise UnsupportedVersionError(f"Hello.major: {major} is not spoken here, only {PROTOCOL_MAJOR}")
+    return packets.Hello.decode(payload)
+
 
 _AT_ONCE = (packets.Hello, packets.Ping, packets.CancelRequest, packets.Credit)
 _KINDS = {
@@ -88,7 +108,8 @@ def _route(method_id: int) -> Route:
     info = REQUESTS[method_id]
     packet: type[Any] = info.packet
     kind = None if packet in _AT_ONCE else _KINDS.get(packet, Kind.SINGLE)
-    return Route(packet.decode, _CHECKS.get(packet, validation.check_nothing), info.numbered, kind)
+    decode = _decode_hello if packet is packets.Hello else packet.decode
+    return Route(decode, _CHECKS.get(packet, validation.check_nothing), info.numbered, kind)
 
 
 _ROUTES = {method_id: _route(method_id) for method_id in REQUESTS}

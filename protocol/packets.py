@@ -41,6 +41,7 @@ __all__ = [
     "DEFAULT_PORT",
     "MAGIC",
     "MAX_FRAME_DEFAULT",
+    "MAX_FRAME_LEAST",
     "MAX_FRAME_UNIDENTIFIED",
     "PACKETS",
     "PROTOCOL_MAJOR",
@@ -163,6 +164,7 @@ PROTOCOL_MINOR = 0
 MAGIC = 0x544C5354
 DEFAULT_PORT = 7001
 #: The longest frame until the client is identified, in bytes after the length field.
+MAX_FRAME_LEAST = 16_384
 MAX_FRAME_UNIDENTIFIED = 4_096
 #: The longest frame after that unless the two sides agree on less, in bytes after the length field.
 MAX_FRAME_DEFAULT = 16_777_216
@@ -288,7 +290,7 @@ _MESSAGE_TAGS = frozenset({1, 2})
 _NEW_TOPIC_MESSAGE_TAGS = frozenset({1})
 _SUBSCRIPTION_FIGURES_TAGS = frozenset({1, 2, 3})
 _MESSAGE_RECORD_TAGS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
-_HELLO_RESPONSE_TAGS = frozenset({1, 2})
+_HELLO_RESPONSE_TAGS = frozenset({1, 2, 3})
 _REGISTER_CLIENT_TAGS = frozenset({1})
 _IDENTIFY_CLIENT_TAGS = frozenset({1, 2, 3})
 _IDENTIFY_CLIENT_RESPONSE_TAGS = frozenset({1})
@@ -2451,6 +2453,7 @@ class HelloResponse(Packet):
         capabilities: Optional abilities of the middleware.
         max_body: The largest body of a message, in bytes. Tag 1; may be left out.
         max_put_elements: How many messages, or queues, one put may have. Tag 2; may be left out.
+        max_references: How many items any other list of a request may have. Tag 3; may be left out.
     """
 
     METHOD_ID: ClassVar[int] = 0x08
@@ -2468,6 +2471,7 @@ class HelloResponse(Packet):
     _: KW_ONLY
     max_body: int | None = None
     max_put_elements: int | None = None
+    max_references: int | None = None
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -2490,6 +2494,9 @@ class HelloResponse(Packet):
             max_put_elements = self.max_put_elements
             if max_put_elements is not None:
                 tagged.append(write_tagged(2, _PACK_U32(max_put_elements)))
+            max_references = self.max_references
+            if max_references is not None:
+                tagged.append(write_tagged(3, _PACK_U32(max_references)))
             return b"".join(
                 (
                     _PACK_U32_U16_U32_U16X2_I64_U16(
@@ -2537,6 +2544,7 @@ class HelloResponse(Packet):
             at += 1
             max_body: int | None = None
             max_put_elements: int | None = None
+            max_references: int | None = None
             if tags:
                 found, at = read_tags(payload, at, tags, _HELLO_RESPONSE_TAGS)
                 content = found.get(1)
@@ -2551,6 +2559,12 @@ class HelloResponse(Packet):
                     if len(content) != 4:
                         raise ValueError("size")
                     max_put_elements = max_put_elements_max_put_elements
+                content = found.get(3)
+                if content is not None:
+                    (max_references_max_references,) = _UNPACK_U32(content)
+                    if len(content) != 4:
+                        raise ValueError("size")
+                    max_references = max_references_max_references
             if len(payload) != at:
                 raise ValueError("end")
             return cls(
@@ -2566,6 +2580,7 @@ class HelloResponse(Packet):
                 capabilities,
                 max_body=max_body,
                 max_put_elements=max_put_elements,
+                max_references=max_references,
             )
         except DECODE_ERRORS:
             raise _DIAGNOSIS.of_payload("HelloResponse", payload) from None
@@ -7194,6 +7209,7 @@ _LAYOUTS: dict[str, Layout] = {
         tagged={
             1: ("max_body", "u32"),
             2: ("max_put_elements", "u32"),
+            3: ("max_references", "u32"),
         },
         extensible=True,
     ),

@@ -224,6 +224,46 @@ async def test_another_major_version_ends_the_connection(connect: Connect, major
     await wire.closed()
 
 
+@pytest.mark.parametrize("rest", [b"", b"\x00\x01", b"\x00\x01" + b"whatever comes there" * 50])
+async def test_a_hello_of_another_major_version_need_not_have_the_fields_of_this_one(
+    connect: Connect, rest: bytes
+) -> None:
+    wire = await connect()
+    packet_id, answer = wire.expect()
+    wire.write(frame(packets.Hello.METHOD_ID, packet_id, struct.pack(">IH", packets.MAGIC, 2) + rest))
+    error = await answer
+    assert (error.code, error.error_class) == (ErrorCode.UNSUPPORTED_VERSION, ErrorClass.FATAL)
+    await wire.closed()
+
+
+async def test_a_hello_that_is_malformed_otherwise_may_be_sent_again(connect: Connect) -> None:
+    wire = await connect()
+    for payload in (b"", b"TLST", struct.pack(">IHH", packets.MAGIC, packets.PROTOCOL_MAJOR, 0)):
+        packet_id, answer = wire.expect()
+        wire.write(frame(packets.Hello.METHOD_ID, packet_id, payload))
+        error = await answer
+        assert (error.code, error.error_class) == (ErrorCode.MALFORMED_PACKET, ErrorClass.REJECTED)
+    assert isinstance(await wire.hello(), packets.HelloResponse)
+
+
+async def test_nothing_is_handled_behind_what_ends_the_connection(connect: Connect) -> None:
+    wire = await connect()
+    first, second = wire.expect(), wire.expect()
+    wire.write(hello(magic=0x48545450).encode(first[0]) + hello().encode(second[0]))
+    assert (await first[1]).code == ErrorCode.MALFORMED_PACKET
+    await wire.closed()
+    with pytest.raises(ConnectionError):
+        await second[1]
+
+
+async def test_packet_id_0_is_the_servers(connect: Connect) -> None:
+    wire = await connect()
+    await wire.register()
+    wire.write(packets.Ping().encode(0) + packets.GetQueueId("q").encode(0))
+    assert isinstance(await wire.ask(packets.Ping()), packets.Pong)
+    assert [wire.unasked.get_nowait().code for _ in range(2)] == [ErrorCode.UNEXPECTED_PACKET] * 2
+
+
 async def test_the_lower_minor_version_is_used(connect: Connect) -> None:
     wire = await connect()
     answer = await wire.ask(hello(minor=0xFFFF))
@@ -232,8 +272,8 @@ async def test_the_lower_minor_version_is_used(connect: Connect) -> None:
 
 async def test_a_tiny_frame_limit_is_refused(connect: Connect) -> None:
     wire = await connect()
-    assert (await wire.ask(hello(max_frame=4_095))).code == INVALID
-    assert (await wire.ask(hello(max_frame=4_096))).max_frame == 4_096
+    assert (await wire.ask(hello(max_frame=packets.MAX_FRAME_LEAST - 1))).code == INVALID
+    assert (await wire.ask(hello(max_frame=packets.MAX_FRAME_LEAST))).max_frame == packets.MAX_FRAME_LEAST
 
 
 # --- parameters ------------------------------------------------------------------------------

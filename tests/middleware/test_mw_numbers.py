@@ -5,6 +5,7 @@ from __future__ import annotations
 from conftest import Connect, StartMiddleware
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorClass, ErrorCode
+from telesto.protocol.packets import MAX_FRAME_LEAST
 from wire import Wire, put, read
 
 
@@ -186,7 +187,7 @@ async def test_a_takeover_comes_in_pages(connect: Connect, start_middleware: Sta
     await old.close()
 
     heir = await connect(server)
-    await heir.hello(max_frame=4_096)
+    await heir.hello(max_frame=MAX_FRAME_LEAST)
     page = await heir.ask(packets.IdentifyClient(old.client_id, ""))
     operations, hand_overs = list(page.operations), list(page.hand_overs)
     assert page.more
@@ -198,7 +199,7 @@ async def test_a_takeover_comes_in_pages(connect: Connect, start_middleware: Sta
             last = hand_overs[-1]
             after_hand_over = packets.HandOverRef(last.session, last.number, last.message.message_id)
         page = await heir.ask(packets.ListUnconfirmed(after_operation, after_hand_over))
-        assert len(page.encode(1)) <= 4_096 + 4
+        assert len(page.encode(1)) <= MAX_FRAME_LEAST + 4
         operations += page.operations
         hand_overs += page.hand_overs
     assert [operation.number for operation in operations] == list(range(1, 22))
@@ -247,20 +248,20 @@ async def test_a_full_queue_keeps_order(connect: Connect) -> None:
 
 async def test_a_takeover_lists_what_fills_a_frame(connect: Connect) -> None:
     old = await connect()
-    await old.hello(max_frame=4_096)
+    await old.hello(max_frame=MAX_FRAME_LEAST)
     answer = await old.ask(packets.RegisterClient("n" * 255, packets.ClientMode.FULL, bytes(16)))
     queue_ids = [
         (await old.ask(packets.CreateQueue(number, [], f"q{number}"))).queue.queue_id for number in (1, 2)
     ]
-    elements = [packets.QueuedMessage(queue_ids[0], packets.NewMessage(5, 0, b"", None))] * 80
-    assert len((await old.ask(packets.PutMessages(3, [], elements))).results) == 80
-    large = bytes(3_900)
+    elements = [packets.QueuedMessage(queue_ids[0], packets.NewMessage(5, 0, b"", None))] * 600
+    assert len((await old.ask(packets.PutMessages(3, [], elements))).results) == 6000
+    large = bytes(16_180)
     assert (await old.ask(put(4, queue_ids[1], body=large))).results[0].error is None
     assert (await old.ask(read(5, queue_ids[1]))).messages[0].body == large
     await old.close()
 
     heir = await connect()
-    await heir.hello(max_frame=4_096)
+    await heir.hello(max_frame=MAX_FRAME_LEAST)
     page = await heir.ask(packets.IdentifyClient(answer.client_id, ""))
     operations, hand_overs = list(page.operations), list(page.hand_overs)
     while page.more:
@@ -284,7 +285,7 @@ async def test_what_is_too_large_for_a_takeover_is_named_and_stays(connect: Conn
     old = await connect()
     await old.register()
     queue_id = await old.create_queue()
-    bodies = [bytes(size) for size in (10, 10_000, 20, 30_000, 40_000, 3_900)]
+    bodies = [bytes(size) for size in (10, 20_000, 20, 30_000, 40_000, 16_000)]
     for body in bodies:
         await old.put_one(queue_id, body=body)
     messages: list[packets.Message] = []
@@ -293,7 +294,7 @@ async def test_what_is_too_large_for_a_takeover_is_named_and_stays(connect: Conn
     assert [message.body for message in messages] == bodies
     await old.close()
 
-    for frame_bytes, large in ((4_096, [1, 3, 4]), (1 << 20, [])):
+    for frame_bytes, large in ((MAX_FRAME_LEAST, [1, 3, 4]), (1 << 20, [])):
         heir = await connect()
         await heir.hello(max_frame=frame_bytes)
         hand_overs, too_large = await list_all(heir, old.client_id)
@@ -307,11 +308,11 @@ async def test_what_is_too_large_for_a_takeover_can_be_given_back(connect: Conne
     old = await connect()
     await old.register()
     queue_id = await old.create_queue()
-    await old.put_one(queue_id, body=bytes(10_000))
+    await old.put_one(queue_id, body=bytes(20_000))
     (message,) = await old.read_now(queue_id)
     await old.close()
     heir = await connect()
-    await heir.hello(max_frame=4_096)
+    await heir.hello(max_frame=MAX_FRAME_LEAST)
     _, too_large = await list_all(heir, old.client_id)
     assert isinstance(await heir.ask(packets.Release(too_large)), packets.Success)
     other = await connect()

@@ -144,9 +144,9 @@ async def test_a_message_that_no_frame_of_the_client_holds_stays(connect: Connec
     wire = await connect()
     await wire.register()
     queue_id = await wire.create_queue()
-    message_id = await wire.put_one(queue_id, body=bytes(10_000))
+    message_id = await wire.put_one(queue_id, body=bytes(20_000))
     small = await connect()
-    await small.hello(max_frame=4_096)
+    await small.hello(max_frame=packets.MAX_FRAME_LEAST)
     await small.ask(packets.RegisterClient(os.urandom(8).hex(), FULL, os.urandom(16)))
     refused = await small.read(queue_id)
     assert (refused.code, refused.related_id) == (ErrorCode.MESSAGE_TOO_LARGE, message_id)
@@ -233,14 +233,14 @@ async def test_a_page_of_messages_fits_the_frame(connect: Connect) -> None:
     await wire.register()
     queue_id = await wire.create_queue()
     for _ in range(10):
-        await wire.put_one(queue_id, body=bytes(1_000))
+        await wire.put_one(queue_id, body=bytes(4_000))
     small = await connect()
-    await small.hello(max_frame=4_096)
+    await small.hello(max_frame=packets.MAX_FRAME_LEAST)
     await small.ask(packets.RegisterClient(os.urandom(8).hex(), FULL, os.urandom(16)))
     seen, more = [], True
     while more:
         page = await small.ask(packets.GetMessages(queue_id, seen[-1] if seen else 0, 1_000))
-        assert len(page.encode(1)) <= 4_096 + 4
+        assert len(page.encode(1)) <= packets.MAX_FRAME_LEAST + 4
         seen += [message.message_id for message in page.messages]
         more = page.more
     assert len(seen) == 10

@@ -28,6 +28,7 @@ major = 1
 minor = 3
 default_port = 7777
 max_frame_unidentified = 64
+max_frame_least = 128
 max_frame_default = 1024
 
 [retired]
@@ -238,6 +239,11 @@ INCOMPATIBLE: dict[str, tuple[Change, str]] = {
         r"\[protocol\]: minor went down from 3",
     ),
 }
+
+INCOMPATIBLE["a higher least frame"] = (
+    lambda d: d["protocol"].update(max_frame_least=129),
+    r"\[protocol\]: max_frame_least went up from 128 to 129",
+)
 
 COMPATIBLE: dict[str, Change] = {
     "nothing": lambda d: None,

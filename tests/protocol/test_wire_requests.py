@@ -46,4 +46,5 @@ def test_the_constants_are_those_of_the_specification() -> None:
     assert (protocol["major"], protocol["minor"]) == (packets.PROTOCOL_MAJOR, packets.PROTOCOL_MINOR)
     assert protocol["default_port"] == packets.DEFAULT_PORT
     assert protocol["max_frame_unidentified"] == packets.MAX_FRAME_UNIDENTIFIED
+    assert protocol["max_frame_least"] == packets.MAX_FRAME_LEAST
     assert protocol["max_frame_default"] == packets.MAX_FRAME_DEFAULT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -114,11 +115,45 @@ def test_every_error_has_a_vector() -> None:
     assert {name: (fields["code"], fields["error_class"]) for name, fields in cases.items()} == in_spec
 
 
+def values(type_: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """The value of a field with the name of its struct or enum, and all that are in it."""
+    if type_.startswith("list<"):
+        for item in value:
+            yield from values(type_[5:-1], item)
+    elif type_.startswith("optional<"):
+        if value is not None:
+            yield from values(type_[9:-1], value)
+    elif type_ in REFERENCE.structs:
+        yield type_, value
+        yield from values_of_fields(REFERENCE.structs[type_], value)
+    elif type_ in REFERENCE.enums:
+        yield type_, value
+
+
+def values_of_fields(entry: dict[str, Any], fields: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    for field in [*entry["fields"], *entry.get("tagged", [])]:
+        if field["name"] in fields:
+            yield from values(field["type"], fields[field["name"]])
+
+
+VALUES = [
+    found
+    for case in GOOD_CASES
+    for found in values_of_fields(REFERENCE.packets[case["packet"]], case["fields"])
+]
+
+
 def test_every_tagged_field_has_a_vector_with_and_without_it() -> None:
-    for name in REFERENCE.packets:
-        for tagged in REFERENCE.tagged(name):
-            there = [tagged["name"] in case["fields"] for case in GOOD_CASES if case["packet"] == name]
-            assert set(there) == {True, False}, (name, tagged["name"])
+    contents = [*VALUES, *((case["packet"], case["fields"]) for case in GOOD_CASES)]
+    for name, entry in (REFERENCE.packets | REFERENCE.structs).items():
+        for tagged in entry.get("tagged", []):
+            there = {tagged["name"] in fields for found, fields in contents if found == name}
+            assert there == {True, False}, (name, tagged["name"])
+
+
+def test_every_value_of_an_enum_has_a_vector() -> None:
+    wanted = {(enum, name) for enum, names in REFERENCE.enums.items() for name in names}
+    assert wanted - {(name, value) for name, value in VALUES if isinstance(value, str)} == set()
 
 
 def test_frames_written_down_byte_by_byte() -> None:

@@ -41,6 +41,9 @@ def _protocol(released: Table, current: Table) -> Iterator[str]:
     for key in ("minor", "max_frame_unidentified"):
         if released[key] > current[key]:
             yield f"[protocol]: {key} went down from {released[key]} to {current[key]}"
+    if released["max_frame_least"] < current["max_frame_least"]:
+        went_up = f"from {released['max_frame_least']} to {current['max_frame_least']}"
+        yield f"[protocol]: max_frame_least went up {went_up}"
 
 
 def _states(released: Table, current: Table) -> Iterator[str]:

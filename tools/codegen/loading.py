@@ -19,7 +19,15 @@ _CAMEL = re.compile(r"[A-Z][a-z0-9]+([A-Z][a-z0-9]+)*")
 _SNAKE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _UPPER = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)*")
 
-_CONSTANTS = ("magic", "major", "minor", "default_port", "max_frame_unidentified", "max_frame_default")
+_CONSTANTS = (
+    "magic",
+    "major",
+    "minor",
+    "default_port",
+    "max_frame_unidentified",
+    "max_frame_least",
+    "max_frame_default",
+)
 _SECTIONS = {"protocol", "retired", "state", "enum", "struct", "packet", "error"}
 _KEYS = {
     "state": ({"name", "doc"}, set[str]()),
