@@ -142,7 +142,7 @@ class Conversation:
         numbers = self._numbers
         if route.numbered:
             numbers.see(packet.number)
-            check_confirmed(packet.confirmed, settings)
+            check_confirmed(packet.number, packet.confirmed, settings)
         route.check(packet, settings, self._frame_bytes)
         if overloaded and route.kind is not None:
             refusal = OverloadedError(

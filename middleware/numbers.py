@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import struct
+from copy import copy
 from typing import Any
 
 from telesto.middleware.checking import invalid
 from telesto.middleware.requests import Line
 from telesto.protocol import packets
-from telesto.protocol.errors import TelestoError, TooManyUnconfirmedError, UnexpectedPacketError
+from telesto.protocol.errors import NumberRepeatedError, TelestoError, TooManyUnconfirmedError
 
 #: The largest number that the database holds.
 NUMBER_MAX = (1 << 63) - 1
@@ -40,11 +41,11 @@ class Numbers:
         self.series = 0
 
     def see(self, number: int) -> None:
-        """Takes note of a number. Raises UnexpectedPacketError and InvalidParameterError."""
+        """Takes note of a number. Raises NumberRepeatedError and InvalidParameterError."""
         if number <= self._last:
             if not number:
                 return
-            raise UnexpectedPacketError(f"number {number} does not rise: {self._last} was the last one")
+            raise NumberRepeatedError(f"number {number} does not rise: {self._last} was the last one")
         if number > NUMBER_MAX:
             raise invalid("number", number, f"at most {NUMBER_MAX}")
         if number > self._last + 1 + self._unread:
@@ -93,9 +94,10 @@ class Numbers:
         unconfirmed = self._line.unconfirmed
         remaining = len(unconfirmed) - sum(number in unconfirmed for number in set(confirmed))
         if remaining >= self._max_unconfirmed:
-            raise TooManyUnconfirmedError(
+            self.refusal = TooManyUnconfirmedError(
                 f"{remaining} requests are unconfirmed, at most {self._max_unconfirmed} may be"
             )
+            raise copy(self.refusal)
 
 
 def note_references(numbers: Numbers, packet: Any) -> None:

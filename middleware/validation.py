@@ -28,10 +28,10 @@ _ELEMENT_RESULT_BYTES = 12
 Check = Callable[[Any, ServerSettings, int], None]
 
 
-def check_confirmed(confirmed: Sequence[int], settings: ServerSettings) -> None:
-    """Checks what a numbered request confirms."""
+def check_confirmed(number: int, confirmed: Sequence[int], settings: ServerSettings) -> None:
+    """Checks what a numbered request confirms: only requests before it can have been answered."""
     if confirmed:
-        _check_numbers("confirmed", confirmed, settings)
+        _check_numbers("confirmed", confirmed, settings, number - 1 if number else _ID_MAX)
 
 
 def check_put(packet: packets.PutMessage, settings: ServerSettings, frame_bytes: int) -> None:
@@ -225,10 +225,10 @@ def _check_new_message(message: packets.NewMessage, settings: ServerSettings) ->
         )
 
 
-def _check_numbers(field: str, numbers: Sequence[int], settings: ServerSettings) -> None:
+def _check_numbers(field: str, numbers: Sequence[int], settings: ServerSettings, most: int = _ID_MAX) -> None:
     _check_count(field, numbers, settings)
-    if numbers and max(numbers) > _ID_MAX:
-        raise _invalid(field, max(numbers), f"at most {_ID_MAX}")
+    if numbers and max(numbers) > most:
+        raise _invalid(field, max(numbers), f"at most {most}")
 
 
 def _check_hand_overs(references: Sequence[packets.HandOverRef], settings: ServerSettings) -> None:

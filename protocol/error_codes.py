@@ -182,7 +182,7 @@ class SessionFencedError(FatalError):
     code = ErrorCode.SESSION_FENCED
 
 
-class TooManyUnconfirmedError(RejectedError):
+class TooManyUnconfirmedError(RetryableError):
     """Too many numbered requests are unconfirmed; confirm some first."""
 
     code = ErrorCode.TOO_MANY_UNCONFIRMED
@@ -502,7 +502,7 @@ ERRORS: dict[int, ErrorInfo] = {
     21: ErrorInfo(
         code=ErrorCode.TOO_MANY_UNCONFIRMED,
         name="TOO_MANY_UNCONFIRMED",
-        error_class=ErrorClass.REJECTED,
+        error_class=ErrorClass.RETRYABLE,
         sqlstate="TL021",
         exception=TooManyUnconfirmedError,
         doc=("Too many numbered requests are unconfirmed; confirm some first."),

@@ -447,12 +447,14 @@ async def test_a_read_only_client_changes_nothing(connect: Connect) -> None:
     wire = await connect()
     await wire.register(mode=READ_ONLY)
     for packet in (
-        put(1, queue_id),
-        packets.PutMessages(1, [], [packets.QueuedMessage(queue_id, packets.NewMessage(5, 0, b"", None))]),
-        packets.CreateQueue(1, [], "name"),
-        packets.DeleteQueue(1, [], queue_id),
-        packets.PurgeQueue(1, [], queue_id),
-        packets.DeleteClient(1, []),
+        put(wire.number(), queue_id),
+        packets.PutMessages(
+            wire.number(), [], [packets.QueuedMessage(queue_id, packets.NewMessage(5, 0, b"", None))]
+        ),
+        packets.CreateQueue(wire.number(), [], "name"),
+        packets.DeleteQueue(wire.number(), [], queue_id),
+        packets.PurgeQueue(wire.number(), [], queue_id),
+        packets.DeleteClient(wire.number(), []),
     ):
         await refusal(wire, packet, ErrorCode.CLIENT_MODE_PERMISSION_VIOLATION)
     assert len(await wire.read_now(queue_id)) == 1

@@ -71,7 +71,7 @@ async def test_a_refusal_by_the_rule_is_recorded_and_the_other_queues_take_the_m
     assert {6, 7} <= await _unconfirmed(wire, connect)
 
 
-async def test_the_rule_of_a_full_queue_ends_with_the_last_refusal(connect: Connect) -> None:
+async def test_the_rule_of_a_full_queue_ends_once_the_client_knows_the_first_refusal(connect: Connect) -> None:
     wire = await (await connect()).register()
     queue_id = await wire.create_queue(max_messages=1)  # number 1
     await wire.put_one(queue_id)  # number 2
@@ -79,8 +79,8 @@ async def test_the_rule_of_a_full_queue_ends_with_the_last_refusal(connect: Conn
     assert first.results[0].error == ErrorCode.QUEUE_FULL
     assert (await wire.put(queue_id)).results[0].error == ErrorCode.QUEUE_FULL  # number 4, by the rule
     assert len(await wire.read_now(queue_id)) == 1  # number 5; there is room now
-    # The client has seen the first refusal, not the second.
-    answer = await wire.ask(put(wire.number(), queue_id, confirmed=[3]))  # number 6
+    # The second tells nothing of the first.
+    answer = await wire.ask(put(wire.number(), queue_id, confirmed=[4]))  # number 6
     assert answer.results[0].error == ErrorCode.QUEUE_FULL
-    answer = await wire.ask(put(wire.number(), queue_id, confirmed=[4, 6]))
+    answer = await wire.ask(put(wire.number(), queue_id, confirmed=[3]))
     assert answer.results[0].error is None

@@ -16,7 +16,7 @@ async def test_numbers_must_rise(connect: Connect) -> None:
     assert (await wire.ask(put(10, queue_id))).results[0].error is None
     for number in (10, 9, 1):
         answer = await wire.ask(put(number, queue_id))
-        assert (answer.code, answer.error_class) == (ErrorCode.UNEXPECTED_PACKET, ErrorClass.REJECTED)
+        assert (answer.code, answer.error_class) == (ErrorCode.NUMBER_REPEATED, ErrorClass.REJECTED)
     assert (await wire.ask(put(11, queue_id))).results[0].error is None
     messages = await wire.ask(read(12, queue_id, max_messages=10))
     assert len(messages.messages) == 2
@@ -45,13 +45,35 @@ async def test_the_1025th_unconfirmed_request_is_refused(connect: Connect) -> No
     for answer in answers:
         assert (await answer).results[0].error is None
     refused = await wire.put(queue_id)
-    assert (refused.code, refused.error_class) == (ErrorCode.TOO_MANY_UNCONFIRMED, ErrorClass.REJECTED)
-    # What confirms some may go, and its own number counts from then on.
+    assert (refused.code, refused.error_class) == (ErrorCode.TOO_MANY_UNCONFIRMED, ErrorClass.RETRYABLE)
+    # Nothing overtakes it, also not what confirms some and would find room.
+    behind = await wire.ask(put(wire.number(), queue_id, confirmed=[1, 2]))
+    assert behind.code == ErrorCode.TOO_MANY_UNCONFIRMED
+    wire.resume()
     assert (await wire.ask(put(wire.number(), queue_id, confirmed=[1, 2]))).results[0].error is None
+    # Its own number counts from then on.
     assert (await wire.put(queue_id)).results[0].error is None
     assert (await wire.put(queue_id)).code == ErrorCode.TOO_MANY_UNCONFIRMED
     assert isinstance(await wire.ask(packets.Confirm([3, 4], [], [])), packets.Success)
+    wire.resume()
     assert (await wire.put(queue_id)).results[0].error is None
+
+
+async def test_only_what_was_sent_before_can_be_confirmed(connect: Connect) -> None:
+    wire = await connect()
+    await wire.register()
+    queue_id = await wire.create_queue()
+    for beyond in (0, 1, 1_000):
+        number = wire.number()
+        refused = await wire.ask(put(number, queue_id, confirmed=[1, number + beyond]))
+        assert (refused.code, refused.error_class) == (
+            ErrorCode.REQUIRED_PARAMETER_MISSING,
+            ErrorClass.REJECTED,
+        )
+        assert "confirmed" in refused.details
+    await wire.close()
+    heir = await (await connect()).identify(wire.client_id)
+    assert [operation.number for operation in heir.operations] == [1]
 
 
 async def test_what_leaves_no_record_is_not_counted(
@@ -99,8 +121,10 @@ async def test_a_read_is_unconfirmed_until_its_last_message_is_confirmed(
     await wire.put_one(queue_id)
     assert (await wire.put(queue_id)).code == ErrorCode.TOO_MANY_UNCONFIRMED
     await wire.ask(packets.Confirm([], [], references[:1]))
+    wire.resume()
     assert (await wire.put(queue_id)).code == ErrorCode.TOO_MANY_UNCONFIRMED
     await wire.ask(packets.Confirm([], [], references[1:]))
+    wire.resume()
     assert (await wire.put(queue_id)).results[0].error is None
 
 
@@ -113,8 +137,9 @@ async def test_confirming_what_is_unknown_is_harmless(connect: Connect) -> None:
     )
     for _ in range(2):
         assert isinstance(await wire.ask(confirm), packets.Success)
-    answer = await wire.ask(put(wire.number(), queue_id, confirmed=[1, 1, 1_000]))
+    answer = await wire.ask(put(wire.number(), queue_id, confirmed=[1, 1]))
     assert answer.results[0].error is None
+    assert (await wire.ask(put(0, queue_id, confirmed=[1, 2, 1_000]))).results[0].error is None
 
 
 async def test_a_fenced_session_is_told_and_closed(connect: Connect) -> None:
@@ -254,7 +279,7 @@ async def test_a_takeover_lists_what_fills_a_frame(connect: Connect) -> None:
         (await old.ask(packets.CreateQueue(number, [], f"q{number}"))).queue.queue_id for number in (1, 2)
     ]
     elements = [packets.QueuedMessage(queue_ids[0], packets.NewMessage(5, 0, b"", None))] * 600
-    assert len((await old.ask(packets.PutMessages(3, [], elements))).results) == 6000
+    assert len((await old.ask(packets.PutMessages(3, [], elements))).results) == 600
     large = bytes(16_180)
     assert (await old.ask(put(4, queue_ids[1], body=large))).results[0].error is None
     assert (await old.ask(read(5, queue_ids[1]))).messages[0].body == large
@@ -276,7 +301,7 @@ async def test_a_takeover_lists_what_fills_a_frame(connect: Connect) -> None:
         operations += page.operations
         hand_overs += page.hand_overs
     assert [operation.number for operation in operations] == [1, 2, 3, 4]
-    assert len(operations[2].results) == 80
+    assert len(operations[2].results) == 600
     assert [hand_over.message.body for hand_over in hand_overs] == [large]
 
 
