@@ -71,7 +71,7 @@ async def test_a_refusal_by_the_rule_is_recorded_and_the_other_queues_take_the_m
     assert {6, 7} <= await _unconfirmed(wire, connect)
 
 
-async def test_the_rule_of_a_full_queue_ends_once_the_client_knows_the_first_refusal(connect: Connect) -> None:
+async def test_the_rule_of_a_full_queue_ends_when_the_client_knows_the_first(connect: Connect) -> None:
     wire = await (await connect()).register()
     queue_id = await wire.create_queue(max_messages=1)  # number 1
     await wire.put_one(queue_id)  # number 2
