@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from telesto.cli import output
 from telesto.cli.exit_codes import ExitCode
 from telesto.cli.options import DEFAULT_DATA_DIRECTORY, DatabaseUrl, Json, Yes
+
+if TYPE_CHECKING:
+    from telesto.db.roles import RolesReport
 
 DataDirectory = Annotated[
     Path,
@@ -46,6 +49,9 @@ def upgrade(
                 "revision": report.revision,
                 "installed": report.installed,
                 "dropped": list(report.dropped),
+                "roles_created": list(report.roles.created),
+                "granted": report.roles.granted,
+                "revoked": report.roles.revoked,
             }
         )
     elif report.changed:
@@ -53,6 +59,8 @@ def upgrade(
             f"upgraded from revision {report.revision_before or 'none'} to {report.revision}; "
             f"{report.installed} procedures installed"
         )
+    elif report.roles.changed:
+        output.print_line(f"{_rights(report.roles)}; the database is at revision {report.revision} as before")
     else:
         output.print_line(f"nothing to do: the database is at revision {report.revision}")
     if report.roles.advice:
@@ -139,6 +147,11 @@ def restored(
         output.print_json({"incarnation_before": renewal.before, "incarnation": renewal.incarnation})
     else:
         output.print_line(f"the database is {renewal.incarnation} now; it was {renewal.before}")
+
+
+def _rights(roles: RolesReport) -> str:
+    created = f"created {', '.join(roles.created)}; " if roles.created else ""
+    return f"{created}{roles.granted} rights granted, {roles.revoked} revoked"
 
 
 def _state(*, up_to_date: bool, newer: bool, usable: bool) -> str:

@@ -93,6 +93,11 @@ class RolesReport:
     revoked: int
 
     @property
+    def changed(self) -> bool:
+        """Whether a role was made, or a right given or taken."""
+        return bool(self.created or self.granted or self.revoked)
+
+    @property
     def advice(self) -> str | None:
         """What an administrator has to do; None when all roles are in place."""
         if not self.missing:

@@ -105,7 +105,7 @@ class SchemaStatus:
 
 @dataclass(frozen=True, slots=True)
 class UpgradeReport:
-    """What an upgrade did; `changed` is False when there was nothing to do but, maybe, to set grants."""
+    """What an upgrade did; `changed` is about migrations and procedures, `roles` tells of rights."""
 
     changed: bool
     revision_before: str | None

@@ -36,6 +36,19 @@ def test_roles_that_could_not_be_made_are_told(
     assert "CREATE ROLE telesto_middleware;" in capsys.readouterr().err
 
 
+def test_an_upgrade_that_only_sets_rights_tells_so(bare_telesto: CommandLine, database_url: str) -> None:
+    upgrade = ("db", "upgrade", "--database-url", database_url)
+    with psycopg.connect(database_url) as connection:
+        connection.execute("REVOKE SELECT ON telesto.queues FROM telesto_reader")
+        connection.execute("GRANT EXECUTE ON FUNCTION telesto.get_incarnation TO PUBLIC")
+    assert bare_telesto.output(*upgrade).startswith(b"1 rights granted, 1 revoked; ")
+    assert bare_telesto.output(*upgrade).startswith(b"nothing to do")
+    with psycopg.connect(database_url) as connection:
+        connection.execute("REVOKE SELECT ON telesto.queues FROM telesto_reader")
+    told = bare_telesto.objects(*upgrade)[0]
+    assert (told["changed"], told["granted"], told["revoked"]) == (False, 1, 0)
+
+
 def test_url_may_come_from_the_environment(bare_telesto: CommandLine, database_url: str) -> None:
     bare_telesto.environment["TELESTO_DATABASE_URL"] = database_url
     assert b"state\tup to date\n" in bare_telesto.output("db", "current")
