@@ -14,7 +14,9 @@ from telesto.client.membership import Phase
 from telesto.client.sending import Sender
 from telesto.client.topic_calls import GetCall
 from telesto.protocol.errors import (
+    ConnectionsExhaustedError,
     DatabaseUnavailableError,
+    DiskFullError,
     ErrorClass,
     InternalError,
     SessionFencedError,
@@ -22,6 +24,9 @@ from telesto.protocol.errors import (
     StandbyUnavailableError,
     TelestoError,
 )
+
+#: The middleware has no connection to the database, or none left for this request.
+_WITHOUT_DATABASE = (DatabaseUnavailableError, ConnectionsExhaustedError)
 
 
 class RefusalsHost(Protocol):
@@ -134,12 +139,12 @@ class Refusals:
             self._try_later(call, error)
 
     def _try_later(self, call: Call[Any], error: TelestoError) -> None:
-        if isinstance(error, (ShuttingDownError, DatabaseUnavailableError)):
+        if isinstance(error, (ShuttingDownError, *_WITHOUT_DATABASE)):
             call.tries -= 1
             self._host.again(call)
             self._go_elsewhere(error)
             return
-        if isinstance(error, StandbyUnavailableError):
+        if isinstance(error, (StandbyUnavailableError, DiskFullError)):
             call.tries -= 1  # no middleware can do better, so that only the call's time limits the tries
         self._host.again(call)
         if call.phase == WAITING:
@@ -147,7 +152,7 @@ class Refusals:
 
     def _go_elsewhere(self, error: TelestoError) -> None:
         """The middleware cannot do anything for now; another one may, or this one later."""
-        if isinstance(error, DatabaseUnavailableError):
+        if isinstance(error, _WITHOUT_DATABASE):
             self._host.drop_link(error)
         else:
             self._host.go_away([])

@@ -11,6 +11,7 @@ from telesto.middleware.failures import (
     RefusedError,
     UnavailableError,
     behind,
+    ends_call,
     failure_by_sqlstate,
     in_doubt,
     unavailable,
@@ -83,7 +84,7 @@ class Executor:
             return all_failed(requests, unknown())
 
     async def _refused(self, requests: Sequence[Request], error: RefusedError) -> Results:
-        if len(requests) == 1:
+        if len(requests) == 1 or ends_call(error.sqlstate):
             failure = failure_by_sqlstate(error, self._retry_ms)
             self._report(requests[0], failure, error)
             return all_failed(requests, failure)

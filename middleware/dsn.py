@@ -6,11 +6,13 @@ import asyncio
 import os
 import socket
 import ssl
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import asyncpg
 
 from telesto.middleware.database_url import Server
+from telesto.middleware.settings import ServerSettings
 
 #: Microseconds from the Unix epoch to PostgreSQL's, 2000-01-01.
 _POSTGRES_EPOCH_US = 946_684_800_000_000
@@ -91,6 +93,32 @@ async def _connect(server: Server, dsn: str, name: str, timeout_s: float, silent
             "tcp_keepalives_count": "3",
         },
     )
+
+
+#: A release of PostgreSQL that does not know a limit goes without it.
+_LIMIT = """
+SELECT set_config(name, value, false) FROM unnest($1::text[], $2::text[]) AS given (name, value)
+WHERE current_setting(name, true) IS NOT NULL
+"""
+
+
+def session_limits(settings: ServerSettings) -> dict[str, str]:
+    """PostgreSQL's limits of time for the sessions of a middleware, whatever its user or database has.
+
+    None of them cuts the wait of a commit for a synchronous standby: they are over before it begins.
+    """
+    seconds = {
+        "statement_timeout": settings.statement_timeout_s,
+        "lock_timeout": settings.lock_timeout_s,
+        "transaction_timeout": settings.transaction_timeout_s,
+        "idle_in_transaction_session_timeout": settings.idle_in_transaction_timeout_s,
+    }
+    return {name: f"{round(1000 * value)}ms" for name, value in seconds.items()}
+
+
+async def limit_session(connection: Connection, limits: Mapping[str, str]) -> None:
+    """Puts ``session_limits`` into effect; raises what asyncpg raises."""
+    await connection.execute(_LIMIT, list(limits), list(limits.values()))
 
 
 async def read_times_as_microseconds(connection: Connection) -> None:

@@ -65,9 +65,17 @@ class Failure:
 
 _BY_SQLSTATE = {info.sqlstate: info for info in ERRORS.values()}
 
-#: Classes of SQLSTATE after which the same request may succeed later: no resources, conflicts, a lock not
-#: had, cancelled by an operator.
-_TRANSIENT = ("53", "40", "55P03", "57014")
+#: Classes of SQLSTATE after which the same request may succeed later: no resources, conflicts, a missed lock.
+_TRANSIENT = ("53", "40", "55P03")
+
+#: The disk is full, or the quota used up.
+DISK_FULL_SQLSTATE = "53100"
+
+#: The call was ended by an operator, or by a limit of its session; with the last two the connection, too.
+_CANCELED = ("57014", "25P03", "25P04")
+
+#: What a call meets that each part of it would meet as well, or for which each part would wait as long.
+_OF_WHOLE_CALLS = (DISK_FULL_SQLSTATE, "55P03", *_CANCELED)
 
 #: Classes of SQLSTATE that end the connection, and may come after the commit.
 _LOSING = ("08", "57P01", "57P02", "57P03", "57P04", "57P05")
@@ -96,6 +104,16 @@ def loses_connection(sqlstate: str) -> bool:
     return sqlstate.startswith(_LOSING)
 
 
+def ends_call(sqlstate: str) -> bool:
+    """Says whether an error of a batch is none of a single request in it."""
+    return sqlstate in _OF_WHOLE_CALLS
+
+
+def is_canceled(sqlstate: str) -> bool:
+    """Says whether a call was canceled: nothing was done, even if its connection was ended."""
+    return sqlstate in _CANCELED
+
+
 def failure_of(code: ErrorCode, details: str, related_id: int | None = None) -> Failure:
     """Makes the failure for a code, with the class that the specification gives it."""
     return Failure(code, ERRORS[code].error_class, details, related_id)
@@ -106,6 +124,11 @@ def failure_by_sqlstate(error: RefusedError, retry_ms: int) -> Failure:
     info = _BY_SQLSTATE.get(error.sqlstate)
     if info is not None:
         return Failure(info.code, info.error_class, error.message)
+    if error.sqlstate == DISK_FULL_SQLSTATE:
+        return disk_full(retry_ms)
+    if is_canceled(error.sqlstate):
+        details = "the database canceled the call: it took too long, or an operator asked for it"
+        return _retryable(ErrorCode.CALL_CANCELED, details, retry_ms)
     if error.sqlstate.startswith(_TRANSIENT):
         return _retryable(ErrorCode.OVERLOADED, f"the database refused with {error.sqlstate}", retry_ms)
     details = f"the database refused with {error.sqlstate or 'no state'}"
@@ -121,6 +144,17 @@ def standby_unavailable(retry_ms: int) -> Failure:
     """The failure while no synchronous standby confirms commits."""
     details = "no synchronous standby of the database confirms commits; nothing was done"
     return _retryable(ErrorCode.STANDBY_UNAVAILABLE, details, retry_ms)
+
+
+def disk_full(retry_ms: int) -> Failure:
+    """The failure of what needs space while the database's disk has none to give."""
+    return _retryable(ErrorCode.DISK_FULL, "the disk of the database is full", retry_ms)
+
+
+def connections_exhausted(retry_ms: int) -> Failure:
+    """The failure when the database lets nobody connect for want of connections."""
+    details = "the database has no connection left for this middleware"
+    return _retryable(ErrorCode.CONNECTIONS_EXHAUSTED, details, retry_ms)
 
 
 def busy_too_long(retry_ms: int) -> Failure:

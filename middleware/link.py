@@ -19,6 +19,8 @@ from telesto.middleware.failures import (
     LostError,
     RefusedError,
     UnavailableError,
+    connections_exhausted,
+    is_canceled,
     is_told,
     loses_connection,
 )
@@ -65,7 +67,7 @@ class Link:
         self._statements: dict[str, asyncpg.prepared_stmt.PreparedStatement[asyncpg.Record]] = {}
         self._prepared = 0
         self._retry_at = 0.0
-        self._failure = ""
+        self._failure = UnavailableError("")
         self._warned = False
         self._cut_off = False
         self._dropped: Dropped | None = None
@@ -192,15 +194,19 @@ class Link:
             raise UnavailableError("the middleware ends")
         loop = asyncio.get_running_loop()
         if loop.time() < self._retry_at:
-            raise UnavailableError(f"the last attempt to connect failed just now: {self._failure}")
+            raise UnavailableError(
+                f"the last attempt to connect failed just now: {self._failure}", self._failure.failure
+            )
         self._forget()
         try:
             connection = await self._connect(self._name)
         except CONNECT_ERRORS as error:
             self._retry_at = loop.time() + self._backoff_s
-            self._failure = reason_of(error)
-            _log.warning("no_connection", link=self._name, error=self._failure)
-            raise UnavailableError(self._failure) from error
+            exhausted = isinstance(error, asyncpg.TooManyConnectionsError)
+            failure = connections_exhausted(round(1000 * self._backoff_s)) if exhausted else None
+            self._failure = UnavailableError(reason_of(error), failure)
+            _log.warning("no_connection", link=self._name, error=str(self._failure))
+            raise self._failure from error
         if self._cut_off:
             connection.terminate()
             raise UnavailableError("the middleware ends")
@@ -218,6 +224,9 @@ class Link:
         if loses_connection(sqlstate):
             # What the server said last, if anything, is the cause of asyncpg's own error.
             told = getattr(error.__cause__, "sqlstate", None) or sqlstate
+            if is_canceled(told):
+                self.drop()
+                return RefusedError(told, brief(error))
             return self._lost(brief(error), suspicious=not is_told(told))
         if sqlstate == READ_ONLY_SQLSTATE:
             self.drop()

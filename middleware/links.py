@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from telesto.middleware.dsn import Connection
+from telesto.middleware.dsn import Connection, session_limits
 from telesto.middleware.failures import LOST
 from telesto.middleware.gate import Gate
 from telesto.middleware.link import Link
@@ -87,7 +87,13 @@ class Links:
 
     def _primary(self, url: str, epoch: Epoch) -> Primary:
         settings = self._settings
-        primary = Primary(url, settings.database_connect_s, settings.database_silent_ms, epoch)
+        primary = Primary(
+            url,
+            settings.database_connect_s,
+            settings.database_silent_ms,
+            epoch,
+            session_limits(settings),
+        )
         primary.on_moved = self._moved
         return primary
 

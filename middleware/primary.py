@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from telesto.middleware.database_url import Server, read_database_url
 from telesto.middleware.dsn import (
@@ -11,6 +11,7 @@ from telesto.middleware.dsn import (
     Connection,
     RejectedConnectionError,
     connect_to,
+    limit_session,
     read_times_as_microseconds,
     reason_of,
 )
@@ -59,13 +60,22 @@ class Primary:
             are of no use any more.
     """
 
-    def __init__(self, url: str, connect_s: float, silent_ms: int, epoch: Epoch) -> None:
+    def __init__(
+        self,
+        url: str,
+        connect_s: float,
+        silent_ms: int,
+        epoch: Epoch,
+        limits: Mapping[str, str] | None = None,
+    ) -> None:
+        """``limits`` are those of the sessions, as ``session_limits`` gives them."""
         target = read_database_url(url)
         self._dsn = target.dsn
         self._servers = target.servers
         self._connect_s = target.connect_s or connect_s
         self._silent_ms = silent_ms
         self._epoch = epoch
+        self._limits = limits or {}
         self._server = target.servers[0] if len(target.servers) == 1 else None
         self._search: asyncio.Task[Found] | None = None
         self.on_moved: Callable[[], None] = lambda: None
@@ -119,6 +129,7 @@ class Primary:
             async with asyncio.timeout(self._connect_s):
                 found = Found(server, await standing_of(connection))
                 self._epoch.check(found)
+                await limit_session(connection, self._limits)
                 await read_times_as_microseconds(connection)
         except BaseException:
             connection.terminate()

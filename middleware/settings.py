@@ -74,6 +74,23 @@ class ServerSettings(BaseSettings):
         gt=0,
         description="When a sign of life, or a call, is late by so much, look what the matter is, and again.",
     )
+    statement_timeout_s: float = Field(
+        300.0, ge=0, description="PostgreSQL cancels a call that takes so long; 0 for no limit."
+    )
+    lock_timeout_s: float = Field(
+        30.0, ge=0, description="It cancels one that waits so long for one lock; 0 for no limit."
+    )
+    transaction_timeout_s: float = Field(
+        360.0,
+        ge=0,
+        description="It ends the connection of a transaction that takes so long (PostgreSQL 17 or later); "
+        "0 for no limit.",
+    )
+    idle_in_transaction_timeout_s: float = Field(
+        60.0,
+        ge=0,
+        description="It ends the connection of a transaction that does nothing for so long; 0 for no limit.",
+    )
     standby_wait_s: float = Field(
         5.0,
         ge=0,

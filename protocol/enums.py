@@ -252,6 +252,19 @@ class ErrorCode(IntEnum):
     #: was done. Another middleware has the same database.
     STANDBY_UNAVAILABLE = 68
 
+    #: The database's disk is full, or nearly so: puts are refused, so that reads, acknowledgements and purges
+    #: can go on; nothing was done. It ends by itself when there is room. Another middleware has the same
+    #: database.
+    DISK_FULL = 72
+
+    #: The database canceled the call, because it took longer than the service allows or an operator asked for
+    #: it; nothing was done.
+    CALL_CANCELED = 73
+
+    #: The database has no connection left for this middleware; nothing was done. Another middleware may have
+    #: one.
+    CONNECTIONS_EXHAUSTED = 74
+
 
 class ConnectionState(Enum):
     """How far a connection is, seen from the middleware."""

@@ -10,14 +10,17 @@ __all__ = [
     "ERRORS",
     "AlreadySubscribedError",
     "AuthenticationFailedError",
+    "CallCanceledError",
     "ClientModePermissionError",
     "ClientNameNotUniqueError",
     "ClientNotExistingError",
     "ConnectionLostError",
+    "ConnectionsExhaustedError",
     "ConsumerInactiveError",
     "ConsumerNotExistingError",
     "ConsumerSlowError",
     "DatabaseUnavailableError",
+    "DiskFullError",
     "FrameTooLargeError",
     "InternalError",
     "InvalidParameterError",
@@ -324,6 +327,28 @@ class StandbyUnavailableError(RetryableError):
     nothing was done. Another middleware has the same database."""
 
     code = ErrorCode.STANDBY_UNAVAILABLE
+
+
+class DiskFullError(RetryableError):
+    """The database's disk is full, or nearly so: puts are refused, so that reads, acknowledgements and
+    purges can go on; nothing was done. It ends by itself when there is room. Another middleware has the same
+    database."""
+
+    code = ErrorCode.DISK_FULL
+
+
+class CallCanceledError(RetryableError):
+    """The database canceled the call, because it took longer than the service allows or an operator asked
+    for it; nothing was done."""
+
+    code = ErrorCode.CALL_CANCELED
+
+
+class ConnectionsExhaustedError(RetryableError):
+    """The database has no connection left for this middleware; nothing was done. Another middleware may
+    have one."""
+
+    code = ErrorCode.CONNECTIONS_EXHAUSTED
 
 
 #: What the specification says about each code, by its number.
@@ -699,6 +724,40 @@ ERRORS: dict[int, ErrorInfo] = {
         doc=(
             "The database's synchronous standby confirms nothing at present, so that nothing new is "
             "begun; nothing was done. Another middleware has the same database."
+        ),
+    ),
+    72: ErrorInfo(
+        code=ErrorCode.DISK_FULL,
+        name="DISK_FULL",
+        error_class=ErrorClass.RETRYABLE,
+        sqlstate="TL072",
+        exception=DiskFullError,
+        doc=(
+            "The database's disk is full, or nearly so: puts are refused, so that reads, "
+            "acknowledgements and purges can go on; nothing was done. It ends by itself when there is "
+            "room. Another middleware has the same database."
+        ),
+    ),
+    73: ErrorInfo(
+        code=ErrorCode.CALL_CANCELED,
+        name="CALL_CANCELED",
+        error_class=ErrorClass.RETRYABLE,
+        sqlstate="TL073",
+        exception=CallCanceledError,
+        doc=(
+            "The database canceled the call, because it took longer than the service allows or an "
+            "operator asked for it; nothing was done."
+        ),
+    ),
+    74: ErrorInfo(
+        code=ErrorCode.CONNECTIONS_EXHAUSTED,
+        name="CONNECTIONS_EXHAUSTED",
+        error_class=ErrorClass.RETRYABLE,
+        sqlstate="TL074",
+        exception=ConnectionsExhaustedError,
+        doc=(
+            "The database has no connection left for this middleware; nothing was done. Another "
+            "middleware may have one."
         ),
     ),
 }

@@ -441,9 +441,12 @@ def test_a_number_is_left_out_once_a_refusal_for_now_was_seen(
     assert [body for _, body in service.put_bodies] == [b"1", b"2"]
 
 
-def test_a_middleware_without_a_database_is_left(wire: Wire, service: FakeService, queue_id: int) -> None:
+@pytest.mark.parametrize("code", [ErrorCode.DATABASE_UNAVAILABLE, ErrorCode.CONNECTIONS_EXHAUSTED])
+def test_a_middleware_without_a_database_is_left(
+    wire: Wire, service: FakeService, queue_id: int, code: ErrorCode
+) -> None:
     link = wire.session.link
-    service.faults += [Fault(packets.PutMessage, ErrorCode.DATABASE_UNAVAILABLE)] * 8
+    service.faults += [Fault(packets.PutMessage, code)] * 8
     call = wire.start(put(queue_id, b"1"))
     wire.settle()
     wire.advance(1)
@@ -452,12 +455,13 @@ def test_a_middleware_without_a_database_is_left(wire: Wire, service: FakeServic
     assert [body for _, body in service.put_bodies] == [b"1"]
 
 
-def test_a_standby_that_is_away_is_waited_for_on_the_spot(
-    wire: Wire, service: FakeService, queue_id: int
+@pytest.mark.parametrize("code", [ErrorCode.STANDBY_UNAVAILABLE, ErrorCode.DISK_FULL])
+def test_a_database_that_cannot_store_is_waited_for_on_the_spot(
+    wire: Wire, service: FakeService, queue_id: int, code: ErrorCode
 ) -> None:
     """No other middleware could do better, so that it is no failed try."""
     link, tries = wire.session.link, 50
-    service.faults += [Fault(packets.PutMessage, ErrorCode.STANDBY_UNAVAILABLE, retry_after_ms=10)] * tries
+    service.faults += [Fault(packets.PutMessage, code, retry_after_ms=10)] * tries
     call = wire.start(put(queue_id, b"1"))
     wire.settle()
     for _ in range(tries):
