@@ -32,7 +32,7 @@ class Balance:
             hand-over did not reach the client; each may have been done or not.
         lost: acknowledged and not to be found anywhere.
         duplicated: handed over more than once, or handed over and still there.
-        out_of_order: handed over after a later one of the same stream and priority, to the same lane; None
+        out_of_order: handed over after a later one of the same stream and priority, to the same slot; None
             where nobody looks at the order.
         foreign: found without ever having been put.
         examples: identities of some of the messages concerned.

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from telesto.benchmarks.bodies import KEY_FACTOR, KEY_SHIFT, SEQUENCE_BITS, SEQUENCE_MASK
+from telesto.benchmarks.load.bodies import KEY_FACTOR, KEY_SHIFT, SEQUENCE_BITS, SEQUENCE_MASK
 
 Identities = np.ndarray[Any, np.dtype[np.uint64]]
 Counts = np.ndarray[Any, np.dtype[np.uint8]]

@@ -157,8 +157,8 @@ def _explained(error: Exception) -> CommandError | None:
     from telesto.benchmarks.harness.experiment import BadExperimentError
     from telesto.benchmarks.harness.manifest import ManifestError
     from telesto.benchmarks.harness.performance import OpenFilesError
+    from telesto.benchmarks.load.worker import WorkerFailedError
     from telesto.benchmarks.service import MiddlewareFailedError, NotLocalError
-    from telesto.benchmarks.worker import WorkerFailedError
     from telesto.db.embedded_errors import DataDirectoryInUseError, EmbeddedServerError
 
     if isinstance(error, BadExperimentError | ManifestError | OpenFilesError):

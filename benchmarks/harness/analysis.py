@@ -10,12 +10,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from telesto.benchmarks.bodies import SEQUENCE_BITS, SEQUENCE_MASK
 from telesto.benchmarks.harness.histograms import Latencies, encode, histogram_of, new_histogram
 from telesto.benchmarks.harness.settings import RunSettings
 from telesto.benchmarks.harness.tables import Row, Tables
-from telesto.benchmarks.workloads.operations import PUTS, TAKES, Operation
-from telesto.benchmarks.workloads.recorder import Records
+from telesto.benchmarks.load.bodies import SEQUENCE_BITS, SEQUENCE_MASK
+from telesto.benchmarks.load.operations import PUTS, TAKES, Operation
+from telesto.benchmarks.load.recorder import Records
 
 Counts = dict[int, int]
 """How many there were, by the second."""
@@ -165,7 +165,7 @@ def _samples(operation: Operation, chosen: Records, begin: float) -> Iterator[Ro
         yield (
             float(record["ended"]) - begin,
             operation.name.lower(),
-            int(record["lane"]),
+            int(record["slot"]),
             int(record["identity"]) >> SEQUENCE_BITS,
             int(record["identity"]) & SEQUENCE_MASK,
             int(record["priority"]),

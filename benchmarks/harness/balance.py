@@ -1,6 +1,6 @@
 """The balance of a run by the records of its clients: the audit, and whether messages came in order.
 
-What one lane was handed of one stream and priority must have come in the order in which it was put.
+What one slot was handed of one stream and priority must have come in the order in which it was put.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import numpy as np
 
 from telesto.benchmarks.audit import NOBODY, Balance, Doubts, Stored, audit
 from telesto.benchmarks.identity_space import Identities, key_numbers_of, shortened, streams_of
-from telesto.benchmarks.workloads.operations import IN_ORDER, PUTS, TAKES, Operation
-from telesto.benchmarks.workloads.recorder import Records
+from telesto.benchmarks.load.operations import IN_ORDER, PUTS, TAKES, Operation
+from telesto.benchmarks.load.recorder import Records
 
 
 def balance_of_queues(
@@ -26,7 +26,7 @@ def balance_of_queues(
 
 def balance_of_topic(
     records: Sequence[Records],
-    subscriber_lane: int,
+    subscriber_slot: int,
     published: Identities,
     left: Identities,
     doubtful_puts: Sequence[int],
@@ -36,20 +36,20 @@ def balance_of_topic(
     `left` are the identities of the messages that the database still has for it. What it got last may be
     among them: it is confirmed by the next get.
     """
-    of_subscriber = [part[part["lane"] == subscriber_lane] for part in records]
+    of_subscriber = [part[part["slot"] == subscriber_slot] for part in records]
     got = _identities(of_subscriber, (Operation.GET,))
     stored = Stored(np.setdiff1d(left, got))
     return audit(published, got, stored, Doubts(doubtful_puts), out_of_order(of_subscriber))
 
 
-def published_in(records: Sequence[Records], lanes: Iterable[int]) -> Identities:
-    """Return the identities that some lanes put to topics."""
-    wanted = np.array(sorted(lanes), np.uint32)
-    return _identities([part[np.isin(part["lane"], wanted)] for part in records], (Operation.PUBLISH,))
+def published_in(records: Sequence[Records], slots: Iterable[int]) -> Identities:
+    """Return the identities that some slots put to topics."""
+    wanted = np.array(sorted(slots), np.uint32)
+    return _identities([part[np.isin(part["slot"], wanted)] for part in records], (Operation.PUBLISH,))
 
 
 def out_of_order(records: Sequence[Records], keys: int = 0) -> Identities:
-    """Return the messages that came to a lane after a later one of the same stream, priority and key.
+    """Return the messages that came to a slot after a later one of the same stream, priority and key.
 
     What came back to its queue, marked redelivered, is as late as it may be.
     """
@@ -57,16 +57,16 @@ def out_of_order(records: Sequence[Records], keys: int = 0) -> Identities:
     for part in records:
         # Consumers' deliveries are the order in which messages came; their acknowledgements are not.
         places = np.flatnonzero(np.isin(part["operation"], IN_ORDER) & (part["redelivered"] == 0))
-        lanes = shortened(part["lane"][places])
-        order = np.argsort(lanes, kind="stable")
-        ends = np.flatnonzero(np.diff(lanes[order])) + 1
-        for of_lane in np.split(places[order], ends):
-            found.append(_late(part["identity"][of_lane], part["priority"][of_lane], keys))
+        slots = shortened(part["slot"][places])
+        order = np.argsort(slots, kind="stable")
+        ends = np.flatnonzero(np.diff(slots[order])) + 1
+        for of_slot in np.split(places[order], ends):
+            found.append(_late(part["identity"][of_slot], part["priority"][of_slot], keys))
     return np.concatenate(found)
 
 
 def _late(identities: Identities, priorities: Records, keys: int) -> Identities:
-    """Return what came to one lane below an earlier identity of its stream, priority and key."""
+    """Return what came to one slot below an earlier identity of its stream, priority and key."""
     late = [NOBODY]
     for priority in np.unique(priorities):
         of_priority = identities[priorities == priority]

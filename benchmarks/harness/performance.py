@@ -17,24 +17,24 @@ import asyncpg
 import numpy as np
 
 from telesto.benchmarks.audit import NOBODY, NOTHING, Balance, Doubts
-from telesto.benchmarks.ceiling import CeilingPlan
 from telesto.benchmarks.harness.analysis import Figures, Window, analyse
 from telesto.benchmarks.harness.balance import balance_of_queues, balance_of_topic, published_in
 from telesto.benchmarks.harness.design import Run
+from telesto.benchmarks.harness.participants import sending, share_out
 from telesto.benchmarks.harness.preparation import Prepared, prepare
-from telesto.benchmarks.harness.seating import sending, share_out
 from telesto.benchmarks.harness.settings import RunSettings, middleware_settings
 from telesto.benchmarks.harness.tables import Row, Tables
 from telesto.benchmarks.harness.watch import Watch
+from telesto.benchmarks.load.ceiling import CeilingPlan
+from telesto.benchmarks.load.plan import Participant, WorkloadPlan
+from telesto.benchmarks.load.recorder import Records, read_records
+from telesto.benchmarks.load.worker import HEAD_START_S, Plan, Result, Worker
 from telesto.benchmarks.service import Middlewares, describe_database, old_snapshot, running_middlewares
 from telesto.benchmarks.stored import stored_for_subscription, stored_in_queues
 from telesto.benchmarks.usage import raise_open_files
-from telesto.benchmarks.worker import HEAD_START_S, Plan, Result, Worker
-from telesto.benchmarks.workloads.plan import Seat, WorkloadPlan
-from telesto.benchmarks.workloads.recorder import Records, read_records
 
-GENERATOR_MODULE: Final = "telesto.benchmarks.workloads.generator"
-CEILING_MODULE: Final = "telesto.benchmarks.ceiling"
+GENERATOR_MODULE: Final = "telesto.benchmarks.load.generator"
+CEILING_MODULE: Final = "telesto.benchmarks.load.ceiling"
 STATES: Final = "states"
 """The folder of the clients' durable states, in a run's directory while it goes on."""
 SPARE_FILES: Final = 256
@@ -56,7 +56,7 @@ class Outcome:
         tables: the state of Telesto's tables before and after.
         balance: the audit.
         errors: failed requests, by operation and error.
-        late: requests of an open loop that found no free place at their moments.
+        late: requests of an open loop that found no free slot at their moments.
         unsent: those whose moments came and that were not sent before the end.
         redelivered: messages that came marked so.
     """
@@ -223,9 +223,9 @@ class _Performance:
             total = NOTHING
             for number, subscription_id in prepared.subscriptions.items():
                 left = await stored_for_subscription(connection, subscription_id)
-                place = prepared.seats[number].place
+                destination = prepared.participants[number].destination
                 published = np.concatenate(
-                    [published_in(records, self._lanes_at(place)), prepared.backlogs[place]]
+                    [published_in(records, self._slots_at(destination)), prepared.backlogs[destination]]
                 )
                 total += balance_of_topic(
                     records, number * self._run.settings.in_flight, published, left, doubts.puts
@@ -234,27 +234,28 @@ class _Performance:
         finally:
             await connection.close()
 
-    def _lanes_at(self, place: int | str) -> list[int]:
-        """Return the lanes of the clients that put to a topic."""
-        lanes = self._run.settings.in_flight
+    def _slots_at(self, destination: int | str) -> list[int]:
+        """Return the slots of the clients that put to a topic."""
+        slots = self._run.settings.in_flight
         return [
-            each.number * lanes + index
-            for each in self._prepared.seats
-            if each.place == place and each.role == "publisher"
-            for index in range(lanes)
+            each.number * slots + index
+            for each in self._prepared.participants
+            if each.destination == destination and each.role == "publisher"
+            for index in range(slots)
         ]
 
     def _plans(self) -> list[tuple[str, Plan]]:
         """Return the module and the plan of each process that generates load."""
-        seats, settings = self._prepared.seats, self._run.settings
+        participants, settings = self._prepared.participants, self._run.settings
         if settings.bare_batch is not None:
             return [(CEILING_MODULE, self._ceiling_plan(settings.bare_batch).as_plan())]
         if settings.state:
             (self._directory / STATES).mkdir()
         # The rate of an open loop is shared by those who send.
+        senders = max(1, sending(participants))
         return [
-            (GENERATOR_MODULE, self._plan(share, index, sending(share) / max(1, sending(seats))).as_plan())
-            for index, share in enumerate(share_out(seats, settings.processes))
+            (GENERATOR_MODULE, self._plan(share, index, sending(share) / senders).as_plan())
+            for index, share in enumerate(share_out(participants, settings.processes))
         ]
 
     def _ceiling_plan(self, batch: int) -> CeilingPlan:
@@ -270,15 +271,15 @@ class _Performance:
             body_bytes=settings.message_bytes,
         )
 
-    def _plan(self, seats: Sequence[Seat], index: int, share: float) -> WorkloadPlan:
+    def _plan(self, participants: Sequence[Participant], index: int, share: float) -> WorkloadPlan:
         settings = self._run.settings
         return WorkloadPlan(
             urls=tuple(self._middlewares.urls),
-            seats=tuple(seats),
+            participants=tuple(participants),
             seconds=settings.total_s,
             records=str(self._directory / f"{index}.records"),
             seed=self._run.seed + index,
-            lanes=settings.in_flight,
+            slots=settings.in_flight,
             body_bytes=settings.message_bytes,
             priorities=settings.priority_spread,
             delivery=settings.delivery,

@@ -6,8 +6,8 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from telesto.benchmarks.workloads.envelope import ENVELOPE_BYTES
-from telesto.benchmarks.workloads.pacing import Arrivals, ThinkSpread
+from telesto.benchmarks.load.bodies import ENVELOPE_BYTES
+from telesto.benchmarks.load.pacing import Arrivals, ThinkSpread
 from telesto.client import Delivery
 
 WorkloadName = Literal[

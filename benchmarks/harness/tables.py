@@ -28,7 +28,7 @@ SCHEMAS: Final[Mapping[str, pa.Schema]] = {
         [
             _SINCE,
             ("operation", pa.string()),
-            ("lane", pa.int64()),
+            ("slot", pa.int64()),
             ("stream", pa.int64()),
             ("sequence", pa.int64()),
             ("priority", pa.int16()),

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from telesto.benchmarks.bodies import Stream
+from telesto.benchmarks.load.bodies import Stream
 
 IDENTITY_END: Final = 16
 MOMENT_END: Final = 32
 
 
-class BodyMaker(Stream):
+class TextBodyMaker(Stream):
     """Makes the bodies of one stream, each of `size` bytes."""
 
     __slots__ = ()

@@ -18,13 +18,13 @@ from typing import Final
 
 import numpy as np
 
-from telesto.benchmarks.peers.bodies import BodyMaker, identity_of, intended_of
+from telesto.benchmarks.load.operations import Operation
+from telesto.benchmarks.load.recorder import Recorder
+from telesto.benchmarks.load.worker import Plan, Result, StartSignal, run_worker
+from telesto.benchmarks.peers.bodies import TextBodyMaker, identity_of, intended_of
 from telesto.benchmarks.peers.interface import Address, Client
-from telesto.benchmarks.worker import Gate, Plan, Result, run_worker
-from telesto.benchmarks.workloads.operations import Operation
-from telesto.benchmarks.workloads.recorder import Recorder
 
-ERRORS_PER_LANE_MAX: Final = 20
+ERRORS_PER_SLOT_MAX: Final = 20
 PAUSE_AFTER_ERROR_S: Final = 0.02
 QUIET_S: Final = 1.5
 """Consumers end when no message came for so long after the last put."""
@@ -96,7 +96,7 @@ class Clock:
         return moment
 
 
-class Lane:
+class Slot:
     """Puts one after the other, of one message or several."""
 
     def __init__(
@@ -105,9 +105,9 @@ class Lane:
         self._client = client
         self._at_once = at_once
         self._stream = stream
-        self._bodies = BodyMaker(stream, body_bytes)
+        self._bodies = TextBodyMaker(stream, body_bytes)
         self._recorder = recorder
-        self._errors_left = ERRORS_PER_LANE_MAX
+        self._errors_left = ERRORS_PER_SLOT_MAX
 
     async def run(self, clock: Clock) -> None:
         """Put until the clock says that it is over."""
@@ -150,7 +150,7 @@ class RecordingSink:
             )
 
 
-async def generate(raw: Plan, gate: Gate) -> Result:
+async def generate(raw: Plan, start: StartSignal) -> Result:
     """Carry out a `PeerPlan`; leave the records in its file and return the rest."""
     plan = PeerPlan(**raw)
     stop = asyncio.Event()
@@ -159,9 +159,9 @@ async def generate(raw: Plan, gate: Gate) -> Result:
     with Recorder(Path(plan.records)) as recorder:
         sink = RecordingSink(recorder)
         consuming = [asyncio.create_task(client.consume(sink, stop)) for client in consumers]
-        begin = await gate.wait()
+        begin = await start.wait()
         end = begin + plan.seconds
-        await asyncio.gather(*_lanes(plan, producers, recorder, begin, end))
+        await asyncio.gather(*_slots(plan, producers, recorder, begin, end))
         await asyncio.sleep(end - time.monotonic())
         if consumers:
             await _drain(sink, consuming)
@@ -177,21 +177,21 @@ async def _connect(plan: PeerPlan) -> Client:
     return client
 
 
-def _lanes(
+def _slots(
     plan: PeerPlan, producers: Sequence[Client], recorder: Recorder, begin: float, end: float
 ) -> list[asyncio.Task[None]]:
-    """Begin all lanes; those of one connection share its clock."""
-    lanes: list[asyncio.Task[None]] = []
+    """Begin all slots; those of one connection share its clock."""
+    slots: list[asyncio.Task[None]] = []
     interval_s = plan.producers / plan.rate if plan.rate else 0.0
     for index, client in enumerate(producers):
         # The connections' puts are spread evenly, not all due at the same moments.
         first = begin + interval_s * index / max(1, plan.producers)
         clock = Clock(first, end, interval_s)
         for _ in range(max(1, plan.in_flight // plan.at_once)):
-            stream = plan.first_stream + len(lanes)
-            lane = Lane(client, plan.at_once, stream, plan.body_bytes, recorder)
-            lanes.append(asyncio.create_task(lane.run(clock)))
-    return lanes
+            stream = plan.first_stream + len(slots)
+            slot = Slot(client, plan.at_once, stream, plan.body_bytes, recorder)
+            slots.append(asyncio.create_task(slot.run(clock)))
+    return slots
 
 
 async def _drain(sink: RecordingSink, consuming: Sequence[asyncio.Task[None]]) -> None:

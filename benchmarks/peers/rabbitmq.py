@@ -29,7 +29,7 @@ PERSISTENT: Final = 2
 _CONFIGURATION: Final = """
 listeners.tcp.1 = {host}:{port}
 loopback_users.guest = true
-# Nothing but the queues: the memory alarm and the disk alarm are not what is compared.
+# Nothing but the queues: the memory timer and the disk timer are not what is compared.
 vm_memory_high_watermark.relative = 0.6
 disk_free_limit.absolute = 1GB
 log.file.level = warning

@@ -27,10 +27,10 @@ from telesto.benchmarks.reports.sweep_frames import (
 from telesto.benchmarks.reports.windows import cuts_of, inside
 
 BLOCKING: Final = ("put", "take", "request", "reply", "publish", "get")
-"""Operations in which a lane of a client waits for the answer; of the others it has several under way, or
+"""Operations in which a slot of a client waits for the answer; of the others it has several under way, or
 they are parts of these."""
 CLOSED_WORKLOADS: Final = ("one-way", "pairs", "pool", "mix", "put", "read", "put-read")
-"""Those in which lanes do nothing but BLOCKING operations: they are the customers of a closed system."""
+"""Those in which slots do nothing but BLOCKING operations: they are the customers of a closed system."""
 TIERS: Final = ("client", "middleware", "postgres", "harness")
 WORKERS_DEFAULT: Final = 1
 """Of each gathered kind of request, where an experiment does not say (docs/operations.md)."""

@@ -10,8 +10,8 @@ import pytest
 from telesto.benchmarks.harness.analysis import Figures, Window, analyse
 from telesto.benchmarks.harness.histograms import decode, merge
 from telesto.benchmarks.harness.tables import ROW_GROUP, Tables, read_table
-from telesto.benchmarks.workloads.operations import Operation
-from telesto.benchmarks.workloads.recorder import Recorder, Records, read_records
+from telesto.benchmarks.load.operations import Operation
+from telesto.benchmarks.load.recorder import Recorder, Records, read_records
 
 BEGIN = 5000.0
 
@@ -76,7 +76,7 @@ def test_every_so_many_th_request_is_sampled(tmp_path: Path) -> None:
     assert samples[1] == {
         "since_s": 1.0,
         "operation": "put",
-        "lane": 3,
+        "slot": 3,
         "stream": 0,
         "sequence": 4,
         "priority": 5,

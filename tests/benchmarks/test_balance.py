@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 
 from telesto.benchmarks.audit import NOBODY, Balance, Doubts, Stored
-from telesto.benchmarks.bodies import BACKLOG_STREAM, key_number_of
 from telesto.benchmarks.harness.balance import balance_of_queues, balance_of_topic, published_in
 from telesto.benchmarks.identity_space import Identities, IdentitySpace, key_numbers_of
-from telesto.benchmarks.workloads.operations import Operation
-from telesto.benchmarks.workloads.recorder import Recorder, Records, read_records
+from telesto.benchmarks.load.bodies import BACKLOG_STREAM, key_number_of
+from telesto.benchmarks.load.operations import Operation
+from telesto.benchmarks.load.recorder import Recorder, Records, read_records
 
 PUT, TAKE, ACK, DELIVERY = Operation.PUT, Operation.TAKE, Operation.ACK, Operation.DELIVERY
 NOTHING_STORED = Stored(NOBODY, NOBODY)
 READER = 9
 
 Event = tuple[Operation, int, int]
-"""An operation, its lane, the identity."""
+"""An operation, its slot, the identity."""
 
 
 def identity(stream: int, sequence: int) -> int:
@@ -41,15 +41,15 @@ def recorded(
     path: Path, events: Sequence[Event], priority: int = 5, redelivered: Sequence[int] = ()
 ) -> list[Records]:
     with Recorder(path) as recorder:
-        for operation, lane, each in events:
+        for operation, slot, each in events:
             recorder.add(
-                operation, lane, each, 0.0, 0.0, 1.0, priority=priority, redelivered=each in redelivered
+                operation, slot, each, 0.0, 0.0, 1.0, priority=priority, redelivered=each in redelivered
             )
     return [read_records(path)]
 
 
 def put_and_taken(count: int) -> list[Event]:
-    """Two streams, read by one lane."""
+    """Two streams, read by one slot."""
     everything = [identity(stream, sequence) for sequence in range(count) for stream in (1, 2)]
     return [(PUT, each >> 32, each) for each in everything] + [(TAKE, READER, each) for each in everything]
 
@@ -91,9 +91,9 @@ def test_a_lost_message_of_the_backlog_is_found(path: Path) -> None:
     assert found.lost == 1
 
 
-@pytest.mark.parametrize("lane", [READER, READER + 1])
-def test_a_planted_duplicate_is_found(path: Path, lane: int) -> None:
-    found = balance(path, [*put_and_taken(50), (TAKE, lane, identity(2, 49))])
+@pytest.mark.parametrize("slot", [READER, READER + 1])
+def test_a_planted_duplicate_is_found(path: Path, slot: int) -> None:
+    found = balance(path, [*put_and_taken(50), (TAKE, slot, identity(2, 49))])
     assert (found.lost, found.duplicated) == (0, 1)
     assert not found.clean
 
@@ -113,7 +113,7 @@ def test_planted_disorder_is_found(path: Path) -> None:
     assert not found.clean
 
 
-def test_order_is_that_of_one_stream_priority_and_lane(path: Path) -> None:
+def test_order_is_that_of_one_stream_priority_and_slot(path: Path) -> None:
     events = [(PUT, 1, identity(1, 0)), (PUT, 1, identity(1, 1)), (PUT, 2, identity(2, 0))]
     reads = [(TAKE, 8, identity(1, 1)), (TAKE, READER, identity(2, 0)), (TAKE, READER, identity(1, 0))]
     assert balance(path, [*events, *reads]).clean

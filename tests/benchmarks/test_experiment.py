@@ -13,7 +13,7 @@ from telesto.benchmarks.harness.experiment import (
     load_experiment,
     ready_experiments,
 )
-from telesto.benchmarks.harness.seating import groups_of, places, seat, sending, share_out
+from telesto.benchmarks.harness.participants import assign, groups_of, parts_of, sending, share_out
 from telesto.benchmarks.harness.settings import RunSettings, middleware_settings
 
 GOOD = """
@@ -215,20 +215,20 @@ def test_every_name_that_the_service_is_given_is_a_setting_of_it() -> None:
 @pytest.mark.parametrize("clients", [9, 36, 96, 97])
 def test_the_mix_has_its_parts_and_everybody_finds_a_partner(clients: int, loop: str) -> None:
     rate = 100 if loop == "open" else None
-    chosen = places(RunSettings(workload="mix", clients=clients, loop=loop, rate=rate))
+    chosen = parts_of(RunSettings(workload="mix", clients=clients, loop=loop, rate=rate))
     assert len(chosen) == clients
-    groups = {name: sum(place.group == name for place in chosen) for name in groups_of(chosen)}
+    groups = {name: sum(part.group == name for part in chosen) for name in groups_of(chosen)}
     assert groups["pairs"] == groups["pool"] == 2 * (clients // 9)
     names = [str(number) for number in range(clients)]
     ids = [1000 + number for number in range(clients)]
-    seats = seat(chosen, names, ids, {name: [number] for number, name in enumerate(groups)})
-    for each in seats:
+    participants = assign(chosen, names, ids, {name: [number] for number, name in enumerate(groups)})
+    for each in participants:
         for peer in each.peers:
-            partner = seats[peer - 1000]
-            assert partner.place == each.place
+            partner = participants[peer - 1000]
+            assert partner.destination == each.destination
             assert peer != ids[each.number]
             assert (each.role, partner.role) in {
-                ("asker", "answerer"),
+                ("requester", "responder"),
                 ("one-way", "one-way"),
                 ("sender", "receiver"),
             }
@@ -237,31 +237,34 @@ def test_the_mix_has_its_parts_and_everybody_finds_a_partner(clients: int, loop:
 @pytest.mark.parametrize(("workload", "served"), [("consume", "consumer"), ("fan-out", "subscriber")])
 def test_processes_share_those_who_send_and_those_who_serve(workload: str, served: str) -> None:
     settings = RunSettings(workload=workload, clients=16, consumers=4, subscribers=4)
-    chosen = places(settings)
-    assert sum(place.role == served for place in chosen) == 4
-    queues = {workload: ["place"]}
-    seats = seat(chosen, [""] * 16, list(range(16)), queues)
-    shares = share_out(seats, 2)
+    chosen = parts_of(settings)
+    assert sum(part.role == served for part in chosen) == 4
+    queues = {workload: ["part"]}
+    participants = assign(chosen, [""] * 16, list(range(16)), queues)
+    shares = share_out(participants, 2)
     assert sorted(each.number for share in shares for each in share) == list(range(16))
     assert all(sending(share) for share in shares)
-    assert len(share_out(seats[:4], 8)) == 2
+    assert len(share_out(participants[:4], 8)) == 2
 
 
 @pytest.mark.parametrize(("workload", "together"), [("drain", 1), ("put", 1), ("pool", 2), ("one-way", 2)])
 def test_every_queue_has_somebody_of_each_role(workload: str, together: int) -> None:
-    chosen = places(RunSettings(workload=workload, clients=4, queues=2, backlog=1))
-    seats = seat(chosen, [""] * 4, [10, 11, 12, 13], {workload: [1, 2]})
-    assert [each.place for each in seats] == ([1, 2, 1, 2] if together == 1 else [1, 1, 2, 2])
+    chosen = parts_of(RunSettings(workload=workload, clients=4, queues=2, backlog=1))
+    participants = assign(chosen, [""] * 4, [10, 11, 12, 13], {workload: [1, 2]})
+    assert [each.destination for each in participants] == ([1, 2, 1, 2] if together == 1 else [1, 1, 2, 2])
 
 
 def test_clients_of_one_role_are_spread_over_processes_one_by_one() -> None:
-    chosen = places(RunSettings(workload="put", clients=3))
-    shares = share_out(seat(chosen, [""] * 3, [0, 1, 2], {"put": [1]}), 4)
+    chosen = parts_of(RunSettings(workload="put", clients=3))
+    shares = share_out(assign(chosen, [""] * 3, [0, 1, 2], {"put": [1]}), 4)
     assert [[each.number for each in share] for share in shares] == [[0], [1], [2]]
 
 
 def test_subscriptions_without_their_clients_have_no_process() -> None:
-    chosen = places(RunSettings(workload="fan-out", clients=2, subscribers=1, away=3))
-    assert sorted(place.role for place in chosen) == ["away", "away", "away", "publisher", "subscriber"]
-    seats = seat(chosen, [""] * 5, list(range(5)), {"fan-out": ["topic"]})
-    assert {each.role for share in share_out(seats, 2) for each in share} == {"publisher", "subscriber"}
+    chosen = parts_of(RunSettings(workload="fan-out", clients=2, subscribers=1, away=3))
+    assert sorted(part.role for part in chosen) == ["away", "away", "away", "publisher", "subscriber"]
+    participants = assign(chosen, [""] * 5, list(range(5)), {"fan-out": ["topic"]})
+    assert {each.role for share in share_out(participants, 2) for each in share} == {
+        "publisher",
+        "subscriber",
+    }

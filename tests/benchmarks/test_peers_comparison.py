@@ -15,6 +15,8 @@ import pytest
 
 from telesto.benchmarks.audit import Balance
 from telesto.benchmarks.harness.analysis import Window
+from telesto.benchmarks.load.operations import Operation
+from telesto.benchmarks.load.recorder import RECORD, Records
 from telesto.benchmarks.peers.catalog import CATALOG, Entry, Servers
 from telesto.benchmarks.peers.comparison import (
     WORKS,
@@ -30,8 +32,6 @@ from telesto.benchmarks.peers.interface import Peer, PeerUnavailableError
 from telesto.benchmarks.peers.processes import ServerProcess
 from telesto.benchmarks.peers.table import render, targets
 from telesto.benchmarks.usage import family_cpu_seconds
-from telesto.benchmarks.workloads.operations import Operation
-from telesto.benchmarks.workloads.recorder import RECORD, Records
 
 TINY = Size(
     seconds=0.4,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from telesto.benchmarks.peers.bodies import BodyMaker
+from telesto.benchmarks.peers.bodies import TextBodyMaker
 from telesto.benchmarks.peers.catalog import CATALOG, Servers
 from telesto.benchmarks.peers.comparison import lacks
 from telesto.benchmarks.peers.interface import Client, Peer, PeerUnavailableError
@@ -85,7 +85,7 @@ async def test_what_is_put_is_taken_once_or_is_left(names: list[str], place: Pat
 
 
 async def conforms(peer: Peer) -> None:
-    maker = BodyMaker(STREAM, 200)
+    maker = TextBodyMaker(STREAM, 200)
     first, second = ([maker.next(0.5)[1] for _ in range(SOME)] for _ in range(2))
 
     await peer.make_queue(QUEUE)

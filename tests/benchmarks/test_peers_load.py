@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from telesto.benchmarks.peers.bodies import BodyMaker, identity_of, intended_of
-from telesto.benchmarks.peers.load import ERRORS_PER_LANE_MAX, Clock, Lane, RecordingSink
-from telesto.benchmarks.workloads.operations import Operation
-from telesto.benchmarks.workloads.recorder import Recorder, read_records
+from telesto.benchmarks.load.operations import Operation
+from telesto.benchmarks.load.recorder import Recorder, read_records
+from telesto.benchmarks.peers.bodies import TextBodyMaker, identity_of, intended_of
+from telesto.benchmarks.peers.load import ERRORS_PER_SLOT_MAX, Clock, RecordingSink, Slot
 
 FAR = math.inf
 
@@ -43,14 +43,14 @@ class Service:
 
 
 def test_a_body_says_who_it_is_and_when_it_was_due() -> None:
-    maker = BodyMaker(3, 200)
+    maker = TextBodyMaker(3, 200)
     maker.next(1.0)
     identity, body = maker.next(1234.567891)
     assert (len(body), body.isascii()) == (200, True)
     assert (identity_of(body), identity) == (identity, (3 << 32) + 1)
     assert intended_of(body) == pytest.approx(1234.567891, abs=1e-6)
     with pytest.raises(ValueError, match="31 bytes"):
-        BodyMaker(0, 31)
+        TextBodyMaker(0, 31)
 
 
 async def test_in_a_closed_loop_puts_are_due_at_once_until_the_end() -> None:
@@ -77,10 +77,10 @@ async def test_no_put_is_made_before_it_is_due() -> None:
 @pytest.mark.parametrize("at_once", [1, 7])
 async def test_a_stall_counts_for_every_message_that_was_due_in_it(tmp_path: Path, at_once: int) -> None:
     with Recorder(tmp_path / "records") as recorder:
-        lane = Lane(Service(RecordingSink(recorder)), at_once, 1, 200, recorder)
+        slot = Slot(Service(RecordingSink(recorder)), at_once, 1, 200, recorder)
         now = time.monotonic()
         # The load began a second ago, and only now does anything go on.
-        await lane.run(Clock(begin=now - 1.0, end=now, interval_s=0.01))
+        await slot.run(Clock(begin=now - 1.0, end=now, interval_s=0.01))
     records = read_records(tmp_path / "records")
     puts, acks = (records[records["operation"] == each] for each in (Operation.PUT, Operation.ACK))
     assert len(puts) == len(acks) == pytest.approx(100, abs=1)
@@ -93,11 +93,11 @@ async def test_a_stall_counts_for_every_message_that_was_due_in_it(tmp_path: Pat
         assert list(found["ended"] - found["latency"]) == pytest.approx(due, abs=1e-4)
 
 
-async def test_messages_whose_put_failed_are_in_doubt_and_a_lane_gives_up(tmp_path: Path) -> None:
+async def test_messages_whose_put_failed_are_in_doubt_and_a_slot_gives_up(tmp_path: Path) -> None:
     service = Service(fails=True)
     with Recorder(tmp_path / "records") as recorder:
-        await Lane(service, 3, 1, 200, recorder).run(Clock(0.0, FAR, 0.0))
-    assert service.calls == [3] * ERRORS_PER_LANE_MAX
-    assert recorder.errors == {"ConnectionError": ERRORS_PER_LANE_MAX}
-    assert len(set(recorder.doubtful)) == 3 * ERRORS_PER_LANE_MAX
+        await Slot(service, 3, 1, 200, recorder).run(Clock(0.0, FAR, 0.0))
+    assert service.calls == [3] * ERRORS_PER_SLOT_MAX
+    assert recorder.errors == {"ConnectionError": ERRORS_PER_SLOT_MAX}
+    assert len(set(recorder.doubtful)) == 3 * ERRORS_PER_SLOT_MAX
     assert len(read_records(tmp_path / "records")) == 0

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from telesto.benchmarks.audit import Balance, Doubts
-from telesto.benchmarks.ceiling import CeilingPlan, PutCalls
 from telesto.benchmarks.harness import performance
 from telesto.benchmarks.harness.balance import balance_of_queues
 from telesto.benchmarks.harness.settings import RunSettings
+from telesto.benchmarks.load.ceiling import CeilingPlan, PutCalls
+from telesto.benchmarks.load.recorder import Recorder, read_records
 from telesto.benchmarks.stored import stored_in_queues
-from telesto.benchmarks.workloads.recorder import Recorder, read_records
 
 DELETE = "DELETE FROM telesto.messages WHERE queue_id = $1 AND substr(body, 1, 8) = $2"
 COPY = """

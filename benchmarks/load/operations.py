@@ -37,4 +37,4 @@ PUTS: Final = (Operation.PUT, Operation.REQUEST, Operation.REPLY)
 TAKES: Final = (Operation.TAKE, Operation.RESPONSE, Operation.ACK)
 """Each is the end of one message of a queue."""
 IN_ORDER: Final = (Operation.TAKE, Operation.RESPONSE, Operation.DELIVERY, Operation.GET)
-"""What comes to one lane by these comes in the order in which each stream put it, of one priority."""
+"""What comes to one slot by these comes in the order in which each stream put it, of one priority."""

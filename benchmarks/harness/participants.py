@@ -6,19 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from telesto.benchmarks.harness.settings import MIX_STEP, RunSettings
-from telesto.benchmarks.workloads.plan import ACTIVE_ROLES, Role, Seat
+from telesto.benchmarks.load.plan import ACTIVE_ROLES, Participant, Role
 
 PEERS_MAX = 1_000
 """To so many others a client sends at most: with more, the plans of many clients would be huge."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A client's part before there are any ids.
+class Part:
+    """A client's part in the workload, before there are any ids.
 
     Attributes:
         group: whose queue it uses; clients of a group meet each other.
-        partner: the place of the client to whom it sends; None for anyone.
+        partner: the number of the client to whom it sends; None for anyone.
         sends_to: it sends to any client of its group with this role, by chance.
     """
 
@@ -28,7 +28,7 @@ class Place:
     sends_to: Role | None = None
 
 
-def places(settings: RunSettings) -> list[Place]:
+def parts_of(settings: RunSettings) -> list[Part]:
     """Return the part of each client; their number is that of the settings, less one that has no partner.
 
     Those of subscriptions whose clients are away come besides.
@@ -43,7 +43,7 @@ def places(settings: RunSettings) -> list[Place]:
         return _pool(clients)
     if workload == "mix":
         return _mix(clients, open_loop)
-    return [Place(role, workload) for role in _simple_roles(settings)]
+    return [Part(role, workload) for role in _simple_roles(settings)]
 
 
 def _simple_roles(settings: RunSettings) -> list[Role]:
@@ -72,29 +72,29 @@ def _split(first: Role, count: int, other: Role, clients: int) -> list[Role]:
     ]
 
 
-def _one_way(clients: int, open_loop: bool) -> list[Place]:
+def _one_way(clients: int, open_loop: bool) -> list[Part]:
     """Each client sends to another one by chance; in an open loop half of them send and half receive."""
     if not open_loop:
-        return [Place("one-way", "one-way", sends_to="one-way") for _ in range(clients)]
+        return [Part("one-way", "one-way", sends_to="one-way") for _ in range(clients)]
     roles = _split("receiver", clients // 2, "sender", clients)
-    return [Place(role, "one-way", sends_to="receiver" if role == "sender" else None) for role in roles]
+    return [Part(role, "one-way", sends_to="receiver" if role == "sender" else None) for role in roles]
 
 
-def _pairs(clients: int, first: int) -> list[Place]:
-    """Return askers, each followed by the client that answers it; `first` is the place of the first one."""
+def _pairs(clients: int, first: int) -> list[Part]:
+    """Return requesters, each before the client that answers it; `first` is the first one's number."""
     found = []
     for index in range(clients // 2):
-        found.append(Place("asker", "pairs", partner=first + 2 * index + 1))
-        found.append(Place("answerer", "pairs"))
+        found.append(Part("requester", "pairs", partner=first + 2 * index + 1))
+        found.append(Part("responder", "pairs"))
     return found
 
 
-def _pool(clients: int) -> list[Place]:
+def _pool(clients: int) -> list[Part]:
     """Return two pools of equal size that share a queue."""
-    return [Place("answerer" if index % 2 else "asker", "pool") for index in range(clients - clients % 2)]
+    return [Part("responder" if index % 2 else "requester", "pool") for index in range(clients - clients % 2)]
 
 
-def _mix(clients: int, open_loop: bool) -> list[Place]:
+def _mix(clients: int, open_loop: bool) -> list[Part]:
     """Return five ninths one-way clients, two ninths in pairs, two ninths in the two pools."""
     ninths = 2 * clients // MIX_STEP
     paired = ninths - ninths % 2
@@ -102,45 +102,45 @@ def _mix(clients: int, open_loop: bool) -> list[Place]:
     return found + _pairs(paired, len(found)) + _pool(paired)
 
 
-def groups_of(chosen: Sequence[Place]) -> list[str]:
+def groups_of(chosen: Sequence[Part]) -> list[str]:
     """Return the groups that need queues, in a fixed order."""
-    return sorted({place.group for place in chosen})
+    return sorted({part.group for part in chosen})
 
 
-def seat(
-    chosen: Sequence[Place],
+def assign(
+    chosen: Sequence[Part],
     names: Sequence[str],
     client_ids: Sequence[int],
     queues: Mapping[str, Sequence[int | str]],
-) -> list[Seat]:
-    """Give places names and ids. Clients of a group use its queues in turn, partners the same one."""
-    seats = []
+) -> list[Participant]:
+    """Give parts names and ids. Clients are spread over the queues of their group; partners use the same."""
+    participants = []
     met: dict[tuple[str, Role, int | str], list[int]] = {}
     used = _queues_of(chosen, queues)
-    for index, place in enumerate(chosen):
-        met.setdefault((place.group, place.role, used[index]), []).append(client_ids[index])
-    for index, place in enumerate(chosen):
+    for index, part in enumerate(chosen):
+        met.setdefault((part.group, part.role, used[index]), []).append(client_ids[index])
+    for index, part in enumerate(chosen):
         peers: Sequence[int] = ()
-        if place.partner is not None:
-            peers = [client_ids[place.partner]]
-        elif place.sends_to is not None:
-            peers = _others(met.get((place.group, place.sends_to, used[index]), []), client_ids[index])
-        seats.append(Seat(index, names[index], place.role, used[index], tuple(peers)))
-    return seats
+        if part.partner is not None:
+            peers = [client_ids[part.partner]]
+        elif part.sends_to is not None:
+            peers = _others(met.get((part.group, part.sends_to, used[index]), []), client_ids[index])
+        participants.append(Participant(index, names[index], part.role, used[index], tuple(peers)))
+    return participants
 
 
-def _queues_of(chosen: Sequence[Place], queues: Mapping[str, Sequence[int | str]]) -> list[int | str]:
+def _queues_of(chosen: Sequence[Part], queues: Mapping[str, Sequence[int | str]]) -> list[int | str]:
     """Return the queue of each client; where clients need each other, two neighbours share one."""
     counts: dict[str, int] = {}
     roles: dict[str, set[Role]] = {}
-    for place in chosen:
-        roles.setdefault(place.group, set()).add(place.role)
+    for part in chosen:
+        roles.setdefault(part.group, set()).add(part.role)
     used = []
-    for place in chosen:
-        number = counts.get(place.group, 0)
-        counts[place.group] = number + 1
-        of_group = queues[place.group]
-        together = 2 if place.sends_to is not None or len(roles[place.group]) > 1 else 1
+    for part in chosen:
+        number = counts.get(part.group, 0)
+        counts[part.group] = number + 1
+        of_group = queues[part.group]
+        together = 2 if part.sends_to is not None or len(roles[part.group]) > 1 else 1
         used.append(of_group[number // together % len(of_group)])
     return used
 
@@ -154,17 +154,17 @@ def _others(client_ids: Sequence[int], own: int) -> list[int]:
     return (others[start:] + others[:start])[:PEERS_MAX]
 
 
-def share_out(seats: Sequence[Seat], processes: int) -> list[list[Seat]]:
+def share_out(participants: Sequence[Participant], processes: int) -> list[list[Participant]]:
     """Spread the clients that are there over processes, each with some of every role."""
-    there = [each for each in seats if each.role != "away"]
+    there = [each for each in participants if each.role != "away"]
     # Where there are several roles, neighbours stay together, so that no process is without those who send.
     together = 2 if len({each.role for each in there}) > 1 else 1
-    shares: list[list[Seat]] = [[] for _ in range(min(processes, -(-len(there) // together)))]
+    shares: list[list[Participant]] = [[] for _ in range(min(processes, -(-len(there) // together)))]
     for each in there:
         shares[each.number // together % len(shares)].append(each)
     return shares
 
 
-def sending(seats: Sequence[Seat]) -> int:
+def sending(participants: Sequence[Participant]) -> int:
     """Count those that send by themselves."""
-    return sum(each.role in ACTIVE_ROLES for each in seats)
+    return sum(each.role in ACTIVE_ROLES for each in participants)

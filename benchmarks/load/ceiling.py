@@ -16,19 +16,19 @@ from typing import Final
 
 import asyncpg
 
-from telesto.benchmarks.worker import Gate, Plan, Result, run_worker
-from telesto.benchmarks.workloads.envelope import Stationery, open_envelopes
-from telesto.benchmarks.workloads.lane import PRIORITY_ALONE
-from telesto.benchmarks.workloads.operations import Operation
-from telesto.benchmarks.workloads.recorder import Recorder
+from telesto.benchmarks.load.bodies import BodyMaker, open_envelopes
+from telesto.benchmarks.load.operations import Operation
+from telesto.benchmarks.load.recorder import Recorder
+from telesto.benchmarks.load.slot import PRIORITY_ALONE
+from telesto.benchmarks.load.worker import Plan, Result, StartSignal, run_worker
 
 PUT_METHOD: Final = 0x31
 FULL_MODE: Final = 1
 BYTES_MAX: Final = 1 << 20
 BATCHES_AHEAD_MAX: Final = 8
 """How many batches the putting connection may be ahead of the taking one."""
-PUT_LANE: Final = 0
-TAKE_LANE: Final = 1
+PUT_SLOT: Final = 0
+TAKE_SLOT: Final = 1
 
 
 def _call(procedure: str, element_types: str) -> str:
@@ -51,7 +51,7 @@ class CeilingPlan:
 
     Attributes:
         with_takes: it takes what it put.
-        clients: it registers so many for each kind of call; the requests of a batch are theirs in turn.
+        clients: it registers so many for each kind of call; the requests of a batch are spread over them.
         batch: requests of one call.
         records: the file for what happened.
     """
@@ -123,7 +123,7 @@ class PutCalls(Calls):
     def __init__(self, connection: asyncpg.Connection, plan: CeilingPlan, recorder: Recorder) -> None:
         super().__init__(connection, plan, recorder)
         # A stream for each queue: order is that of one queue.
-        streams = [Stationery(number, plan.body_bytes) for number in range(len(plan.queue_ids))]
+        streams = [BodyMaker(number, plan.body_bytes) for number in range(len(plan.queue_ids))]
         self._streams = [streams[position % len(streams)] for position in range(plan.batch)]
 
     async def call(self) -> None:
@@ -142,7 +142,7 @@ class PutCalls(Calls):
             raise CallFailedError(f"put_batch reported {row}")
         self._recorder.add_batch(
             Operation.PUT,
-            PUT_LANE,
+            PUT_SLOT,
             [identity for identity, _ in made],
             began,
             began,
@@ -174,7 +174,7 @@ class TakeCalls(Calls):
         envelopes = open_envelopes(row["body"] for row in rows)
         self._recorder.add_batch(
             Operation.TAKE,
-            TAKE_LANE,
+            TAKE_SLOT,
             envelopes["identity"],
             began,
             began,
@@ -185,7 +185,7 @@ class TakeCalls(Calls):
         self._last = requests
 
 
-async def call_until_the_end(raw: Plan, gate: Gate) -> Result:
+async def call_until_the_end(raw: Plan, start: StartSignal) -> Result:
     """Carry out a `CeilingPlan`; leave the records in its file and return the rest."""
     plan = CeilingPlan(**raw)
     putting, taking = await connect(plan.database_url), await connect(plan.database_url)
@@ -196,7 +196,7 @@ async def call_until_the_end(raw: Plan, gate: Gate) -> Result:
             takes = TakeCalls(putting if plan.batch == 1 else taking, plan, recorder)
             await puts.prepare()
             await takes.prepare()
-            end = await gate.wait() + plan.seconds
+            end = await start.wait() + plan.seconds
             if not plan.with_takes:
                 while time.monotonic() < end:
                     await puts.call()

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from telesto.benchmarks.workloads.envelope import ENVELOPE_BYTES, Stationery, open_envelope
-from telesto.benchmarks.workloads.generator import Generator
-from telesto.benchmarks.workloads.operations import Operation
-from telesto.benchmarks.workloads.plan import Role, Seat, WorkloadPlan
-from telesto.benchmarks.workloads.recorder import Recorder, Records, read_records
+from telesto.benchmarks.load.bodies import ENVELOPE_BYTES, BodyMaker, open_envelope
+from telesto.benchmarks.load.generator import Generator
+from telesto.benchmarks.load.operations import Operation
+from telesto.benchmarks.load.plan import Participant, Role, WorkloadPlan
+from telesto.benchmarks.load.recorder import Recorder, Records, read_records
 from telesto.client import QueueFullError
 
 RATE = 100.0
@@ -37,7 +37,7 @@ class PlantedClient:
 
 
 def plan_of(path: Path, role: Role, **values: Any) -> WorkloadPlan:
-    plan = WorkloadPlan(("telesto://nowhere",), (Seat(0, "one", role, 1),), 0.6, str(path), seed=1)
+    plan = WorkloadPlan(("telesto://nowhere",), (Participant(0, "one", role, 1),), 0.6, str(path), seed=1)
     return replace(plan, **values)
 
 
@@ -83,7 +83,7 @@ async def test_places_are_bounded(tmp_path: Path) -> None:
         await asyncio.sleep(0.1)
         under_way -= 1
 
-    plan = plan_of(tmp_path / "records", "putter", rate=1000.0, lanes=3)
+    plan = plan_of(tmp_path / "records", "putter", rate=1000.0, slots=3)
     recorder, records, _ = await run(plan, PlantedClient(never_quick))
     assert most == 3
     assert recorder.unsent > len(records)
@@ -104,20 +104,26 @@ async def test_a_put_that_failed_is_in_doubt(tmp_path: Path) -> None:
 
 
 def test_bodies_carry_their_envelope_in_the_size_that_is_asked_for() -> None:
-    stationery = Stationery(7, 100)
-    first, body = stationery.next(12.5, 9)
-    second, _ = stationery.next(13.0, 1)
+    bodies = BodyMaker(7, 100)
+    first, body = bodies.next(12.5, 9)
+    second, _ = bodies.next(13.0, 1)
     assert (first, second) == (7 << 32, (7 << 32) + 1)
     assert len(body) == 100
     assert open_envelope(body) == (first, 12.5, 9)
-    assert len(Stationery(1, ENVELOPE_BYTES).next(0.0, 1)[1]) == ENVELOPE_BYTES
+    assert len(BodyMaker(1, ENVELOPE_BYTES).next(0.0, 1)[1]) == ENVELOPE_BYTES
     with pytest.raises(ValueError, match="cannot hold an envelope"):
-        Stationery(1, ENVELOPE_BYTES - 1)
+        BodyMaker(1, ENVELOPE_BYTES - 1)
     with pytest.raises(ValueError, match="holds no envelope"):
         open_envelope(b"short")
 
 
 def test_a_plan_comes_back_from_json(tmp_path: Path) -> None:
     plan = plan_of(tmp_path / "records", "one-way", rate=3.5)
-    plan = replace(plan, seats=(replace(plan.seats[0], peers=(4, 5)), Seat(1, "two", "publisher", "topic")))
+    plan = replace(
+        plan,
+        participants=(
+            replace(plan.participants[0], peers=(4, 5)),
+            Participant(1, "two", "publisher", "topic"),
+        ),
+    )
     assert WorkloadPlan.of(json.loads(json.dumps(plan.as_plan()))) == plan

@@ -1,6 +1,6 @@
 """When requests are sent: a closed loop with think time, or an open loop at given moments.
 
-In an open loop the moments are fixed in advance, whatever the service does. A request for which no place is
+In an open loop the moments are fixed in advance, whatever the service does. A request for which no slot is
 free at its moment is sent as soon as one is, and its latency counts from the moment: a stall shows in all
 requests that fell into it, not only in the few that were under way.
 """
@@ -23,14 +23,14 @@ LATE_AFTER_S: Final = 0.002
 """Sent so much after its moment, a request counts as late."""
 
 
-class Alarm(Protocol):
+class Timer(Protocol):
     """Waits for moments of a clock."""
 
     async def until(self, moment: float) -> None:
         """Return at the moment, or at once when it is over. Callers ask with rising moments."""
 
 
-class SignalAlarm:
+class SignalTimer:
     """Waits by a timer of the kernel, for the timers of event loops are only as fine as a millisecond."""
 
     def __init__(self) -> None:
@@ -78,23 +78,23 @@ def arrival_moments(begin: float, rate: float, arrivals: Arrivals, random: Rando
 
 
 class Schedule:
-    """The moments of one process's open loop, shared by all lanes that send.
+    """The moments of one process's open loop, shared by all slots that send.
 
     Attributes:
         late: requests that were given out after their moments by more than LATE_AFTER_S.
     """
 
-    def __init__(self, moments: Iterator[float], end: float, alarm: Alarm) -> None:
+    def __init__(self, moments: Iterator[float], end: float, timer: Timer) -> None:
         self._moments = moments
         self._end = end
-        self._alarm = alarm
+        self._timer = timer
         self._next = next(moments)
         self.late = 0
 
     async def take(self, now: float) -> float | None:
         """Wait for the next moment that nobody has taken, and return it; None when the time is up.
 
-        A lane that is late finds moments that are over and gets the first of them at once, until the end.
+        A slot that is late finds moments that are over and gets the first of them at once, until the end.
         """
         moment = self._next
         if moment >= self._end or now >= self._end:
@@ -102,7 +102,7 @@ class Schedule:
         self._next = next(self._moments)
         if now - moment > LATE_AFTER_S:
             self.late += 1
-        await self._alarm.until(moment)
+        await self._timer.until(moment)
         return moment
 
     def count_unsent(self) -> int:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Literal, Self
 
-from telesto.benchmarks.worker import Plan
-from telesto.benchmarks.workloads.pacing import Arrivals, ThinkSpread
+from telesto.benchmarks.load.pacing import Arrivals, ThinkSpread
+from telesto.benchmarks.load.worker import Plan
 from telesto.client import Delivery
 
 Role = Literal[
     "one-way",
     "sender",
     "receiver",
-    "asker",
-    "answerer",
+    "requester",
+    "responder",
     "putter",
     "put-reader",
     "reader",
@@ -24,26 +24,26 @@ Role = Literal[
     "consumer",
     "idle",
 ]
-ACTIVE_ROLES: tuple[Role, ...] = ("one-way", "sender", "asker", "putter", "put-reader", "publisher")
+ACTIVE_ROLES: tuple[Role, ...] = ("one-way", "sender", "requester", "putter", "put-reader", "publisher")
 """They send requests by themselves, as the pacing says; the others serve what comes, as fast as they can."""
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class Participant:
     """One client that takes part.
 
     Attributes:
-        number: counts the clients of a run, from 0; lanes and streams are numbered after it.
+        number: counts the clients of a run, from 0; slots and streams are numbered after it.
         name: of the client, which is registered already.
         role: what it does.
-        place: its queue's id, or for topics the topic's name.
+        destination: its queue's id, or for topics the topic's name.
         peers: the ids of the clients to which it sends, one of them by chance each time; anyone when empty.
     """
 
     number: int
     name: str
     role: Role
-    place: int | str
+    destination: int | str
     peers: tuple[int, ...] = ()
 
 
@@ -52,9 +52,9 @@ class WorkloadPlan:
     """What one process does. Times in seconds.
 
     Attributes:
-        blocking: with the blocking client; then there is one seat, and one lane.
+        blocking: with the blocking client; then there is one participant, and one slot.
         states: a directory in which each client has its durable state; None for clients without one.
-        lanes: requests in flight of each client.
+        slots: requests in flight of each client.
         rate: requests a second of this process, in an open loop; None for a closed one.
         read_batch: messages of one read.
         fetch_batch: messages of one get of a topic.
@@ -63,11 +63,11 @@ class WorkloadPlan:
     """
 
     urls: tuple[str, ...]
-    seats: tuple[Seat, ...]
+    participants: tuple[Participant, ...]
     seconds: float
     records: str
     seed: int
-    lanes: int = 1
+    slots: int = 1
     body_bytes: int = 200
     priorities: int = 1
     delivery: Delivery = "once"
@@ -91,5 +91,7 @@ class WorkloadPlan:
     @classmethod
     def of(cls, plan: Plan) -> Self:
         """Read a plan that came as JSON."""
-        seats = tuple(Seat(**(seat | {"peers": tuple(seat["peers"])})) for seat in plan["seats"])
-        return cls(**(plan | {"urls": tuple(plan["urls"]), "seats": seats}))
+        participants = tuple(
+            Participant(**(each | {"peers": tuple(each["peers"])})) for each in plan["participants"]
+        )
+        return cls(**(plan | {"urls": tuple(plan["urls"]), "participants": participants}))

@@ -5,24 +5,24 @@ import time
 
 import pytest
 
-from telesto.benchmarks.worker import Worker, WorkerFailedError
+from telesto.benchmarks.load.worker import Worker, WorkerFailedError
 
 ECHO = "tests_bench_echo"
 ECHO_SOURCE = """
 import time
-from telesto.benchmarks.worker import run_worker
+from telesto.benchmarks.load.worker import run_worker
 
-async def work(plan, gate):
-    moment = await gate.wait()
+async def work(plan, start):
+    moment = await start.wait()
     return {"late": time.monotonic() - moment, "plan": plan}
 
 run_worker(work)
 """
 FAILING = "tests_bench_failing"
 FAILING_SOURCE = """
-from telesto.benchmarks.worker import run_worker
+from telesto.benchmarks.load.worker import run_worker
 
-async def work(plan, gate):
+async def work(plan, start):
     raise RuntimeError("planted")
 
 run_worker(work)

@@ -11,9 +11,9 @@ from random import Random
 
 import pytest
 
-from telesto.benchmarks.workloads.operations import Operation
-from telesto.benchmarks.workloads.pacing import Schedule, SignalAlarm, arrival_moments
-from telesto.benchmarks.workloads.recorder import Recorder, read_records
+from telesto.benchmarks.load.operations import Operation
+from telesto.benchmarks.load.pacing import Schedule, SignalTimer, arrival_moments
+from telesto.benchmarks.load.recorder import Recorder, read_records
 
 
 class Clock:
@@ -61,7 +61,7 @@ async def test_what_was_not_sent_before_the_end_is_counted() -> None:
     assert schedule.count_unsent() == 9
 
 
-async def test_lanes_share_the_moments() -> None:
+async def test_slots_share_the_moments() -> None:
     clock = Clock()
     schedule = Schedule(steady(1.0), 4.5, clock)
     taken = [await schedule.take(0.0) for _ in range(5)]
@@ -86,18 +86,18 @@ def test_poisson_moments_have_the_rate_and_the_spread_of_their_kind() -> None:
 
 
 async def test_the_alarm_rings_in_order_and_never_early() -> None:
-    alarm = SignalAlarm()
+    timer = SignalTimer()
     rung: list[int] = []
 
     async def wait(number: int, moment: float) -> None:
-        await alarm.until(moment)
+        await timer.until(moment)
         assert time.monotonic() >= moment
         rung.append(number)
 
     begin = time.monotonic()
     try:
         await asyncio.gather(*(wait(number, begin + number / 1000) for number in range(20)))
-        await alarm.until(begin)
+        await timer.until(begin)
     finally:
-        alarm.close()
+        timer.close()
     assert rung == list(range(20))

@@ -14,7 +14,7 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from telesto.benchmarks.workloads.operations import Operation
+from telesto.benchmarks.load.operations import Operation
 
 RECORD: Final = np.dtype(
     [
@@ -23,7 +23,7 @@ RECORD: Final = np.dtype(
         ("latency", "<f4"),
         ("service", "<f4"),
         ("age", "<f4"),
-        ("lane", "<u4"),
+        ("slot", "<u4"),
         ("operation", "u1"),
         ("priority", "u1"),
         ("redelivered", "u1"),
@@ -47,7 +47,7 @@ class Recorder:
         errors: how many requests failed, by the operation and the error's name.
         doubtful: identities of messages whose puts failed: each may be there or not.
         doubtful_takes: identities of messages whose acknowledgements failed: each may be gone or come again.
-        late: requests that were sent later than intended for want of a free place (open loop).
+        late: requests that were sent later than intended for want of a free slot (open loop).
         unsent: requests that were to be sent and were not when the time was up (open loop).
         redelivered: messages that came marked so.
     """
@@ -72,7 +72,7 @@ class Recorder:
     def add(
         self,
         operation: Operation,
-        lane: int,
+        slot: int,
         identity: int,
         intended: float,
         sent: float,
@@ -89,7 +89,7 @@ class Recorder:
             ended - intended,
             ended - sent,
             age,
-            lane,
+            slot,
             operation,
             priority,
             redelivered,
@@ -102,7 +102,7 @@ class Recorder:
     def add_batch(
         self,
         operation: Operation,
-        lane: int,
+        slot: int,
         identities: Sequence[int] | np.ndarray[Any, np.dtype[Any]],
         intended: np.ndarray[Any, np.dtype[Any]] | float,
         sent: float,
@@ -118,7 +118,7 @@ class Recorder:
         records["latency"] = ended - intended
         records["service"] = ended - sent
         records["age"] = age
-        records["lane"] = lane
+        records["slot"] = slot
         records["operation"] = operation
         records["priority"] = priority
         self._buffer += records.tobytes()

@@ -1,4 +1,4 @@
-"""A lane: one request after the other on a client's connection, and what all client types need for that."""
+"""A slot: one request after the other on a client's connection, and what all client types need for that."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from abc import ABC, abstractmethod
 from random import Random
 from typing import Final
 
-from telesto.benchmarks.bodies import BACKLOG_STREAM, SEQUENCE_BITS
-from telesto.benchmarks.workloads.envelope import Stationery, open_envelope
-from telesto.benchmarks.workloads.operations import Operation
-from telesto.benchmarks.workloads.plan import Seat, WorkloadPlan
-from telesto.benchmarks.workloads.recorder import NO_AGE, Recorder
+from telesto.benchmarks.load.bodies import BACKLOG_STREAM, SEQUENCE_BITS, BodyMaker, open_envelope
+from telesto.benchmarks.load.operations import Operation
+from telesto.benchmarks.load.plan import Participant, WorkloadPlan
+from telesto.benchmarks.load.recorder import NO_AGE, Recorder
 from telesto.client import AsyncTelestoClient
 from telesto.protocol.errors import TelestoError
 
@@ -20,13 +19,13 @@ PAUSE_AFTER_ERROR_S: Final = 0.02
 PRIORITY_ALONE: Final = 5
 
 
-class Lane:
+class Slot:
     """What the client types work with.
 
     Attributes:
         client: the connection.
-        seat: who the client is.
-        number: of the lane, among all of the run; also that of its stream of messages.
+        participant: who the client is.
+        number: of the slot, among all of the run; also that of its stream of messages.
         plan: of the process.
         recorder: takes what happened.
         random: for choices.
@@ -37,33 +36,33 @@ class Lane:
     def __init__(
         self,
         client: AsyncTelestoClient,
-        seat: Seat,
+        participant: Participant,
         number: int,
         plan: WorkloadPlan,
         recorder: Recorder,
         end: float,
     ) -> None:
         self.client = client
-        self.seat = seat
+        self.participant = participant
         self.number = number
         self.plan = plan
         self.recorder = recorder
         self.random = Random(f"{plan.seed}-{number}")
         self.end = end
         self.done = False
-        self._stationery = Stationery(number, plan.body_bytes)
+        self._bodies = BodyMaker(number, plan.body_bytes)
 
     @property
     def queue_id(self) -> int:
         """The queue of the client."""
-        assert isinstance(self.seat.place, int)
-        return self.seat.place
+        assert isinstance(self.participant.destination, int)
+        return self.participant.destination
 
     @property
     def topic(self) -> str:
         """The topic of the client."""
-        assert isinstance(self.seat.place, str)
-        return self.seat.place
+        assert isinstance(self.participant.destination, str)
+        return self.participant.destination
 
     def priority(self) -> int:
         """Choose a priority: the middle one, or one of so many by chance."""
@@ -72,15 +71,15 @@ class Lane:
 
     def receiver(self) -> int | None:
         """Choose to whom a message goes; None for anyone."""
-        peers = self.seat.peers
+        peers = self.participant.peers
         return self.random.choice(peers) if peers else None
 
     def body(self, moment: float, priority: int = 0) -> tuple[int, bytes]:
-        """Make the next message of the lane's stream: its identity and its body."""
-        return self._stationery.next(moment, priority)
+        """Make the next message of the slot's stream: its identity and its body."""
+        return self._bodies.next(moment, priority)
 
     def wait_s(self) -> float:
-        """How long a read may wait, so that the lane is done in time."""
+        """How long a read may wait, so that the slot is done in time."""
         return min(self.plan.take_timeout_s, max(0.0, self.end - time.monotonic()))
 
     def sent(
@@ -92,7 +91,7 @@ class Lane:
         )
 
     def came(self, operation: Operation, body: bytes, sent: float, *, redelivered: bool = False) -> None:
-        """Keep that a message came just now, for which the lane waited since `sent`."""
+        """Keep that a message came just now, for which the slot waited since `sent`."""
         now = time.monotonic()
         identity, moment, priority = open_envelope(body)
         age = NO_AGE if identity >> SEQUENCE_BITS == BACKLOG_STREAM else now - moment
@@ -117,11 +116,11 @@ class Lane:
 
 
 class ClientType(ABC):
-    """What a client does, again and again, until the lane's end."""
+    """What a client does, again and again, until the slot's end."""
 
     @abstractmethod
-    async def turn(self, intended: float) -> None:
+    async def run_once(self, intended: float) -> None:
         """Do it once; `intended` is the moment at which it was to be done."""
 
     async def finish(self) -> None:  # noqa: B027 - most have nothing to do
-        """Bring to an end what is under way, when no more turns come."""
+        """Bring to an end what is under way, when nothing more is to be done."""

@@ -96,7 +96,7 @@ class Worker:
         return WorkerFailedError(f"{self._module} {what} (exit {self._process.returncode}): {text[-2000:]}")
 
 
-class Gate:
+class StartSignal:
     """The worker's side: where it waits to be let go."""
 
     async def wait(self) -> float:
@@ -108,7 +108,7 @@ class Gate:
         return moment
 
 
-def run_worker(work: Callable[[Plan, Gate], Awaitable[Result]]) -> None:
+def run_worker(work: Callable[[Plan, StartSignal], Awaitable[Result]]) -> None:
     """Be a worker: read the plan, carry it out, print the result."""
     plan: Plan = json.loads(sys.stdin.readline())
     with asyncio.Runner(loop_factory=event_loop_factory()) as runner:
@@ -116,8 +116,8 @@ def run_worker(work: Callable[[Plan, Gate], Awaitable[Result]]) -> None:
     print(json.dumps(result), flush=True)
 
 
-async def _carry_out(work: Callable[[Plan, Gate], Awaitable[Result]], plan: Plan) -> Result:
-    return await work(plan, Gate())
+async def _carry_out(work: Callable[[Plan, StartSignal], Awaitable[Result]], plan: Plan) -> Result:
+    return await work(plan, StartSignal())
 
 
 def event_loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

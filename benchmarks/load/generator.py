@@ -1,0 +1,142 @@
+"""A process that generates load: its clients connect, wait for the moment, work until the time is up."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from random import Random
+from typing import Final, cast
+
+from telesto.benchmarks.load.blocking import BlockingClient
+from telesto.benchmarks.load.consumer_roles import Consumer
+from telesto.benchmarks.load.pacing import Schedule, SignalTimer, Thinking, arrival_moments
+from telesto.benchmarks.load.plan import ACTIVE_ROLES, Participant, Role, WorkloadPlan
+from telesto.benchmarks.load.queue_roles import Idle, PutReader, Putter, Reader
+from telesto.benchmarks.load.recorder import Recorder
+from telesto.benchmarks.load.request_roles import Requester, Responder
+from telesto.benchmarks.load.slot import ClientType, Slot
+from telesto.benchmarks.load.topic_roles import Publisher, Subscriber
+from telesto.benchmarks.load.worker import Plan, Result, StartSignal, run_worker
+from telesto.client import AsyncTelestoClient
+
+CONNECTING_AT_ONCE: Final = 32
+CLOSE_TIMEOUT_S: Final = 30.0
+
+CLIENT_TYPES: Final[Mapping[Role, Callable[[Slot], ClientType]]] = {
+    "one-way": PutReader,
+    "sender": Putter,
+    "receiver": Reader,
+    "requester": Requester,
+    "responder": Responder,
+    "putter": Putter,
+    "put-reader": PutReader,
+    "reader": Reader,
+    "publisher": Publisher,
+    "subscriber": Subscriber,
+    "consumer": Consumer,
+    "idle": Idle,
+}
+
+
+async def generate(raw: Plan, start: StartSignal) -> Result:
+    """Carry out a `WorkloadPlan`; leave the records in its file and return the rest."""
+    plan = WorkloadPlan.of(raw)
+    clients = await _connect(plan)
+    with Recorder(Path(plan.records)) as recorder:
+        begin = await start.wait()
+        await Generator(plan, clients, recorder).run(begin)
+        async with asyncio.timeout(CLOSE_TIMEOUT_S):
+            await asyncio.gather(*(client.close() for client in clients))
+    return recorder.result()
+
+
+async def _connect(plan: WorkloadPlan) -> list[AsyncTelestoClient]:
+    """Connect all clients, some at a time; they are spread over the middlewares."""
+    some_at_a_time = asyncio.Semaphore(CONNECTING_AT_ONCE)
+
+    async def connect(participant: Participant) -> AsyncTelestoClient:
+        url = plan.urls[participant.number % len(plan.urls)]
+        # Begun anew by every run, like the queue.
+        state_dir = str(Path(plan.states) / participant.name) if plan.states is not None else None
+        # The blocking client has the methods that are called of it, and no others.
+        kind = cast(type[AsyncTelestoClient], BlockingClient) if plan.blocking else AsyncTelestoClient
+        client = kind(url, state_dir=state_dir, delivery=plan.delivery)
+        async with some_at_a_time:
+            await client.connect(name=participant.name, existing="use")
+        return client
+
+    return list(await asyncio.gather(*(connect(participant) for participant in plan.participants)))
+
+
+class Generator:
+    """The slots of one process."""
+
+    def __init__(self, plan: WorkloadPlan, clients: Sequence[AsyncTelestoClient], recorder: Recorder) -> None:
+        self._plan = plan
+        self._clients = clients
+        self._recorder = recorder
+
+    async def run(self, begin: float) -> None:
+        """Work from a moment on, for as long as the plan says."""
+        plan, end = self._plan, begin + self._plan.seconds
+        active, serving = self._slots(end)
+        with ExitStack() as stack:
+            schedule = None
+            if plan.rate is not None and active:
+                timer = SignalTimer()
+                stack.callback(timer.close)
+                moments = arrival_moments(begin, plan.rate, plan.arrivals, Random(plan.seed))
+                schedule = Schedule(moments, end, timer)
+            async with asyncio.TaskGroup() as group:
+                for slot in serving:
+                    group.create_task(_serve(slot))
+                for slot in active:
+                    group.create_task(self._think(slot) if schedule is None else _keep_to(schedule, slot))
+            if schedule is not None:
+                self._recorder.late, self._recorder.unsent = schedule.late, schedule.count_unsent()
+
+    async def _think(self, slot: Slot) -> None:
+        """Work in a closed loop, with pauses for thinking."""
+        plan, client_type = self._plan, CLIENT_TYPES[slot.participant.role](slot)
+        thinking = Thinking(plan.think_s, plan.think_spread, slot.random)
+        while (now := time.monotonic()) < slot.end:
+            await client_type.run_once(now)
+            await thinking.pause()
+        await client_type.finish()
+
+    def _slots(self, end: float) -> tuple[list[Slot], list[Slot]]:
+        """Return the slots that send by themselves and those that serve."""
+        active: list[Slot] = []
+        serving: list[Slot] = []
+        for participant, client in zip(self._plan.participants, self._clients, strict=True):
+            sends = participant.role in ACTIVE_ROLES
+            # What is pushed, and a topic, come in one order to one slot.
+            slots = 1 if participant.role in ("consumer", "subscriber") else self._plan.slots
+            for index in range(slots):
+                number = participant.number * self._plan.slots + index
+                slot = Slot(client, participant, number, self._plan, self._recorder, end)
+                (active if sends else serving).append(slot)
+        return active, serving
+
+
+async def _serve(slot: Slot) -> None:
+    """Work without a pause."""
+    client_type = CLIENT_TYPES[slot.participant.role](slot)
+    while not slot.done and (now := time.monotonic()) < slot.end:
+        await client_type.run_once(now)
+    await client_type.finish()
+
+
+async def _keep_to(schedule: Schedule, slot: Slot) -> None:
+    """Work at those moments of the schedule that no other slot has taken."""
+    client_type = CLIENT_TYPES[slot.participant.role](slot)
+    while (intended := await schedule.take(time.monotonic())) is not None:
+        await client_type.run_once(intended)
+    await client_type.finish()
+
+
+if __name__ == "__main__":
+    run_worker(generate)
