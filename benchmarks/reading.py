@@ -23,8 +23,8 @@ from typing import Any, Final
 import psycopg
 
 from telesto.benchmarks.history_rows import fill_history
-from telesto.benchmarks.machine import describe_machine
-from telesto.benchmarks.usage import cpu_seconds, peak_resident_bytes
+from telesto.benchmarks.tiers.machine import describe_machine
+from telesto.benchmarks.tiers.usage import cpu_seconds, peak_resident_bytes
 
 ROWS: Final = 10_000_000
 PARTS: Final = (1, 2, 4)
@@ -70,7 +70,7 @@ def main() -> int:
 
 
 def _measure_all(given: argparse.Namespace, directory: Path) -> list[Figures]:
-    from telesto.benchmarks.service import running_database
+    from telesto.benchmarks.tiers.service import running_database
 
     with running_database(directory / "data") as url:
         begun = time.monotonic()

@@ -62,7 +62,7 @@ def run(
 ) -> ExitCode:
     """Carry an experiment out, unattended. Given again with the same directory, it goes on where it ended."""
     with explained_errors():
-        from telesto.benchmarks.harness.campaign import carry_out
+        from telesto.benchmarks.harness.execution import carry_out
         from telesto.benchmarks.harness.experiment import load_experiment
         from telesto.benchmarks.harness.summary import is_clean, summarise
         from telesto.cli.bench_progress import shown_progress
@@ -115,8 +115,8 @@ def database(directory: Directory) -> None:
     The history of the messages is in the tables of the schema telesto, as in a live service.
     """
     with explained_errors():
-        from telesto.benchmarks.harness.databases import running_server, with_database
         from telesto.benchmarks.harness.manifest import open_directory
+        from telesto.benchmarks.tiers.databases import running_server, with_database
 
         found = open_directory(directory)
         names = [found.result_of(each)["database"] for each in found.runs if found.is_whole(each)]
@@ -156,9 +156,9 @@ def explained_errors() -> Iterator[None]:
 def _explained(error: Exception) -> CommandError | None:
     from telesto.benchmarks.harness.experiment import BadExperimentError
     from telesto.benchmarks.harness.manifest import ManifestError
-    from telesto.benchmarks.harness.performance import OpenFilesError
+    from telesto.benchmarks.harness.one_run import OpenFilesError
     from telesto.benchmarks.load.worker import WorkerFailedError
-    from telesto.benchmarks.service import MiddlewareFailedError, NotLocalError
+    from telesto.benchmarks.tiers.service import MiddlewareFailedError, NotLocalError
     from telesto.db.embedded_errors import DataDirectoryInUseError, EmbeddedServerError
 
     if isinstance(error, BadExperimentError | ManifestError | OpenFilesError):

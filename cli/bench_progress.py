@@ -17,9 +17,9 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from telesto.benchmarks.harness.campaign import Listener
 from telesto.benchmarks.harness.design import Run
-from telesto.benchmarks.harness.performance import OnSecond
+from telesto.benchmarks.harness.execution import Listener
+from telesto.benchmarks.harness.one_run import OnSecond
 from telesto.cli import output
 from telesto.cli.progress import STANDARD_ERROR
 

@@ -1,8 +1,10 @@
 """Experiments: factors and levels, unattended runs that can be resumed, and what they leave in files.
 
-- `settings` and `experiment` read and check what is asked, `design` turns it into runs;
-- `campaign` carries an experiment out, `performance` one run of it, each in a database of its own;
-- `watch` looks at the tiers and the tables while it runs;
-- `analysis` and `balance` (the audit and the order) work on the records afterwards, `tables` and `manifest`
-  write the run's directory.
+This room starts the tiers, has processes of `load` work on them, and hands what they recorded to `results`;
+it may import these three rooms, and no report.
+
+Begin with `execution`: it carries an experiment out, run after run. `one_run` measures one of them:
+`preparation` makes its clients and queues, `participants` says who does what, `sampling` looks at the tiers
+every second. `settings` and `experiment` say and check what is asked, `design` turns it into runs;
+`manifest` is the directory, `summary` the figures on one screen.
 """

@@ -12,10 +12,10 @@ import numpy as np
 
 from telesto.benchmarks.harness.participants import assign, groups_of, parts_of
 from telesto.benchmarks.harness.settings import RunSettings
-from telesto.benchmarks.identity_space import Identities
 from telesto.benchmarks.load.bodies import BACKLOG_STREAM, BodyMaker, partition_key_of
 from telesto.benchmarks.load.plan import Participant
 from telesto.benchmarks.load.slot import PRIORITY_ALONE
+from telesto.benchmarks.results.identity_space import Identities
 from telesto.client import AsyncTelestoClient, HistoryMode, NewMessage
 
 REGISTERING_AT_ONCE: Final = 32

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from telesto.benchmarks.load.bodies import ENVELOPE_BYTES
 from telesto.benchmarks.load.pacing import Arrivals, ThinkSpread
+from telesto.benchmarks.results.analysis import Window
 from telesto.client import Delivery
 
 WorkloadName = Literal[
@@ -104,13 +105,18 @@ class RunSettings(BaseModel):
         100, ge=0, description="A middleware times the phases of every so many-th request; 0 for none."
     )
     wait_samples_per_s: float = Field(
-        5.0, ge=0, le=100, description="How often the server's wait events are looked at; 0 for never."
+        5.0, ge=0, le=100, description="How often wait events of the server are sampled; 0 for never."
     )
 
     @property
     def total_s(self) -> float:
         """Length of the load, in seconds."""
         return self.warm_up_s + self.duration_s + self.cool_down_s
+
+    @property
+    def window(self) -> Window:
+        """What counts: the load without warm-up and cool-down."""
+        return Window(self.warm_up_s, self.warm_up_s + self.duration_s)
 
     @property
     def sends(self) -> bool:

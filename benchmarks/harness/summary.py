@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from statistics import median
 from typing import Any, Final
 
-from telesto.benchmarks.audit import COLUMNS, headings
-from telesto.benchmarks.figures import ratio, table
 from telesto.benchmarks.harness.manifest import ExperimentDirectory
+from telesto.benchmarks.results.audit import COLUMNS, headings
+from telesto.benchmarks.results.ratios import ratio, table
 
 TIERS: Final = ("client", "middleware", "postgres")
 PERCENTILES: Final = ("p50_ms", "p99_ms")

@@ -14,8 +14,6 @@ from typing import Final, Literal
 
 import numpy as np
 
-from telesto.benchmarks.audit import Balance, Doubts, Stored, as_identities, audit
-from telesto.benchmarks.harness.analysis import Window
 from telesto.benchmarks.load.operations import Operation
 from telesto.benchmarks.load.recorder import Records, read_records
 from telesto.benchmarks.load.worker import HEAD_START_S, Result, Worker
@@ -23,7 +21,9 @@ from telesto.benchmarks.peers.bodies import identity_of
 from telesto.benchmarks.peers.catalog import CATALOG, Entry, Servers
 from telesto.benchmarks.peers.interface import Peer, PeerUnavailableError, Server
 from telesto.benchmarks.peers.load import PeerPlan
-from telesto.benchmarks.usage import cpu_seconds, family_cpu_seconds
+from telesto.benchmarks.results.analysis import Window
+from telesto.benchmarks.results.audit import Balance, Doubts, Stored, as_identities, audit
+from telesto.benchmarks.tiers.usage import cpu_seconds, family_cpu_seconds
 
 Work = Literal["put", "end-to-end", "latency"]
 WORKS: Final[tuple[Work, ...]] = ("put", "end-to-end", "latency")

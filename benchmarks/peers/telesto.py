@@ -16,7 +16,7 @@ from telesto.benchmarks.peers.interface import TAKEN_AT_ONCE, WAIT_S, Address, C
 from telesto.client import AsyncTelestoClient
 
 if TYPE_CHECKING:
-    from telesto.benchmarks.service import Database, Middlewares
+    from telesto.benchmarks.tiers.service import Database, Middlewares
 
 LOOKING_AFTER: Final = "bench-peers"
 _LEFT: Final = """
@@ -36,7 +36,7 @@ class TelestoServer:
 
     async def start(self, directory: Path) -> None:
         """Start both tiers."""
-        from telesto.benchmarks.service import describe_database, running_middlewares
+        from telesto.benchmarks.tiers.service import describe_database, running_middlewares
         from telesto.db import schema
         from telesto.db.embedded import EmbeddedServer
 

@@ -15,7 +15,7 @@ from hdrh.histogram import HdrHistogram
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from telesto.benchmarks.harness.histograms import US_PER_S, encode, new_histogram
+from telesto.benchmarks.results.histograms import US_PER_S, encode, new_histogram
 
 PERCENTILES: Final = {"p50_s": 0.5, "p90_s": 0.9, "p99_s": 0.99, "p99_9_s": 0.999}
 FIGURES: Final = ("count", "mean_s", *PERCENTILES, "max_s")

@@ -8,9 +8,9 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from telesto.benchmarks.harness.analysis import HANDED_OVER
 from telesto.benchmarks.load.operations import PUTS, TAKES, Operation
 from telesto.benchmarks.reports.timeline import INTERVAL, Timelines, counted, every_second, placed
+from telesto.benchmarks.results.analysis import HANDED_OVER
 
 _HANDED_OVER: Final = [operation.name.lower() for operation in HANDED_OVER]
 _PUT: Final = [operation.name.lower() for operation in (*PUTS, Operation.PUBLISH)]

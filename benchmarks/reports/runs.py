@@ -28,8 +28,8 @@ from telesto.benchmarks.harness.manifest import (
     ManifestError,
     open_directory,
 )
-from telesto.benchmarks.harness.tables import SCHEMAS
 from telesto.benchmarks.reports.errors import RunsError
+from telesto.benchmarks.results.tables import SCHEMAS
 
 NAMES_SHOWN: Final = 10
 """How many runs, or columns, an error names."""

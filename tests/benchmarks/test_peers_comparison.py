@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from telesto.benchmarks.audit import Balance
-from telesto.benchmarks.harness.analysis import Window
 from telesto.benchmarks.load.operations import Operation
 from telesto.benchmarks.load.recorder import RECORD, Records
 from telesto.benchmarks.peers.catalog import CATALOG, Entry, Servers
@@ -31,7 +29,9 @@ from telesto.benchmarks.peers.comparison import (
 from telesto.benchmarks.peers.interface import Peer, PeerUnavailableError
 from telesto.benchmarks.peers.processes import ServerProcess
 from telesto.benchmarks.peers.table import render, targets
-from telesto.benchmarks.usage import family_cpu_seconds
+from telesto.benchmarks.results.analysis import Window
+from telesto.benchmarks.results.audit import Balance
+from telesto.benchmarks.tiers.usage import family_cpu_seconds
 
 TINY = Size(
     seconds=0.4,

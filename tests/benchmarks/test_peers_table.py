@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from telesto.benchmarks.audit import Balance
 from telesto.benchmarks.peers.comparison import WORKS, Comparison, Run, Size, Work
 from telesto.benchmarks.peers.table import as_plain, facts_of, render, targets
+from telesto.benchmarks.results.audit import Balance
 
 CPU = {"client": 12.5, "server": 25.0}
 CLEAN = Balance(100, 100, 0, 0, 0, 0, None, 0)

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from telesto.benchmarks.audit import Balance
 from telesto.benchmarks.harness.design import Run
 from telesto.benchmarks.harness.experiment import check_experiment
-from telesto.benchmarks.harness.histograms import encode, histogram_of
 from telesto.benchmarks.harness.manifest import ExperimentDirectory, create_or_resume
-from telesto.benchmarks.harness.tables import Row, Tables
+from telesto.benchmarks.results.audit import Balance
+from telesto.benchmarks.results.histograms import encode, histogram_of
+from telesto.benchmarks.results.tables import Row, Tables
 
 SETTINGS = {"workload": "put-read", "clients": 4, "warm_up_s": 2, "duration_s": 6, "cool_down_s": 1}
 ORIGIN = {

@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.testing import assertDataFrameEqual
 
-from telesto.benchmarks.harness.histograms import Latencies, decode, encode, histogram_of, new_histogram
 from telesto.benchmarks.reports.latencies import FIGURES, distribution, merged
+from telesto.benchmarks.results.histograms import Latencies, decode, encode, histogram_of, new_histogram
 
 HISTOGRAM = "run string, second int, encoded string"
 

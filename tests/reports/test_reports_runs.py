@@ -13,10 +13,10 @@ from pyspark.testing import assertDataFrameEqual
 
 from run_directories import CLEAN, LOST, Course, finish, finished, make_experiment
 from telesto.benchmarks.harness.manifest import MANIFEST, RUN_FILE
-from telesto.benchmarks.harness.tables import SCHEMAS
 from telesto.benchmarks.reports.errors import RunsError
 from telesto.benchmarks.reports.runs import open_runs
 from telesto.benchmarks.reports.windows import TO_THE_END, Cut, cuts_of, inside
+from telesto.benchmarks.results.tables import SCHEMAS
 
 
 class TestWhichRuns:

@@ -11,14 +11,10 @@ from typing import Any
 import asyncpg
 import pytest
 
-from telesto.benchmarks.audit import NOTHING
-from telesto.benchmarks.harness import campaign
-from telesto.benchmarks.harness.analysis import Figures
-from telesto.benchmarks.harness.campaign import carry_out
-from telesto.benchmarks.harness.databases import with_database
+from telesto.benchmarks.harness import execution
 from telesto.benchmarks.harness.design import Run
+from telesto.benchmarks.harness.execution import carry_out
 from telesto.benchmarks.harness.experiment import Experiment, check_experiment
-from telesto.benchmarks.harness.histograms import decode
 from telesto.benchmarks.harness.manifest import (
     MANIFEST,
     PARTIAL,
@@ -28,9 +24,13 @@ from telesto.benchmarks.harness.manifest import (
     create_or_resume,
     open_directory,
 )
-from telesto.benchmarks.harness.performance import OnSecond, Outcome
+from telesto.benchmarks.harness.one_run import OnSecond, Outcome
 from telesto.benchmarks.harness.summary import is_clean, summarise
-from telesto.benchmarks.harness.tables import SCHEMAS, read_table
+from telesto.benchmarks.results.analysis import Figures
+from telesto.benchmarks.results.audit import NOTHING
+from telesto.benchmarks.results.histograms import decode
+from telesto.benchmarks.results.tables import SCHEMAS, read_table
+from telesto.benchmarks.tiers.databases import with_database
 
 TINY = {"duration_s": 0.9, "warm_up_s": 0.1, "cool_down_s": 0.1, "sample_every": 1}
 
@@ -249,7 +249,7 @@ async def test_what_is_whole_stays_and_what_is_half_is_done_again(
             raise BrokenOffError
         return nothing()
 
-    monkeypatch.setattr(campaign, "perform", perform_three)
+    monkeypatch.setattr(execution, "measure_run", perform_three)
     with pytest.raises(BrokenOffError):
         await carry_out(wanted, out, Heard(), server_url)
     assert (out / "runs" / f"0003{PARTIAL}" / "left-behind").exists()

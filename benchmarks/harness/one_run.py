@@ -1,4 +1,4 @@
-"""One run: prepare, load, watch, audit."""
+"""One run: prepare, load, sample, audit."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from typing import Any, Final
 import asyncpg
 import numpy as np
 
-from telesto.benchmarks.audit import NOBODY, NOTHING, Balance, Doubts
-from telesto.benchmarks.harness.analysis import Figures, Window, analyse
-from telesto.benchmarks.harness.balance import balance_of_queues, balance_of_topic, published_in
 from telesto.benchmarks.harness.design import Run
 from telesto.benchmarks.harness.participants import sending, share_out
 from telesto.benchmarks.harness.preparation import Prepared, prepare
+from telesto.benchmarks.harness.sampling import Sampler
 from telesto.benchmarks.harness.settings import RunSettings, middleware_settings
-from telesto.benchmarks.harness.tables import Row, Tables
-from telesto.benchmarks.harness.watch import Watch
 from telesto.benchmarks.load.ceiling import CeilingPlan
 from telesto.benchmarks.load.plan import Participant, WorkloadPlan
 from telesto.benchmarks.load.recorder import Records, read_records
 from telesto.benchmarks.load.worker import HEAD_START_S, Plan, Result, Worker
-from telesto.benchmarks.service import Middlewares, describe_database, old_snapshot, running_middlewares
-from telesto.benchmarks.stored import stored_for_subscription, stored_in_queues
-from telesto.benchmarks.usage import raise_open_files
+from telesto.benchmarks.results.analysis import Figures, Window, analyse
+from telesto.benchmarks.results.audit import NOBODY, NOTHING, Balance, Doubts
+from telesto.benchmarks.results.balance import balance_of_queues, balance_of_topic, published_in
+from telesto.benchmarks.results.stored import stored_for_subscription, stored_in_queues
+from telesto.benchmarks.results.tables import Row, Tables
+from telesto.benchmarks.tiers.service import Middlewares, describe_database, old_snapshot, running_middlewares
+from telesto.benchmarks.tiers.usage import raise_open_files
 
 GENERATOR_MODULE: Final = "telesto.benchmarks.load.generator"
 CEILING_MODULE: Final = "telesto.benchmarks.load.ceiling"
@@ -73,13 +73,13 @@ class Outcome:
     redelivered: int = 0
 
 
-async def perform(run: Run, database_url: str, directory: Path, on_second: OnSecond) -> Outcome:
+async def measure_run(run: Run, database_url: str, directory: Path, on_second: OnSecond) -> Outcome:
     """Carry out a run on an empty database with Telesto's schema; its tables go to `directory`."""
     with Tables(directory) as tables:
-        return await _perform(run, database_url, directory, tables, on_second)
+        return await _measure_run(run, database_url, directory, tables, on_second)
 
 
-async def _perform(
+async def _measure_run(
     run: Run, database_url: str, directory: Path, tables: Tables, on_second: OnSecond
 ) -> Outcome:
     settings = run.settings
@@ -87,12 +87,12 @@ async def _perform(
     _raise_limits(settings)
     async with running_middlewares(database_url, directory, settings.middlewares, environment) as middlewares:
         prepared = await prepare(settings, middlewares.urls)
-        performance = _Performance(run, database_url, directory, middlewares, prepared, tables)
+        load = _Load(run, database_url, directory, middlewares, prepared, tables)
         with_snapshot = old_snapshot(database_url) if settings.old_snapshot else nullcontext()
         async with with_snapshot:
-            await performance.load(on_second)
+            await load.load(on_second)
     # The middlewares have ended, so that nothing moves any more.
-    return await performance.conclude()
+    return await load.conclude()
 
 
 class OpenFilesError(Exception):
@@ -108,7 +108,7 @@ def _raise_limits(settings: RunSettings) -> None:
         )
 
 
-class _Performance:
+class _Load:
     """A run on its way."""
 
     def __init__(
@@ -134,7 +134,7 @@ class _Performance:
         self._tables: dict[str, list[dict[str, Any]]] = {}
 
     async def load(self, on_second: OnSecond) -> None:
-        """Start the generators, watch while they work, and take their results."""
+        """Start the generators, sample the tiers while they work, and take their results."""
         settings = self._run.settings
         database = await describe_database(self._database_url)
         self._server_settings = dict(database.settings)
@@ -143,35 +143,35 @@ class _Performance:
         try:
             await asyncio.gather(*(worker.ready() for worker in workers))
             pids = [worker.pid for worker in workers]
-            watch = Watch(
+            sampler = Sampler(
                 database, self._middlewares, pids, self._written, settings.wait_samples_per_s, on_second
             )
-            self._tables["before"] = await watch.state_of_tables()
+            self._tables["before"] = await sampler.state_of_tables()
             self._begin = time.monotonic() + HEAD_START_S
             self._began_at = datetime.fromtimestamp(time.time() + HEAD_START_S, UTC)
             for worker in workers:
                 await worker.begin(self._begin)
-            await self._watch(watch, workers, settings)
-            self._tables["after"] = await watch.state_of_tables()
+            await self._sample(sampler, workers, settings)
+            self._tables["after"] = await sampler.state_of_tables()
         finally:
             for worker in workers:
                 await worker.stop()
 
-    async def _watch(self, watch: Watch, workers: Sequence[Worker], settings: RunSettings) -> None:
-        """Watch until the load is over, which may be before its time: a backlog ends when it is drained."""
-        watching = asyncio.create_task(watch.run(self._begin, self._begin + settings.total_s))
+    async def _sample(self, sampler: Sampler, workers: Sequence[Worker], settings: RunSettings) -> None:
+        """Sampler until the load is over, which may be before its time: a backlog ends when it is drained."""
+        sampling = asyncio.create_task(sampler.run(self._begin, self._begin + settings.total_s))
         working = asyncio.create_task(_results(workers, settings.total_s))
         try:
-            done, _ = await asyncio.wait([watching, working], return_when=asyncio.FIRST_COMPLETED)
-            if watching in done:
-                watching.result()
+            done, _ = await asyncio.wait([sampling, working], return_when=asyncio.FIRST_COMPLETED)
+            if sampling in done:
+                sampling.result()
             self._results = await working
         finally:
-            for task in (watching, working):
+            for task in (sampling, working):
                 task.cancel()
-            await asyncio.gather(watching, working, return_exceptions=True)
-        await watch.look_once_more(self._begin)
-        self._tiers = watch.tiers
+            await asyncio.gather(sampling, working, return_exceptions=True)
+        await sampler.sample_once_more(self._begin)
+        self._tiers = sampler.tiers
 
     async def conclude(self) -> Outcome:
         """Work on the records and audit."""
@@ -206,7 +206,7 @@ class _Performance:
     def _window(self, records: Sequence[Records]) -> Window:
         """Return what counts: for a drain all of it, until the last message came."""
         if self._run.settings.workload != "drain":
-            return Window.of(self._run.settings)
+            return self._run.settings.window
         last = max((float(part["ended"].max()) for part in records if len(part)), default=self._begin)
         return Window(0.0, max(last - self._begin, math.ulp(1.0)))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 import telesto.benchmarks
-from telesto.benchmarks.machine import describe_machine, file_system
+from telesto.benchmarks.tiers.machine import describe_machine, file_system
 
 PACKAGES: Final = ("telesto-mq", "asyncpg", "psycopg", "uvloop", "numpy", "pyarrow", "hdrhistogram")
 

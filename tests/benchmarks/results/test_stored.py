@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -10,13 +9,11 @@ import asyncpg
 import numpy as np
 import pytest
 
-from telesto.benchmarks.audit import Balance, Doubts
-from telesto.benchmarks.harness import performance
-from telesto.benchmarks.harness.balance import balance_of_queues
-from telesto.benchmarks.harness.settings import RunSettings
 from telesto.benchmarks.load.ceiling import CeilingPlan, PutCalls
 from telesto.benchmarks.load.recorder import Recorder, read_records
-from telesto.benchmarks.stored import stored_in_queues
+from telesto.benchmarks.results.audit import Balance, Doubts
+from telesto.benchmarks.results.balance import balance_of_queues
+from telesto.benchmarks.results.stored import stored_in_queues
 
 DELETE = "DELETE FROM telesto.messages WHERE queue_id = $1 AND substr(body, 1, 8) = $2"
 COPY = """
@@ -68,10 +65,3 @@ async def test_planted_faults_in_the_tables_are_found(
     await connection.execute(SHORTEN, first, put[0].to_bytes(8))
     with pytest.raises(ValueError, match="not of the benchmarks"):
         await audit()
-
-
-def test_too_few_open_files_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resource, "getrlimit", lambda _which: (100, 100))
-    monkeypatch.setattr(resource, "setrlimit", lambda _which, _limits: None)
-    with pytest.raises(performance.OpenFilesError, match=r"5,000 clients need more than 100 open files"):
-        performance._raise_limits(RunSettings(clients=5000))

@@ -13,7 +13,7 @@ from typing import Final
 
 import asyncpg
 
-from telesto.benchmarks.usage import cpu_seconds, parent_of, resident_bytes, tree_cpu_seconds
+from telesto.benchmarks.tiers.usage import cpu_seconds, parent_of, resident_bytes, tree_cpu_seconds
 from telesto.db import schema
 from telesto.db.embedded import EmbeddedServer
 

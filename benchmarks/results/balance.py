@@ -9,10 +9,10 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from telesto.benchmarks.audit import NOBODY, Balance, Doubts, Stored, audit
-from telesto.benchmarks.identity_space import Identities, key_numbers_of, shortened, streams_of
 from telesto.benchmarks.load.operations import IN_ORDER, PUTS, TAKES, Operation
 from telesto.benchmarks.load.recorder import Records
+from telesto.benchmarks.results.audit import NOBODY, Balance, Doubts, Stored, audit
+from telesto.benchmarks.results.identity_space import Identities, key_numbers_of, shortened, streams_of
 
 
 def balance_of_queues(

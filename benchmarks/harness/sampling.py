@@ -1,4 +1,4 @@
-"""What is looked at every second while a run goes on: the tiers' CPU and memory, PostgreSQL's counters and
+"""What is sampled every second during a run: the tiers' CPU and memory, PostgreSQL's counters and
 wait events, the middlewares' metrics and phases; `tables` says what the columns are."""
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Final
 import asyncpg
 from prometheus_client.parser import text_string_to_metric_families
 
-from telesto.benchmarks.harness.tables import Row, Tables
-from telesto.benchmarks.service import HOST, Database, Middlewares
-from telesto.benchmarks.usage import (
+from telesto.benchmarks.results.tables import Row, Tables
+from telesto.benchmarks.tiers.service import HOST, Database, Middlewares
+from telesto.benchmarks.tiers.usage import (
     children,
     cpu_seconds,
     private_bytes,
@@ -66,8 +66,8 @@ GROUP BY 1, 2, 3, 4
 """
 
 
-class Watch:
-    """Watches one run, and writes what it sees into tables.
+class Sampler:
+    """Samples the tiers during one run, and writes what it sees into tables.
 
     Attributes:
         tiers: the rows of the table of tiers, which are few.
@@ -92,20 +92,20 @@ class Watch:
         self.tiers: list[Row] = []
 
     async def run(self, begin: float, end: float) -> None:
-        """Watch from one moment of the monotonic clock to another."""
+        """Sampler from one moment of the monotonic clock to another."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._watch_seconds(begin, end))
+            group.create_task(self._sample_seconds(begin, end))
             if self._wait_samples_per_s:
-                group.create_task(self._watch_waits(begin, end))
+                group.create_task(self._sample_waits(begin, end))
 
-    async def look_once_more(self, begin: float) -> None:
-        """See what came since the last look of `run`: the load is over, the middlewares still serve."""
+    async def sample_once_more(self, begin: float) -> None:
+        """See what came since the last sample of `run`: the load is over, the middlewares still serve."""
         connection = await asyncpg.connect(self._database.url)
         try:
-            await self._look_at_counters(connection, begin)
+            await self._sample_counters(connection, begin)
         finally:
             await connection.close()
-        await self._look_at_middlewares(begin)
+        await self._sample_middlewares(begin)
 
     async def state_of_tables(self) -> list[dict[str, object]]:
         """Return the state of Telesto's tables."""
@@ -115,24 +115,24 @@ class Watch:
         finally:
             await connection.close()
 
-    async def _watch_seconds(self, begin: float, end: float) -> None:
+    async def _sample_seconds(self, begin: float, end: float) -> None:
         connection = await asyncpg.connect(self._database.url)
         try:
             moment = begin
             while True:
                 await asyncio.sleep(max(0.0, moment - time.monotonic()))
-                self._look_at_tiers(begin)
-                await self._look_at_counters(connection, begin)
-                await self._look_at_middlewares(begin)
+                self._sample_tiers(begin)
+                await self._sample_counters(connection, begin)
+                await self._sample_middlewares(begin)
                 self._on_second(time.monotonic() - begin)
                 if moment >= end:
                     break
-                # A look that took longer than its period does not have others follow at once.
+                # A sample that took longer than the period is not followed by others at once.
                 moment = min(max(moment + PERIOD_S, time.monotonic()), end)
         finally:
             await connection.close()
 
-    async def _watch_waits(self, begin: float, end: float) -> None:
+    async def _sample_waits(self, begin: float, end: float) -> None:
         connection = await asyncpg.connect(self._database.url)
         try:
             moment = begin
@@ -144,7 +144,7 @@ class Watch:
         finally:
             await connection.close()
 
-    def _look_at_tiers(self, begin: float) -> None:
+    def _sample_tiers(self, begin: float) -> None:
         since = time.monotonic() - begin
         rows: list[Row] = []
         for tier, pids in (
@@ -162,13 +162,13 @@ class Watch:
         self._tables.add("tiers", rows)
         self.tiers += rows
 
-    async def _look_at_counters(self, connection: asyncpg.Connection, begin: float) -> None:
+    async def _sample_counters(self, connection: asyncpg.Connection, begin: float) -> None:
         since = time.monotonic() - begin
         newer = connection.get_server_version().major >= _CHECKPOINTER_SINCE
         query = _COUNTERS.format(checkpointer=_CHECKPOINTER if newer else "")
         self._tables.add("counters", [(since, *row) for row in await connection.fetch(query)])
 
-    async def _look_at_middlewares(self, begin: float) -> None:
+    async def _sample_middlewares(self, begin: float) -> None:
         for index, port in enumerate(self._middlewares.admin_ports):
             text = await ask_admin(port, "/metrics")
             since = time.monotonic() - begin

@@ -4,7 +4,15 @@ from collections.abc import Sequence
 
 import pytest
 
-from telesto.benchmarks.audit import EXAMPLES_MAX, NOTHING, Balance, Doubts, Stored, as_identities, audit
+from telesto.benchmarks.results.audit import (
+    EXAMPLES_MAX,
+    NOTHING,
+    Balance,
+    Doubts,
+    Stored,
+    as_identities,
+    audit,
+)
 
 
 def audited(

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from telesto.benchmarks.audit import NOTHING, Balance
-from telesto.benchmarks.harness.analysis import Window
-from telesto.benchmarks.harness.campaign import tier_figures
 from telesto.benchmarks.harness.design import Run
+from telesto.benchmarks.harness.execution import tier_figures
 from telesto.benchmarks.harness.experiment import check_experiment
 from telesto.benchmarks.harness.manifest import ExperimentDirectory, create_or_resume
 from telesto.benchmarks.harness.summary import is_clean, summarise
+from telesto.benchmarks.results.analysis import Window
+from telesto.benchmarks.results.audit import NOTHING, Balance
 
 
 @pytest.fixture

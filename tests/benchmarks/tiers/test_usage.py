@@ -7,8 +7,8 @@ import sys
 import time
 from pathlib import Path
 
-from telesto.benchmarks.machine import describe_machine, file_system
-from telesto.benchmarks.usage import (
+from telesto.benchmarks.tiers.machine import describe_machine, file_system
+from telesto.benchmarks.tiers.usage import (
     children,
     cpu_seconds,
     parent_of,

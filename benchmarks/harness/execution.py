@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from telesto.benchmarks.harness.analysis import Window
-from telesto.benchmarks.harness.databases import DATA_DIRECTORY, Databases, running_server
 from telesto.benchmarks.harness.design import Run
 from telesto.benchmarks.harness.experiment import Experiment
 from telesto.benchmarks.harness.manifest import ExperimentDirectory, create_or_resume
-from telesto.benchmarks.harness.performance import OnSecond, Outcome, perform
-from telesto.benchmarks.harness.provenance import describe, source_state
-from telesto.benchmarks.harness.tables import Row
+from telesto.benchmarks.harness.one_run import OnSecond, Outcome, measure_run
+from telesto.benchmarks.results.analysis import Window
+from telesto.benchmarks.results.tables import Row
+from telesto.benchmarks.tiers.databases import DATA_DIRECTORY, Databases, running_server
+from telesto.benchmarks.tiers.provenance import describe, source_state
 
 
 class Listener(Protocol):
@@ -63,7 +63,7 @@ async def _carry_out_run(
     on_second = listener.run_begins(run)
     partial = directory.begin_run(run)
     url = await databases.create(run.name)
-    outcome = await perform(run, url, partial, on_second)
+    outcome = await measure_run(run, url, partial, on_second)
     result = result_of(run, outcome, databases.name_of(run.name) if keep else None)
     if not keep:
         await databases.drop(run.name)
@@ -85,7 +85,7 @@ def result_of(run: Run, outcome: Outcome, database: str | None) -> dict[str, Any
         "database": database,
         "server": outcome.settings,
         "figures": outcome.figures.as_plain(),
-        "tiers": tier_figures(outcome.tiers, Window.of(run.settings)),
+        "tiers": tier_figures(outcome.tiers, run.settings.window),
         "balance": outcome.balance.as_plain(),
         "errors": outcome.errors,
         "late": outcome.late,
@@ -97,35 +97,35 @@ def result_of(run: Run, outcome: Outcome, database: str | None) -> dict[str, Any
 
 def tier_figures(rows: Sequence[Row], window: Window) -> dict[str, dict[str, float]]:
     """Return how many processors each tier used within the window, and its greatest memory in bytes."""
-    looks = _looks(rows)
+    samples = _samples_of(rows)
     figures = {}
-    for tier, of_tier in looks.items():
-        inside = {since: look for since, look in of_tier.items() if window.begin <= since <= window.end}
+    for tier, of_tier in samples.items():
+        inside = {since: sample for since, sample in of_tier.items() if window.begin <= since <= window.end}
         counted = inside if len(inside) > 1 else of_tier
         first, last = min(counted), max(counted)
         seconds = last - first
         used = (counted[last].cpu_s - counted[first].cpu_s) / seconds if seconds else 0.0
         figures[tier] = {
             "processors": used,
-            "memory_bytes": max(look.memory_bytes for look in counted.values()),
+            "memory_bytes": max(sample.memory_bytes for sample in counted.values()),
         }
     return figures
 
 
 @dataclass(slots=True)
-class _Look:
+class _Sample:
     """All processes of a tier at one moment."""
 
     cpu_s: float = 0.0
     memory_bytes: float = 0.0
 
 
-def _looks(rows: Sequence[Row]) -> dict[str, dict[float, _Look]]:
+def _samples_of(rows: Sequence[Row]) -> dict[str, dict[float, _Sample]]:
     """Return what was seen of each tier, by the moment."""
-    looks: dict[str, dict[float, _Look]] = {}
+    samples: dict[str, dict[float, _Sample]] = {}
     for row in rows:
         since, tier, _, cpu_s, memory_bytes = cast(tuple[float, str, int, float, int], row)
-        look = looks.setdefault(tier, {}).setdefault(since, _Look())
-        look.cpu_s += cpu_s
-        look.memory_bytes += memory_bytes
-    return looks
+        sample = samples.setdefault(tier, {}).setdefault(since, _Sample())
+        sample.cpu_s += cpu_s
+        sample.memory_bytes += memory_bytes
+    return samples

@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from telesto.benchmarks.identity_space import Identities, IdentitySpace
+from telesto.benchmarks.results.identity_space import Identities, IdentitySpace
 
 EXAMPLES_MAX: Final = 5
 """How many of the messages concerned an audit names."""

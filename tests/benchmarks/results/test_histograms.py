@@ -7,7 +7,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from telesto.benchmarks.harness.histograms import (
+from telesto.benchmarks.results.histograms import (
     Latencies,
     decode,
     encode,

@@ -10,12 +10,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from telesto.benchmarks.harness.histograms import Latencies, encode, histogram_of, new_histogram
-from telesto.benchmarks.harness.settings import RunSettings
-from telesto.benchmarks.harness.tables import Row, Tables
 from telesto.benchmarks.load.bodies import SEQUENCE_BITS, SEQUENCE_MASK
 from telesto.benchmarks.load.operations import PUTS, TAKES, Operation
 from telesto.benchmarks.load.recorder import Records
+from telesto.benchmarks.results.histograms import Latencies, encode, histogram_of, new_histogram
+from telesto.benchmarks.results.tables import Row, Tables
 
 Counts = dict[int, int]
 """How many there were, by the second."""
@@ -33,11 +32,6 @@ class Window:
 
     begin: float
     end: float
-
-    @classmethod
-    def of(cls, settings: RunSettings) -> Window:
-        """Return what is left without warm-up and cool-down."""
-        return cls(settings.warm_up_s, settings.warm_up_s + settings.duration_s)
 
     @property
     def seconds(self) -> float:
