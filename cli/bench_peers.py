@@ -14,7 +14,7 @@ from telesto.cli.exit_codes import ExitCode
 from telesto.cli.stopping import run_to_its_end
 
 if TYPE_CHECKING:
-    from telesto.benchmarks.peers.comparison import Comparison, Work
+    from telesto.benchmarks.comparison.compare import Comparison, Work
 
 SECONDS = 5.0
 REPETITIONS = 5
@@ -66,14 +66,14 @@ def peers(
     Starts Telesto and what is installed of RabbitMQ, NATS JetStream, Redis, PGMQ, PgQ, procrastinate and
     pgqueuer, as processes of its own that end with it. Says what it skips and why.
     """
-    from telesto.benchmarks.peers.catalog import CATALOG
-    from telesto.benchmarks.peers.comparison import WORKS, Comparison, Size
-    from telesto.benchmarks.peers.table import as_plain, facts_of, render, targets
+    from telesto.benchmarks.comparison.catalog import CATALOG
+    from telesto.benchmarks.comparison.compare import WORKS, Comparison, Size
+    from telesto.benchmarks.comparison.table import as_plain, facts_of, render, targets
 
     names = _chosen("--only", only, CATALOG)
     works = _chosen("--work", work, WORKS)
     if install:
-        from telesto.benchmarks.peers.install import install as get_missing
+        from telesto.benchmarks.comparison.install import install as get_missing
 
         get_missing(names, output.print_note)
     size = Size(seconds=seconds, repetitions=repetitions)
@@ -98,7 +98,7 @@ async def _compare(
     import os
     import tempfile
 
-    from telesto.benchmarks.peers.comparison import compare_peers
+    from telesto.benchmarks.comparison.compare import compare_peers
 
     with tempfile.TemporaryDirectory(prefix="telesto-peers-", dir=directory) as name:
         # The servers run under accounts of their own, which have to pass.

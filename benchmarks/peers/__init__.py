@@ -1,9 +1,10 @@
-"""Other message queues beside Telesto: the same work for each, interleaved, on the same machine.
+"""Other message queues, and Telesto, each as a server, a queue, and clients that put and consume.
 
-- `interface` is what a peer is for the comparison: a server, a queue, and clients that put and consume;
-- one module for each system has its adapters: `telesto`, `rabbitmq`, `nats`, `redis_streams`, `pgmq`, `pgq`,
-  `procrastinate`, `pgqueuer`; `catalog` lists them and says what each needs;
-- `bodies` says what a message carries, `load` is the process that generates load;
-- `comparison` carries out the runs, `audit` balances them, `table` prints the ratios and judges the targets;
-- `install` gets what is missing.
+This room imports `tiers` for Telesto's own servers and the database package for accounts and PostgreSQL.
+What only a server needs is imported where it is started, so that processes that generate load import a
+client alone.
+
+Begin with `interface`: it says what a peer is for the comparison. One module for each system has its
+adapter: `telesto`, `rabbitmq`, `nats`, `redis_streams`, `pgmq`, `pgq`, `procrastinate`, `pgqueuer`.
+`processes` starts servers; `postgres` and `in_postgres` are what the peers in PostgreSQL have in common.
 """

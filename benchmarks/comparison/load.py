@@ -18,10 +18,10 @@ from typing import Final
 
 import numpy as np
 
+from telesto.benchmarks.comparison.bodies import TextBodyMaker, identity_of, intended_of
 from telesto.benchmarks.load.operations import Operation
 from telesto.benchmarks.load.recorder import Recorder
 from telesto.benchmarks.load.worker import Plan, Result, StartSignal, run_worker
-from telesto.benchmarks.peers.bodies import TextBodyMaker, identity_of, intended_of
 from telesto.benchmarks.peers.interface import Address, Client
 
 ERRORS_PER_SLOT_MAX: Final = 20

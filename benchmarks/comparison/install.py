@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from telesto.benchmarks.peers.catalog import CATALOG, Entry
+from telesto.benchmarks.comparison.catalog import CATALOG, Entry
 
 #: Each Python module of a client, and the distribution that brings it.
 DISTRIBUTIONS: Final = {"aio_pika": "aio-pika", "nats": "nats-py"}

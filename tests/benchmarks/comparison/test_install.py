@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from telesto.benchmarks.peers.catalog import CATALOG, Entry
-from telesto.benchmarks.peers.install import DISTRIBUTIONS, install
+from telesto.benchmarks.comparison.catalog import CATALOG, Entry
+from telesto.benchmarks.comparison.install import DISTRIBUTIONS, install
 
 
 def never(_: object) -> None:  # pragma: no cover
@@ -50,7 +50,7 @@ def test_every_module_of_the_catalog_has_a_distribution() -> None:
     import tomllib
     from pathlib import Path
 
-    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
     extra = " ".join(project["optional-dependencies"]["bench"])
     for each in CATALOG.values():
         for module in each.modules:

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from telesto.benchmarks.comparison.bodies import TextBodyMaker, identity_of, intended_of
+from telesto.benchmarks.comparison.load import ERRORS_PER_SLOT_MAX, Clock, RecordingSink, Slot
 from telesto.benchmarks.load.operations import Operation
 from telesto.benchmarks.load.recorder import Recorder, read_records
-from telesto.benchmarks.peers.bodies import TextBodyMaker, identity_of, intended_of
-from telesto.benchmarks.peers.load import ERRORS_PER_SLOT_MAX, Clock, RecordingSink, Slot
 
 FAR = math.inf
 

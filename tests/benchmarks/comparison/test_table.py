@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from telesto.benchmarks.peers.comparison import WORKS, Comparison, Run, Size, Work
-from telesto.benchmarks.peers.table import as_plain, facts_of, render, targets
+from telesto.benchmarks.comparison.compare import WORKS, Comparison, Run, Size, Work
+from telesto.benchmarks.comparison.table import as_plain, facts_of, render, targets
 from telesto.benchmarks.results.audit import Balance
 
 CPU = {"client": 12.5, "server": 25.0}

@@ -14,13 +14,13 @@ from typing import Final, Literal
 
 import numpy as np
 
+from telesto.benchmarks.comparison.bodies import identity_of
+from telesto.benchmarks.comparison.catalog import CATALOG, Entry, Servers
+from telesto.benchmarks.comparison.load import PeerPlan
 from telesto.benchmarks.load.operations import Operation
 from telesto.benchmarks.load.recorder import Records, read_records
 from telesto.benchmarks.load.worker import HEAD_START_S, Result, Worker
-from telesto.benchmarks.peers.bodies import identity_of
-from telesto.benchmarks.peers.catalog import CATALOG, Entry, Servers
 from telesto.benchmarks.peers.interface import Peer, PeerUnavailableError, Server
-from telesto.benchmarks.peers.load import PeerPlan
 from telesto.benchmarks.results.analysis import Window
 from telesto.benchmarks.results.audit import Balance, Doubts, Stored, as_identities, audit
 from telesto.benchmarks.tiers.usage import cpu_seconds, family_cpu_seconds
@@ -28,7 +28,7 @@ from telesto.benchmarks.tiers.usage import cpu_seconds, family_cpu_seconds
 Work = Literal["put", "end-to-end", "latency"]
 WORKS: Final[tuple[Work, ...]] = ("put", "end-to-end", "latency")
 REFERENCE: Final = "telesto"
-LOAD: Final = "telesto.benchmarks.peers.load"
+LOAD: Final = "telesto.benchmarks.comparison.load"
 STREAMS_PER_PROCESS: Final = 1 << 16
 TAIL_S: Final = 0.3
 """The load goes on for a moment after the measured part: the CPU seconds of a process that is just ending can

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-from telesto.benchmarks.peers.comparison import REFERENCE, WORKS, Comparison, Run, Work
+from telesto.benchmarks.comparison.compare import REFERENCE, WORKS, Comparison, Run, Work
 from telesto.benchmarks.results.audit import UNORDERED_COLUMNS, headings
 from telesto.benchmarks.results.ratios import Ratio, Target, ratio, table
 from telesto.benchmarks.tiers.machine import describe_machine, file_system

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-import signal
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -13,10 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from telesto.benchmarks.load.operations import Operation
-from telesto.benchmarks.load.recorder import RECORD, Records
-from telesto.benchmarks.peers.catalog import CATALOG, Entry, Servers
-from telesto.benchmarks.peers.comparison import (
+from telesto.benchmarks.comparison.catalog import CATALOG, Entry, Servers
+from telesto.benchmarks.comparison.compare import (
     WORKS,
     Comparison,
     Size,
@@ -26,12 +21,12 @@ from telesto.benchmarks.peers.comparison import (
     plans_of,
     summarise,
 )
+from telesto.benchmarks.comparison.table import render, targets
+from telesto.benchmarks.load.operations import Operation
+from telesto.benchmarks.load.recorder import RECORD, Records
 from telesto.benchmarks.peers.interface import Peer, PeerUnavailableError
-from telesto.benchmarks.peers.processes import ServerProcess
-from telesto.benchmarks.peers.table import render, targets
 from telesto.benchmarks.results.analysis import Window
 from telesto.benchmarks.results.audit import Balance
-from telesto.benchmarks.tiers.usage import family_cpu_seconds
 
 TINY = Size(
     seconds=0.4,
@@ -193,47 +188,6 @@ def test_delays_are_of_the_messages_that_were_due_in_the_window() -> None:
 def test_what_consumers_leave_is_told(work: Any, left: int, unfinished: bool) -> None:
     run = summarise(work, acks(), Window(0.0, 1.0), {"client": 1.0}, replace(CLEAN, left=left), {})
     assert run.unfinished == unfinished
-
-
-async def test_a_process_that_ends_at_once_is_explained(tmp_path: Path) -> None:
-    process = ServerProcess("example")
-    home = tmp_path / "home"
-    home.mkdir()
-    process.spawn(["/bin/sh", "-c", "echo no licence >&2; exit 3"], home)
-
-    async def never() -> None:
-        raise ConnectionRefusedError("nobody there")
-
-    with pytest.raises(PeerUnavailableError, match=r"example did not start \(exit 3;.*no licence"):
-        await process.ready(never)
-    await process.stop()
-    assert process.pid == 0
-
-
-def state_of(pid: int) -> str:
-    """The state of a process as /proc has it; X when it is gone."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return "X"
-
-
-async def test_a_process_ends_with_everything_that_it_started(tmp_path: Path) -> None:
-    process, home = ServerProcess("example"), tmp_path / "home"
-    home.mkdir()
-    process.spawn(["/bin/sh", "-c", "trap '' TERM; sleep 1000 & echo $! ; wait"], home)
-    log = tmp_path / "example.log"
-
-    async def written() -> None:
-        assert log.read_text().strip()
-
-    await process.ready(written)
-    child = int(log.read_text())
-    assert family_cpu_seconds(process.pid) >= 0.0
-    os.kill(process.pid, signal.SIGKILL)
-    await process.stop()
-    while state_of(child) not in "ZX":  # noqa: ASYNC110 - nobody tells when another's child is gone
-        await asyncio.sleep(0.01)
 
 
 def test_the_servers_of_a_kind_are_one() -> None:
