@@ -246,6 +246,8 @@ class Handshake:
         elif identity is not None and by_name and isinstance(error, ClientNameNotUniqueError):
             self.identify(identity)
         elif error.error_class is ErrorClass.REJECTED:
+            if isinstance(error, ClientNameNotUniqueError):
+                error.details += '; to become that client, connect with existing="use"'
             self._host.handshake_refused(error)
         else:
             self._host.handshake_failed(error)

@@ -11,6 +11,9 @@ from telesto.middleware.requests import Request
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import Error, LeaseRef
 
+#: Characters of what a failure says, which may name a topic of 1,024 of them.
+_DETAILS_MAX = 1_000
+
 
 class Mark(Enum):
     """What became of a request that has no answer yet."""
@@ -136,7 +139,7 @@ def error_frame(packet_id: int, failure: Failure) -> bytes:
     packet = Error(
         code=failure.code,
         error_class=failure.error_class,
-        details=failure.details,
+        details=failure.details[:_DETAILS_MAX],
         related_id=failure.related_id,
         retry_after_ms=failure.retry_after_ms,
     )

@@ -55,7 +55,7 @@ def check_put(packet: packets.PutToTopic, settings: ServerSettings, frame_bytes:
     """Checks PutToTopic."""
     _check_topic(packet.topic)
     if not packet.messages:
-        raise invalid("messages", "[]", "at least one message")
+        raise invalid("messages", "an empty list", "at least one message")
     check_elements("messages", len(packet.messages), settings, frame_bytes, _RESULT_BYTES)
     for message in packet.messages:
         if message.sequence is not None:

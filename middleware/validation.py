@@ -43,7 +43,7 @@ def check_put(packet: packets.PutMessage, settings: ServerSettings, frame_bytes:
             raise _invalid("queue_ids", queue_ids[0], "above 0")
         return
     if not queue_ids:
-        raise _invalid("queue_ids", "[]", "at least one queue")
+        raise _invalid("queue_ids", "an empty list", "at least one queue")
     _check_elements("queue_ids", len(queue_ids), settings, frame_bytes)
     if min(queue_ids) <= 0:
         raise _invalid("queue_ids", min(queue_ids), "above 0")
@@ -55,7 +55,7 @@ def check_put(packet: packets.PutMessage, settings: ServerSettings, frame_bytes:
 def check_put_many(packet: packets.PutMessages, settings: ServerSettings, frame_bytes: int) -> None:
     """Checks PutMessages."""
     if not packet.messages:
-        raise _invalid("messages", "[]", "at least one message")
+        raise _invalid("messages", "an empty list", "at least one message")
     _check_elements("messages", len(packet.messages), settings, frame_bytes)
     for element in packet.messages:
         _check_positive("queue_id", element.queue_id)
@@ -75,7 +75,7 @@ def check_read(packet: packets.ReadMessage, _settings: ServerSettings, _frame_by
 def check_leases(packet: Any, settings: ServerSettings, frame_bytes: int) -> None:
     """Checks packets that name leases."""
     if not packet.leases:
-        raise _invalid("leases", "[]", "at least one message")
+        raise _invalid("leases", "an empty list", "at least one message")
     _check_count("leases", packet.leases, settings)
     fitting = (frame_bytes - ANSWER_OVERHEAD_BYTES) // _ELEMENT_RESULT_BYTES
     if len(packet.leases) > fitting:

@@ -35,7 +35,7 @@ def _register_reply(request: Request, rows: list[Row], _settings: ServerSettings
 
 def _not_registered(error: int | None, name: str) -> str:
     if error == ErrorCode.CLIENT_NAME_NOT_UNIQUE:
-        return f'a client named {name!r} exists already; to become that client, connect with existing="use"'
+        return f"a client named {name!r} exists already; IdentifyClient becomes it"
     return f"client {name!r} was not registered"
 
 

@@ -73,7 +73,7 @@ def test_connect_makes_a_client(connected: Connect) -> None:
 
 def test_a_taken_name_is_refused(connected: Connect) -> None:
     connected("alice")
-    with pytest.raises(ClientNameNotUniqueError):
+    with pytest.raises(ClientNameNotUniqueError, match='existing="use"'):
         connected("alice")
 
 

@@ -366,6 +366,16 @@ async def test_bad_identities_are_refused(connect: Connect) -> None:
     await refusal(wire, packets.IdentifyClient(0, "nobody"), ErrorCode.CLIENT_NOT_EXISTING)
 
 
+async def test_no_error_is_larger_than_a_frame(connect: Connect) -> None:
+    """Names of four bytes a character, which an error writes as an escape of ten."""
+    wire = await connect()
+    await wire.hello(max_frame=packets.MAX_FRAME_LEAST)
+    await wire.ask(packets.RegisterClient("client", FULL, os.urandom(16)))
+    topic = "\U000f0000" * 1_024
+    error = await refusal(wire, packets.Unsubscribe(1, [], topic), ErrorCode.NOT_SUBSCRIBED)
+    assert len(error.details) == 1_000
+
+
 BAD_REQUESTS = [
     read(1, 0),
     read(1, -5),

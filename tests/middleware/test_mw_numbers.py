@@ -67,7 +67,7 @@ async def test_only_what_was_sent_before_can_be_confirmed(connect: Connect) -> N
         number = wire.number()
         refused = await wire.ask(put(number, queue_id, confirmed=[1, number + beyond]))
         assert (refused.code, refused.error_class) == (
-            ErrorCode.REQUIRED_PARAMETER_MISSING,
+            ErrorCode.INVALID_PARAMETER,
             ErrorClass.REJECTED,
         )
         assert "confirmed" in refused.details
@@ -245,7 +245,7 @@ async def test_a_registration_is_repeated_with_its_token(connect: Connect) -> No
     answer = await other.ask(packets.RegisterClient("name", packets.ClientMode.FULL, bytes(16)))
     assert answer.code == ErrorCode.CLIENT_NAME_NOT_UNIQUE
     assert "'name' exists already" in answer.details
-    assert 'existing="use"' in answer.details
+    assert "existing=" not in answer.details
     # The connection is still nobody's: it may identify.
     found = await other.ask(packets.IdentifyClient(0, "name"))
     assert found.client_id == first.client_id

@@ -186,7 +186,7 @@ async def test_a_number_left_out_counts_also_when_its_request_is_rejected(
     assert (await wire.put(queue_id)).code == ErrorCode.STANDBY_UNAVAILABLE
     _open(server)
     wire.resume()
-    assert (await wire.put(queue_id, -1)).code == ErrorCode.REQUIRED_PARAMETER_MISSING
+    assert (await wire.put(queue_id, -1)).code == ErrorCode.INVALID_PARAMETER
     assert await wire.put_one(queue_id)
 
 
