@@ -6,6 +6,7 @@ from telesto.client.blocking import TelestoClient
 from telesto.client.blocking_consumer import Consumer, LeasedMessage
 from telesto.client.errors import (
     AddressError,
+    CallInterruptedBySignalError,
     ClientClosedError,
     ClientInterruptedError,
     DeadlineExceededError,
@@ -68,6 +69,7 @@ __all__ = [
     "AsyncConsumer",
     "AsyncLeasedMessage",
     "AsyncTelestoClient",
+    "CallInterruptedBySignalError",
     "ClientClosedError",
     "ClientInterruptedError",
     "ClientMode",

@@ -8,12 +8,13 @@ import time
 from asyncio import get_running_loop
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
+from signal import Signals
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
 from telesto.client import arguments, calls, forks, shared
-from telesto.client.aio_consumer import AsyncConsumer, AsyncHandler, AsyncPool
-from telesto.client.blocking_consumer import OnError, log_failure
+from telesto.client.aio_consumer import AsyncConsumer, AsyncHandler, AsyncPool, stopping_at
+from telesto.client.blocking_consumer import DRAIN, OnError, log_failure
 from telesto.client.calls import Call
 from telesto.client.consuming import ConsumerState
 from telesto.client.durable import DurableSession
@@ -103,6 +104,8 @@ class AsyncTelestoClient:
             self._scribe = Scribe(self._session, state_dir, self._serve)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tried: Identity | None = None
+        self._pools: set[AsyncPool] = set()
+        self._closer: asyncio.Task[None] | None = None
         self._connection: Connection | None = None
         self._closing: Connection | None = None
         self._connector: asyncio.Task[None] | None = None
@@ -195,20 +198,40 @@ class AsyncTelestoClient:
         """Deletes this client. Messages that it took and did not confirm go back to their queues."""
         await self._run(calls.DeleteClientCall())
 
-    async def close(self) -> None:
-        """Confirms what was taken, gives back what was not, and closes the connection.
+    async def close(self, *, drain: float | None = None) -> None:
+        """Ends ``run_consumer`` and ``serve_requests``, confirms what was taken, and closes the connection.
+
+        Args:
+            drain: how long handlers under way may take to end, in seconds; what has not ended by then is
+                cancelled and goes back. None: as long as each ``run_consumer`` was told.
 
         Reads that wait end with ClientClosedError. Puts under way are waited for, at most ``close_timeout``.
         With a state_dir, what the application got counts as processed; leaving the ``async with`` block by an
         exception gives it back instead. Closing again does nothing.
-        """
-        await self._close(failed=False)
 
-    async def _close(self, *, failed: bool) -> None:
-        self._session.begin_close(failed=failed)
+        Called in a handler of ``run_consumer`` it returns at once, and the client is closed when the handlers
+        have ended.
+        """
+        await self._close(failed=False, drain=drain)
+
+    async def _close(self, *, failed: bool, drain: float | None = None) -> None:
+        arguments.check_timeout(drain, "drain")
+        if any(pool.is_mine for pool in self._pools):
+            self._closer = asyncio.create_task(self._close_all(failed, drain))
+        else:
+            await self._close_all(failed, drain)
+
+    async def _close_all(self, failed: bool, drain: float | None) -> None:
+        pools = list(self._pools)
+        for pool in pools:
+            pool.stop(drain)
         try:
+            for pool in pools:
+                await pool.ended.wait()
+            self._session.begin_close(failed=failed)
             await self._finish()
         finally:
+            self._session.begin_close(failed=failed)
             self._session.end_close()
             self._serve()
             await self._let_go()
@@ -737,6 +760,8 @@ class AsyncTelestoClient:
         keep_alive: bool = True,
         ack_in_database: bool = False,
         on_error: OnError = log_failure,
+        drain: float = DRAIN,
+        stop_signals: Iterable[Signals] = (),
     ) -> None:
         """Has a handler work on the messages of a queue, each acknowledged when it returns.
 
@@ -751,19 +776,35 @@ class AsyncTelestoClient:
             ack_in_database: the handler acknowledges its message in a transaction of its own, by
                 ``telesto.ack(*message.lease)`` in SQL, and has committed it when it returns.
             on_error: takes a message and what its handler raised; without it that is logged.
+            drain: how long handlers under way may take when it ends, in seconds. Nothing more is begun then.
+                What has not ended in time is cancelled and goes back, as does what was not begun, which
+                counts as no attempt.
+            stop_signals: signals that end it, such as ``(signal.SIGTERM, signal.SIGINT)``; a second one does
+                what it does without this. In the main thread only.
 
-        It runs until it is cancelled or the client is closed: handlers under way are cancelled, and what they
-        had goes back.
+        It runs until one of these signals arrives, the client is closed, or it is cancelled. Cancelled again
+        while handlers are ending, it cancels them at once.
         Raises QueueNotExistingError when the queue was deleted.
         """
         arguments.check_count("concurrency", concurrency)
-        async with self.consume(
+        arguments.check_timeout(drain, "drain")
+        consumer = self.consume(
             queue_id,
             credit=4 * concurrency if credit is None else credit,
             keep_alive=keep_alive,
             ack_in_database=ack_in_database,
-        ) as consumer:
-            await AsyncPool(consumer, handler, on_error).run(concurrency)
+        )
+        pool = AsyncPool(consumer, handler, on_error, drain)
+        self._pools.add(pool)
+        try:
+            with stopping_at(stop_signals, pool.stop):
+                async with consumer:
+                    await pool.run(concurrency)
+        finally:
+            pool.ended.set()
+            self._pools.discard(pool)
+        if self._closer is not None:  # a handler has closed the client and could not wait for it
+            await asyncio.shield(self._closer)
 
     # ------------------------------------------------------------------ request and response
 
@@ -804,6 +845,8 @@ class AsyncTelestoClient:
         concurrency: int = 1,
         keep_alive: bool = True,
         on_error: OnError = log_failure,
+        drain: float = DRAIN,
+        stop_signals: Iterable[Signals] = (),
     ) -> None:
         """Has a handler answer the requests of a queue, as one of its consumers.
 
@@ -815,6 +858,7 @@ class AsyncTelestoClient:
             concurrency: how many requests are worked on at a time.
             keep_alive: extend the leases of requests for as long as this process lives.
             on_error: takes a request and what its handler raised; without it that is logged.
+            drain, stop_signals: as for ``run_consumer``.
 
         A request is acknowledged after its response was put. If that does not happen any more it comes again,
         and its handler runs again, but within the queue's ``dedup_window_ms`` no second response is stored.
@@ -828,7 +872,13 @@ class AsyncTelestoClient:
                 await self._run(shared.reply_call(request, body, once=True))
 
         await self.run_consumer(
-            queue_id, serve, concurrency=concurrency, keep_alive=keep_alive, on_error=on_error
+            queue_id,
+            serve,
+            concurrency=concurrency,
+            keep_alive=keep_alive,
+            on_error=on_error,
+            drain=drain,
+            stop_signals=stop_signals,
         )
 
     # ------------------------------------------------------------------ calls

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+import math
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Protocol, Self
 
 from telesto.client import arguments
-from telesto.client.blocking_consumer import OnError
+from telesto.client.blocking_consumer import OnError, log_unanswered
 from telesto.client.calls import Call
 from telesto.client.consuming import AckCall, ConsumerState, NackCall, SettleCall, TouchCall
 from telesto.client.errors import ClientClosedError
 from telesto.client.lanes import Lanes
 from telesto.client.models import LeaseId, Message
 from telesto.client.session import Session
+from telesto.protocol.errors import InvalidParameterError
 
 AsyncHandler = Callable[[Message], Awaitable[object]]
 
@@ -142,6 +146,11 @@ class AsyncConsumer:
         """How often the service took it for slow and gave its partitions to others."""
         return self._state.slowed
 
+    @property
+    def client_closed(self) -> bool:
+        """Tells whether the client was closed, or is being closed."""
+        return self._shell.session.closed
+
     def on_slowed(self, withdraw: Callable[[], list[LeaseId]]) -> None:
         """Has what was taken and will not be begun given back when others get the partitions."""
         self._state.withdraw = withdraw
@@ -158,8 +167,16 @@ class AsyncConsumer:
         message = await self._shell.answer(call)
         return None if message is None else AsyncLeasedMessage(self._shell, self._state, message)
 
+    def stop(self) -> None:
+        """Gives nothing more: ``get`` returns None, and what was not taken goes back to the queue, in order.
+
+        What was taken can be answered as before, until ``close``.
+        """
+        self._shell.session.consumers.stop(self._state)
+        self._shell.flush()
+
     async def close(self) -> None:
-        """Leaves the queue, once everything answered has been told."""
+        """Leaves the queue, once everything answered has been told; what was not answered goes back."""
         if not self._joined or self._state.closed:
             return
         call = self._shell.session.consumers.leave(self._state)
@@ -189,37 +206,74 @@ class AsyncConsumer:
 
 
 class AsyncPool:
-    """Has a handler work on what a consumer is given, several messages at a time, of a partition one."""
+    """Has a handler work on what a consumer is given, several messages at a time, of a partition one.
 
-    def __init__(self, consumer: AsyncConsumer, handler: AsyncHandler, on_error: OnError) -> None:
+    Attributes:
+        ended: its consumer has left the queue.
+    """
+
+    def __init__(
+        self, consumer: AsyncConsumer, handler: AsyncHandler, on_error: OnError, drain: float
+    ) -> None:
         self._consumer = consumer
         self._handler = handler
         self._on_error = on_error
+        self._drain = drain
         self._lanes: Lanes[AsyncLeasedMessage] = Lanes()
+        self._runner = asyncio.current_task()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._stopping = False
+        self.ended = asyncio.Event()
+
+    @property
+    def is_mine(self) -> bool:
+        """Tells whether this task runs it, or a handler of it: then it must not wait for its end."""
+        task = asyncio.current_task()
+        return task is not None and (task is self._runner or task in self._tasks)
+
+    def stop(self, drain: float | None = None) -> None:
+        """Has nothing more begun, and what runs ended within ``drain`` seconds, or what it was made with."""
+        if drain is not None:
+            self._drain = drain
+        self._stopping = True
+        self._consumer.stop()
 
     async def run(self, concurrency: int) -> None:
-        """Works until the client or the consumer is closed; what was begun is cancelled and goes back."""
-        slots = asyncio.Semaphore(concurrency)
+        """Works until it is stopped or cancelled, or the client is closed; then handlers may end in time.
+
+        What has not ended in time, or when this is cancelled again, is cancelled and goes back, as does what
+        was not begun.
+        """
+        free = asyncio.Semaphore(concurrency)
         self._consumer.on_slowed(self._withdraw)
         try:
-            async for leased in self._consumer:
+            while True:
+                await free.acquire()
+                if self._stopping or (leased := await self._consumer.get()) is None:
+                    return
                 if self._lanes.arrived(leased):
-                    await slots.acquire()
-                    task = asyncio.create_task(self._work(leased, slots))
+                    task = asyncio.create_task(self._work(leased, free))
                     self._tasks.add(task)
                     task.add_done_callback(self._tasks.discard)
+                else:
+                    free.release()
         except ClientClosedError:
             return
         finally:
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            self._stopping = True
+            try:
+                self._consumer.stop()
+                if self._tasks:
+                    await asyncio.wait(self._tasks, timeout=None if self._drain == math.inf else self._drain)
+            finally:
+                for task in self._tasks:
+                    task.cancel()
+                await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _withdraw(self) -> list[LeaseId]:
         return [leased.lease for leased in self._lanes.withdraw()]
 
-    async def _work(self, begun: AsyncLeasedMessage, slots: asyncio.Semaphore) -> None:
+    async def _work(self, begun: AsyncLeasedMessage, free: asyncio.Semaphore) -> None:
         leased: AsyncLeasedMessage | None = begun
         try:
             while leased is not None:
@@ -228,8 +282,46 @@ class AsyncPool:
                         async with leased:
                             await self._handler(leased.message)
                 except Exception as error:  # noqa: BLE001 - a handler may fail in any way
-                    self._on_error(leased.message, error)
+                    if isinstance(error, ClientClosedError) and self._consumer.client_closed:
+                        log_unanswered(leased.message)
+                    else:
+                        self._on_error(leased.message, error)
                 finally:
                     leased = self._lanes.ended(leased)
+                    if self._stopping:
+                        leased = None
         finally:
-            slots.release()
+            free.release()
+
+
+@contextmanager
+def stopping_at(signals: Iterable[signal.Signals], stop: Callable[[], None]) -> Iterator[None]:
+    """Has the first of these signals stop what runs meanwhile; the next one does what it did before.
+
+    Raises InvalidParameterError outside of the main thread, which alone hears of signals.
+    """
+    loop = asyncio.get_running_loop()
+    # Removing a loop's handler leaves the default one, so what was there before is put back by hand.
+    before: dict[signal.Signals, Any] = {}
+
+    def restore() -> None:
+        while before:
+            number, handler = before.popitem()
+            loop.remove_signal_handler(number)
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+
+    def arrived() -> None:
+        restore()
+        stop()
+
+    try:
+        for number in signals:
+            previous = signal.getsignal(number)
+            try:
+                loop.add_signal_handler(number, arrived)
+            except (ValueError, RuntimeError) as error:
+                raise InvalidParameterError(f"stop_signals: no handler for {number!r}: {error}") from error
+            before[number] = previous
+        yield
+    finally:
+        restore()

@@ -227,14 +227,14 @@ def changed_settings(values: Mapping[str, object]) -> dict[str, Any]:
     return changed
 
 
-def check_timeout(timeout: float | None) -> float:
-    """Returns how long a read waits in seconds, infinity for None."""
+def check_timeout(timeout: float | None, name: str = "timeout") -> float:
+    """Returns how long a read, or the argument of this name, waits in seconds, infinity for None."""
     if timeout is None:
         return math.inf
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
-        raise TypeError(f"timeout must be seconds or None, not {type(timeout).__name__}")
+        raise TypeError(f"{name} must be seconds or None, not {type(timeout).__name__}")
     if not timeout >= 0:
-        raise InvalidParameterError(f"timeout must be 0 or more seconds, not {timeout}")
+        raise InvalidParameterError(f"{name} must be 0 or more seconds, not {timeout}")
     return timeout
 
 

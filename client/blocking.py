@@ -5,11 +5,21 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from signal import Signals
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from telesto.client import arguments, calls, forks, shared
-from telesto.client.blocking_consumer import Consumer, Handler, OnError, Pool, log_failure
+from telesto.client.blocking_consumer import (
+    DRAIN,
+    Consumer,
+    Handler,
+    OnError,
+    Pool,
+    beside,
+    log_failure,
+    stopping_at,
+)
 from telesto.client.calls import Call
 from telesto.client.consuming import ConsumerState
 from telesto.client.driver import Driver
@@ -96,6 +106,9 @@ class TelestoClient:
         self._session = shared.make_session(self._url, self._options, delivery, self._state_dir)
         self._driver = Driver(self._session, self._options)
         self._tried: Identity | None = None
+        self._pools: set[Pool] = set()
+        self._closing = False
+        self._closed = threading.Event()
         forks.watch(self)
 
     # ------------------------------------------------------------------ connecting
@@ -179,19 +192,43 @@ class TelestoClient:
         """Deletes this client. Messages that it took and did not confirm go back to their queues."""
         self._run(calls.DeleteClientCall())
 
-    def close(self) -> None:
-        """Confirms what was taken, gives back what was not, and closes the connection.
+    def close(self, *, drain: float | None = None) -> None:
+        """Ends ``run_consumer`` and ``serve_requests``, confirms what was taken, and closes the connection.
+
+        Args:
+            drain: how long handlers under way may take to end, in seconds; what has not ended by then goes
+                back. None: as long as each ``run_consumer`` was told.
 
         Reads that wait end with ClientClosedError. Puts under way are waited for, at most ``close_timeout``.
         With a state_dir, what the application got counts as processed; leaving the ``with`` block by an
         exception gives it back instead. Closing again does nothing.
-        """
-        self._close(failed=False)
 
-    def _close(self, *, failed: bool) -> None:
-        with self._driver.lock:
-            self._driver.close(failed=failed)
-        self._driver.free()
+        It may be called in a handler of ``run_consumer``, and in a signal's handler. There it returns at once
+        when it would wait for its own thread, and the client is closed when the handlers have ended.
+        """
+        self._close(failed=False, drain=drain)
+
+    def _close(self, *, failed: bool, drain: float | None = None) -> None:
+        arguments.check_timeout(drain, "drain")
+
+        def close() -> None:
+            pools = list(self._pools)
+            for pool in pools:
+                pool.stop(drain)
+            try:
+                for pool in pools:
+                    pool.ended.wait()
+                with self._driver.lock:
+                    self._driver.close(failed=failed)
+                self._driver.free()
+            finally:
+                self._closed.set()
+
+        self._closing = True
+        if self._driver.in_call or any(pool.is_mine for pool in self._pools):
+            beside(close)
+        else:
+            close()
 
     def _open_state(self) -> StoredClient | None:
         """Opens the state if there is to be one; returns the client to come back as."""
@@ -727,6 +764,8 @@ class TelestoClient:
         keep_alive: bool = True,
         ack_in_database: bool = False,
         on_error: OnError = log_failure,
+        drain: float = DRAIN,
+        stop_signals: Iterable[Signals] = (),
     ) -> None:
         """Has a handler work on the messages of a queue, each acknowledged when it returns.
 
@@ -741,19 +780,32 @@ class TelestoClient:
             ack_in_database: the handler acknowledges its message in a transaction of its own, by
                 ``telesto.ack(*message.lease)`` in SQL, and has committed it when it returns.
             on_error: takes a message and what its handler raised; without it that is logged.
+            drain: how long handlers under way may take when it ends, in seconds. Nothing more is begun then.
+                What has not ended in time goes back, as does what was not begun, which counts as no attempt.
+            stop_signals: signals that end it, such as ``(signal.SIGTERM, signal.SIGINT)``; a second one does
+                what it does without this. In the main thread only.
 
-        It runs until a signal raises here: handlers under way end, and what was not begun goes back. Or until
-        another thread closes the client: then what the handlers under way have goes back too.
+        It runs until one of these signals arrives, the client is closed, or a signal's handler raises here.
         Raises QueueNotExistingError when the queue was deleted.
         """
         arguments.check_count("concurrency", concurrency)
-        with self.consume(
+        arguments.check_timeout(drain, "drain")
+        consumer = self.consume(
             queue_id,
             credit=4 * concurrency if credit is None else credit,
             keep_alive=keep_alive,
             ack_in_database=ack_in_database,
-        ) as consumer:
-            Pool(consumer, handler, on_error).run(concurrency)
+        )
+        pool = Pool(consumer, handler, on_error, drain)
+        self._pools.add(pool)
+        try:
+            with stopping_at(stop_signals, lambda: beside(pool.stop)), consumer:
+                pool.run(concurrency)
+        finally:
+            pool.ended.set()
+            self._pools.discard(pool)
+        if self._closing:  # by a signal's handler in this thread, maybe, which leaves the waiting to this
+            self._closed.wait()
 
     # ------------------------------------------------------------------ request and response
 
@@ -794,6 +846,8 @@ class TelestoClient:
         concurrency: int = 1,
         keep_alive: bool = True,
         on_error: OnError = log_failure,
+        drain: float = DRAIN,
+        stop_signals: Iterable[Signals] = (),
     ) -> None:
         """Has a handler answer the requests of a queue, as one of its consumers.
 
@@ -805,6 +859,7 @@ class TelestoClient:
             concurrency: how many requests are worked on at a time.
             keep_alive: extend the leases of requests for as long as this process lives.
             on_error: takes a request and what its handler raised; without it that is logged.
+            drain, stop_signals: as for ``run_consumer``.
 
         A request is acknowledged after its response was put. If that does not happen any more it comes again,
         and its handler runs again, but within the queue's ``dedup_window_ms`` no second response is stored.
@@ -817,7 +872,15 @@ class TelestoClient:
             if body is not None and request.context is not None:
                 self._run(shared.reply_call(request, body, once=True))
 
-        self.run_consumer(queue_id, serve, concurrency=concurrency, keep_alive=keep_alive, on_error=on_error)
+        self.run_consumer(
+            queue_id,
+            serve,
+            concurrency=concurrency,
+            keep_alive=keep_alive,
+            on_error=on_error,
+            drain=drain,
+            stop_signals=stop_signals,
+        )
 
     # ------------------------------------------------------------------ calls
 

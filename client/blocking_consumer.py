@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import signal
 import threading
-from collections.abc import Callable, Iterator
-from types import TracebackType
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from types import FrameType, TracebackType
 from typing import Any, Self
 
 from telesto.client import arguments
@@ -14,6 +17,11 @@ from telesto.client.driver import Driver
 from telesto.client.errors import ClientClosedError
 from telesto.client.lanes import Lanes
 from telesto.client.models import LeaseId, Message
+from telesto.protocol.errors import InvalidParameterError
+
+#: How long handlers under way may take when a consumer ends, in seconds, unless the application decides.
+#: Less than the 30 seconds that platforms for containers give between SIGTERM and SIGKILL.
+DRAIN = 20.0
 
 Handler = Callable[[Message], object]
 OnError = Callable[[Message, BaseException], None]
@@ -140,6 +148,11 @@ class Consumer:
         """How often the service took it for slow and gave its partitions to others."""
         return self._state.slowed
 
+    @property
+    def client_closed(self) -> bool:
+        """Tells whether the client was closed, or is being closed."""
+        return self._driver.session.closed
+
     def on_slowed(self, withdraw: Callable[[], list[LeaseId]]) -> None:
         """Has what was taken and will not be begun given back when others get the partitions."""
         self._state.withdraw = withdraw
@@ -156,8 +169,25 @@ class Consumer:
             message = answer(self._driver, self._driver.session.consumers.next_message(self._state, wait))
         return None if message is None else LeasedMessage(self._driver, self._state, message)
 
+    def stop(self) -> None:
+        """Gives nothing more: ``get`` returns None, and what was not taken goes back to the queue, in order.
+
+        What was taken can be answered as before, until ``close``. May be called in a signal's handler.
+        """
+
+        def stop() -> None:
+            with self._driver.lock:
+                self._driver.session.consumers.stop(self._state)
+                self._driver.push()
+                self._driver.hand_on()
+
+        if self._driver.in_call:
+            beside(stop)
+        else:
+            stop()
+
     def close(self) -> None:
-        """Leaves the queue, once everything answered has been told."""
+        """Leaves the queue, once everything answered has been told; what was not answered goes back."""
         with self._driver.lock:
             if not self._joined or self._state.closed:
                 return
@@ -184,57 +214,112 @@ class Consumer:
     def _join(self) -> None:
         if self._joined:
             return
-        with self._joining, self._driver.lock:
+        lock = self._driver.lock  # asked for first, as it refuses a signal's handler that would wait for ever
+        with self._joining, lock:
             if not self._joined:
                 answer(self._driver, self._driver.session.consumers.join(self._state))
                 self._joined = True
 
 
 class Pool:
-    """Has a handler work on what a consumer is given, several messages at a time, of a partition one."""
+    """Has a handler work on what a consumer is given, several messages at a time, of a partition one.
 
-    def __init__(self, consumer: Consumer, handler: Handler, on_error: OnError) -> None:
+    Attributes:
+        ended: its consumer has left the queue.
+    """
+
+    def __init__(self, consumer: Consumer, handler: Handler, on_error: OnError, drain: float) -> None:
         self._consumer = consumer
         self._handler = handler
         self._on_error = on_error
+        self._drain = drain
         self._lanes: Lanes[LeasedMessage] = Lanes()
         self._lock = threading.Lock()
+        self._runner = threading.get_ident()
+        self._workers: set[int] = set()
         self._stopping = False
+        self.ended = threading.Event()
+
+    @property
+    def is_mine(self) -> bool:
+        """Tells whether this thread runs it, or a handler of it: then it must not wait for its end."""
+        thread = threading.get_ident()
+        return thread == self._runner or thread in self._workers
+
+    def stop(self, drain: float | None = None) -> None:
+        """Has nothing more begun, and what runs ended within ``drain`` seconds, or what it was made with."""
+        if drain is not None:
+            self._drain = drain
+        self._stopping = True
+        self._consumer.stop()
 
     def run(self, concurrency: int) -> None:
-        """Works until the client or the consumer is closed; what was begun is ended, the rest goes back."""
-        from concurrent.futures import ThreadPoolExecutor
+        """Works until it is stopped, or the client or the consumer is closed; then handlers may end in time.
+
+        What has not ended in time goes back, as does what was not begun.
+        """
+        from concurrent.futures import Future, ThreadPoolExecutor, wait
 
         threads = ThreadPoolExecutor(concurrency, "telesto consumer")
+        free = threading.Semaphore(concurrency)
+        running: set[Future[None]] = set()
         self._consumer.on_slowed(self._withdraw)
+
+        def work(leased: LeasedMessage) -> None:
+            try:
+                self._work(leased)
+            finally:
+                free.release()
+
         try:
-            for leased in self._consumer:
+            while True:
+                free.acquire()
+                if self._stopping or (leased := self._consumer.get()) is None:
+                    return
                 with self._lock:
                     ready = self._lanes.arrived(leased)
                 if ready:
-                    threads.submit(self._work, leased)
+                    running = {future for future in running if not future.done()}
+                    running.add(threads.submit(work, leased))
+                else:
+                    free.release()
         except ClientClosedError:
             return
         finally:
             self._stopping = True
-            threads.shutdown(wait=True, cancel_futures=True)
+            try:
+                self._consumer.stop()
+                wait(running, None if self._drain == math.inf else self._drain)
+            finally:
+                threads.shutdown(wait=False, cancel_futures=True)
 
     def _withdraw(self) -> list[LeaseId]:
         with self._lock:
             return [leased.lease for leased in self._lanes.withdraw()]
 
     def _work(self, begun: LeasedMessage) -> None:
+        thread = threading.get_ident()
+        self._workers.add(thread)
         leased: LeasedMessage | None = begun
         while leased is not None and not self._stopping:
             try:
                 if leased.held:  # it may have been lost while it waited for a thread
-                    with leased:
-                        self._handler(leased.message)
-            except BaseException as error:  # noqa: BLE001 - a thread of a pool has nobody above it
-                self._on_error(leased.message, error)
+                    self._handle(leased)
             finally:
                 with self._lock:
                     leased = self._lanes.ended(leased)
+        self._workers.discard(thread)
+
+    def _handle(self, leased: LeasedMessage) -> None:
+        """Has the handler work on a message, and answers it; that the client is closed is not its failure."""
+        try:
+            with leased:
+                self._handler(leased.message)
+        except BaseException as error:  # noqa: BLE001 - a thread of a pool has nobody above it
+            if isinstance(error, ClientClosedError) and self._consumer.client_closed:
+                log_unanswered(leased.message)
+            else:
+                self._on_error(leased.message, error)
 
 
 def log_failure(message: Message, error: BaseException) -> None:
@@ -244,6 +329,55 @@ def log_failure(message: Message, error: BaseException) -> None:
     logging.getLogger("telesto.client").error(
         "the handler failed on message %s of queue %s", message.message_id, message.queue_id, exc_info=error
     )
+
+
+def log_unanswered(message: Message) -> None:
+    """Says that the client was closed before a message that was begun was answered."""
+    import logging
+
+    logging.getLogger("telesto.client").warning(
+        "the client was closed before message %s of queue %s was acknowledged: it comes again",
+        message.message_id,
+        message.queue_id,
+    )
+
+
+@contextmanager
+def stopping_at(signals: Iterable[signal.Signals], stop: Callable[[], None]) -> Iterator[None]:
+    """Has the first of these signals stop what runs meanwhile; the next one does what it did before.
+
+    Raises InvalidParameterError outside of the main thread, which alone hears of signals.
+    """
+    before: dict[signal.Signals, Any] = {}
+
+    def restore() -> None:
+        while before:
+            number, handler = before.popitem()
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+
+    def arrived(number: int, frame: FrameType | None) -> None:
+        restore()
+        stop()
+
+    try:
+        for number in signals:
+            try:
+                before[number] = signal.signal(number, arrived)
+            except (ValueError, OSError) as error:
+                raise InvalidParameterError(f"stop_signals: no handler for {number!r}: {error}") from error
+        yield
+    finally:
+        restore()
+
+
+def beside(act: Callable[[], None]) -> None:
+    """Does something in another thread, for a signal's handler whose own thread is in a call of the client.
+
+    The thread is started by another one, since the handler may have interrupted the start of a thread.
+    """
+    import _thread
+
+    _thread.start_new_thread(lambda: threading.Thread(target=act, name="telesto-stop").start(), ())
 
 
 def answer(driver: Driver, call: Call[Any]) -> Any:

@@ -78,6 +78,11 @@ class Consumers:
         self._host.submit(call)
         return call
 
+    def stop(self, state: ConsumerState) -> None:
+        """Gives the application nothing more; what it has may still be answered."""
+        if not state.stopped and not self._host.closed:
+            self.consuming.stop(state)
+
     def leave(self, state: ConsumerState) -> LeaveCall | None:
         """Ends a consumer, after all that it has answered; None when the service knows nothing of it."""
         self.consuming.leave(state)

@@ -46,6 +46,7 @@ class ConsumerState:
         lost: how many messages it lost before it answered.
         ended: why nothing will be pushed any more; None while it lives.
         closed: the application has closed it.
+        stopped: nothing more is given to the application; what it has may still be answered.
         slowed: how often the service took it for slow.
         withdraw: takes what the application has of partitions and has not begun, as far as the library knows.
     """
@@ -73,6 +74,7 @@ class ConsumerState:
         self.lost = 0
         self.ended: TelestoError | None = None
         self.closed = False
+        self.stopped = False
         self.slowed = 0
         self.withdraw: Callable[[], list[LeaseId]] = list
         self.touch_at = math.inf
@@ -271,6 +273,8 @@ class Consuming:
         """A consumer was made."""
         self._states[call.state] = None
         self._admit(call.state, call.response)
+        if call.state.stopped:
+            self.stop(call.state)
 
     def stray(self, response: packets.JoinQueueResponse) -> None:
         """A consumer was made that nobody wants any more."""
@@ -286,14 +290,23 @@ class Consuming:
         """There is a connection: consumers that live on join again."""
         self._rejoin_at = math.inf
         for state in self._states:
-            if not state.consumer_id and not state.closed and state.ended is None:
+            if not state.consumer_id and not state.stopped and state.ended is None:
                 self._host.send_when_ready(self._join_errand(state))
 
     def leave(self, state: ConsumerState) -> None:
         """The application has closed a consumer: what it has not taken is dropped."""
-        state.closed = True
+        state.closed = state.stopped = True
         state.buffer.clear()
         state.touch_at = math.inf
+        self._end_waits(state, None)
+
+    def stop(self, state: ConsumerState) -> None:
+        """Nothing more is given to the application: what it has not begun goes back, in order."""
+        state.stopped = True
+        if state.consumer_id:
+            self._host.send_when_ready(Errand(packets.Credit(state.consumer_id, 0, 0)))
+        self._give_back(state, [message.lease for message in state.buffer if message.lease is not None])
+        state.buffer.clear()
         self._end_waits(state, None)
 
     def left(self, state: ConsumerState) -> None:
@@ -324,7 +337,7 @@ class Consuming:
 
     def _join_errand(self, state: ConsumerState) -> Errand:
         def answered(errand: Errand) -> None:
-            if state.closed:
+            if state.stopped:
                 self.stray(errand.response)
             else:
                 self._admit(state, errand.response)
@@ -363,8 +376,14 @@ class Consuming:
         state = self._members.get(packet.consumer_id)
         if state is None or state.closed:
             return
-        for delivery in packet.deliveries:
-            lease = LeaseId(packet.consumer_id, delivery.lease_id, delivery.message.message_id)
+        leases = [
+            LeaseId(packet.consumer_id, delivery.lease_id, delivery.message.message_id)
+            for delivery in packet.deliveries
+        ]
+        if state.stopped:  # it was on its way
+            self._give_back(state, leases)
+            return
+        for delivery, lease in zip(packet.deliveries, leases, strict=True):
             message = delivered(delivery.message, lease)
             if state.over and _is_over(state, lease, message.partition_key):
                 continue
@@ -400,8 +419,12 @@ class Consuming:
             for message in state.buffer
             if message.lease is not None and message.partition_key is not None
         ]
-        leases += [lease for lease in state.withdraw() if lease in state.open]
         state.buffer = deque(message for message in state.buffer if message.partition_key is None)
+        self._give_back(state, leases)
+
+    def _give_back(self, state: ConsumerState, not_taken: list[LeaseId]) -> None:
+        """Gives back what was not taken and what was taken and will not be begun; it counts as no attempt."""
+        leases = [*(lease for lease in state.withdraw() if lease in state.open), *not_taken]
         for start in range(0, len(leases), LEASES_MAX):
             some = leases[start : start + LEASES_MAX]
             self._host.settle_soon(state, NackCall(state.queue_id, some, failed=False))
@@ -414,7 +437,7 @@ class Consuming:
             self._end(state, ConsumerInactiveError(packet.details, queue_id=state.queue_id))
             return
         self._part(state)
-        if not state.closed:
+        if not state.stopped:
             self._host.send_when_ready(self._join_errand(state))
 
     def next(self, call: NextCall) -> bool:
@@ -423,7 +446,7 @@ class Consuming:
         if state.buffer:
             self._give(state, call, state.buffer.popleft())
             return True
-        if state.closed:
+        if state.stopped:
             return True
         if state.ended is not None:
             call.error = state.ended
@@ -438,6 +461,9 @@ class Consuming:
             state.waiting = deque(other for other in state.waiting if other is not call)
         elif call.message is not None and call.message.lease in state.open:
             del state.open[call.message.lease]
+            if state.stopped:
+                self._give_back(state, [call.message.lease])
+                return
             self._put_back(state, call.message)
             if state.waiting:
                 waiting = state.waiting.popleft()

@@ -19,6 +19,7 @@ from typing import Any
 from telesto.client.calls import DONE, Call
 from telesto.client.durable import DurableSession
 from telesto.client.errors import (
+    CallInterruptedBySignalError,
     ClientInterruptedError,
     ForkedError,
     StateError,
@@ -48,18 +49,19 @@ class Driver:
     All methods are to be called with ``lock`` held; those that wait let go of it meanwhile.
 
     Attributes:
-        lock: guards the session and the driver.
+        keepers_lock: the lock, for the keeper, whose thread no signal's handler interrupts.
         session: the session.
         sock: the connection in use; None without one.
-        driven: a thread waits for the socket, or connects.
+        driven_by: which thread waits for the socket, or connects; 0 for none.
         changes: how often a thread has stopped driving.
     """
 
     def __init__(self, session: Session, options: ClientOptions) -> None:
-        self.lock = threading.Lock()
+        # It is taken once at a time. It knows its owner, so a signal's handler can ask whom it interrupted.
+        self.keepers_lock = threading.RLock()
         self.session = session
         self.sock: socket.socket | None = None
-        self.driven = False
+        self.driven_by = 0
         self.changes = 0
         self._connect_timeout = options.connect_timeout
         self._link: Link | None = None
@@ -71,6 +73,7 @@ class Driver:
         self._waiting = False
         self._waiting_until = math.inf
         self._followers: dict[Call[Any], threading.Lock] = {}
+        self._following: set[int] = set()
         self._closer: Call[Any] | None = None
         self._closed = False
         self._intact = True
@@ -78,6 +81,27 @@ class Driver:
         self._store: StateStore | None = None
         self._writer = threading.Lock()
         self._keeper = Keeper(self, options)
+
+    @property
+    def lock(self) -> threading.RLock:
+        """Guards the session and the driver; whoever calls the client holds it.
+
+        Raises CallInterruptedBySignalError in a signal's handler that has interrupted a call in this thread:
+        it would wait for a lock, or an answer, that only the interrupted call can give.
+        """
+        if self.in_call:
+            raise CallInterruptedBySignalError(
+                "a signal's handler called the client in a thread that is in a call of it"
+            )
+        return self.keepers_lock
+
+    @property
+    def in_call(self) -> bool:
+        """Tells whether this thread is in a call: then this is asked by a signal's handler."""
+        thread = threading.get_ident()
+        return (
+            thread == self.driven_by or thread in self._following or self.keepers_lock._is_owned()  # type: ignore[attr-defined]  # there is no public way to ask
+        )
 
     def use_state(self, store: StateStore) -> None:
         """Keeps the session's state in a store from now on."""
@@ -97,7 +121,7 @@ class Driver:
         try:
             self.push()
             while call.phase != DONE:
-                if self.driven:
+                if self.driven_by:
                     self._follow(call)
                 else:
                     self._drive(call)
@@ -108,7 +132,7 @@ class Driver:
     def hand_on(self) -> None:
         """The calling thread leaves: another one has to wait for the socket, or the keeper to watch it."""
         self.changes += 1
-        if self.driven:
+        if self.driven_by:
             return
         if self._followers:
             call = next(iter(self._followers))
@@ -177,7 +201,7 @@ class Driver:
         """Writes with the lock released. When the caller is interrupted, this is finished first."""
         interruption = None
         self._intact = True
-        self.lock.release()
+        self.keepers_lock.release()
         try:
             for _ in range(_WRITES_INTERRUPTED_MAX):
                 try:
@@ -191,7 +215,7 @@ class Driver:
                     return None, interruption
             return StateWriteError("writing the client's state was interrupted"), interruption
         finally:
-            self.lock.acquire()
+            self.keepers_lock.acquire()
             self._intact = False
 
     def close(self, *, failed: bool = False) -> None:
@@ -201,7 +225,7 @@ class Driver:
         try:
             self.push()
             while not self.session.finished:
-                if self.driven:
+                if self.driven_by:
                     self._follow(closer)
                 else:
                     self._turn(closer)
@@ -219,8 +243,10 @@ class Driver:
 
     def forked(self, error: ForkedError) -> None:
         """Lets go of everything in a child process, whatever the parent's threads were doing."""
-        self.lock = threading.Lock()
-        self.driven = self._waiting = False
+        self.keepers_lock = threading.RLock()
+        self.driven_by = 0
+        self._following.clear()
+        self._waiting = False
         self._closed = True
         self._followers.clear()
         self.session.disown(error)
@@ -240,13 +266,18 @@ class Driver:
         """Sleeps until the call is over or this thread has to drive."""
         gate = threading.Lock()
         gate.acquire()
-        self._followers[call] = gate
-        self.lock.release()
+        thread = threading.get_ident()
         try:
-            gate.acquire()
+            self._following.add(thread)
+            self._followers[call] = gate
+            self.keepers_lock.release()
+            try:
+                gate.acquire()
+            finally:
+                self.keepers_lock.acquire()
         finally:
-            self.lock.acquire()
             self._followers.pop(call, None)
+            self._following.discard(thread)
 
     def _wake(self, completed: list[Call[Any]]) -> None:
         for call in completed:
@@ -271,11 +302,11 @@ class Driver:
         """Writes what is left, after the write of another thread if one is under way."""
         self.push()
         while self._writer.locked():
-            self.lock.release()
+            self.keepers_lock.release()
             try:
                 self._writer.acquire()
             finally:
-                self.lock.acquire()
+                self.keepers_lock.acquire()
             self._writer.release()
             self.push()
 
@@ -305,9 +336,9 @@ class Driver:
 
     def _turn(self, call: Call[Any] | None) -> None:
         """Waits for the next event and handles it."""
-        self.driven = True
         self._awaited = call
         try:
+            self.driven_by = threading.get_ident()
             if self.sock is None:
                 self._connect()
             else:
@@ -317,7 +348,7 @@ class Driver:
                     self._send(b"")
             self.serve_due()
         finally:
-            self.driven = False
+            self.driven_by = 0
             self._awaited = None
 
     def _wait(self, until: float) -> None:
@@ -327,11 +358,11 @@ class Driver:
             self._poll.register(self.sock, select.POLLIN | (select.POLLOUT if self._unsent else 0))
         self._waiting = True
         self._waiting_until = until
-        self.lock.release()
+        self.keepers_lock.release()
         try:
             events = self._poll.poll(timeout_ms)
         finally:
-            self.lock.acquire()
+            self.keepers_lock.acquire()
             self._waiting = False
         if any(descriptor == self._waker.fileno() for descriptor, _ in events):
             self._waker.clear()
@@ -412,10 +443,10 @@ class Driver:
     def _open(self, address: Address) -> socket.socket | OSError | UnicodeError:
         """Opens a connection, with the lock released; an attempt ends in time for what is due."""
         left = max(_CONNECT_TIME_MIN, self.session.timer - time.monotonic())
-        self.lock.release()
+        self.keepers_lock.release()
         try:
             return socket.create_connection(address, min(self._connect_timeout, left))
         except (OSError, UnicodeError) as failure:
             return failure
         finally:
-            self.lock.acquire()
+            self.keepers_lock.acquire()

@@ -30,6 +30,13 @@ class ClientInterruptedError(NotConnectedError):
     """A call was interrupted in the middle of the client's own work (by Ctrl-C); open a new client."""
 
 
+class CallInterruptedBySignalError(RetryableError, RuntimeError):
+    """A signal's handler called the client in a thread that is in a call of it; nothing was done.
+
+    ``close`` and ``stop`` may be called there. For anything else have the handler note what is to be done.
+    """
+
+
 class TooManyCallsError(RetryableError):
     """More calls wait than the client lets wait; await some of them first."""
 

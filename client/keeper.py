@@ -88,9 +88,9 @@ class Keeper:
         assert waker is not None
         sleep = self._confirm_after
         changes = 0
-        with driver.lock:
+        with driver.keepers_lock:
             while not self._stopped:
-                if driver.driven:
+                if driver.driven_by:
                     sleep = min(2 * sleep, _SLEEP_MAX) if changes == driver.changes else self._confirm_after
                     changes = driver.changes
                     self._sleep(waker, time.monotonic() + sleep)
@@ -112,7 +112,7 @@ class Keeper:
             self._watching = True
             came = self._sleep(waker, due, driver.sock.fileno())
             self._watching = False
-            if came and not driver.driven:
+            if came and not driver.driven_by:
                 driver.serve_socket()
         else:
             self._sleep(waker, due)
@@ -125,11 +125,11 @@ class Keeper:
             poll.register(descriptor, select.POLLIN)
         timeout_ms = None if until == math.inf else max(0.0, (until - time.monotonic()) * 1000)
         self._sleeps_until = until
-        self._driver.lock.release()
+        self._driver.keepers_lock.release()
         try:
             events = poll.poll(timeout_ms)
         finally:
-            self._driver.lock.acquire()
+            self._driver.keepers_lock.acquire()
         self._sleeps_until = -math.inf
         waker.clear()
         return any(ready == descriptor for ready, _ in events)
