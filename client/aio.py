@@ -794,12 +794,12 @@ class AsyncTelestoClient:
             keep_alive=keep_alive,
             ack_in_database=ack_in_database,
         )
-        pool = AsyncPool(consumer, handler, on_error, drain)
+        pool = AsyncPool(consumer, handler, on_error, concurrency, drain)
         self._pools.add(pool)
         try:
             with stopping_at(stop_signals, pool.stop):
                 async with consumer:
-                    await pool.run(concurrency)
+                    await pool.run()
         finally:
             pool.ended.set()
             self._pools.discard(pool)

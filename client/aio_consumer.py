@@ -213,7 +213,12 @@ class AsyncPool:
     """
 
     def __init__(
-        self, consumer: AsyncConsumer, handler: AsyncHandler, on_error: OnError, drain: float
+        self,
+        consumer: AsyncConsumer,
+        handler: AsyncHandler,
+        on_error: OnError,
+        concurrency: int,
+        drain: float,
     ) -> None:
         self._consumer = consumer
         self._handler = handler
@@ -222,6 +227,7 @@ class AsyncPool:
         self._lanes: Lanes[AsyncLeasedMessage] = Lanes()
         self._runner = asyncio.current_task()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._free = asyncio.Semaphore(concurrency)
         self._stopping = False
         self.ended = asyncio.Event()
 
@@ -236,27 +242,27 @@ class AsyncPool:
         if drain is not None:
             self._drain = drain
         self._stopping = True
+        self._free.release()  # it may wait for a handler to end
         self._consumer.stop()
 
-    async def run(self, concurrency: int) -> None:
+    async def run(self) -> None:
         """Works until it is stopped or cancelled, or the client is closed; then handlers may end in time.
 
         What has not ended in time, or when this is cancelled again, is cancelled and goes back, as does what
         was not begun.
         """
-        free = asyncio.Semaphore(concurrency)
         self._consumer.on_slowed(self._withdraw)
         try:
             while True:
-                await free.acquire()
+                await self._free.acquire()
                 if self._stopping or (leased := await self._consumer.get()) is None:
                     return
                 if self._lanes.arrived(leased):
-                    task = asyncio.create_task(self._work(leased, free))
+                    task = asyncio.create_task(self._work(leased))
                     self._tasks.add(task)
                     task.add_done_callback(self._tasks.discard)
                 else:
-                    free.release()
+                    self._free.release()
         except ClientClosedError:
             return
         finally:
@@ -273,7 +279,7 @@ class AsyncPool:
     def _withdraw(self) -> list[LeaseId]:
         return [leased.lease for leased in self._lanes.withdraw()]
 
-    async def _work(self, begun: AsyncLeasedMessage, free: asyncio.Semaphore) -> None:
+    async def _work(self, begun: AsyncLeasedMessage) -> None:
         leased: AsyncLeasedMessage | None = begun
         try:
             while leased is not None:
@@ -291,7 +297,7 @@ class AsyncPool:
                     if self._stopping:
                         leased = None
         finally:
-            free.release()
+            self._free.release()
 
 
 @contextmanager

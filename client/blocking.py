@@ -796,11 +796,11 @@ class TelestoClient:
             keep_alive=keep_alive,
             ack_in_database=ack_in_database,
         )
-        pool = Pool(consumer, handler, on_error, drain)
+        pool = Pool(consumer, handler, on_error, concurrency, drain)
         self._pools.add(pool)
         try:
             with stopping_at(stop_signals, lambda: beside(pool.stop)), consumer:
-                pool.run(concurrency)
+                pool.run()
         finally:
             pool.ended.set()
             self._pools.discard(pool)

@@ -228,15 +228,19 @@ class Pool:
         ended: its consumer has left the queue.
     """
 
-    def __init__(self, consumer: Consumer, handler: Handler, on_error: OnError, drain: float) -> None:
+    def __init__(
+        self, consumer: Consumer, handler: Handler, on_error: OnError, concurrency: int, drain: float
+    ) -> None:
         self._consumer = consumer
         self._handler = handler
         self._on_error = on_error
+        self._concurrency = concurrency
         self._drain = drain
         self._lanes: Lanes[LeasedMessage] = Lanes()
         self._lock = threading.Lock()
         self._runner = threading.get_ident()
         self._workers: set[int] = set()
+        self._free = threading.Semaphore(concurrency)
         self._stopping = False
         self.ended = threading.Event()
 
@@ -251,17 +255,17 @@ class Pool:
         if drain is not None:
             self._drain = drain
         self._stopping = True
+        self._free.release()  # the thread that runs it may wait for a handler to end
         self._consumer.stop()
 
-    def run(self, concurrency: int) -> None:
+    def run(self) -> None:
         """Works until it is stopped, or the client or the consumer is closed; then handlers may end in time.
 
         What has not ended in time goes back, as does what was not begun.
         """
         from concurrent.futures import Future, ThreadPoolExecutor, wait
 
-        threads = ThreadPoolExecutor(concurrency, "telesto consumer")
-        free = threading.Semaphore(concurrency)
+        threads = ThreadPoolExecutor(self._concurrency, "telesto consumer")
         running: set[Future[None]] = set()
         self._consumer.on_slowed(self._withdraw)
 
@@ -269,11 +273,11 @@ class Pool:
             try:
                 self._work(leased)
             finally:
-                free.release()
+                self._free.release()
 
         try:
             while True:
-                free.acquire()
+                self._free.acquire()
                 if self._stopping or (leased := self._consumer.get()) is None:
                     return
                 with self._lock:
@@ -282,7 +286,7 @@ class Pool:
                     running = {future for future in running if not future.done()}
                     running.add(threads.submit(work, leased))
                 else:
-                    free.release()
+                    self._free.release()
         except ClientClosedError:
             return
         finally:

@@ -99,6 +99,12 @@ class BlockedConsumer:
     def __exit__(self, *error: Any) -> None:
         self._thread.run(self._consumer.__aexit__(*error))
 
+    def stop(self) -> None:
+        async def stop() -> None:
+            self._consumer.stop()
+
+        self._thread.run(stop())
+
     def get(self, timeout: float | None = None) -> Any:
         leased = self._thread.run(self._consumer.get(timeout))
         return None if leased is None else BlockedLeased(self._thread, leased)

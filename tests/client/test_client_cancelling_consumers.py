@@ -94,7 +94,7 @@ async def have_a_handler_work(scene: Scene) -> None:
 
     with suppress(TimeoutError):
         async with asyncio.timeout(0.3):
-            await scene.client.run_consumer(scene.queue_id, handle, concurrency=2)
+            await scene.client.run_consumer(scene.queue_id, handle, concurrency=2, drain=0.02)
 
 
 async def serve_requests(scene: Scene) -> None:
@@ -109,7 +109,7 @@ async def serve_requests(scene: Scene) -> None:
 
     with suppress(TimeoutError):
         async with asyncio.timeout(0.3):
-            await scene.client.serve_requests(scene.queue_id, handle)
+            await scene.client.serve_requests(scene.queue_id, handle, drain=0.02)
 
 
 SCENARIOS: list[Callable[[Scene], Coroutine[Any, Any, None]]] = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -462,26 +463,144 @@ def test_what_a_handler_fails_on_comes_again_in_order(
     assert errors == [(b"1", "not today")]
 
 
-def test_what_is_not_acknowledged_goes_back_when_the_client_is_closed(
+def in_queue(client: Any, queue_id: int, count: int) -> list[tuple[bytes, int]]:
+    """Takes so many messages, the last ones of the queue: their bodies and attempts."""
+    messages = [client.retrieve_message(queue_id, timeout=20) for _ in range(count)]
+    assert client.retrieve_message(queue_id, timeout=0) is None
+    return [(message.body, message.attempt) for message in messages]
+
+
+class Slow:
+    """A handler that waits in its first message."""
+
+    def __init__(self) -> None:
+        self.begun, self.go_on = threading.Event(), threading.Event()
+        self.seen: list[bytes] = []
+        self.errors: list[BaseException] = []
+
+    def __call__(self, message: Any) -> None:
+        self.seen.append(message.body)
+        self.begun.set()
+        assert self.go_on.wait(20)
+
+    def failed(self, message: Any, error: BaseException) -> None:
+        self.errors.append(error)
+
+
+def test_closing_lets_handlers_end_and_gives_the_rest_back_in_order(
+    client: Any, connected: Connect, queue_id: int
+) -> None:
+    slow = Slow()
+    put_numbers(client, queue_id, 5)
+    worker = Worker(connected("worker"), queue_id, slow, on_error=slow.failed)
+    assert slow.begun.wait(20)
+    stopping = threading.Thread(target=worker.stop)
+    stopping.start()
+    # What was not begun is back before the handler has ended.
+    assert in_queue(client, queue_id, 4) == [(b"%d" % i, 1) for i in range(1, 5)]
+    slow.go_on.set()
+    stopping.join(20)
+    assert client.queue_statistics(queue_id).depth == 0
+    assert (slow.seen, slow.errors) == ([b"0"], [])
+
+
+def test_what_has_not_ended_in_time_goes_back_and_is_no_failure(
+    client: Any, connected: Connect, queue_id: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    slow = Slow()
+    put_numbers(client, queue_id, 3)
+    working = connected("worker")
+    worker = Worker(working, queue_id, slow, on_error=slow.failed)
+    assert slow.begun.wait(20)
+    working.close(drain=0)
+    assert in_queue(client, queue_id, 3) == [(b"%d" % i, 1) for i in range(3)]
+    slow.go_on.set()
+    worker.stop()
+    assert (slow.seen, slow.errors) == ([b"0"], [])
+    assert not [record for record in caplog.records if "failed" in record.message]
+
+
+def test_closing_again_while_handlers_end_does_not_wait_for_them_twice(
+    client: Any, connected: Connect, queue_id: int
+) -> None:
+    slow = Slow()
+    put_numbers(client, queue_id, 1)
+    working = connected("worker")
+    worker = Worker(working, queue_id, slow)
+    assert slow.begun.wait(20)
+    closings = [threading.Thread(target=working.close) for _ in range(2)]
+    for closing in closings:
+        closing.start()
+    slow.go_on.set()
+    for closing in closings:
+        closing.join(20)
+        assert not closing.is_alive()
+    worker.stop()
+    assert client.queue_statistics(queue_id).depth == 0
+
+
+def test_requests_under_way_are_answered_when_the_server_is_closed(
     client: Any, connected: Connect, queue_id: int
 ) -> None:
     begun, go_on = threading.Event(), threading.Event()
 
-    def handle(message: Any) -> None:
+    def handle(request: Any) -> bytes:
         begun.set()
-        go_on.wait(20)
+        assert go_on.wait(20)
+        return b"response"
 
-    put_numbers(client, queue_id, 5)
-    worker = Worker(connected("worker"), queue_id, handle, concurrency=1)
+    server = connected("server")
+    serving = threading.Thread(target=server.serve_requests, args=(queue_id, handle))
+    serving.start()
+    responses: list[Any] = []
+
+    def ask() -> None:
+        responses.append(client.send_request_response_message(queue_id, b"request", timeout=20))
+
+    asking = threading.Thread(target=ask)
+    asking.start()
     assert begun.wait(20)
-    stopping = threading.Thread(target=worker.stop)
-    stopping.start()
+    closing = threading.Thread(target=server.close)
+    closing.start()
     go_on.set()
-    stopping.join(20)
-    messages = [client.retrieve_message(queue_id, timeout=20) for _ in range(5)]
-    assert sorted((message.body, message.attempt) for message in messages) == [
-        (b"%d" % i, 1) for i in range(5)
-    ]
+    for thread in (closing, serving, asking):
+        thread.join(20)
+    assert [response.body for response in responses] == [b"response"]
+
+
+def test_a_stopped_consumer_gives_back_what_was_not_taken_and_may_answer_what_was(
+    client: Any, connected: Connect, queue_id: int
+) -> None:
+    bodies = put_numbers(client, queue_id, 6)
+    with connected("worker").consume(queue_id) as consumer:
+        first, second = take(consumer, 2)
+        consumer.stop()
+        assert consumer.get(20) is None
+        assert in_queue(client, queue_id, 4) == [(body, 1) for body in bodies[2:]]
+        first.ack()
+        second.nack()
+    assert in_queue(client, queue_id, 1) == [(bodies[1], 2)]
+
+
+def test_a_consumer_stopped_before_it_joins_is_given_nothing(
+    client: Any, connected: Connect, queue_id: int
+) -> None:
+    put_numbers(client, queue_id, 1)
+    with connected("worker").consume(queue_id) as consumer:
+        consumer.stop()
+        assert consumer.get(20) is None
+        assert in_queue(client, queue_id, 1) == [(b"0", 1)]
+
+
+def test_how_long_handlers_may_take_to_end_is_checked(client: Any, queue_id: int) -> None:
+    for wrong in (-1, math.nan):
+        with pytest.raises(InvalidParameterError, match="drain"):
+            client.run_consumer(queue_id, print, drain=wrong)
+        with pytest.raises(InvalidParameterError, match="drain"):
+            client.close(drain=wrong)
+    with pytest.raises(TypeError, match="drain"):
+        client.close(drain="soon")
+    assert client.connected
 
 
 # ---------------------------------------------------------------------- slow and failing consumers

@@ -1,0 +1,277 @@
+"""The blocking client in signal handlers, and consumers that end at a signal."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fake_server import FakeServer
+from started import STARTED
+from telesto.client import (
+    AsyncTelestoClient,
+    CallInterruptedBySignalError,
+    ClientClosedError,
+    InvalidParameterError,
+    TelestoClient,
+    TelestoError,
+)
+
+#: How long a call may take that nothing holds up, on a very busy machine.
+PATIENCE_S = 30.0
+ROUNDS = 150
+
+
+@contextmanager
+def handled(handler: Callable[[], None]) -> Iterator[None]:
+    """Has a handler called when SIGUSR1 arrives."""
+    before = signal.signal(signal.SIGUSR1, lambda *_: handler())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+@contextmanager
+def signalled(chance: random.Random) -> Iterator[None]:
+    """Sends SIGUSR1 to the main thread, again and again."""
+    ended = threading.Event()
+
+    def send() -> None:
+        while not ended.wait(chance.expovariate(1 / 0.0005)):
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+
+    sending = threading.Thread(target=send)
+    sending.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        sending.join(PATIENCE_S)
+
+
+@pytest.mark.parametrize("others", [0, 2])
+def test_a_call_in_a_signal_handler_works_or_raises_at_once(fake_server: FakeServer, others: int) -> None:
+    chance = random.Random(1)
+    queue_id = fake_server.service.add_queue("orders")
+    outcomes: Counter[str] = Counter()
+    ended = threading.Event()
+    with TelestoClient(fake_server.url) as client:
+        client.connect(name="alice")
+
+        def interrupt() -> None:
+            try:
+                chance.choice([put, count, client.ping])()
+                outcomes["done"] += 1
+            except CallInterruptedBySignalError:
+                outcomes["refused"] += 1
+
+        def put() -> None:
+            client.put_message(queue_id, b"handler")
+            outcomes["handler"] += 1
+
+        def count() -> None:
+            client.queue_statistics(queue_id)
+
+        def others_put() -> None:
+            while not ended.is_set():
+                client.put_message(queue_id, b"other")
+                outcomes["other"] += 1
+
+        threads = [threading.Thread(target=others_put) for _ in range(others)]
+        for thread in threads:
+            thread.start()
+        with handled(interrupt), signalled(chance):
+            while min(outcomes["done"], outcomes["refused"]) < 30 and outcomes["main"] < 20_000:
+                client.put_message(queue_id, b"main")
+                outcomes["main"] += 1
+        ended.set()
+        for thread in threads:
+            thread.join(PATIENCE_S)
+            assert not thread.is_alive()
+        expected = outcomes["main"] + outcomes["handler"] + outcomes["other"]
+        assert client.queue_statistics(queue_id).depth == expected
+    assert outcomes["refused"]
+
+
+@pytest.mark.parametrize("others", [0, 2])
+def test_a_client_is_closed_in_a_signal_handler_at_any_moment(fake_server: FakeServer, others: int) -> None:
+    chance = random.Random(2)
+    queue_id = fake_server.service.add_queue("orders")
+
+    def put_on(client: TelestoClient, connected: threading.Event | None = None) -> None:
+        try:
+            while True:
+                client.put_message(queue_id, b"work")
+                if connected is not None:
+                    connected.set()
+        except ClientClosedError:
+            pass
+
+    for number in range(ROUNDS):
+        client = TelestoClient(fake_server.url)
+        client.connect(name=f"client-{number}")
+        threads = [threading.Thread(target=put_on, args=(client,)) for _ in range(others)]
+        connected = threading.Event()
+
+        def kill(connected: threading.Event = connected, after: float = chance.uniform(0, 0.003)) -> None:
+            connected.wait(PATIENCE_S)
+            time.sleep(after)
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+
+        killing = threading.Thread(target=kill)
+        with handled(client.close):
+            for thread in [*threads, killing]:
+                thread.start()
+            put_on(client, connected)
+            for thread in [*threads, killing]:
+                thread.join(PATIENCE_S)
+                assert not thread.is_alive()
+        client.close()
+        assert not client.connected
+
+
+def test_a_consumer_waits_in_a_call_too(fake_server: FakeServer) -> None:
+    with TelestoClient(fake_server.url) as client:
+        client.connect(name="alice")
+        queue_id = fake_server.service.add_queue("orders")
+        errors: list[TelestoError] = []
+
+        def read() -> None:
+            try:
+                client.retrieve_message(queue_id)
+            except TelestoError as error:
+                errors.append(error)
+
+        with handled(read):
+            threading.Timer(
+                0.05, signal.pthread_kill, (threading.main_thread().ident, signal.SIGUSR1)
+            ).start()
+            while not errors:
+                assert client.retrieve_message(queue_id, timeout=0.05) is None
+    assert isinstance(errors[0], CallInterruptedBySignalError)
+
+
+def test_signals_that_no_handler_can_have_are_refused(fake_server: FakeServer) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with TelestoClient(fake_server.url) as client:
+        client.connect(name="alice")
+        with pytest.raises(InvalidParameterError, match="stop_signals"):
+            client.run_consumer(1, print, stop_signals=(signal.SIGTERM, signal.SIGKILL))
+        errors: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                client.run_consumer(1, print, stop_signals=(signal.SIGTERM,))
+            except InvalidParameterError as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join(PATIENCE_S)
+        assert [str(error) for error in errors]
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+async def test_signals_that_no_handler_can_have_are_refused_for_asyncio(fake_server: FakeServer) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+
+    async def handle(message: Any) -> None:
+        raise AssertionError
+
+    async with AsyncTelestoClient(fake_server.url) as client:
+        await client.connect(name="alice")
+        with pytest.raises(InvalidParameterError, match="stop_signals"):
+            await client.run_consumer(1, handle, stop_signals=(signal.SIGTERM, signal.SIGKILL))
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+# ---------------------------------------------------------------------------------- whole processes
+
+
+class StoppedWorker:
+    """A worker in a process of its own, see stopped_worker.py."""
+
+    def __init__(self, url: str, queue_id: int, way: str) -> None:
+        program = Path(__file__).with_name("stopped_worker.py")
+        task = json.dumps({"url": url, "queue_id": queue_id, "way": way})
+        self._process = subprocess.Popen(
+            [*STARTED, sys.executable, str(program), task],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def begun(self) -> str:
+        """Waits until a message is begun; returns its body."""
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+    def terminate(self) -> None:
+        self._process.send_signal(signal.SIGTERM)
+
+    def end(self, word: str = "go\n") -> tuple[int, str, str]:
+        """Lets its handler end; its exit status and what it said."""
+        out, err = self._process.communicate(word, timeout=PATIENCE_S)
+        return self._process.returncode, out, err
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+WAYS = ["signals", "handler", "asyncio-signals", "asyncio-cancel"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_sigterm_lets_a_handler_end_and_gives_the_rest_back(
+    real_service: Any, real_service_url: str, way: str
+) -> None:
+    with TelestoClient(real_service_url) as client:
+        client.connect(name="alice")
+        queue_id = client.create_queue("orders").queue_id
+        client.put_many(queue_id, [b"%d" % number for number in range(4)])
+        worker = StoppedWorker(real_service_url, queue_id, way)
+        try:
+            assert worker.begun() == "0"
+            worker.terminate()
+            # The rest is back before the handler has ended, so the signal has been noticed.
+            rest = [client.retrieve_message(queue_id, timeout=PATIENCE_S) for _ in range(3)]
+            assert [message and (message.body, message.attempt) for message in rest] == [
+                (b"%d" % number, 1) for number in range(1, 4)
+            ]
+            status, said, complaints = worker.end()
+        finally:
+            worker.kill()
+        assert (status, said.split(), complaints) == (0, ["ended", "0"], "")
+        assert client.queue_statistics(queue_id).depth == 0
+
+
+@pytest.mark.parametrize("way", ["signals", "asyncio-signals"])
+def test_a_second_sigterm_ends_at_once(real_service_url: str, way: str) -> None:
+    with TelestoClient(real_service_url) as client:
+        client.connect(name="alice")
+        queue_id = client.create_queue("orders").queue_id
+        client.put_many(queue_id, [b"0", b"1"])
+        worker = StoppedWorker(real_service_url, queue_id, way)
+        try:
+            assert worker.begun() == "0"
+            worker.terminate()
+            assert client.retrieve_message(queue_id, timeout=PATIENCE_S) is not None
+            worker.terminate()
+            status, _, _ = worker.end("")
+        finally:
+            worker.kill()
+        assert status == -signal.SIGTERM
