@@ -799,7 +799,7 @@ class TelestoClient:
         pool = Pool(consumer, handler, on_error, concurrency, drain)
         self._pools.add(pool)
         try:
-            with stopping_at(stop_signals, lambda: beside(pool.stop)), consumer:
+            with stopping_at(stop_signals, pool.stop), consumer:
                 pool.run()
         finally:
             pool.ended.set()

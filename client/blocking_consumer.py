@@ -255,8 +255,15 @@ class Pool:
         if drain is not None:
             self._drain = drain
         self._stopping = True
-        self._free.release()  # the thread that runs it may wait for a handler to end
-        self._consumer.stop()
+
+        def stop() -> None:
+            self._free.release()  # the thread that runs it may wait for a handler to end
+            self._consumer.stop()
+
+        if self.is_mine:  # in a signal's handler, which may have interrupted a use of the semaphore
+            beside(stop)
+        else:
+            stop()
 
     def run(self) -> None:
         """Works until it is stopped, or the client or the consumer is closed; then handlers may end in time.
