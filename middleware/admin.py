@@ -25,11 +25,19 @@ _METRICS = "text/plain; version=0.0.4; charset=utf-8"
 class AdminServer:
     """Answers GET /metrics, GET /phases and GET /healthz, one request per connection."""
 
-    def __init__(self, figures: Figures, phases: Phases, is_healthy: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        figures: Figures,
+        phases: Phases,
+        is_healthy: Callable[[], bool],
+        nearly_used_up: Callable[[], list[str]],
+    ) -> None:
+        """``nearly_used_up`` names the budgets of which little is left."""
         self._registry = CollectorRegistry()
         self._registry.register(FiguresCollector(figures))
         self._phases = phases
         self._is_healthy = is_healthy
+        self._nearly_used_up = nearly_used_up
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.StreamWriter] = set()
 
@@ -76,7 +84,8 @@ class AdminServer:
         if path != b"/healthz":
             return _response("404 Not Found", _TEXT, b"there are /metrics, /phases and /healthz\n")
         if self._is_healthy():
-            return _response("200 OK", _TEXT, b"ok\n")
+            lines = ["ok", *(f"nearly used up: {budget}" for budget in self._nearly_used_up())]
+            return _response("200 OK", _TEXT, "".join(f"{line}\n" for line in lines).encode())
         return _response("503 Service Unavailable", _TEXT, b"not ready\n")
 
     def _phases_after(self, query: bytes) -> bytes:

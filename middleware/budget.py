@@ -1,4 +1,4 @@
-"""What the whole middleware may have under way."""
+"""What the whole middleware has under way."""
 
 from __future__ import annotations
 
@@ -11,21 +11,16 @@ class Budget:
     Attributes:
         requests: how many are under way.
         bytes: what they hold, and what connections have received of frames that are not complete.
+        unsent: bytes of answers that peers have not taken.
     """
 
-    __slots__ = ("_idle", "_max_bytes", "_max_requests", "bytes", "requests")
+    __slots__ = ("_idle", "bytes", "requests", "unsent")
 
-    def __init__(self, max_requests: int, max_bytes: int) -> None:
-        self._max_requests = max_requests
-        self._max_bytes = max_bytes
+    def __init__(self) -> None:
         self._idle: asyncio.Event | None = None
         self.requests = 0
         self.bytes = 0
-
-    @property
-    def exhausted(self) -> bool:
-        """Nothing more may be admitted."""
-        return self.requests >= self._max_requests or self.bytes >= self._max_bytes
+        self.unsent = 0
 
     def enter(self, requests: int, size: int) -> None:
         """Requests come under way."""

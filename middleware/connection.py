@@ -9,25 +9,33 @@ from typing import cast
 
 from telesto.middleware.conversation import BrokenConversationError, Conversation
 from telesto.middleware.failures import Failure
+from telesto.middleware.figures import Figures
 from telesto.middleware.flow import Flow
 from telesto.middleware.flusher import Flusher
-from telesto.middleware.logs import logger
 from telesto.middleware.requests import NOBODY, Client, Line
 from telesto.middleware.results import error_frame
 from telesto.middleware.services import Services
-from telesto.middleware.settings import UNIDENTIFIED_FRAME_BYTES
+from telesto.middleware.settings import UNIDENTIFIED_FRAME_BYTES, ServerSettings
+from telesto.middleware.shares import UNCOUNTED_UNSENT_BYTES, Resource, address_of
 from telesto.protocol.errors import ErrorClass, ErrorCode, FrameTooLargeError
 from telesto.protocol.framing import FrameDecoder
 from telesto.protocol.packets import GoAway
 
-_log = logger("connection")
-
-#: Bytes of a frame in the making that nobody cares about when the budget is used up.
+#: Of a frame of which no more than this has come, the rest is waited for also when the budget is used up.
 _SMALL_BYTES = 64 << 10
+#: A frame may take a second longer for so many of its bytes.
+_FRAME_RATE_BYTES = 64 << 10
 
 
 class Connection(asyncio.Protocol):
-    """Connects a transport with a conversation and a line."""
+    """Connects a transport with a conversation and a line.
+
+    Attributes:
+        buffered: bytes of a frame that is not complete, as counted in the budget.
+        frame_since: since when a frame is not complete, by the loop's clock in seconds; None without one.
+        unsent: bytes of answers that the peer has not taken, as counted in the budget.
+        unsent_since: since when there are any.
+    """
 
     def __init__(self, services: Services, flusher: Flusher, connections: Connections) -> None:
         self._services = services
@@ -37,11 +45,15 @@ class Connection(asyncio.Protocol):
         self._line = Line(self.send, self.finish, self._on_identity)
         self._conversation = Conversation(services, self._line)
         self._decoder = FrameDecoder(UNIDENTIFIED_FRAME_BYTES)
-        self._buffered = 0
+        self.buffered = 0
+        self.frame_since: float | None = None
+        self.unsent = 0
+        self.unsent_since = 0.0
         self._out: list[bytes] = []
         self._deaf = False
         self._made_at = self._heard_at = services.loop.time()
         self._watch_entry = 0
+        self._peer = ""
         self._linger: asyncio.TimerHandle | None = None
         self._stalled: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport
@@ -52,7 +64,11 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begins."""
         self._transport = cast(asyncio.Transport, transport)
-        self._flow = Flow(self._transport, self._line, self._services.settings)
+        peer = transport.get_extra_info("peername")
+        self._peer = "{}:{}".format(*peer) if isinstance(peer, tuple) else "local"
+        self._line.address = address_of(peer)
+        loop, settings = self._services.loop, self._services.settings
+        self._flow = Flow(self._transport, self._line, settings, loop.time)
         sock = transport.get_extra_info("socket")
         if sock is not None and sock.family != getattr(socket, "AF_UNIX", None):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -68,7 +84,10 @@ class Connection(asyncio.Protocol):
             return
         self._heard_at = self._services.loop.time()
         try:
-            self._conversation.receive(self._decoder.feed(data))
+            frames = self._decoder.feed(data)
+            if frames:
+                self.frame_since = None
+                self._conversation.receive(frames)
         except BrokenConversationError as broken:
             self._break(broken.packet_id, broken.failure)
             return
@@ -79,7 +98,7 @@ class Connection(asyncio.Protocol):
             details = self._decoder.error.details
             self._break(0, Failure(ErrorCode.FRAME_TOO_LARGE, ErrorClass.FATAL, details))
             return
-        if self._decoder.buffered != self._buffered:
+        if self._decoder.buffered or self.buffered:
             self._account_buffered()
         self._flow.check_line()
 
@@ -111,6 +130,7 @@ class Connection(asyncio.Protocol):
         self._line.detach()
         self._out.clear()
         self._services.deadlines.cancel(self._watch_entry)
+        self._services.shares.forget(self)
         self._connections.leave(self)
 
     # --- for the line ------------------------------------------------------------------------
@@ -128,7 +148,11 @@ class Connection(asyncio.Protocol):
         out, self._out = self._out, []
         if not out or self._transport.is_closing():
             return
-        self._transport.write(out[0] if len(out) == 1 else b"".join(out))
+        data = out[0] if len(out) == 1 else b"".join(out)
+        unsent = self._transport.get_write_buffer_size() + len(data)
+        self._transport.write(data)
+        if unsent > UNCOUNTED_UNSENT_BYTES:
+            self._services.shares.unsent(self, unsent)
         if self._services.phases.on:
             self._line.answered_at = monotonic()
         if (
@@ -148,7 +172,7 @@ class Connection(asyncio.Protocol):
         self._close_line()
         self.flush()
         self._linger = self._services.loop.call_later(self._services.settings.linger_s, self._transport.abort)
-        if self._flow.slow or self._flow.line_full:
+        if self._flow.rests:
             self._transport.resume_reading()
         if self._transport.can_write_eof():
             self._transport.write_eof()
@@ -164,6 +188,32 @@ class Connection(asyncio.Protocol):
         """Ends the connection at once."""
         self._transport.abort()
 
+    # --- for the shares ----------------------------------------------------------------------
+
+    @property
+    def line(self) -> Line:
+        """Its requests."""
+        return self._line
+
+    @property
+    def slow_since(self) -> float | None:
+        """Since when the peer does not read, by the loop's clock in seconds; None when it does."""
+        return self._flow.slow_since
+
+    def unsent_now(self) -> int:
+        """How many bytes the peer has not taken."""
+        size: int = self._transport.get_write_buffer_size()
+        return size
+
+    def give_up(self, resource: Resource) -> None:
+        """Ends the connection, whose part of a budget is needed by others."""
+        if resource is Resource.BYTES and not self._flow.slow:
+            self._break(
+                0, Failure(ErrorCode.OVERLOADED, ErrorClass.FATAL, "others need the room of this frame")
+            )
+        else:
+            self._abort(f"keeps_{resource.name.lower()}")
+
     # --- inside ------------------------------------------------------------------------------
 
     def _on_identity(self, client: Client | None) -> None:
@@ -172,13 +222,27 @@ class Connection(asyncio.Protocol):
             self._decoder.max_frame = self._line.frame_bytes
 
     def _break(self, packet_id: int, failure: Failure) -> None:
-        _log.info("connection_refused", code=failure.code.name, details=failure.details)
+        self._services.events.info(
+            "connection_refused",
+            (self._line.address, failure.code),
+            peer=self._peer,
+            client_id=self._line.client.client_id,
+            code=failure.code.name,
+            details=failure.details,
+        )
         self._services.figures.refused(failure.code)
         self.send(error_frame(packet_id, failure))
         self.finish()
 
     def _abort(self, reason: str) -> None:
-        _log.info("connection_aborted", reason=reason, client_id=self._line.client.client_id)
+        self._services.figures.aborted(reason)
+        self._services.events.info(
+            "connection_aborted",
+            (self._line.address, reason),
+            peer=self._peer,
+            client_id=self._line.client.client_id,
+            reason=reason,
+        )
         self._transport.abort()
 
     def _close_line(self) -> None:
@@ -195,37 +259,49 @@ class Connection(asyncio.Protocol):
     def _account_buffered(self) -> None:
         """Counts what is kept of an incomplete frame; a big one is given up when there is no room for it."""
         buffered = self._decoder.buffered
-        self._budget.enter(0, buffered - self._buffered)
-        self._buffered = buffered
-        if buffered > _SMALL_BYTES and self._budget.exhausted:
+        self._budget.enter(0, buffered - self.buffered)
+        self.buffered = buffered
+        if not buffered:
+            self.frame_since = None
+            return
+        if self.frame_since is None:
+            self.frame_since = self._heard_at
+        if buffered > _SMALL_BYTES and not self._services.shares.may_buffer(self._line, buffered):
             self._break(0, Failure(ErrorCode.OVERLOADED, ErrorClass.FATAL, "there is no room for this frame"))
 
     def _forget_buffered(self) -> None:
         self._decoder.clear()
-        self._budget.leave(0, self._buffered)
-        self._buffered = 0
+        self._budget.leave(0, self.buffered)
+        self.buffered = 0
+        self.frame_since = None
 
     def _watch(self) -> None:
-        """Closes the connection when it is silent, or unknown, for too long; looks again when it may be."""
+        """Closes the connection when it is silent, unknown, or in one frame, for too long; or looks later."""
         settings, now = self._services.settings, self._services.loop.time()
         limits = []
         if self._line.client is NOBODY and not self._conversation.identifying:
             limits.append((self._made_at + settings.identify_limit_s, "not_identified"))
         if settings.idle_limit_s:
             limits.append((self._heard_at + settings.idle_limit_s, "idle"))
+        if self.frame_since is not None and not self._flow.rests:
+            begun = max(self.frame_since, self._flow.resumed_at)
+            allowed_s = settings.frame_limit_s + self.buffered / _FRAME_RATE_BYTES
+            limits.append((begun + allowed_s, "frame_incomplete"))
         for limit, reason in limits:
             if limit <= now:
                 self._abort(reason)
                 return
-        again = min([limit for limit, _ in limits], default=now + settings.identify_limit_s)
+        # A frame that begins right after this must not get more time than it may have.
+        again = min([now + settings.frame_limit_s, *(limit for limit, _ in limits)])
         self._watch_entry = self._services.deadlines.add(again, self._watch)
 
 
 class Connections:
     """All connections of a middleware."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
+    def __init__(self, settings: ServerSettings, figures: Figures) -> None:
+        self._max = settings.max_connections
+        self._figures = figures
         self._all: dict[Connection, None] = {}
         self._empty: asyncio.Event | None = None
 
@@ -234,9 +310,9 @@ class Connections:
 
     def enter(self, connection: Connection) -> Failure | None:
         """Adds a connection; returns why it must end at once, None normally."""
-        full = len(self._all) >= self._services.settings.max_connections
+        full = len(self._all) >= self._max
         self._all[connection] = None
-        self._services.figures.connections_total += 1
+        self._figures.connections_total += 1
         if full:
             return Failure(
                 ErrorCode.TOO_MANY_CONNECTIONS, ErrorClass.FATAL, "the middleware has as many as it may"

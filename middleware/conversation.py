@@ -79,8 +79,8 @@ class Conversation:
     def receive(self, frames: Iterable[Frame]) -> None:
         """Handles frames in their order; raises BrokenConversationError."""
         line = self._line
-        budget = self._services.dispatcher.budget
-        overloaded = budget.exhausted
+        shares = self._services.shares
+        left = shares.requests_left(line)
         admitted = size = 0
         phases = self._services.phases
         received_at = monotonic() if phases.on else 0.0
@@ -97,8 +97,10 @@ class Conversation:
                         self._numbers.see_in(payload)
                     self._refuse(packet_id, error)
                     continue
+                if admitted >= left:
+                    left = shares.requests_left(line, admitted)
                 try:
-                    self._check(route, packet, packet_id, overloaded)
+                    self._check(route, packet, packet_id, admitted >= left)
                     if route.kind is None:
                         self._answer_at_once(packet_id, packet)
                         continue
@@ -113,7 +115,8 @@ class Conversation:
         finally:
             if admitted:
                 line.size += size
-                budget.enter(admitted, size)
+                self._services.dispatcher.budget.enter(admitted, size)
+                shares.admitted(line, admitted, size)
                 if phases.on:
                     phases.admitted(line, admitted, received_at)
                 self._services.dispatcher.stand(line)
@@ -144,14 +147,16 @@ class Conversation:
             numbers.see(packet.number)
             check_confirmed(packet.number, packet.confirmed, settings)
         route.check(packet, settings, self._frame_bytes)
-        if overloaded and route.kind is not None:
+        # To say who one is needs no room: a connection does it once, in a small frame.
+        if overloaded and route.kind is not None and self._line.client is not NOBODY:
             refusal = OverloadedError(
                 "the middleware has as much under way as it may",
                 retry_after=settings.overload_retry_ms / 1000,
             )
-            if route.numbered and packet.number:
-                numbers.refusal = refusal
-            raise refusal
+            if not (route.numbered and packet.number):
+                raise refusal
+            numbers.refusal = refusal
+        # What is kept is not raised: its traceback would hold the connection.
         if numbers.refusal is not None and route.numbered and packet.number:
             raise copy(numbers.refusal)
         if not packet_id:

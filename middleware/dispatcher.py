@@ -9,7 +9,7 @@ from telesto.middleware.budget import Budget
 from telesto.middleware.requests import Kind, Line, Read, Request
 from telesto.middleware.settings import ServerSettings
 from telesto.middleware.suspects import Suspects
-from telesto.middleware.turns import ApartTurns, Batch, BatchLimits, Turns
+from telesto.middleware.turns import ApartTurns, Batch, BatchLimits, SingleTurns, Turns
 
 _GATHERED = (Kind.PUT, Kind.TAKE, Kind.TAKE_SELECTED, Kind.PUBLISH)
 #: Calls of these are bounded by what they return, all others by what they send.
@@ -35,7 +35,12 @@ class Dispatcher:
         self._backoff_max_s = settings.busy_backoff_max_ms / 1000
         self.budget = budget
         self.suspects = Suspects(loop.time, settings.suspect_s, settings.suspect_batch, settings.suspects_max)
-        self.turns = {kind: Turns(kind, _limits(kind, settings), self.suspects) for kind in Kind}
+        self.turns = {
+            kind: (SingleTurns if kind is Kind.SINGLE else Turns)(
+                kind, _limits(kind, settings), self.suspects
+            )
+            for kind in Kind
+        }
         self.apart: dict[Kind, Turns] = {
             kind: ApartTurns(kind, _limits(kind, settings), self.suspects, queue_of) for kind in _GATHERED
         }

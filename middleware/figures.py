@@ -15,7 +15,8 @@ class Figures:
 
     Attributes:
         connections_total: connections ever accepted.
-        refused_total: requests refused before they stood in a line, by error code.
+        refused_total: requests refused before they stood in a line, and connections, by error code.
+        aborted_total: connections that were ended without an answer, by reason.
         loop_lag_s: how late the loop was last.
         loop_lag_max_s: how late it was at most.
         notifies_total: calls that told other middlewares of puts.
@@ -31,6 +32,7 @@ class Figures:
     def __init__(self) -> None:
         self.connections_total = 0
         self.refused_total: dict[int, int] = {}
+        self.aborted_total: dict[str, int] = {}
         self.loop_lag_s = 0.0
         self.loop_lag_max_s = 0.0
         self.notifies_total = 0
@@ -56,6 +58,10 @@ class Figures:
         """Counts a request that was refused before it stood in a line."""
         self.refused_total[code] = self.refused_total.get(code, 0) + 1
 
+    def aborted(self, reason: str) -> None:
+        """Counts a connection that was ended without an answer."""
+        self.aborted_total[reason] = self.aborted_total.get(reason, 0) + 1
+
     def requests(self, kind: Kind) -> int:
         """How many requests of a kind were executed."""
         return self._requests[kind]
@@ -73,6 +79,12 @@ class Figures:
         for code, count in self.refused_total.items():
             refused.add_metric([str(code)], count)
         yield refused
+        aborted = CounterMetricFamily(
+            "telesto_connections_aborted", "Connections ended without an answer.", labels=["reason"]
+        )
+        for reason, count in self.aborted_total.items():
+            aborted.add_metric([reason], count)
+        yield aborted
         for name, (doc, value) in self._counters().items():
             yield CounterMetricFamily(f"telesto_{name}", doc, value=value)
         for name, (doc, read) in self.gauges.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from telesto.middleware.requests import Line
 from telesto.middleware.settings import ServerSettings
@@ -13,17 +14,46 @@ class Flow:
 
     The line's bound is soft by what one read from the socket brings. A peer that does not read gets no turns
     either, so that what is unsent is bounded by one run and its woken reads.
+
+    Attributes:
+        line_full: the line is full.
+        slow: too much is unsent.
+        slow_since: since when, by the loop's clock in seconds; None when it is not.
+        resumed_at: when reading went on last.
     """
 
-    __slots__ = ("_line", "_settings", "_transport", "line_full", "slow")
+    __slots__ = (
+        "_clock",
+        "_line",
+        "_settings",
+        "_transport",
+        "line_full",
+        "resumed_at",
+        "slow",
+        "slow_since",
+    )
 
-    def __init__(self, transport: asyncio.Transport, line: Line, settings: ServerSettings) -> None:
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        line: Line,
+        settings: ServerSettings,
+        clock: Callable[[], float],
+    ) -> None:
         self._transport = transport
+        self._clock = clock
         self._line = line
         self._settings = settings
         self.line_full = False
         self.slow = False
+        self.slow_since: float | None = None
+        self.resumed_at = 0.0
         transport.set_write_buffer_limits(settings.write_high_bytes, settings.write_low_bytes)
+
+    @property
+    def rests(self) -> bool:
+        """Nothing is read from the peer now."""
+        return self.line_full or self.slow
 
     def check_line(self) -> None:
         """Lets reading rest if the line is full."""
@@ -38,11 +68,13 @@ class Flow:
     def peer_is_slow(self) -> None:
         """Too much is unsent."""
         self.slow = self._line.held = True
+        self.slow_since = self._clock()
         self._transport.pause_reading()
 
     def peer_reads(self) -> None:
         """What is unsent has fallen enough."""
         self.slow = self._line.held = False
+        self.slow_since = None
         self._go_on()
 
     def _on_drained(self) -> None:
@@ -53,5 +85,6 @@ class Flow:
             self._go_on()
 
     def _go_on(self) -> None:
-        if not self.line_full and not self.slow and not self._transport.is_closing():
+        if not self.rests and not self._transport.is_closing():
+            self.resumed_at = self._clock()
             self._transport.resume_reading()

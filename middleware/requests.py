@@ -207,6 +207,7 @@ class Line:
     A line stands in at most one kind's turns and has at most one run of requests in flight.
 
     Attributes:
+        address: where the peer is.
         send: gives a frame to the connection.
         answered_at: when answers were written last, by the system's monotonic clock in seconds; 0.0 when
             nobody times requests.
@@ -234,6 +235,7 @@ class Line:
     """
 
     __slots__ = (
+        "address",
         "answered_at",
         "apart",
         "busy_count",
@@ -268,6 +270,7 @@ class Line:
         self.send = send
         self.finish = finish
         self.on_identity = on_identity
+        self.address = "local"
         self.requests: deque[Request] = deque()
         self.size = 0
         self.client = NOBODY

@@ -27,6 +27,7 @@ from telesto.middleware.deadlines import Deadlines
 from telesto.middleware.departures import Departures
 from telesto.middleware.dispatcher import Dispatcher
 from telesto.middleware.effects import Effects
+from telesto.middleware.event_log import EventLog
 from telesto.middleware.failures import LostError, RefusedError, UnavailableError, failure_of
 from telesto.middleware.figures import Figures
 from telesto.middleware.flusher import Flusher
@@ -47,6 +48,7 @@ from telesto.middleware.registry import Registry
 from telesto.middleware.requests import Read
 from telesto.middleware.services import Peers, Services
 from telesto.middleware.settings import ServerSettings
+from telesto.middleware.shares import NEARLY_USED_UP, Shares
 from telesto.middleware.signals import SIGNALS_WITHOUT_EFFECT, stop_signals
 from telesto.middleware.waiting import WaitingRoom
 from telesto.middleware.wake_listener import WakeListener
@@ -81,11 +83,14 @@ class MiddlewareServer:
         self._phases = Phases(loop, settings.phase_every)
         self.admin_address: tuple[str, int] | None = None
         self._peers = Peers(version("telesto-mq"))
-        self._budget = Budget(settings.budget_requests, settings.budget_bytes)
-        self._dispatcher = Dispatcher(settings, loop, self._budget, queue_of)
-        self._room = WaitingRoom(loop, settings.max_waiting_reads)
-        self._room.on_readmit = self._readmit
+        self._budget = Budget()
         self._deadlines = Deadlines(loop)
+        self._connections = Connections(settings, self.figures)
+        events = EventLog("connection", loop.time, self._deadlines)
+        self._shares = Shares(settings, loop, self._budget, self._connections, events)
+        self._dispatcher = Dispatcher(settings, loop, self._budget, queue_of)
+        self._room = WaitingRoom(loop, self._shares.may_wait)
+        self._room.on_readmit = self._readmit
         self._consumers = Consumers(self._room, settings)
         self._claims = Claims(self._consumers, self.figures, settings)
         self._judge = Judge(self._consumers, self.figures)
@@ -127,12 +132,13 @@ class MiddlewareServer:
             self._consumers,
             self._phases,
             self._judge,
+            self._shares,
+            events,
         )
-        self._connections = Connections(services)
         self._services = services
         self._flusher = Flusher(loop)
         self._lag = LoopLag(loop, self.figures, settings.loop_lag_interval_s)
-        self._admin = AdminServer(self.figures, self._phases, self._is_healthy)
+        self._admin = AdminServer(self.figures, self._phases, self._is_healthy, self._nearly_used_up)
         self._server: asyncio.Server | None = None
         self._address = ("", 0)
         self._tasks: list[asyncio.Task[None]] = []
@@ -267,11 +273,28 @@ class MiddlewareServer:
     def _is_healthy(self) -> bool:
         return self._stop is None and self._workers.running
 
+    def _nearly_used_up(self) -> list[str]:
+        settings, budget = self._settings, self._budget
+        budgets = {
+            "connections": (len(self._connections), settings.max_connections),
+            "requests under way": (budget.requests, settings.budget_requests),
+            "bytes under way": (budget.bytes, settings.budget_bytes),
+            "bytes of unsent answers": (budget.unsent, settings.budget_unsent_bytes),
+            "waiting reads": (self._room.parked, settings.max_waiting_reads),
+            "consumers": (len(self._consumers), settings.max_consumers),
+        }
+        return [
+            f"{name}, {used} of {limit}"
+            for name, (used, limit) in budgets.items()
+            if used >= NEARLY_USED_UP * limit
+        ]
+
     def _add_gauges(self) -> None:
         gauges = self.figures.gauges
         gauges["connections"] = ("Open connections.", lambda: len(self._connections))
         gauges["requests_under_way"] = ("Requests under way.", lambda: self._budget.requests)
         gauges["bytes_under_way"] = ("Bytes they hold.", lambda: self._budget.bytes)
+        gauges["unsent_bytes"] = ("Bytes of answers that peers have not taken.", lambda: self._budget.unsent)
         gauges["waiting_reads"] = ("Reads that wait.", lambda: self._room.parked)
         gauges["consumers"] = ("Consumers.", lambda: len(self._consumers))
         gauges["leases"] = ("Messages that consumers have.", lambda: self._consumers.held)
@@ -348,6 +371,7 @@ class MiddlewareServer:
         await self._links.close()
         await self._admin.stop()
         self._lag.stop()
+        self._shares.close()
         self._deadlines.close()
 
     async def _end_background(self) -> None:

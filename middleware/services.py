@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from telesto.middleware.consumers import Consumers
 from telesto.middleware.deadlines import Deadlines
 from telesto.middleware.dispatcher import Dispatcher
+from telesto.middleware.event_log import EventLog
 from telesto.middleware.figures import Figures
 from telesto.middleware.judge import Judge
 from telesto.middleware.phases import Phases
 from telesto.middleware.settings import ServerSettings
+from telesto.middleware.shares import Shares
 from telesto.middleware.waiting import WaitingRoom
 from telesto.middleware.weights import Weights
 
@@ -54,3 +56,5 @@ class Services:
     consumers: Consumers
     phases: Phases
     judge: Judge
+    shares: Shares
+    events: EventLog

@@ -116,6 +116,11 @@ class ServerSettings(BaseSettings):
     identify_limit_s: float = Field(
         30.0, gt=0, description="A connection must have identified itself by then."
     )
+    frame_limit_s: float = Field(
+        60.0,
+        gt=0,
+        description="How long a frame may take to come, and a second more for each 64 KiB of it.",
+    )
     linger_s: float = Field(
         2.0, gt=0, description="How long a closed peer may take to read its last answers."
     )
@@ -137,6 +142,15 @@ class ServerSettings(BaseSettings):
     budget_requests: int = Field(100_000, ge=1, description="Requests under way in the whole middleware.")
     budget_bytes: int = Field(
         256 << 20, ge=1, description="Their bytes; beyond either, OVERLOADED is answered."
+    )
+    budget_unsent_bytes: int = Field(
+        256 << 20, ge=1, description="Bytes of answers in the whole middleware that peers have not taken."
+    )
+    address_share: float = Field(
+        0.8,
+        gt=0,
+        le=1,
+        description="Part of each budget, and of the waiting reads, for the clients of one address.",
     )
     overload_retry_ms: int = Field(100, ge=1, description="What OVERLOADED suggests to wait.")
 

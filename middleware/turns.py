@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from itertools import islice
 
-from telesto.middleware.requests import Kind, Line, Read, Request
+from telesto.middleware.requests import NOBODY, Kind, Line, Read, Request
 from telesto.middleware.suspects import Suspects
 
 
@@ -138,6 +138,38 @@ class Turns:
         future = self._idle.popleft()
         if not future.done():
             future.set_result(None)
+
+
+class SingleTurns(Turns):
+    """Turns in which connections that say who they are have every other one, however many stand there."""
+
+    def __init__(self, kind: Kind, limits: BatchLimits, suspects: Suspects) -> None:
+        super().__init__(kind, limits, suspects)
+        self._newcomers: deque[Line] = deque()
+        self._was_newcomer = False
+
+    def __len__(self) -> int:
+        return super().__len__() + len(self._newcomers)
+
+    def join(self, line: Line) -> None:
+        """A line takes its place at the end, of the newcomers or of the others."""
+        if line.client is NOBODY and self._lines:
+            line.standing = True
+            self._newcomers.append(line)
+            if self._idle:
+                self._wake_worker()
+        else:
+            super().join(line)
+
+    def take(self, restand: Callable[[Line], None]) -> Batch:
+        """Takes the next request, of a newcomer if the one before was none."""
+        if self._newcomers and (not self._was_newcomer or not self._lines):
+            self._lines.appendleft(self._newcomers.popleft())
+        batch = super().take(restand)
+        self._was_newcomer = bool(batch.lines) and batch.lines[0].client is NOBODY
+        if self._newcomers and not self._lines:
+            super().join(self._newcomers.popleft())
+        return batch
 
 
 class ApartTurns(Turns):

@@ -8,7 +8,7 @@ from functools import partial
 
 from telesto.middleware.deadlines import Deadlines
 from telesto.middleware.failures import Failure, failure_of
-from telesto.middleware.requests import Kind, Read, Wait, WakeUp
+from telesto.middleware.requests import Kind, Line, Read, Wait, WakeUp
 from telesto.middleware.results import Arrivals
 from telesto.middleware.waiting_queue import WaitingQueue
 from telesto.middleware.waiting_topic import WaitingTopic
@@ -35,9 +35,10 @@ class WaitingRoom:
         on_interest: takes a channel for which reads wait and whose puts elsewhere nobody tells of yet.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, reads_max: int) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, may_wait: Callable[[Line, int], bool]) -> None:
+        """``may_wait`` tells whether one more read of a connection may wait, of so many that do."""
         self._loop = loop
-        self._reads_max = reads_max
+        self._may_wait = may_wait
         self._places: dict[int, WaitingQueue | WaitingTopic] = {}
         self._deadlines = Deadlines(loop)
         self._parked = 0
@@ -83,7 +84,7 @@ class WaitingRoom:
             wait.ticket = self._ticket
         if self._scans_again(read, wait, scanned_at):
             return True
-        if self._parked >= self._reads_max:
+        if not self._may_wait(read.line, self._parked):
             self.on_answer(read, failure_of(ErrorCode.OVERLOADED, "too many reads wait"))
             return True
         self._park(read)

@@ -364,7 +364,8 @@ async def test_answers_without_messages_are_refused(connect: Connect, packet: An
 
 async def test_a_queue_whose_consumers_have_lost_their_room_is_not_forgotten() -> None:
     settings = ServerSettings.load()
-    consumers = Consumers(WaitingRoom(asyncio.get_running_loop(), 10), settings)
+    room = WaitingRoom(asyncio.get_running_loop(), lambda _line, parked: parked < 10)
+    consumers = Consumers(room, settings)
     line = Line(lambda frame: None, lambda: None, lambda client: None)
     claims: list[tuple[Any, ...]] = []
 

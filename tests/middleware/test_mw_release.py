@@ -14,6 +14,7 @@ from conftest import Connect, StartMiddleware
 from telesto.middleware.requests import Kind
 from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
+from telesto.protocol.errors import ErrorCode
 from wire import FOREVER_MS, Wire, frame, put, read, until
 
 
@@ -114,7 +115,17 @@ async def with_a_full_line(scene: Scene) -> None:
     dispatcher.stand(connection._line)
 
 
+async def after_a_refusal(scene: Scene) -> None:
+    await scene.wire.register()
+    scene.server._budget.enter(1 << 30, 0)
+    for _ in range(3):
+        assert (await scene.wire.put(1)).code == ErrorCode.OVERLOADED
+        assert (await scene.wire.ask(packets.GetQueueName(1))).code == ErrorCode.OVERLOADED
+    scene.server._budget.leave(1 << 30, 0)
+
+
 ENDS = [
+    after_a_refusal,
     plainly,
     without_a_word,
     in_a_frame,

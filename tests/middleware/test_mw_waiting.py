@@ -20,7 +20,7 @@ class Room:
     """A waiting room, who was woken and who was answered."""
 
     def __init__(self, reads_max: int = 100) -> None:
-        self.room = WaitingRoom(asyncio.get_running_loop(), reads_max)
+        self.room = WaitingRoom(asyncio.get_running_loop(), lambda _line, parked: parked < reads_max)
         self.woken: list[Read] = []
         self.answered: list[tuple[Read, Failure | None]] = []
         self.interests: list[int] = []

@@ -121,9 +121,9 @@ class Workbench:
     def __init__(self, put_procedure: Procedure, take_procedure: Procedure, **settings: Any) -> None:
         self.settings = ServerSettings.load(**settings)
         loop = asyncio.get_running_loop()
-        self.budget = Budget(self.settings.budget_requests, self.settings.budget_bytes)
+        self.budget = Budget()
         self.dispatcher = Dispatcher(self.settings, loop, self.budget, queue_of)
-        self.room = WaitingRoom(loop, self.settings.max_waiting_reads)
+        self.room = WaitingRoom(loop, lambda _line, parked: parked < self.settings.max_waiting_reads)
         self.room.on_readmit = self._readmit
         self.told: list[dict[tuple[int, int], int]] = []
         self.weights = Weights(loop.time, LIGHT_BYTES, 60.0, 100)
