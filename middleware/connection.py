@@ -259,14 +259,15 @@ class Connection(asyncio.Protocol):
     def _account_buffered(self) -> None:
         """Counts what is kept of an incomplete frame; a big one is given up when there is no room for it."""
         buffered = self._decoder.buffered
-        self._budget.enter(0, buffered - self.buffered)
+        grown = buffered - self.buffered
+        self._budget.enter(0, grown)
         self.buffered = buffered
         if not buffered:
             self.frame_since = None
             return
         if self.frame_since is None:
             self.frame_since = self._heard_at
-        if buffered > _SMALL_BYTES and not self._services.shares.may_buffer(self._line, buffered):
+        if buffered > _SMALL_BYTES and not self._services.shares.may_buffer(self._line, buffered, grown):
             self._break(0, Failure(ErrorCode.OVERLOADED, ErrorClass.FATAL, "there is no room for this frame"))
 
     def _forget_buffered(self) -> None:

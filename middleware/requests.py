@@ -230,6 +230,7 @@ class Line:
         series: the series of requests that ``refused`` and ``refusing`` belong to.
         unconfirmed: by number, how many answers or messages are unconfirmed.
         waiting: by packet id, the reads that may wait and are not answered.
+        parked: how many of them stand in the waiting room.
         consumers: the ids of its consumers.
         drained: called when requests were taken from the line while its connection rests from reading.
     """
@@ -249,6 +250,7 @@ class Line:
         "held",
         "in_flight",
         "on_identity",
+        "parked",
         "refused",
         "refusing",
         "requests",
@@ -289,6 +291,7 @@ class Line:
         self.series = 0
         self.unconfirmed: dict[int, int] = {}
         self.waiting: dict[int, Read] = {}
+        self.parked = 0
         self.consumers: dict[int, None] = {}
         self.drained: Callable[[], None] | None = None
 

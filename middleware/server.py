@@ -89,7 +89,7 @@ class MiddlewareServer:
         events = EventLog("connection", loop.time, self._deadlines)
         self._shares = Shares(settings, loop, self._budget, self._connections, events)
         self._dispatcher = Dispatcher(settings, loop, self._budget, queue_of)
-        self._room = WaitingRoom(loop, self._shares.may_wait)
+        self._room = WaitingRoom(loop, self._shares.whose_read_yields)
         self._room.on_readmit = self._readmit
         self._consumers = Consumers(self._room, settings)
         self._claims = Claims(self._consumers, self.figures, settings)

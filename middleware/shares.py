@@ -38,7 +38,9 @@ _TAKEN_BACK = (Resource.BYTES, Resource.REQUESTS, Resource.UNSENT)
 #: Above this part of a budget they are closed.
 NEARLY_USED_UP = 0.75
 #: A connection that does not move keeps what it has for so long, unless a budget is used up.
-_GRACE_S = 1.0
+_GRACE_S = 0.5
+#: What a client may have while there is anything left, whatever its address uses.
+_SMALL = {Resource.BYTES: 64 << 10, Resource.REQUESTS: 16, Resource.CONSUMERS: 4}
 #: The shortest time between two looks at all connections; at least so many times what one takes.
 _PERIOD_S = 0.05
 _PERIOD_FACTOR = 20
@@ -53,12 +55,18 @@ def _nothing() -> _Use:
 
 
 class Census:
-    """What addresses, and clients with several connections, use."""
+    """What addresses, and clients with several connections, use; and who has most reads that wait.
 
-    def __init__(self, lines: Iterable[tuple[Line, _Use]], taken_at: float) -> None:
+    Attributes:
+        taken_at: when, by the loop's clock in seconds.
+        by_address: what each address uses.
+    """
+
+    def __init__(self, lines: list[tuple[Line, _Use]], taken_at: float) -> None:
         self.taken_at = taken_at
         self.by_address: defaultdict[str, _Use] = defaultdict(_nothing)
         self._by_client: defaultdict[int, _Use] = defaultdict(_nothing)
+        self._waiting: dict[str | None, tuple[int, int, Line]] = {}
         once: set[int] = set()
         several: set[int] = set()
         for line, use in lines:
@@ -67,20 +75,29 @@ class Census:
                 of_address[resource] += count
                 of_client[resource] += count
             (several if line.client.client_id in once else once).add(line.client.client_id)
-        self.several = several - {NOBODY.client_id}
+        self._several = several - {NOBODY.client_id}
+        for line, use in lines:
+            rank = self._by_client[line.client.client_id][Resource.WAITING], use[Resource.WAITING], line
+            for scope in (None, line.address):
+                if scope not in self._waiting or rank[:2] > self._waiting[scope][:2]:
+                    self._waiting[scope] = rank
 
     def of_client(self, line: Line, resource: Resource) -> int:
         """What a client with several connections uses; 0 for one whose only connection this is."""
         client_id = line.client.client_id
-        return self._by_client[client_id][resource] if client_id in self.several else 0
+        return self._by_client[client_id][resource] if client_id in self._several else 0
+
+    def waits_most(self, address: str | None) -> Line:
+        """The largest connection of the client that has most reads that wait, at an address or at all."""
+        return self._waiting[address][2]
 
 
 class Shares:
     """Sees to it that few cannot use up what all need.
 
     An address may use a part of each budget (``address_share``), and a client no more than its address has
-    left. So a client that uses little is served as long as there is anything, and those that use much get the
-    same each. While little of a budget is used, all of that holds by itself, and nothing is looked at.
+    left, but always a little. Where one more read is to wait than may, the client that has most gives one up.
+    While little of a budget is used, all of that holds by itself, and nothing is looked at.
 
     What is kept by connections that do not move (frames that are begun, peers that do not read) is taken back
     when a budget is nearly used up: they are closed, those of the address that keeps most first, of these the
@@ -106,6 +123,8 @@ class Shares:
         self._limits[Resource.UNSENT] = settings.budget_unsent_bytes
         self._limits[Resource.CONSUMERS] = settings.max_consumers
         self._caps = [max(1, int(limit * settings.address_share)) for limit in self._limits]
+        # Half of what an address may not use is kept for clients that use little.
+        self._common = [(limit + cap + 1) // 2 for limit, cap in zip(self._limits, self._caps, strict=True)]
         self._calm = [cap // 2 for cap in self._caps]
         self._marks = [int(limit * NEARLY_USED_UP) for limit in self._limits]
         self._backlogged: dict[Connection, None] = {}
@@ -125,34 +144,55 @@ class Shares:
         used = budget.requests + admitted
         if used < self._calm[Resource.REQUESTS] and budget.bytes < self._calm[Resource.BYTES]:
             return self._calm[Resource.REQUESTS] - budget.requests
+        self._current_census(line, admitted)
         if not self._has_room(line, Resource.BYTES, line.size, budget.bytes):
             return 0
+        use = self._use(line, Resource.REQUESTS, len(line.requests))
         room = self._room(line, Resource.REQUESTS, budget.requests) - admitted
-        return admitted + max(0, room - self._use(line, Resource.REQUESTS, len(line.requests)) + 1) // 2
+        small = min(_SMALL[Resource.REQUESTS] - use, self._limits[Resource.REQUESTS] - used)
+        return admitted + max(0, small, (room - use + 1) // 2)
 
     def admitted(self, line: Line, requests: int, size: int) -> None:
-        """Notes what was admitted since the connections were looked at."""
+        """Notes what has come since the connections were looked at."""
         if self._census is not None:
             use = self._census.by_address[line.address]
             use[Resource.REQUESTS] += requests
             use[Resource.BYTES] += size
 
-    def may_buffer(self, line: Line, buffered: int) -> bool:
-        """Tells whether a connection may go on with a frame of which so many bytes have come."""
+    def may_buffer(self, line: Line, buffered: int, grown: int) -> bool:
+        """Tells whether a connection may go on with a frame of so many bytes, of which some came just now."""
+        self.admitted(line, 0, grown)
         used = self._budget.bytes
         if used < self._calm[Resource.BYTES]:
             return True
         return self._has_room(line, Resource.BYTES, line.size + buffered, used)
 
-    def may_wait(self, line: Line, parked: int) -> bool:
-        """Tells whether one more read of a connection may wait, of so many that do."""
-        if parked < self._calm[Resource.WAITING]:
-            return True
-        # The read itself is counted already.
-        return self._has_room(line, Resource.WAITING, len(line.waiting) - 1, parked)
+    def whose_read_yields(self, line: Line, parked: int) -> Line | None:
+        """Tells which connection has to give up a read when one more of another is to wait, beside so many.
+
+        None when there is room for it, the other connection itself when no client has more than its own.
+        """
+        resource = Resource.WAITING
+        if parked < self._calm[resource]:
+            return None
+        census = self._current_census()
+        of_address = census.by_address[line.address]
+        if of_address[resource] < self._caps[resource]:
+            if parked < self._limits[resource]:
+                of_address[resource] += 1
+                return None
+            largest = census.waits_most(None)
+        else:
+            largest = census.waits_most(line.address)
+        if largest.parked <= self._use(line, resource, line.parked) + 1:
+            return line
+        return largest
 
     def _has_room(self, line: Line, resource: Resource, own: int, used: int) -> bool:
-        return self._use(line, resource, own) < self._room(line, resource, used)
+        if used >= self._limits[resource]:
+            return False
+        use = self._use(line, resource, own)
+        return use < _SMALL[resource] or use < self._room(line, resource, used)
 
     def _use(self, line: Line, resource: Resource, own: int) -> int:
         """What a client uses, if this connection uses so much."""
@@ -161,7 +201,7 @@ class Shares:
     def _room(self, line: Line, resource: Resource, used: int) -> int:
         """What is left for an address, of a budget of which so much is used."""
         of_address = self._current_census().by_address[line.address][resource]
-        return min(self._limits[resource] - used, self._caps[resource] - of_address)
+        return min(self._common[resource] - used, self._caps[resource] - of_address)
 
     # --- counting ----------------------------------------------------------------------------
 
@@ -195,12 +235,15 @@ class Shares:
             else:
                 self.forget(connection)
 
-    def _current_census(self) -> Census:
+    def _current_census(self, line: Line | None = None, admitted: int = 0) -> Census:
+        """What is used now, or was a moment ago; ``admitted`` as in ``requests_left``."""
         self._watch()
         now = self._loop.time()
         if self._census is None or now - self._census.taken_at >= self._period_s:
             uses = [(connection.line, _use_of(connection)) for connection in self._connections.snapshot()]
             self._census = Census(uses, now)
+            if line is not None:
+                self._census.by_address[line.address][Resource.REQUESTS] -= admitted
             self._period_s = max(_PERIOD_S, _PERIOD_FACTOR * (self._loop.time() - now))
         return self._census
 
@@ -251,7 +294,7 @@ def _use_of(connection: Connection) -> _Use:
     use = _nothing()
     use[Resource.BYTES] = line.size + connection.buffered
     use[Resource.REQUESTS] = len(line.requests)
-    use[Resource.WAITING] = len(line.waiting)
+    use[Resource.WAITING] = line.parked
     use[Resource.UNSENT] = connection.unsent
     use[Resource.CONSUMERS] = len(line.consumers)
     return use

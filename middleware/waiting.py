@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from telesto.middleware.deadlines import Deadlines
@@ -35,10 +35,12 @@ class WaitingRoom:
         on_interest: takes a channel for which reads wait and whose puts elsewhere nobody tells of yet.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, may_wait: Callable[[Line, int], bool]) -> None:
-        """``may_wait`` tells whether one more read of a connection may wait, of so many that do."""
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, whose_read_yields: Callable[[Line, int], Line | None]
+    ) -> None:
+        """``whose_read_yields`` is that of ``Shares``."""
         self._loop = loop
-        self._may_wait = may_wait
+        self._whose_read_yields = whose_read_yields
         self._places: dict[int, WaitingQueue | WaitingTopic] = {}
         self._deadlines = Deadlines(loop)
         self._parked = 0
@@ -84,11 +86,19 @@ class WaitingRoom:
             wait.ticket = self._ticket
         if self._scans_again(read, wait, scanned_at):
             return True
-        if not self._may_wait(read.line, self._parked):
-            self.on_answer(read, failure_of(ErrorCode.OVERLOADED, "too many reads wait"))
-            return True
-        self._park(read)
+        yields = self._whose_read_yields(read.line, self._parked)
+        if yields is not None:
+            self._yield(read if yields is read.line else next(_parked_last(yields)))
+        if yields is not read.line:
+            self._park(read)
         return True
+
+    def _yield(self, read: Read) -> None:
+        """Refuses a read that is to wait, or waits."""
+        assert read.wait is not None
+        if read.wait.parked:
+            self._unpark(read)
+        self.on_answer(read, failure_of(ErrorCode.OVERLOADED, "too many reads wait"))
 
     def _scans_again(self, read: Read, wait: Wait, scanned_at: int) -> bool:
         """Lets a read scan once more if something came while it did."""
@@ -117,6 +127,7 @@ class WaitingRoom:
         if wait.everything:
             self._everything.setdefault(read.line.client.client_id, {})[read] = None
         wait.parked = True
+        read.line.parked += 1
         self._parked += 1
         if wait.deadline is not None:
             wait.entry = self._deadlines.add(wait.deadline, partial(self._expire, read))
@@ -316,6 +327,7 @@ class WaitingRoom:
             if not self._everything[client_id]:
                 del self._everything[client_id]
         read.wait.parked = False
+        read.line.parked -= 1
         self._parked -= 1
 
     # --- interest ----------------------------------------------------------------------------
@@ -344,3 +356,8 @@ class WaitingRoom:
         for channel in idle[:count]:
             del self._places[channel]
         return idle[:count]
+
+
+def _parked_last(line: Line) -> Iterator[Read]:
+    """The reads of a connection that wait, the last first."""
+    return (read for read in reversed(line.waiting.values()) if read.wait is not None and read.wait.parked)

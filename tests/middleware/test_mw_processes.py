@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import asyncpg
 
@@ -20,24 +21,26 @@ START_S = 60.0
 
 @asynccontextmanager
 async def running(
-    database_url: str, *arguments: str
+    database_url: str, *arguments: str, log: Path = Path(os.devnull), **settings: object
 ) -> AsyncIterator[tuple[asyncio.subprocess.Process, int]]:
     """Runs ``python -m telesto.middleware`` on a free port; gives the process and the port."""
     port = free_port()
+    settings = {"goaway_grace_s": 0.05, "linger_s": 0.2} | settings
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TELESTO_")}
-    process = await asyncio.create_subprocess_exec(
-        *STARTED,
-        sys.executable,
-        "-m",
-        "telesto.middleware",
-        "--port",
-        str(port),
-        "--database-url",
-        database_url,
-        *arguments,
-        env=environment | {"TELESTO_GOAWAY_GRACE_S": "0.05", "TELESTO_LINGER_S": "0.2"},
-        stderr=asyncio.subprocess.DEVNULL,
-    )
+    with log.open("wb") as errors:
+        process = await asyncio.create_subprocess_exec(
+            *STARTED,
+            sys.executable,
+            "-m",
+            "telesto.middleware",
+            "--port",
+            str(port),
+            "--database-url",
+            database_url,
+            *arguments,
+            env=environment | {f"TELESTO_{name.upper()}": str(value) for name, value in settings.items()},
+            stderr=errors,
+        )
     try:
         yield process, port
     finally:

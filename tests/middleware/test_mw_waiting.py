@@ -20,7 +20,9 @@ class Room:
     """A waiting room, who was woken and who was answered."""
 
     def __init__(self, reads_max: int = 100) -> None:
-        self.room = WaitingRoom(asyncio.get_running_loop(), lambda _line, parked: parked < reads_max)
+        self.room = WaitingRoom(
+            asyncio.get_running_loop(), lambda line, parked: line if parked >= reads_max else None
+        )
         self.woken: list[Read] = []
         self.answered: list[tuple[Read, Failure | None]] = []
         self.interests: list[int] = []

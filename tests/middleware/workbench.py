@@ -123,7 +123,9 @@ class Workbench:
         loop = asyncio.get_running_loop()
         self.budget = Budget()
         self.dispatcher = Dispatcher(self.settings, loop, self.budget, queue_of)
-        self.room = WaitingRoom(loop, lambda _line, parked: parked < self.settings.max_waiting_reads)
+        self.room = WaitingRoom(
+            loop, lambda line, parked: line if parked >= self.settings.max_waiting_reads else None
+        )
         self.room.on_readmit = self._readmit
         self.told: list[dict[tuple[int, int], int]] = []
         self.weights = Weights(loop.time, LIGHT_BYTES, 60.0, 100)

@@ -1,0 +1,296 @@
+"""Who may use how much: the rules, without connections."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from telesto.middleware.budget import Budget
+from telesto.middleware.deadlines import Deadlines
+from telesto.middleware.event_log import PERIOD_S, EventLog
+from telesto.middleware.requests import Client, Kind, Line, Request
+from telesto.middleware.settings import ServerSettings
+from telesto.middleware.shares import Resource, Shares, address_of
+from telesto.middleware.suspects import Suspects
+from telesto.middleware.turns import BatchLimits, SingleTurns
+from telesto.protocol import packets
+from wire import FULL
+
+REQUEST = Request(
+    Line(lambda frame: None, lambda: None, lambda client: None), packets.Ping(), 1, Kind.PUT, 10
+)
+
+
+@dataclass(eq=False)
+class Member:
+    """Stands for a connection."""
+
+    line: Line
+    buffered: int = 0
+    unsent: int = 0
+    unsent_since: float = 0.0
+    slow_since: float | None = None
+    frame_since: float | None = None
+    given_up: list[Resource] = field(default_factory=list)
+
+    def unsent_now(self) -> int:
+        return self.unsent
+
+    def give_up(self, resource: Resource) -> None:
+        self.given_up.append(resource)
+
+
+class Clock:
+    """Stands for a loop: its time, and what is to be called."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.calls: list[Any] = []
+
+    def time(self) -> float:
+        return self.now
+
+    def call_later(self, _delay: float, action: Any) -> Clock:
+        self.calls.append(action)
+        return self
+
+    def call_at(self, _when: float, _action: Any) -> Clock:
+        return self
+
+    def cancel(self) -> None:
+        pass
+
+    def look(self) -> None:
+        self.calls.pop()()
+
+
+class Crowd:
+    """Connections under the rules."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.clock = Clock()
+        self.budget = Budget()
+        self.members: list[Member] = []
+        loop: Any = self.clock
+        connections: Any = self
+        events = EventLog("test", self.clock.time, Deadlines(loop))
+        self.shares = Shares(ServerSettings(**settings), loop, self.budget, connections, events)
+
+    def snapshot(self) -> list[Member]:
+        return self.members
+
+    def come(self, address: str, client_id: int) -> Member:
+        line = Line(lambda frame: None, lambda: None, lambda client: None)
+        line.address = address
+        line.client = Client(client_id, 1, FULL)
+        self.members.append(Member(line))
+        return self.members[-1]
+
+    def send(self, member: Member, count: int) -> int:
+        """Sends requests in one piece; returns how many are admitted."""
+        line = member.line
+        left, admitted = self.shares.requests_left(line), 0
+        for _ in range(count):
+            if admitted >= left:
+                left = self.shares.requests_left(line, admitted)
+            if admitted < left:
+                line.requests.append(REQUEST)
+                admitted += 1
+        line.size += 10 * admitted
+        self.budget.enter(admitted, 10 * admitted)
+        self.shares.admitted(line, admitted, 10 * admitted)
+        return admitted
+
+    def requests_of(self, address: str) -> int:
+        return sum(len(member.line.requests) for member in self.members if member.line.address == address)
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 8), st.integers(1, 4_000)), max_size=40),
+    st.booleans(),
+)
+def test_a_client_that_uses_nothing_is_served_whatever_others_do(
+    sends: list[tuple[str, int, int]], same_address: bool
+) -> None:
+    crowd = Crowd(budget_requests=4_000, address_share=0.8)
+    known: dict[tuple[str, int], Member] = {}
+    for address, client_id, count in sends:
+        if (address, client_id) not in known:
+            known[address, client_id] = crowd.come(address, client_id)
+        crowd.send(known[address, client_id], count)
+        crowd.clock.now += 0.01
+    for address in "abc":
+        assert crowd.requests_of(address) <= 3_200 + 8 * 16
+    assert crowd.send(crowd.come("a" if same_address else "d", 99), 16) == 16
+    assert crowd.budget.requests <= 4_000
+
+
+def test_greedy_clients_get_the_same_each_once_requests_are_done() -> None:
+    crowd = Crowd(budget_requests=1_000, address_share=0.8)
+    members = [crowd.come("a", number) for number in range(1, 5)]
+    for _ in range(20):
+        for member in members:
+            crowd.send(member, 1_000)
+            done = len(member.line.requests) // 4
+            for _ in range(done):
+                member.line.requests.popleft()
+            crowd.budget.leave(done, 0)
+        crowd.clock.now += 1.0
+    # Five equal parts of what an address may have: four are used, one is left.
+    kept = [len(member.line.requests) for member in members]
+    assert max(kept) < 2 * min(kept)
+    assert crowd.send(crowd.come("b", 9), 1_000) > 150
+
+
+def test_the_connections_of_a_client_share_what_one_may_have() -> None:
+    crowd = Crowd(budget_requests=1_000, address_share=0.8)
+    for _ in range(20):
+        crowd.send(crowd.come("a", 1), 1_000)
+        crowd.clock.now += 1.0
+    assert crowd.budget.requests == pytest.approx(400, abs=10)
+
+
+def test_the_client_with_most_waiting_reads_gives_one_up() -> None:
+    crowd = Crowd(max_waiting_reads=1_000, address_share=0.8)
+    greedy, modest = crowd.come("a", 1).line, crowd.come("a", 2).line
+    parked = 0
+
+    def wait(line: Line) -> Line | None:
+        """One more read is to wait; returns whose is refused."""
+        nonlocal parked
+        yields = crowd.shares.whose_read_yields(line, parked)
+        if yields is None:
+            parked += 1
+        else:
+            yields.parked -= 1
+        line.parked += 1
+        return yields
+
+    while wait(greedy) is None:
+        pass
+    assert (greedy.parked, parked) == (800, 800)
+    while wait(modest) is greedy:
+        crowd.clock.now += 0.01
+    assert (greedy.parked, modest.parked) == pytest.approx((400, 400), abs=1)
+    other = crowd.come("b", 3).line
+    for _ in range(200):
+        assert wait(other) is None
+        crowd.clock.now += 0.01
+    assert parked == 1_000
+    # All is used; others have more than this client, so theirs goes.
+    assert wait(other) in (greedy, modest)
+    assert parked == 1_000
+
+
+def test_large_frames_are_refused_before_small_ones() -> None:
+    crowd = Crowd(budget_bytes=1_000_000)
+    for client_id in range(1, 4):
+        member = crowd.come("a", client_id)
+        member.buffered = 200_000
+        crowd.budget.enter(0, 200_000)
+    member = crowd.come("a", 4)
+    assert not crowd.shares.may_buffer(member.line, 250_000, 250_000)
+    crowd.clock.now += 1.0
+    assert crowd.shares.may_buffer(member.line, 100_000, 100_000)
+
+
+def test_what_is_kept_without_moving_is_taken_back_where_most_of_it_is() -> None:
+    crowd = Crowd(budget_requests=1_000)
+    small = crowd.come("b", 1)
+    for client_id in (2, 2, 3):
+        crowd.come("a", client_id)
+    moving = crowd.come("a", 4)
+    for member, count in zip(crowd.members, (100, 90, 95, 110, 400), strict=True):
+        member.slow_since = None if member is moving else 10.0
+        member.line.requests.extend([REQUEST] * count)
+        crowd.budget.enter(count, 0)
+    crowd.shares.requests_left(small.line)
+    crowd.clock.look()
+    assert [bool(member.given_up) for member in crowd.members] == [False, False, True, False, False]
+
+
+@pytest.mark.parametrize(("used_up", "given_up"), [(False, []), (True, [Resource.UNSENT])])
+def test_who_has_just_stopped_has_some_time_unless_all_is_used_up(
+    used_up: bool, given_up: list[Resource]
+) -> None:
+    crowd = Crowd(budget_unsent_bytes=1_000_000, write_hard_bytes=1 << 22)
+    member = crowd.come("a", 1)
+    crowd.clock.now += 50
+    crowd.shares.unsent(member, 1_000_000 if used_up else 999_999)  # type: ignore[arg-type]
+    crowd.clock.look()
+    assert member.given_up == given_up
+    crowd.clock.now += 1.0
+    crowd.clock.look()
+    assert member.given_up
+
+
+@pytest.mark.parametrize(
+    ("peer", "address"),
+    [
+        (("192.0.2.7", 5), "192.0.2.7"),
+        (("::ffff:192.0.2.7", 5, 0, 0), "192.0.2.7"),
+        (("2001:db8:1:2:3:4:5:6", 5, 0, 0), "2001:db8:1:2::/64"),
+        (("fe80::1%eth0", 5, 0, 3), "fe80::/64"),
+        ("/run/telesto", "local"),
+        (None, "local"),
+    ],
+)
+def test_peers_are_told_apart_by_what_one_machine_has(peer: object, address: str) -> None:
+    assert address_of(peer) == address
+
+
+async def test_newcomers_have_every_other_turn() -> None:
+    turns = SingleTurns(Kind.SINGLE, BatchLimits(1, 100, 1), Suspects(lambda: 0.0, 1.0, 1, 1))
+    order: list[str] = []
+
+    def line(name: str, client_id: int) -> Line:
+        made = Line(lambda frame: None, lambda: None, lambda client: None)
+        made.address = name
+        if client_id:
+            made.client = Client(client_id, 1, FULL)
+        made.requests.append(Request(made, packets.Ping(), 1, Kind.SINGLE, 1))
+        return made
+
+    for number in range(1, 6):
+        turns.join(line(f"known {number}", number))
+    for number in range(1, 4):
+        turns.join(line(f"new {number}", 0))
+    assert len(turns) == 8
+    while len(turns):
+        assert await turns.wait()
+        order += [request.line.address for request in turns.take(lambda line: None).requests]
+    assert order == ["new 1", "known 1", "new 2", "known 2", "new 3", "known 3", "known 4", "known 5"]
+
+
+def test_lines_of_one_kind_and_origin_are_few_and_count_the_others(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from telesto.middleware import logs
+
+    logs.configure("info", json=True)
+    clock: Any = Clock()
+    deadlines = Deadlines(clock)
+    events = EventLog("test", clock.time, deadlines)
+    for number in range(5):
+        events.info("refused", "a", number=number)
+    events.info("refused", "b", number=7)
+    assert [line.split('"number": ')[1][0] for line in written(capsys)] == ["0", "7"]
+    clock.now += PERIOD_S
+    deadlines._run()
+    (line,) = written(capsys)
+    assert '"number": 4' in line
+    assert '"left_out": 3' in line
+    clock.now += 2 * PERIOD_S
+    deadlines._run()
+    assert written(capsys) == []
+    events.info("refused", "a", number=9)
+    assert len(written(capsys)) == 1
+
+
+def written(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return capsys.readouterr().err.splitlines()
