@@ -149,13 +149,9 @@ class Conversation:
         route.check(packet, settings, self._frame_bytes)
         # To say who one is needs no room: a connection does it once, in a small frame.
         if overloaded and route.kind is not None and self._line.client is not NOBODY:
-            refusal = OverloadedError(
-                "the middleware has as much under way as it may",
-                retry_after=settings.overload_retry_ms / 1000,
-            )
             if not (route.numbered and packet.number):
-                raise refusal
-            numbers.refusal = refusal
+                raise self._overloaded()
+            numbers.refusal = self._overloaded()
         # What is kept is not raised: its traceback would hold the connection.
         if numbers.refusal is not None and route.numbered and packet.number:
             raise copy(numbers.refusal)
@@ -169,6 +165,13 @@ class Conversation:
             if self.identifying:
                 raise UnexpectedPacketError("the connection is being identified already")
             self.identifying = True
+
+    def _overloaded(self) -> OverloadedError:
+        """A refusal to raise; a variable that held it would make a cycle with its traceback."""
+        return OverloadedError(
+            "the middleware has as much under way as it may",
+            retry_after=self._services.settings.overload_retry_ms / 1000,
+        )
 
     def _not_open(self, method_id: int, payload: bytes) -> TelestoError:
         """Says why a request is refused that is not open now; one that may come again is not overtaken."""
