@@ -37,7 +37,6 @@ class Consumers:
 
     def __init__(self, room: WaitingRoom, settings: ServerSettings) -> None:
         self._room = room
-        self._max_consumers = settings.max_consumers
         self._max_credit = settings.max_credit
         self._all: dict[int, Consumer] = {}
         self._queues: dict[int, ConsumedQueue] = {}
@@ -51,11 +50,6 @@ class Consumers:
 
     def __len__(self) -> int:
         return len(self._all)
-
-    @property
-    def full(self) -> bool:
-        """No more consumers may join."""
-        return len(self._all) >= self._max_consumers
 
     @property
     def held(self) -> int:

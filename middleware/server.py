@@ -115,7 +115,7 @@ class MiddlewareServer:
             self._links,
             self._claims,
             light_bytes,
-            single_handlers(self._consumers, self._departures, self._peers),
+            single_handlers(self._consumers, self._departures, self._peers, self._shares),
             lambda: self._peers.middleware_id,
         )
         self._workers.on_failure = self.request_stop

@@ -188,6 +188,12 @@ class Shares:
             return line
         return largest
 
+    def may_join(self, line: Line, consumers: int) -> bool:
+        """Tells whether a connection may have one more consumer, beside so many of all."""
+        if consumers < self._calm[Resource.CONSUMERS]:
+            return True
+        return self._has_room(line, Resource.CONSUMERS, len(line.consumers), consumers)
+
     def _has_room(self, line: Line, resource: Resource, own: int, used: int) -> bool:
         if used >= self._limits[resource]:
             return False

@@ -12,6 +12,7 @@ from telesto.middleware.handlers.ack import lease_results
 from telesto.middleware.requests import Request
 from telesto.middleware.services import Peers
 from telesto.middleware.settings import ServerSettings
+from telesto.middleware.shares import Shares
 from telesto.middleware.single import Call, OneCall, Reply, Row, arrivals_of, numbered
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import JoinQueueResponse, LeaseRef, NackResponse, Success, TouchResponse
@@ -22,14 +23,15 @@ JOIN = "SELECT * FROM telesto.join_queue($1, $2, $3, $4, $5)"
 class JoinQueueHandler:
     """JoinQueue."""
 
-    def __init__(self, consumers: Consumers, peers: Peers) -> None:
+    def __init__(self, consumers: Consumers, peers: Peers, shares: Shares) -> None:
         self._consumers = consumers
         self._peers = peers
+        self._shares = shares
 
     async def __call__(self, call: Call, request: Request, settings: ServerSettings) -> Reply:
         """Makes a consumer; if nobody knows whether it was made, the connection ends, and so does it."""
         packet, client = request.packet, request.line.client
-        if self._consumers.full:
+        if not self._shares.may_join(request.line, len(self._consumers)):
             raise FailedError(
                 failure_of(ErrorCode.OVERLOADED, "the middleware has as many consumers as it may")
             )

@@ -11,6 +11,7 @@ from telesto.middleware.handlers.consumers import NACK, TOUCH, JoinQueueHandler,
 from telesto.middleware.handlers.put import queue_of as queue_of_put
 from telesto.middleware.requests import Kind, Request
 from telesto.middleware.services import Peers
+from telesto.middleware.shares import Shares
 from telesto.middleware.single import Handler
 from telesto.protocol import packets
 
@@ -44,11 +45,13 @@ _SHARED: dict[int, Handler] = {
 }
 
 
-def single_handlers(consumers: Consumers, departures: Departures, peers: Peers) -> dict[int, Handler]:
+def single_handlers(
+    consumers: Consumers, departures: Departures, peers: Peers, shares: Shares
+) -> dict[int, Handler]:
     """All handlers of single requests, those that keep consumers included."""
     return {
         **_SHARED,
-        packets.JoinQueue.METHOD_ID: JoinQueueHandler(consumers, peers),
+        packets.JoinQueue.METHOD_ID: JoinQueueHandler(consumers, peers, shares),
         packets.LeaveQueue.METHOD_ID: LeaveQueueHandler(consumers, departures),
     }
 

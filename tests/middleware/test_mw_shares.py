@@ -187,6 +187,20 @@ def test_the_client_with_most_waiting_reads_gives_one_up() -> None:
     assert parked == 1_000
 
 
+def test_consumers_are_shared_in_the_same_way() -> None:
+    crowd = Crowd(max_consumers=1_000, address_share=0.8)
+    joined = 0
+    for client_id in range(1, 21):
+        line = crowd.come("a", client_id).line
+        while crowd.shares.may_join(line, joined):
+            line.consumers[joined] = None
+            joined += 1
+            crowd.clock.now += 1.0
+    assert joined < 900
+    for address in "ab":
+        assert crowd.shares.may_join(crowd.come(address, 99).line, joined)
+
+
 def test_large_frames_are_refused_before_small_ones() -> None:
     crowd = Crowd(budget_bytes=1_000_000)
     for client_id in range(1, 4):
