@@ -167,23 +167,17 @@ class Shares:
             return True
         return self._has_room(line, Resource.BYTES, line.size + buffered, used)
 
-    def whose_read_yields(self, line: Line, parked: int) -> Line | None:
-        """Tells which connection has to give up a read when one more of another is to wait, beside so many.
+    def whose_read_yields(self, line: Line, parked: int, at_address: int) -> Line | None:
+        """Tells which connection has to give up a read when one more of another is to wait.
 
         None when there is room for it, the other connection itself when no client has more than its own.
+        ``parked`` wait already, ``at_address`` of them for clients of the same address.
         """
         resource = Resource.WAITING
-        if parked < self._calm[resource]:
+        of_address = at_address >= self._caps[resource]
+        if parked < self._limits[resource] and not of_address:
             return None
-        census = self._current_census()
-        of_address = census.by_address[line.address]
-        if of_address[resource] < self._caps[resource]:
-            if parked < self._limits[resource]:
-                of_address[resource] += 1
-                return None
-            largest = census.waits_most(None)
-        else:
-            largest = census.waits_most(line.address)
+        largest = self._current_census().waits_most(line.address if of_address else None)
         if largest.parked <= self._use(line, resource, line.parked) + 1:
             return line
         return largest

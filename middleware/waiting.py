@@ -36,7 +36,7 @@ class WaitingRoom:
     """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, whose_read_yields: Callable[[Line, int], Line | None]
+        self, loop: asyncio.AbstractEventLoop, whose_read_yields: Callable[[Line, int, int], Line | None]
     ) -> None:
         """``whose_read_yields`` is that of ``Shares``."""
         self._loop = loop
@@ -44,6 +44,7 @@ class WaitingRoom:
         self._places: dict[int, WaitingQueue | WaitingTopic] = {}
         self._deadlines = Deadlines(loop)
         self._parked = 0
+        self._parked_at: dict[str, int] = {}
         self._ticket = 0
         self._closed: Failure | None = None
         self._everything: dict[int, dict[Read, None]] = {}
@@ -86,7 +87,8 @@ class WaitingRoom:
             wait.ticket = self._ticket
         if self._scans_again(read, wait, scanned_at):
             return True
-        yields = self._whose_read_yields(read.line, self._parked)
+        at_address = self._parked_at.get(read.line.address, 0)
+        yields = self._whose_read_yields(read.line, self._parked, at_address)
         if yields is not None:
             self._yield(read if yields is read.line else next(_parked_last(yields)))
         if yields is not read.line:
@@ -127,8 +129,7 @@ class WaitingRoom:
         if wait.everything:
             self._everything.setdefault(read.line.client.client_id, {})[read] = None
         wait.parked = True
-        read.line.parked += 1
-        self._parked += 1
+        self._count_parked(read.line, 1)
         if wait.deadline is not None:
             wait.entry = self._deadlines.add(wait.deadline, partial(self._expire, read))
 
@@ -327,8 +328,14 @@ class WaitingRoom:
             if not self._everything[client_id]:
                 del self._everything[client_id]
         read.wait.parked = False
-        read.line.parked -= 1
-        self._parked -= 1
+        self._count_parked(read.line, -1)
+
+    def _count_parked(self, line: Line, change: int) -> None:
+        line.parked += change
+        self._parked += change
+        at_address = self._parked_at.pop(line.address, 0) + change
+        if at_address:
+            self._parked_at[line.address] = at_address
 
     # --- interest ----------------------------------------------------------------------------
 

@@ -364,7 +364,9 @@ async def test_answers_without_messages_are_refused(connect: Connect, packet: An
 
 async def test_a_queue_whose_consumers_have_lost_their_room_is_not_forgotten() -> None:
     settings = ServerSettings.load()
-    room = WaitingRoom(asyncio.get_running_loop(), lambda line, parked: line if parked >= 10 else None)
+    room = WaitingRoom(
+        asyncio.get_running_loop(), lambda line, parked, _at_address: line if parked >= 10 else None
+    )
     consumers = Consumers(room, settings)
     line = Line(lambda frame: None, lambda: None, lambda client: None)
     claims: list[tuple[Any, ...]] = []

@@ -71,7 +71,9 @@ class Bench:
 
     def __init__(self, **settings: Any) -> None:
         self.settings = ServerSettings.load(**settings)
-        room = WaitingRoom(asyncio.get_running_loop(), lambda line, parked: line if parked >= 10 else None)
+        room = WaitingRoom(
+            asyncio.get_running_loop(), lambda line, parked, _at_address: line if parked >= 10 else None
+        )
         self.consumers = Consumers(room, self.settings)
         self.claims = Claims(self.consumers, Figures(), self.settings)
         self.sent: list[bytes] = []

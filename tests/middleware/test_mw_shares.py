@@ -163,7 +163,10 @@ def test_the_client_with_most_waiting_reads_gives_one_up() -> None:
     def wait(line: Line) -> Line | None:
         """One more read is to wait; returns whose is refused."""
         nonlocal parked
-        yields = crowd.shares.whose_read_yields(line, parked)
+        at_address = sum(
+            member.line.parked for member in crowd.members if member.line.address == line.address
+        )
+        yields = crowd.shares.whose_read_yields(line, parked, at_address)
         if yields is None:
             parked += 1
         else:

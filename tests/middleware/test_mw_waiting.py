@@ -21,7 +21,8 @@ class Room:
 
     def __init__(self, reads_max: int = 100) -> None:
         self.room = WaitingRoom(
-            asyncio.get_running_loop(), lambda line, parked: line if parked >= reads_max else None
+            asyncio.get_running_loop(),
+            lambda line, parked, _at_address: line if parked >= reads_max else None,
         )
         self.woken: list[Read] = []
         self.answered: list[tuple[Read, Failure | None]] = []

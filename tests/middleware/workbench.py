@@ -124,7 +124,8 @@ class Workbench:
         self.budget = Budget()
         self.dispatcher = Dispatcher(self.settings, loop, self.budget, queue_of)
         self.room = WaitingRoom(
-            loop, lambda line, parked: line if parked >= self.settings.max_waiting_reads else None
+            loop,
+            lambda line, parked, _at_address: line if parked >= self.settings.max_waiting_reads else None,
         )
         self.room.on_readmit = self._readmit
         self.told: list[dict[tuple[int, int], int]] = []
