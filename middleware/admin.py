@@ -14,7 +14,8 @@ from telesto.middleware.phases import Phases
 
 _REQUEST_LIMIT_BYTES = 8_192
 _REQUEST_LIMIT_S = 5.0
-_CONNECTIONS_MAX = 16
+#: Connections at a time; one more is closed at once.
+CONNECTIONS_MAX = 16
 
 _TEXT = "text/plain; charset=utf-8"
 _CSV = "text/csv; charset=utf-8"
@@ -59,7 +60,7 @@ class AdminServer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._open.add(writer)
         try:
-            if len(self._open) <= _CONNECTIONS_MAX:
+            if len(self._open) <= CONNECTIONS_MAX:
                 async with asyncio.timeout(_REQUEST_LIMIT_S):
                     head = await reader.readuntil(b"\r\n\r\n")
                     writer.write(self._answer(head))

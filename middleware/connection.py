@@ -8,6 +8,7 @@ from time import monotonic
 from typing import cast
 
 from telesto.middleware.conversation import BrokenConversationError, Conversation
+from telesto.middleware.descriptors import REFUSED_MAX
 from telesto.middleware.failures import Failure
 from telesto.middleware.figures import Figures
 from telesto.middleware.flow import Flow
@@ -15,7 +16,7 @@ from telesto.middleware.flusher import Flusher
 from telesto.middleware.requests import NOBODY, Client, Line
 from telesto.middleware.results import error_frame
 from telesto.middleware.services import Services
-from telesto.middleware.settings import UNIDENTIFIED_FRAME_BYTES, ServerSettings
+from telesto.middleware.settings import UNIDENTIFIED_FRAME_BYTES
 from telesto.middleware.shares import UNCOUNTED_UNSENT_BYTES, Resource, address_of
 from telesto.protocol.errors import ErrorClass, ErrorCode, FrameTooLargeError
 from telesto.protocol.framing import FrameDecoder
@@ -298,23 +299,35 @@ class Connection(asyncio.Protocol):
 
 
 class Connections:
-    """All connections of a middleware."""
+    """All connections of a middleware.
 
-    def __init__(self, settings: ServerSettings, figures: Figures) -> None:
-        self._max = settings.max_connections
+    Attributes:
+        limit: how many there may be, beside a few that are refused and have not closed yet.
+    """
+
+    def __init__(self, limit: int, figures: Figures) -> None:
+        self.limit = limit
         self._figures = figures
+        self._refused: dict[Connection, None] = {}
         self._all: dict[Connection, None] = {}
         self._empty: asyncio.Event | None = None
 
     def __len__(self) -> int:
-        return len(self._all)
+        """How many there are, without those that were refused."""
+        return len(self._all) - len(self._refused)
 
     def enter(self, connection: Connection) -> Failure | None:
         """Adds a connection; returns why it must end at once, None normally."""
-        full = len(self._all) >= self._max
+        full = len(self) >= self.limit
         self._all[connection] = None
         self._figures.connections_total += 1
         if full:
+            if len(self._refused) >= REFUSED_MAX:
+                # The first was told long ago, if anything is long here.
+                oldest = next(iter(self._refused))
+                del self._refused[oldest]
+                oldest.abort()
+            self._refused[connection] = None
             return Failure(
                 ErrorCode.TOO_MANY_CONNECTIONS, ErrorClass.FATAL, "the middleware has as many as it may"
             )
@@ -323,6 +336,7 @@ class Connections:
     def leave(self, connection: Connection) -> None:
         """Removes a connection."""
         self._all.pop(connection, None)
+        self._refused.pop(connection, None)
         if not self._all and self._empty is not None:
             self._empty.set()
 

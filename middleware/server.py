@@ -25,6 +25,7 @@ from telesto.middleware.database_start import DatabaseStart
 from telesto.middleware.database_watch import DatabaseWatch
 from telesto.middleware.deadlines import Deadlines
 from telesto.middleware.departures import Departures
+from telesto.middleware.descriptors import connections_that_fit
 from telesto.middleware.dispatcher import Dispatcher
 from telesto.middleware.effects import Effects
 from telesto.middleware.event_log import EventLog
@@ -85,7 +86,7 @@ class MiddlewareServer:
         self._peers = Peers(version("telesto-mq"))
         self._budget = Budget()
         self._deadlines = Deadlines(loop)
-        self._connections = Connections(settings, self.figures)
+        self._connections = Connections(settings.max_connections, self.figures)
         events = EventLog("connection", loop.time, self._deadlines)
         self._shares = Shares(settings, loop, self._budget, self._connections, events)
         self._dispatcher = Dispatcher(settings, loop, self._budget, queue_of)
@@ -242,6 +243,8 @@ class MiddlewareServer:
         for work in self._background():
             self._tasks.append(asyncio.create_task(work.run()))
         self._wake_listener.work.poke()
+        # One more connection listens.
+        self._connections.limit = connections_that_fit(settings.max_connections, len(self._links) + 1)
         if settings.admin_port is not None:
             port = await self._admin.start(settings.admin_host, settings.admin_port)
             self.admin_address = (settings.admin_host, port)
@@ -276,7 +279,7 @@ class MiddlewareServer:
     def _nearly_used_up(self) -> list[str]:
         settings, budget = self._settings, self._budget
         budgets = {
-            "connections": (len(self._connections), settings.max_connections),
+            "connections": (len(self._connections), self._connections.limit),
             "requests under way": (budget.requests, settings.budget_requests),
             "bytes under way": (budget.bytes, settings.budget_bytes),
             "bytes of unsent answers": (budget.unsent, settings.budget_unsent_bytes),

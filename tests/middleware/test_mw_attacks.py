@@ -10,6 +10,7 @@ import struct
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorCode
@@ -46,6 +47,12 @@ class Service:
         found = re.search(rf"^{re.escape(name)} (\S+)$", body.decode(), re.MULTILINE)
         return 0.0 if found is None else float(found[1])
 
+    async def health(self) -> str:
+        """What /healthz says."""
+        status, body = await fetch(("127.0.0.1", self.admin_port), b"GET /healthz HTTP/1.1\r\n\r\n")
+        assert status == 200
+        return body.decode()
+
     @property
     def resident_mib(self) -> int:
         """The memory that it uses."""
@@ -55,8 +62,8 @@ class Service:
 
 
 @contextlib.asynccontextmanager
-async def service(database_url: str, **settings: object) -> AsyncIterator[Service]:
-    """Runs a middleware as a process."""
+async def service(database_url: str, **settings: Any) -> AsyncIterator[Service]:
+    """Runs a middleware as a process, with settings or whatever else ``running`` takes."""
     admin_port = free_port()
     async with running(database_url, "--admin-port", str(admin_port), **settings) as (process, port):
         await (await until_serving(port)).close()

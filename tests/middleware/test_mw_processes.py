@@ -21,14 +21,23 @@ START_S = 60.0
 
 @asynccontextmanager
 async def running(
-    database_url: str, *arguments: str, log: Path = Path(os.devnull), **settings: object
+    database_url: str,
+    *arguments: str,
+    log: Path = Path(os.devnull),
+    ulimit: str = "",
+    **settings: object,
 ) -> AsyncIterator[tuple[asyncio.subprocess.Process, int]]:
-    """Runs ``python -m telesto.middleware`` on a free port; gives the process and the port."""
+    """Runs ``python -m telesto.middleware`` on a free port; gives the process and the port.
+
+    ``ulimit`` is what the shell's command of this name is given before.
+    """
+    limited = ["sh", "-c", f'ulimit {ulimit} && exec "$@"', "sh"] if ulimit else []
     port = free_port()
     settings = {"goaway_grace_s": 0.05, "linger_s": 0.2} | settings
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TELESTO_")}
     with log.open("wb") as errors:
         process = await asyncio.create_subprocess_exec(
+            *limited,
             *STARTED,
             sys.executable,
             "-m",
