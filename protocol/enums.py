@@ -184,7 +184,9 @@ class ErrorCode(IntEnum):
     #: The number is not the next one; the related id is the one expected.
     SEQUENCE_GAP = 22
 
-    #: The middleware has as much under way as it may; try again later.
+    #: The middleware has as much under way as it may, or this client more than its share; try again later. As
+    #: FATAL, on its own: the connection keeps what others need, or there is no room for the frame that it has
+    #: begun.
     OVERLOADED = 23
 
     #: The database cannot be reached; nothing was sent to it.

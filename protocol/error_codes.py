@@ -198,7 +198,9 @@ class SequenceGapError(RejectedError):
 
 
 class OverloadedError(RetryableError):
-    """The middleware has as much under way as it may; try again later."""
+    """The middleware has as much under way as it may, or this client more than its share; try again later.
+    As FATAL, on its own: the connection keeps what others need, or there is no room for the frame that it has
+    begun."""
 
     code = ErrorCode.OVERLOADED
 
@@ -546,7 +548,11 @@ ERRORS: dict[int, ErrorInfo] = {
         error_class=ErrorClass.RETRYABLE,
         sqlstate="TL023",
         exception=OverloadedError,
-        doc=("The middleware has as much under way as it may; try again later."),
+        doc=(
+            "The middleware has as much under way as it may, or this client more than its share; try "
+            "again later. As FATAL, on its own: the connection keeps what others need, or there is no "
+            "room for the frame that it has begun."
+        ),
     ),
     24: ErrorInfo(
         code=ErrorCode.DATABASE_UNAVAILABLE,
