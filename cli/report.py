@@ -16,7 +16,7 @@ from telesto.cli.failures import CommandError
 from telesto.cli.options import DEFAULT_DATA_DIRECTORY, DatabaseUrl
 
 if TYPE_CHECKING:
-    from telesto.benchmarks.reports.tables import Table
+    from telesto.benchmarks.spark.tables import Table
 
 EXTRA = "telesto report needs Spark: pip install 'telesto-mq[reports]', and Java 17 or later"
 
@@ -92,10 +92,10 @@ def service(
     and a standby is the better source.
     """
     with _explained_failures():
-        from telesto.benchmarks.reports.destination import PAGE, require_place, write_report
-        from telesto.benchmarks.reports.service import STEPS, service_report
-        from telesto.benchmarks.reports.session import parse_settings, require_setup, spark_session
-        from telesto.benchmarks.reports.tables import TABLES
+        from telesto.benchmarks.pages.destination import PAGE, require_place, write_report
+        from telesto.benchmarks.service_report.report import STEPS, service_report
+        from telesto.benchmarks.spark.session import parse_settings, require_setup, spark_session
+        from telesto.benchmarks.spark.tables import TABLES
         from telesto.cli.database import database_for, explained_errors
         from telesto.cli.progress import progress_of
 
@@ -155,12 +155,12 @@ def stability(
     stalls, and a verdict with the numbers behind it.
     """
     with _explained_failures():
-        from telesto.benchmarks.reports.destination import PAGE, require_place, write_report
-        from telesto.benchmarks.reports.java import require_java
-        from telesto.benchmarks.reports.runs import open_runs
-        from telesto.benchmarks.reports.session import parse_settings, spark_session
-        from telesto.benchmarks.reports.stability import STEPS, stability_report
-        from telesto.benchmarks.reports.verdict import Limits
+        from telesto.benchmarks.pages.destination import PAGE, require_place, write_report
+        from telesto.benchmarks.run_data.runs import open_runs
+        from telesto.benchmarks.spark.java import require_java
+        from telesto.benchmarks.spark.session import parse_settings, spark_session
+        from telesto.benchmarks.stability_report.report import STEPS, stability_report
+        from telesto.benchmarks.stability_report.verdict import Limits
         from telesto.cli.progress import progress_of
 
         require_place(out, replace)
@@ -203,9 +203,9 @@ def archive(
     run goes on where the last one ended.
     """
     with _explained_failures():
-        from telesto.benchmarks.reports.archive import add_to_archive
-        from telesto.benchmarks.reports.session import parse_settings, require_setup, spark_session
-        from telesto.benchmarks.reports.stream import TABLE
+        from telesto.benchmarks.spark.archive import add_to_archive
+        from telesto.benchmarks.spark.session import parse_settings, require_setup, spark_session
+        from telesto.benchmarks.spark.stream import TABLE
         from telesto.cli.database import database_for, explained_errors
 
         settings = parse_settings(spark or [])
@@ -235,10 +235,10 @@ def scalability(
     measurements.
     """
     with _explained_failures():
-        from telesto.benchmarks.reports.destination import PAGE, require_place, write_report
-        from telesto.benchmarks.reports.runs import open_runs
-        from telesto.benchmarks.reports.scalability import STEPS_OF_RUNS, scalability_report
-        from telesto.benchmarks.reports.session import parse_settings, spark_session
+        from telesto.benchmarks.pages.destination import PAGE, require_place, write_report
+        from telesto.benchmarks.run_data.runs import open_runs
+        from telesto.benchmarks.scalability_report.report import STEPS_OF_RUNS, scalability_report
+        from telesto.benchmarks.spark.session import parse_settings, spark_session
         from telesto.cli.progress import progress_of
 
         require_place(out, replace)
@@ -273,10 +273,14 @@ def factorial(
     Which factors, and which of them together, explain how much of throughput and response time.
     """
     with _explained_failures():
-        from telesto.benchmarks.reports.destination import PAGE, require_place, write_report
-        from telesto.benchmarks.reports.factorial import STEPS_OF_REPORT, design_of, factorial_report
-        from telesto.benchmarks.reports.runs import open_runs
-        from telesto.benchmarks.reports.session import parse_settings, spark_session
+        from telesto.benchmarks.pages.destination import PAGE, require_place, write_report
+        from telesto.benchmarks.run_data.runs import open_runs
+        from telesto.benchmarks.scalability_report.factorial import (
+            STEPS_OF_REPORT,
+            design_of,
+            factorial_report,
+        )
+        from telesto.benchmarks.spark.session import parse_settings, spark_session
         from telesto.cli.progress import progress_of
 
         require_place(out, replace)
@@ -295,7 +299,7 @@ def factorial(
 @contextmanager
 def _readable(url: str, tables: Iterable[Table]) -> Iterator[None]:
     """Say at once that the database cannot be read, not after Spark has been started."""
-    from telesto.benchmarks.reports.snapshot import require_source
+    from telesto.benchmarks.spark.snapshot import require_source
 
     require_source(url, tables)
     yield
@@ -304,7 +308,7 @@ def _readable(url: str, tables: Iterable[Table]) -> Iterator[None]:
 @contextmanager
 def _explained_failures() -> Iterator[None]:
     try:
-        from telesto.benchmarks.reports.errors import ReportError, RunsError, SourceError, SparkSetupError
+        from telesto.benchmarks.spark.errors import ReportError, RunsError, SourceError, SparkSetupError
 
         yield
     except ModuleNotFoundError as error:

@@ -1,0 +1,9 @@
+"""Statistics and queueing theory: functions of numbers, without Spark and without pages.
+
+This room imports no other.
+
+Begin where the method is: `trend` (Mann and Kendall, Theil and Sen), `two_levels` (2^k r designs),
+`repetitions` (intervals of means), `closed_system` (Little's law and the asymptotic bounds), `stations`
+(utilisation, M/M/m), `network` (closed networks with product form), `scalability_law` (the Universal
+Scalability Law). docs/reports.md has the formulas.
+"""

@@ -1,0 +1,166 @@
+"""The runs of an experiment (`telesto bench run`): which are whole, what they say, their tables.
+
+`open_runs` needs no Spark and reads small files only; `Runs.table` gives a table of all whole runs as a data
+frame, whose rows say by `run` from which run they are.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from telesto.benchmarks.harness.design import Run
+from telesto.benchmarks.harness.experiment import Experiment
+from telesto.benchmarks.harness.manifest import (
+    MANIFEST,
+    RUN_FILE,
+    ExperimentDirectory,
+    ManifestError,
+    open_directory,
+)
+from telesto.benchmarks.results.tables import SCHEMAS
+from telesto.benchmarks.spark.errors import RunsError
+
+NAMES_SHOWN: Final = 10
+"""How many runs, or columns, an error names."""
+RESULT_KEYS: Final = ("settings", "figures", "tiers", "balance", "errors", "late", "unsent", "tables")
+"""What run.json has to have."""
+BALANCE_KEYS: Final = ("clean", "put", "lost", "duplicated", "out_of_order", "foreign")
+AGAIN: Final = "run the experiment again with this release"
+_SPECIAL: Final = re.compile(r"([\\*?\[\]{}])")
+"""Characters of a path that Spark would take for a pattern."""
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """An experiment and what became of its runs.
+
+    Attributes:
+        directory: of the experiment.
+        origin: what the manifest says besides: `machine`, `versions`, `source` (commit), `created`.
+        whole: the runs that are whole, in the order in which they were done; at least one.
+        missing: names of those that are not.
+        results: what `run.json` of each whole run says, by its name.
+    """
+
+    directory: ExperimentDirectory
+    origin: Mapping[str, Any]
+    whole: tuple[Run, ...]
+    missing: tuple[str, ...]
+    results: Mapping[str, Mapping[str, Any]]
+
+    @property
+    def experiment(self) -> Experiment:
+        """What was asked for."""
+        return self.directory.experiment
+
+    @property
+    def partial(self) -> bool:
+        """Whether runs are missing, so that a report is one of a part of the experiment."""
+        return bool(self.missing)
+
+    @property
+    def unclean(self) -> tuple[str, ...]:
+        """Names of the whole runs whose audit was not clean: their figures are those of a failing service."""
+        return tuple(run.name for run in self.whole if not self.results[run.name]["balance"]["clean"])
+
+    def repetitions(self) -> dict[int, tuple[Run, ...]]:
+        """The whole runs of each combination of levels, by its number."""
+        found: dict[int, list[Run]] = {}
+        for run in sorted(self.whole, key=lambda each: (each.combination, each.repetition)):
+            found.setdefault(run.combination, []).append(run)
+        return {combination: tuple(runs) for combination, runs in found.items()}
+
+    def table(self, spark: SparkSession, name: str) -> DataFrame:
+        """Read a table of all whole runs: `run` (its name), then the columns that docs/benchmarks.md lists.
+
+        Nothing is cut off: warm-up and cool-down are in it (`windows.inside` cuts them).
+
+        Raises:
+            RunsError: a run does not have it, or not with all of its columns.
+        """
+        files = [self.directory.run_directory(run) / f"{name}.parquet" for run in self.whole]
+        for file in files:
+            _require_columns(file, SCHEMAS[name])
+        paths = [_SPECIAL.sub(r"\\\1", f"{file.resolve()}") for file in files]
+        folders = F.split(F.col("_metadata.file_path"), "/")
+        columns = [F.col(column) for column in SCHEMAS[name].names]
+        return spark.read.parquet(*paths).select(F.element_at(folders, -2).alias("run"), *columns)
+
+
+def open_runs(path: Path) -> Runs:
+    """Find the whole runs of an experiment.
+
+    Raises:
+        RunsError: there is no such directory, it holds no experiment of a form that this release reads, no
+            run is whole, or what one says of itself cannot be read.
+    """
+    if not path.is_dir():
+        raise RunsError(f"there is no directory {path}; `telesto bench run ... --out {path}` would make one")
+    with _damage_explained():
+        directory = open_directory(path)
+        origin = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+    whole = tuple(run for run in directory.runs if directory.is_whole(run))
+    missing = tuple(run.name for run in directory.runs if not directory.is_whole(run))
+    if not whole:
+        raise RunsError(
+            f"{path}: none of the {len(missing)} runs is whole ({told(missing)} missing); "
+            "the same `telesto bench run` goes on with them"
+        )
+    return Runs(directory, origin, whole, missing, {run.name: _result(directory, run) for run in whole})
+
+
+def told(names: Sequence[str]) -> str:
+    """Name some, the first few of many."""
+    rest = len(names) - NAMES_SHOWN
+    return ", ".join(names[:NAMES_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _result(directory: ExperimentDirectory, run: Run) -> Mapping[str, Any]:
+    file = directory.run_directory(run) / RUN_FILE
+    try:
+        result = directory.result_of(run)
+    except (OSError, ValueError) as error:
+        raise RunsError(f"{file} cannot be read: {error}") from error
+    lacking = [key for key in RESULT_KEYS if key not in result] if isinstance(result, dict) else RESULT_KEYS
+    if not lacking:
+        lacking = [f"balance.{key}" for key in BALANCE_KEYS if key not in result["balance"]]
+    if lacking:
+        raise RunsError(f"{file} has no {told(lacking)}, as one of another version; {AGAIN}")
+    return result
+
+
+def _require_columns(file: Path, expected: pa.Schema) -> None:
+    try:
+        found = pq.read_schema(file)
+    except FileNotFoundError:
+        raise RunsError(f"there is no {file}: the run is not whole any more, or of another version") from None
+    except (OSError, pa.ArrowInvalid) as error:
+        raise RunsError(f"{file} cannot be read: {error}") from error
+    lacking = [
+        column.name
+        for column in expected
+        if column.name not in found.names or found.field(column.name).type != column.type
+    ]
+    if lacking:
+        raise RunsError(f"{file} has no {told(lacking)} of the form that this release reads; {AGAIN}")
+
+
+@contextmanager
+def _damage_explained() -> Iterator[None]:
+    try:
+        yield
+    except ManifestError as error:
+        raise RunsError(str(error)) from error
+    except (OSError, ValueError) as error:
+        raise RunsError(f"the experiment cannot be read: {error}") from error

@@ -1,0 +1,161 @@
+"""The course of a run in intervals: fine ones to be looked at, coarse ones to be tested for a trend.
+
+A run has three phases, the warm-up, what counts, and the cool-down. Intervals begin with a phase and none
+goes over its end, so the same cut is made through every table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from telesto.benchmarks.run_data.runs import Runs
+from telesto.benchmarks.run_data.windows import TO_THE_END, Cut
+from telesto.benchmarks.spark.errors import RunsError
+
+WARM_UP: Final = "warm-up"
+COUNTED: Final = "counted"
+COOL_DOWN: Final = "cool-down"
+
+STEPS_S: Final = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14_400, 43_200, 86_400)
+FINE_MAX: Final = 900
+"""Fine intervals of a run, at most: seconds, up to a quarter of an hour."""
+COARSE_MAX: Final = 60
+"""Coarse ones of what counts: enough for a test of a trend, and each has many messages."""
+
+FINE, COARSE = "fine", "coarse"
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """When a run began to count, stopped, and was over, in whole seconds since its load began.
+
+    Attributes:
+        fine_s: length of the fine intervals.
+        coarse_s: length of the coarse ones.
+    """
+
+    begin_s: int
+    end_s: int
+    total_s: int
+    fine_s: int
+    coarse_s: int
+
+    @classmethod
+    def of(cls, cut: Cut, total_s: int) -> Timeline:
+        """Choose the intervals of a run of which a part counts."""
+        begin, end = int(cut.begin_s), int(min(cut.end_s, total_s))
+        return cls(begin, end, total_s, step_for(total_s, FINE_MAX), step_for(end - begin, COARSE_MAX))
+
+    @property
+    def counted_s(self) -> int:
+        """How long the run counts."""
+        return self.end_s - self.begin_s
+
+
+Timelines = Mapping[str, Timeline]
+
+
+def step_for(span_s: int, points_max: int) -> int:
+    """The shortest of STEPS_S of which so many points cover a span."""
+    return next((step for step in STEPS_S if span_s <= step * points_max), STEPS_S[-1])
+
+
+def timelines(runs: Runs, cuts: Mapping[str, Cut], throughput: DataFrame) -> dict[str, Timeline]:
+    """The timelines of some runs; a drain ends with its last message, which the table of throughput tells.
+
+    Raises:
+        RunsError: no whole second of a run counts.
+    """
+    totals = {run.name: int(run.settings.total_s) for run in runs.whole if run.name in cuts}
+    if open_ones := [name for name, cut in cuts.items() if cut.end_s == TO_THE_END]:
+        of_drains = throughput.where(F.col("run").isin(open_ones)).groupBy("run")
+        totals |= {
+            row["run"]: row["last"] + 1 for row in of_drains.agg(F.max("second").alias("last")).collect()
+        }
+    found = {name: Timeline.of(cut, totals[name]) for name, cut in cuts.items()}
+    for name, timeline in found.items():
+        if timeline.counted_s < 1:
+            raise RunsError(f"no whole second of run {name} counts; let it last longer (duration_s)")
+    return found
+
+
+def every_second(spark: SparkSession, lines: Timelines) -> DataFrame:
+    """All seconds of the runs, `run` and `second`, those too in which nothing happened."""
+    rows = [(name, line.total_s) for name, line in lines.items()]
+    frame = spark.createDataFrame(rows, "run string, total_s int")
+    return frame.select("run", F.explode(F.sequence(F.lit(0), F.col("total_s") - 1)).alias("second"))
+
+
+def counted(frame: DataFrame, lines: Timelines, moment: str) -> DataFrame:
+    """The rows that count."""
+    line, time = _lines(lines), F.col(moment)
+    return frame.where((time >= line["begin_s"]) & (time < line["end_s"]))
+
+
+def placed(frame: DataFrame, lines: Timelines, moment: str) -> DataFrame:
+    """Give each row the fine and the coarse interval in which it is: one row for each of both.
+
+    Args:
+        frame: with `run`.
+        lines: of the runs; rows of others are dropped, and what came after the end of a run.
+        moment: the column with the seconds since the load began.
+
+    Returns:
+        The columns of INTERVAL are added: `phase`, `step` (FINE or COARSE), `at_s` (the beginning of the
+        interval) and `width_s`.
+    """
+    line, time = _lines(lines), F.col(moment)
+    phases = (
+        F.when(time < line["begin_s"], _phase(WARM_UP, F.lit(0), line["begin_s"], line))
+        .when(time < line["end_s"], _phase(COUNTED, line["begin_s"], line["end_s"], line))
+        .when(time < line["total_s"], _phase(COOL_DOWN, line["end_s"], line["total_s"], line))
+    )
+    rows = frame.where(time >= 0).withColumn("one", F.explode(phases))
+    at = F.col("one.first_s") + F.floor((time - F.col("one.first_s")) / F.col("one.step_s")) * F.col(
+        "one.step_s"
+    )
+    width = F.least(F.col("at_s") + F.col("one.step_s"), F.col("one.last_s")) - F.col("at_s")
+    # One after the other: the width is made of the beginning.
+    return (
+        rows.withColumn("at_s", at.cast("int"))
+        .withColumn("width_s", width.cast("int"))
+        .select(*frame.columns, "one.phase", "one.step", "at_s", "width_s")
+    )
+
+
+INTERVAL: Final[Sequence[str]] = ("run", "phase", "step", "at_s", "width_s")
+"""What an interval is known by."""
+
+
+def _phase(name: str, first: Column, last: Column, line: Column) -> Column:
+    return F.array(
+        *(
+            F.struct(
+                F.lit(name).alias("phase"),
+                F.lit(step).alias("step"),
+                first.alias("first_s"),
+                last.alias("last_s"),
+                line[length].alias("step_s"),
+            )
+            for step, length in ((FINE, "fine_s"), (COARSE, "coarse_s"))
+        )
+    )
+
+
+def _lines(lines: Timelines) -> Column:
+    """What is known of the run of a row, NULL for other runs: there are few, so no join is needed."""
+    known = F.lit(None)
+    for name, line in lines.items():
+        told = F.struct(
+            *(
+                F.lit(getattr(line, field)).alias(field)
+                for field in ("begin_s", "end_s", "total_s", "fine_s", "coarse_s")
+            )
+        )
+        known = F.when(F.col("run") == name, told).otherwise(known)
+    return known

@@ -1,0 +1,300 @@
+"""The report on a 2^k r design: which factors, alone and together, explain how much of a measure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+
+from telesto.benchmarks.analysis.two_levels import Analysis, Effect, Signs, analyse, normal_quantiles
+from telesto.benchmarks.pages.page import Finding, Report
+from telesto.benchmarks.pages.section import Field, Figures, Kind, Row, Section
+from telesto.benchmarks.run_data.findings import findings_on, origin_of
+from telesto.benchmarks.run_data.runs import Runs, open_runs, told
+from telesto.benchmarks.scalability_report import factorial_plots
+from telesto.benchmarks.scalability_report.sweep import STEPS, Measured, measure
+from telesto.benchmarks.spark.errors import RunsError
+from telesto.benchmarks.spark.failures import explained_failures
+
+STEPS_OF_REPORT: Final = STEPS + 1
+"""How often the report says that it is a step further."""
+FACTORS_MAX: Final = 10
+SUSPICIOUS: Final = 0.05
+"""So improbable residuals are not taken for normally distributed."""
+JOINED: Final = " × "
+Step = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """What is analysed: its name, its unit, and where it is in a run."""
+
+    key: str
+    name: str
+    unit: str
+    of: Callable[[Measured], float]
+
+
+MEASURES: Final = (
+    Measure("throughput", "Throughput", "messages per second", lambda run: run.messages_per_s),
+    Measure("response", "Mean response time", "milliseconds", lambda run: run.response_s["mean_s"] * 1e3),
+    Measure(
+        "p99", "99th percentile of response time", "milliseconds", lambda run: run.response_s["p99_s"] * 1e3
+    ),
+    Measure(
+        "processors",
+        "Processor time of a message",
+        "microseconds",
+        lambda run: sum(run.processors.values()) / run.messages_per_s * 1e6 if run.messages_per_s else 0.0,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """The whole part of a design.
+
+    Attributes:
+        factors: names and both levels, the low one first.
+        runs: names of the runs of each combination, as many of each.
+        left_out: names of whole runs that are not used, for other combinations have fewer.
+    """
+
+    factors: Mapping[str, tuple[Any, Any]]
+    runs: Mapping[Signs, tuple[str, ...]]
+    left_out: tuple[str, ...]
+
+
+def factorial_report(
+    spark: SparkSession, path: Path, *, logarithms: bool = False, step: Step = lambda: None
+) -> Report:
+    """Make the report of an experiment of two levels a factor.
+
+    Args:
+        spark: what reads and reckons.
+        path: a directory of `telesto bench run`.
+        logarithms: analyse logarithms of the measures, whose effects multiply.
+        step: is called STEPS_OF_REPORT times.
+
+    Raises:
+        RunsError: the directory cannot be read, or is of another design.
+        ReportError: Spark failed.
+    """
+    runs = open_runs(path)
+    design = design_of(runs)
+    with explained_failures():
+        measured = measure(spark, runs, step)
+    findings = findings_on(runs)
+    if design.left_out:
+        findings.append(
+            Finding(
+                "note",
+                f"Combinations have to have equally many repetitions: runs {told(design.left_out)} "
+                "are left out, "
+                "as the last ones of an experiment that was broken off.",
+            )
+        )
+    sections, main = [], None
+    for each in MEASURES:
+        values = {signs: [each.of(measured[name]) for name in names] for signs, names in design.runs.items()}
+        if logarithms and any(value <= 0 for of in values.values() for value in of):
+            findings.append(
+                Finding("note", f"{each.name} is 0 in a run, and has no logarithm: it is left out.")
+            )
+            continue
+        if logarithms:
+            values = {signs: [math.log10(value) for value in of] for signs, of in values.items()}
+        found = analyse(list(design.factors), values)
+        main = main or found
+        findings += _said(each, found, logarithms)
+        sections += _sections(each, found, logarithms)
+    sections.append(_design_part(design))
+    step()
+    repetitions = len(next(iter(design.runs.values())))
+    return Report(
+        title="Telesto: report on a factorial design",
+        subtitle=f"{runs.experiment.title}: 2^{len(design.factors)} combinations, {repetitions} repetitions",
+        summary=_summary(design, main),
+        findings=findings,
+        sections=sections,
+        footer=(
+            *origin_of(runs),
+            "docs/reports.md has the formulas and where they come from.",
+        ),
+    )
+
+
+def design_of(runs: Runs) -> Design:
+    """Find the whole part of a 2^k design; a factor of one level is none.
+
+    Raises:
+        RunsError: a factor has more levels than two, there is none of two, or a combination has no whole run.
+    """
+    where = runs.directory.path
+    levels = {name: each for name, each in runs.experiment.varied.items() if len(each) > 1}
+    if many := [name for name, each in levels.items() if len(each) > 2]:
+        raise RunsError(
+            f"{where}: {told(many)} has more than two levels; `telesto report scalability` shows "
+            "curves over a factor"
+        )
+    if not levels:
+        raise RunsError(f"{where}: {runs.experiment.name} has no factor of two levels")
+    if len(levels) > FACTORS_MAX:
+        raise RunsError(f"{where}: {len(levels)} factors are more than the {FACTORS_MAX} that a report shows")
+    factors = {name: (each[0], each[1]) for name, each in levels.items()}
+    found: dict[Signs, list[str]] = {signs: [] for signs in product((-1, 1), repeat=len(factors))}
+    for run in sorted(runs.whole, key=lambda each: (each.combination, each.repetition)):
+        signs = tuple(-1 if run.levels[name] == low else 1 for name, (low, _) in factors.items())
+        found[signs].append(run.name)
+    empty = sum(1 for names in found.values() if not names)
+    if empty:
+        raise RunsError(
+            f"{where}: {empty} of {len(found)} combinations have no whole run; "
+            "the same `telesto bench run` goes on with them"
+        )
+    least = min(len(names) for names in found.values())
+    left_out = sorted(name for names in found.values() for name in names[least:])
+    return Design(factors, {signs: tuple(names[:least]) for signs, names in found.items()}, tuple(left_out))
+
+
+def _said(measure: Measure, found: Analysis, logarithms: bool) -> list[Finding]:
+    """What matters for a measure, and what is doubtful about it."""
+    first = [effect for effect in found.effects if effect.significant is not False][:2]
+    told_effects = ", ".join(f"{JOINED.join(each.factors)} ({each.share or 0.0:.0%})" for each in first)
+    said = [Finding("note",
+    f"{measure.name}: most of the variation is explained by {told_effects}.")] if first else [
+        Finding("note", f"{measure.name}: no effect is told from chance.")
+    ]  # fmt: skip
+    if found.multiplies and not logarithms:
+        ratio = found.greatest / found.least
+        said.append(
+            Finding(
+                "note",
+                f"{measure.name} spans a factor of {ratio:.3g}: effects may multiply. --log analyses "
+                "logarithms.",
+            )
+        )
+    return said
+
+
+def _sections(measure: Measure, found: Analysis, logarithms: bool) -> list[Section]:
+    unit = f"log10 of {measure.unit}" if logarithms else measure.unit
+    names = [JOINED.join(effect.factors) for effect in found.effects]
+    error_share = found.error_share if found.repetitions > 1 else None
+    plot = factorial_plots.effects(f"{measure.key} effects", names, found.effects, error_share)
+    mean, how = found.mean.value, ""
+    if logarithms:
+        how = (
+            f" An effect of q is a factor of 10^2q from low to high ({10**mean:.3g} {measure.unit} in "
+            "the geometric mean)."
+        )
+    significant = sum(1 for effect in found.effects if effect.significant)
+    told_count = (
+        f"{significant} of {len(found.effects)} effects are told from chance (intervals of 95 %); "
+        "grey ones are not."
+        if found.repetitions > 1
+        else "With one repetition no interval and no error is known: effects cannot be told from chance."
+    )
+    sections = [
+        Section(
+            measure.name,
+            f"In {unit}; the mean is {mean:.4g}. An effect is half of the change from a factor's low "
+            "level to its "
+            f"high one; that of several together is by how much one changes the effect of the other." + how,
+            _effect_figures(measure, found),
+            plot,
+            told_count,
+            folded=True,
+            group=measure.name,
+        )
+    ]
+    if found.repetitions > 1:
+        sections.append(_residual_part(measure, found, unit))
+    return sections
+
+
+def _effect_figures(measure: Measure, found: Analysis) -> Figures:
+    fields = (
+        Field("effect", "effect of", Kind.TEXT),
+        Field("value", "effect", Kind.RATIO),
+        Field("low", "from", Kind.RATIO),
+        Field("high", "to", Kind.RATIO),
+        Field("share", "of the variation", Kind.SHARE),
+        Field("significant", "told from chance", Kind.TEXT),
+    )
+    rows: list[Row] = [_effect_row(found.mean), *(_effect_row(effect) for effect in found.effects)]
+    if found.repetitions > 1:
+        rows.append(("between repetitions", found.error_deviation, None, None, found.error_share, ""))
+    return Figures(f"{measure.key}-effects", fields, tuple(rows), len(rows))
+
+
+def _effect_row(effect: Effect) -> Row:
+    said = {True: "yes", False: "no", None: "not known"}[effect.significant]
+    return (JOINED.join(effect.factors) or "mean", effect.value, effect.low, effect.high, effect.share, said)
+
+
+def _residual_part(measure: Measure, found: Analysis, unit: str) -> Section:
+    quantiles = normal_quantiles(found.residuals)
+    fields = (Field("predicted", "predicted", Kind.RATIO), Field("residual", "residual", Kind.RATIO))
+    rows = tuple(zip(found.predicted, found.residuals, strict=True))
+    if quantiles.probability is None:
+        normal = "There are too few different residuals to test whether they are normally distributed."
+    elif quantiles.probability < SUSPICIOUS:
+        normal = (
+            f"They are hardly normally distributed (Shapiro-Wilk, p = {quantiles.probability:.2g}): "
+            "take intervals for "
+            "rough ones, and try logarithms (--log)."
+        )
+    else:
+        normal = (
+            f"Nothing speaks against a normal distribution (Shapiro-Wilk, p = {quantiles.probability:.2g})."
+        )
+    return Section(
+        f"Residuals: {measure.name[0].lower()}{measure.name[1:]}",
+        "What repetitions differ by from the mean of their combination. The intervals suppose that "
+        "residuals are "
+        "independent, spread alike everywhere, and normally distributed.",
+        Figures(f"{measure.key}-residuals", fields, rows, len(rows)),
+        factorial_plots.residuals(
+            f"{measure.key} residuals", found.predicted, found.residuals, quantiles, unit
+        ),
+        f"Left: no pattern, and the same spread everywhere, is as it should be. Right: on the line. {normal}",
+        folded=True,
+        group=measure.name,
+    )
+
+
+def _design_part(design: Design) -> Section:
+    fields = (
+        Field("factor", "factor", Kind.TEXT),
+        Field("low", "low (-1)", Kind.TEXT),
+        Field("high", "high (+1)", Kind.TEXT),
+    )
+    rows = tuple((name, str(low), str(high)) for name, (low, high) in design.factors.items())
+    return Section(
+        "The design",
+        "Factors and their levels. All combinations were run, in an order by chance within each repetition.",
+        Figures("design", fields, rows, len(rows)),
+        group="The design",
+    )
+
+
+def _summary(design: Design, main: Analysis | None) -> list[tuple[str, str]]:
+    repetitions = len(next(iter(design.runs.values())))
+    shown: Sequence[tuple[str, str]] = []
+    if main is not None:
+        shown = [
+            (f"of throughput by {JOINED.join(effect.factors)}", f"{effect.share or 0.0:.0%}")
+            for effect in main.effects[:2]
+        ]
+    return [
+        ("factors", f"{len(design.factors)}"),
+        ("combinations", f"{len(design.runs)}"),
+        ("repetitions", f"{repetitions}"),
+        *shown,
+    ]

@@ -1,0 +1,106 @@
+"""The report on scalability: the runs of one or several experiments, over each factor that is a number."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from telesto.benchmarks.pages.page import Finding, Report
+from telesto.benchmarks.pages.section import Section, three_digits
+from telesto.benchmarks.run_data.findings import findings_on, origin_of
+from telesto.benchmarks.run_data.runs import Runs, open_runs
+from telesto.benchmarks.scalability_report.sections import sections_of
+from telesto.benchmarks.scalability_report.stations_section import BUSY, busiest
+from telesto.benchmarks.scalability_report.sweep import STEPS, Sweep, measure, sweeps_of
+from telesto.benchmarks.spark.failures import explained_failures
+
+STEPS_OF_RUNS: Final = STEPS + 1
+"""How often the report says, for each experiment, that it is a step further."""
+
+Step = Callable[[], None]
+
+
+def scalability_report(spark: SparkSession, paths: Sequence[Path], step: Step = lambda: None) -> Report:
+    """Make the report of the experiments in some directories.
+
+    Args:
+        spark: what reads and reckons.
+        paths: directories of `telesto bench run`.
+        step: is called STEPS_OF_RUNS times for each.
+
+    Raises:
+        RunsError: a directory cannot be read, or varies nothing that is a number.
+        ReportError: Spark failed.
+    """
+    experiments = [open_runs(path) for path in paths]
+    findings: list[Finding] = []
+    sections: list[Section] = []
+    sweeps: list[Sweep] = []
+    for runs in experiments:
+        findings += findings_on(runs, named=len(experiments) > 1)
+        with explained_failures():
+            measured = measure(spark, runs, step)
+        found, said = sweeps_of(runs, measured)
+        findings += [Finding("note", each) for each in said]
+        for sweep in found:
+            group = f"{sweep.experiment}: {sweep.name}" if len(experiments) > 1 else sweep.name
+            prefix = f"{len(sweeps) + 1}-{_plain(f'{runs.experiment.name}-{sweep.name}')}"
+            sections += sections_of(sweep, prefix, group)
+            sweeps.append(sweep)
+        step()
+    return Report(
+        title="Telesto: report on scalability",
+        subtitle="; ".join(f"{runs.experiment.title} ({_count(runs)})" for runs in experiments),
+        summary=_summary(sweeps),
+        findings=[*findings, *(_conclusion(sweep) for sweep in sweeps)],
+        sections=sections,
+        footer=(
+            *(line for runs in experiments for line in origin_of(runs)),
+            "docs/reports.md has the formulas and where they come from.",
+        ),
+    )
+
+
+def _conclusion(sweep: Sweep) -> Finding:
+    """What came of a sweep, in a sentence."""
+    best = max(sweep.levels, key=lambda level: level.value_of(lambda run: run.messages_per_s))
+    most = best.value_of(lambda run: run.messages_per_s)
+    first = sweep.levels[0].value_of(lambda run: run.messages_per_s)
+    station = busiest(best, sweep)
+    text = f"{sweep.name}: most throughput at {best.value:g}, {three_digits(most)} messages per second"
+    if first and best is not sweep.levels[0]:
+        text += f", {most / first:.3g} times that at {sweep.values[0]:g}"
+    if station is not None:
+        state = "which limit" if station.utilisation >= BUSY else "which do not limit"
+        text += f"; busiest are {station.name} ({station.utilisation:.0%} in use), {state}"
+    return Finding("note", f"{text}.")
+
+
+def _summary(sweeps: Sequence[Sweep]) -> list[tuple[str, str]]:
+    """The figures at the top: those of the first sweep, where there are several."""
+    first = sweeps[0]
+    best = max(first.levels, key=lambda level: level.value_of(lambda run: run.messages_per_s))
+    runs = sum(len(level.runs) for sweep in sweeps for level in sweep.levels)
+    most = best.value_of(lambda run: run.messages_per_s)
+    p99 = best.value_of(lambda run: run.response_s["p99_s"])
+    return [
+        ("runs", f"{runs:,}"),
+        ("curves", f"{len(sweeps):,}"),
+        ("messages per second at most", three_digits(most)),
+        (f"{first.factor} there", f"{best.value:g}"),
+        ("p99 there", f"{p99 * 1000:,.3g} ms"),
+    ]
+
+
+def _count(runs: Runs) -> str:
+    whole, all_of_them = len(runs.whole), len(runs.whole) + len(runs.missing)
+    return f"{whole} runs" if whole == all_of_them else f"{whole} of {all_of_them} runs"
+
+
+def _plain(name: str) -> str:
+    """A name that files and ids can have."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")

@@ -1,0 +1,335 @@
+"""The runs of an experiment as levels of one factor, with what was measured of each run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pyspark.sql import Row, SparkSession
+
+from telesto.benchmarks.analysis.repetitions import Mean, mean_of
+from telesto.benchmarks.analysis.stations import Station
+from telesto.benchmarks.harness.design import Run
+from telesto.benchmarks.harness.settings import RunSettings, middleware_settings
+from telesto.benchmarks.run_data.latencies import SENT
+from telesto.benchmarks.run_data.runs import AGAIN, Runs, told
+from telesto.benchmarks.run_data.windows import cuts_of, inside
+from telesto.benchmarks.scalability_report.sweep_frames import (
+    PHASES,
+    call_times,
+    calls_per_s,
+    phase_means,
+    response_times,
+    shown_operations,
+)
+from telesto.benchmarks.spark.errors import RunsError
+
+BLOCKING: Final = ("put", "take", "request", "reply", "publish", "get")
+"""Operations in which a slot of a client waits for the answer; of the others it has several under way, or
+they are parts of these."""
+CLOSED_WORKLOADS: Final = ("one-way", "pairs", "pool", "mix", "put", "read", "put-read")
+"""Those in which slots do nothing but BLOCKING operations: they are the customers of a closed system."""
+TIERS: Final = ("client", "middleware", "postgres", "harness")
+WORKERS_DEFAULT: Final = 1
+"""Of each gathered kind of request, where an experiment does not say (docs/operations.md)."""
+APART: Final = ("put", "take", "take_selected", "publish")
+"""Kinds with one more worker in each middleware, for requests of clients that met something locked."""
+#: How the metrics call a kind of request of which the settings have another name.
+SETTING_OF_KIND: Final = {"take_selected": "selected"}
+ON_THE_WAY: Final = ("put", "take", "take_selected", "publish", "fetch")
+"""Kinds of requests for whose calls clients wait."""
+SERIES_MAX: Final = 6
+"""So many combinations of the other factors' levels are shown for a factor."""
+STEPS: Final = 4
+"""How often `measure` says that it is a step further."""
+_PROCESSORS: Final = re.compile(r"\s*(\d+)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """The calls of one kind of request: how many a second, and how long they take with n requests in them.
+
+    Attributes:
+        requests, calls, busy: a second; `busy` in seconds of calls, so it is how many are under way.
+        alone_s, each_s: of S(n) = alone_s + each_s n; None where all were of one size.
+    """
+
+    requests: float
+    calls: float
+    busy: float
+    alone_s: float | None = None
+    each_s: float | None = None
+
+    @property
+    def batch(self) -> float:
+        """Requests in a call, in the mean of calls."""
+        return self.requests / self.calls if self.calls else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What one run gave.
+
+    Attributes:
+        settings: of the run.
+        messages_per_s: messages handed over; put, where nobody reads.
+        operations_per_s: of those whose response time is told.
+        response_s: mean and percentiles of the response time, by the names of `latencies.FIGURES`.
+        processors: that each tier used.
+        phases: for each kind of request, seconds in each of PHASES, `followed` and `batch`.
+        calls: for each kind of request.
+        unsent, late: of an open loop.
+    """
+
+    settings: RunSettings
+    messages_per_s: float
+    operations_per_s: float
+    response_s: Mapping[str, float]
+    processors: Mapping[str, float]
+    phases: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    calls: Mapping[str, Calls] = field(default_factory=dict)
+    unsent: int = 0
+    late: int = 0
+
+    @property
+    def customers(self) -> int:
+        """Places of clients that each have a request under way."""
+        return self.settings.clients * self.settings.in_flight
+
+    @property
+    def phase_s(self) -> dict[str, float]:
+        """Seconds of a request in each phase, over all kinds."""
+        followed = sum(each["followed"] for each in self.phases.values())
+        return {
+            name: sum(each[f"{name}_s"] * each["followed"] for each in self.phases.values()) / followed
+            for name in PHASES
+        } if followed else {}  # fmt: skip
+
+    def stations(self, processors: int | None) -> list[Station]:
+        """All stations of the service, with how busy they were; `processors` are those of the machine."""
+        settings, rate = self.settings, self.operations_per_s
+        found = []
+        if processors:
+            found.append(Station("processors", processors, sum(self.processors.values()), rate))
+        loop = self.processors.get("middleware", 0.0)
+        found.append(Station("middleware loops", settings.middlewares, loop, rate))
+        load = self.processors.get("client", 0.0)
+        found.append(Station("load generators", settings.processes, load, rate))
+        for kind, calls in sorted(self.calls.items()):
+            if kind != "single":
+                servers = settings.middlewares * workers_of(settings, kind)
+                found.append(Station(f"calls: {kind}", servers, calls.busy, rate))
+        return found
+
+
+def workers_of(settings: RunSettings, kind: str) -> int:
+    """Calls of a kind that a middleware may have under way at a time."""
+    name = f"TELESTO_{SETTING_OF_KIND.get(kind, kind).upper()}_WORKERS"
+    return int(middleware_settings(settings).get(name, WORKERS_DEFAULT)) + (kind in APART)
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A level of a factor and its repetitions."""
+
+    value: float
+    runs: tuple[Measured, ...]
+
+    def mean(self, of: Callable[[Measured], float]) -> Mean:
+        """A figure over the repetitions."""
+        return mean_of([of(run) for run in self.runs])
+
+    def value_of(self, of: Callable[[Measured], float]) -> float:
+        """The mean of a figure over the repetitions, without its interval."""
+        return self.mean(of).mean
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """A factor over its levels, with all others fixed.
+
+    Attributes:
+        experiment: its title.
+        factor: its name, with its unit.
+        others: the levels of the other factors.
+        levels: in rising order.
+        processors: of the machine; None when the experiment does not tell.
+    """
+
+    experiment: str
+    factor: str
+    others: Mapping[str, Any]
+    levels: tuple[Level, ...]
+    processors: int | None
+
+    @property
+    def name(self) -> str:
+        """What it is about, in a few words."""
+        fixed = ", ".join(f"{name} = {value}" for name, value in self.others.items())
+        return f"{self.factor} ({fixed})" if fixed else self.factor
+
+    @property
+    def open(self) -> bool:
+        """Whether requests were sent at given moments, whatever the service did."""
+        return any(run.settings.loop == "open" for level in self.levels for run in level.runs)
+
+    @property
+    def closed(self) -> bool:
+        """Whether it is a closed system, whose customers are the places of clients."""
+        runs = [run.settings for level in self.levels for run in level.runs]
+        return all(run.loop == "closed" and run.workload in CLOSED_WORKLOADS for run in runs)
+
+    @property
+    def values(self) -> list[float]:
+        """The levels."""
+        return [level.value for level in self.levels]
+
+
+def measure(spark: SparkSession, runs: Runs, step: Callable[[], None] = lambda: None) -> dict[str, Measured]:
+    """Read what was measured of every whole run, by its name.
+
+    Raises:
+        RunsError: a table, or a figure in run.json, is missing.
+    """
+    cuts = cuts_of(runs)
+    operations = {run.name: operations_of(run.settings, _rates(runs, run)) for run in runs.whole}
+    histograms = inside(runs.table(spark, "histograms"), cuts, "second")
+    times = response_times(histograms, shown_operations(histograms, operations)).collect()
+    step()
+    phases = inside(runs.table(spark, "phases"), cuts, "since_s").cache()
+    try:
+        means, lines = phase_means(phases).collect(), call_times(phases).collect()
+    finally:
+        phases.unpersist()
+    step()
+    calls = calls_per_s(inside(runs.table(spark, "metrics"), cuts, "since_s")).collect()
+    step()
+    by_run = [_by_run(rows) for rows in (times, means, lines, calls)]
+    found = {
+        run.name: _measured(runs, run, operations[run.name], *(rows.get(run.name, []) for rows in by_run))
+        for run in runs.whole
+    }
+    step()
+    return found
+
+
+def _by_run(rows: Sequence[Row]) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(row["run"], []).append(row.asDict())
+    return found
+
+
+def operations_of(settings: RunSettings, rates: Mapping[str, float]) -> list[str]:
+    """The operations whose response time is that of the run.
+
+    In a closed system all in which clients wait; else those that are sent at given moments, or come first.
+    """
+    if settings.loop == "closed" and settings.workload in CLOSED_WORKLOADS:
+        return [name for name in BLOCKING if name in rates]
+    return [next((name for name in SENT if rates.get(name)), SENT[0])]
+
+
+def sweeps_of(runs: Runs, measured: Mapping[str, Measured]) -> tuple[list[Sweep], list[str]]:
+    """The sweeps of an experiment over its numeric factors, and what is to be said about the others."""
+    factors, said = runs.experiment.varied, []
+    sweeps: list[Sweep] = []
+    if not factors:
+        raise RunsError(
+            f"{runs.directory.path}: {runs.experiment.name} varies nothing, so there is no factor"
+        )
+    for factor, levels in factors.items():
+        if not all(_numeric(level) for level in levels):
+            said.append(f"{factor} has levels that are no numbers: it has no curve of its own.")
+            continue
+        found = _sweeps_over(runs, measured, factor)
+        if not found:
+            said.append(f"{factor} has whole runs of one level only: there is nothing to compare.")
+        if len(found) > SERIES_MAX:
+            said.append(
+                f"{factor} was varied with {len(found)} combinations of the others, of which the first "
+                f"{SERIES_MAX} are shown; `telesto report factorial` is for designs of many factors."
+            )
+        sweeps += found[:SERIES_MAX]
+    if not sweeps:
+        raise RunsError(
+            f"{runs.directory.path}: no factor has runs of two levels that are numbers. {' '.join(said)}"
+        )
+    return sweeps, said
+
+
+def _sweeps_over(runs: Runs, measured: Mapping[str, Measured], factor: str) -> list[Sweep]:
+    groups: dict[str, tuple[dict[str, Any], dict[float, list[Measured]]]] = {}
+    for run in sorted(runs.whole, key=lambda each: (each.combination, each.repetition)):
+        others = {name: level for name, level in run.levels.items() if name != factor}
+        _, levels = groups.setdefault(repr(others), (others, {}))
+        levels.setdefault(float(run.levels[factor]), []).append(measured[run.name])
+    processors = processors_of(runs)
+    return [
+        Sweep(
+            runs.experiment.title,
+            factor,
+            others,
+            tuple(Level(value, tuple(of_level)) for value, of_level in sorted(levels.items())),
+            processors,
+        )
+        for others, levels in groups.values()
+        if len(levels) > 1
+    ]
+
+
+def processors_of(runs: Runs) -> int | None:
+    """The processors of the machine that an experiment ran on, as it tells them ("2 x AMD EPYC")."""
+    found = _PROCESSORS.match(str(runs.origin.get("machine", {}).get("processors", "")))
+    return int(found[1]) if found and int(found[1]) else None
+
+
+def _measured(
+    runs: Runs,
+    run: Run,
+    operations: Sequence[str],
+    times: Sequence[Mapping[str, Any]],
+    means: Sequence[Mapping[str, Any]],
+    lines: Sequence[Mapping[str, Any]],
+    calls: Sequence[Mapping[str, Any]],
+) -> Measured:
+    result, rates = runs.results[run.name], _rates(runs, run)
+    if not times or times[0]["mean_s"] is None:
+        raise RunsError(
+            f"run {run.name} has no latencies of {told(operations)} in the part that counts: too short?"
+        )
+    by_kind = {line["kind"]: line for line in lines}
+    return Measured(
+        settings=run.settings,
+        messages_per_s=float(result["figures"]["messages_per_s"]),
+        operations_per_s=sum(rates.get(name, 0.0) for name in operations),
+        response_s={name: value for name, value in times[0].items() if name != "run"},
+        processors={tier: float(result["tiers"].get(tier, {}).get("processors", 0.0)) for tier in TIERS},
+        phases={row["kind"]: row for row in means},
+        calls={
+            row["kind"]: Calls(
+                row["requests"],
+                row["calls"],
+                row["busy"],
+                by_kind.get(row["kind"], {}).get("alone_s"),
+                by_kind.get(row["kind"], {}).get("each_s"),
+            )
+            for row in calls
+        },
+        unsent=int(result["unsent"]),
+        late=int(result["late"]),
+    )
+
+
+def _rates(runs: Runs, run: Run) -> Mapping[str, float]:
+    figures = runs.results[run.name]["figures"]
+    if "rates" not in figures or "messages_per_s" not in figures:
+        raise RunsError(f"run {run.name} has no rates in its figures, as one of another version; {AGAIN}")
+    rates: Mapping[str, float] = figures["rates"]
+    return rates
+
+
+def _numeric(level: object) -> bool:
+    return isinstance(level, int | float) and not isinstance(level, bool)

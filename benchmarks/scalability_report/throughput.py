@@ -1,0 +1,240 @@
+"""Sections on throughput and response time over a factor, with their bounds and laws."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Final
+
+from telesto.benchmarks.analysis.closed_system import Bounds
+from telesto.benchmarks.analysis.scalability_law import Scalability, Undetermined, fit
+from telesto.benchmarks.analysis.stations import Queue, Station
+from telesto.benchmarks.pages.section import Field, Figures, Kind, Row, Section, three_digits
+from telesto.benchmarks.scalability_report import network_model
+from telesto.benchmarks.scalability_report import plots as scalability_plots
+from telesto.benchmarks.scalability_report.plots import Panel
+from telesto.benchmarks.scalability_report.sweep import Sweep
+from telesto.benchmarks.scalability_report.sweep_values import (
+    customers_of_client,
+    figures_of,
+    least_of,
+    means_of,
+    messages,
+    messages_per_operation,
+    operations,
+    percentile,
+    response,
+    singles_of,
+    stations_of,
+)
+
+MS_PER_S: Final = 1e3
+CUSTOMERS: Final = "clients"
+"""The factor that the Universal Scalability Law is about."""
+OFFERED: Final = "rate"
+"""The factor over which latency is that against offered load."""
+OFFERED_TITLE: Final = "Latency against offered load"
+PERCENTILES: Final = {"p50": "p50_s", "p90": "p90_s", "p99": "p99_s"}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Where a sweep ends: its bounds, and the station that comes nearest to its limit."""
+
+    bounds: Bounds
+    station: Station
+    level: float
+
+
+def limits_of(sweep: Sweep) -> Limits | None:
+    """The bounds of a closed system, from the level with most throughput; None where nothing is known.
+
+    D_max is that of the processors, middleware loops and load generators; calls are left out, for they take
+    more requests at a time when there are more. D is the response time at the lowest level, so what waiting
+    there is at that level is in it.
+    """
+    top = max(sweep.levels, key=lambda level: level.value_of(messages))
+    stations = [
+        station for station in stations_of(top, sweep) if not station.name.startswith(network_model.CALLS)
+    ]
+    if not stations or max(station.busy for station in stations) <= 0:
+        return None
+    station = max(stations, key=lambda each: each.utilisation)
+    think_s = fmean(run.settings.think_ms for run in sweep.levels[0].runs) / MS_PER_S
+    demand_s = min(level.value_of(response) for level in sweep.levels)
+    return Limits(Bounds(demand_s, 1 / station.limit_per_s, think_s), station, top.value)
+
+
+def fitted(sweep: Sweep) -> Scalability | Undetermined:
+    """The Universal Scalability Law of a sweep over clients, from every repetition."""
+    runs = [run for level in sweep.levels for run in level.runs]
+    return fit([run.customers for run in runs], [run.messages_per_s for run in runs])
+
+
+def throughput_part(sweep: Sweep) -> Section:
+    """Throughput and response time over the factor, with intervals, laws and bounds."""
+    knee, curves, response_curves = None, {}, {}
+    per_customer = customers_of_client(sweep)
+    share = messages_per_operation(sweep)
+    limits = limits_of(sweep) if sweep.closed and sweep.factor == CUSTOMERS else None
+    if limits is not None:
+        bounds = limits.bounds
+        knee = bounds.knee / per_customer
+        curves["asymptotic bounds"] = lambda at: bounds.throughput_at_most(at * per_customer) * share
+        response_curves["asymptotic bounds"] = lambda at: bounds.response_at_least(at * per_customer)
+    law = fitted(sweep) if sweep.closed and sweep.factor == CUSTOMERS else None
+    if isinstance(law, Scalability):
+        curves["scalability law"] = lambda at: law.throughput(at * per_customer)
+    if sweep.open and sweep.factor == OFFERED:
+        response_curves |= _open_model(sweep)
+    times = {"mean": response, **{name: percentile(key) for name, key in PERCENTILES.items()}}
+    rate_of, rate_name = (
+        (operations, "operations per second") if sweep.open else (messages, "messages per second")
+    )
+    if sweep.open and sweep.factor == OFFERED:
+        curves["offered"] = lambda at: at
+    panels = [
+        Panel(rate_name, {"measured": means_of(sweep, rate_of)}, singles_of(sweep, rate_of), curves),
+        Panel(
+            "response time",
+            {name: means_of(sweep, of) for name, of in times.items()},
+            singles_of(sweep, response),
+            response_curves,
+            times=True,
+            logarithmic=True,
+        ),
+    ]
+    return Section(
+        "Latency against offered load"
+        if sweep.open and sweep.factor == OFFERED
+        else "Throughput and response time",
+        _throughput_meaning(sweep),
+        _throughput_figures(sweep),
+        scalability_plots.over_factor("throughput", sweep.factor, sweep.values, panels, knee),
+        _throughput_caption(sweep, limits, law),
+    )
+
+
+def law_part(sweep: Sweep) -> Section:
+    """The coefficients of the Universal Scalability Law."""
+    fields = (
+        Field("coefficient", "coefficient", Kind.TEXT),
+        Field("value", "value", Kind.RATIO),
+        Field("low", "from", Kind.RATIO),
+        Field("high", "to", Kind.RATIO),
+        Field("meaning", "what it is", Kind.TEXT),
+    )
+    meaning = (
+        "X(N) = λN / (1 + σ(N - 1) + κN(N - 1)) over the places of clients, by least squares "
+        "of relative errors."
+    )
+    law = fitted(sweep)
+    if isinstance(law, Undetermined):
+        return Section(
+            "Scalability law", f"{meaning} There is no fit: {law.reason}.", figures_of("law", fields, [])
+        )
+    told = (
+        ("λ", law.single, "messages per second of one client alone"),
+        ("σ", law.contention, "share that waits for others (contention)"),
+        ("κ", law.coherency, "cost of each pair's agreement (coherency)"),
+    )
+    rows: list[Row] = [(name, each.value, each.low, each.high, text) for name, each, text in told]
+    if law.peak is not None:
+        peak = (
+            f"Its peak is {three_digits(law.limit_per_s or 0)} messages per second with "
+            f"{law.peak:,.0f} clients."
+        )
+    elif law.limit_per_s is not None:
+        peak = (
+            f"κ may be 0: there is no peak, and the limit is {three_digits(law.limit_per_s)} "
+            "messages per second."
+        )
+    else:
+        peak = "Neither σ nor κ is told from 0: within these levels no limit is proven."
+    left = f"It leaves {law.unexplained:.1%} of the variation unexplained. Intervals are of 95 %."
+    return Section("Scalability law", f"{meaning} {peak} {left}", figures_of("law", fields, rows))
+
+
+def _throughput_meaning(sweep: Sweep) -> str:
+    if sweep.open:
+        return (
+            "Requests were sent at given moments, whatever the service did; response time counts from these. "
+            "Where fewer operations were done than offered, the service is beyond its capacity."
+        )
+    return (
+        "Messages handed over a second (put, where nobody reads), and the time from sending to the "
+        "answer. Bars are "
+        "the intervals of 95 % over independent repetitions; pale points are single runs."
+    )
+
+
+def _throughput_caption(sweep: Sweep, limits: Limits | None, law: Scalability | Undetermined | None) -> str:
+    best = max(sweep.levels, key=lambda level: level.value_of(messages))
+    said = [f"The most is {three_digits(best.value_of(messages))} messages per second at {best.value:g}."]
+    if limits is not None:
+        per = customers_of_client(sweep)
+        dotted = " (dotted)" if sweep.values[0] <= limits.bounds.knee / per <= sweep.values[-1] else ""
+        said.append(
+            f"Bounds: nobody waits below the knee at {limits.bounds.knee / per:.3g} clients{dotted}, and "
+            f"{limits.station.name} allow "
+            f"{three_digits(limits.bounds.capacity_per_s * messages_per_operation(sweep))}"
+            f" messages per second, with what a message needed at {limits.level:g}."
+        )
+    if isinstance(law, Undetermined):
+        said.append(f"The scalability law is not drawn: {law.reason}.")
+    if sweep.open and sweep.factor == OFFERED:
+        said.append(
+            "M/M/m is drawn as far as it has a steady state, with the processor time that an operation needs "
+            "where throughput is greatest."
+        )
+    if any(len(level.runs) < 2 for level in sweep.levels):
+        said.append("Levels with one repetition have no interval.")
+    return " ".join(said)
+
+
+def _throughput_figures(sweep: Sweep) -> Figures:
+    fields = (
+        Field("level", sweep.factor, Kind.RATIO),
+        Field("repetitions", "runs", Kind.COUNT),
+        Field("messages_per_s", "messages/s", Kind.RATIO),
+        Field("messages_per_s_low", "from", Kind.RATIO),
+        Field("messages_per_s_high", "to", Kind.RATIO),
+        Field("operations_per_s", "operations/s", Kind.RATIO, on_page=sweep.open),
+        Field("response_s", "response time", Kind.SECONDS),
+        Field("response_s_low", "from", Kind.SECONDS),
+        Field("response_s_high", "to", Kind.SECONDS),
+        *(Field(key, name, Kind.SECONDS) for name, key in PERCENTILES.items()),
+        Field("late", "sent late", Kind.COUNT, on_page=sweep.open),
+        Field("unsent", "not sent", Kind.COUNT, on_page=sweep.open),
+    )
+    rows: list[Row] = []
+    for level in sweep.levels:
+        rate, time = level.mean(messages), level.mean(response)
+        percentiles = (level.value_of(percentile(key)) for key in PERCENTILES.values())
+        late, unsent = sum(run.late for run in level.runs), sum(run.unsent for run in level.runs)
+        rows.append(
+            (
+                level.value, rate.count, rate.mean, least_of(rate), rate.high, level.value_of(operations),
+                time.mean, least_of(time), time.high, *percentiles, late, unsent,
+            )
+        )  # fmt: skip
+    return figures_of("throughput", fields, rows)
+
+
+def _open_model(sweep: Sweep) -> dict[str, Callable[[float], float]]:
+    """M/M/m of the processors, with the demand at the greatest load, and what the least took besides."""
+    lowest, top = sweep.levels[0], max(sweep.levels, key=lambda level: level.value_of(messages))
+    found = [station for station in stations_of(top, sweep) if station.name == network_model.PROCESSORS]
+    if not found or found[0].busy <= 0:
+        return {}
+    service, servers = found[0].demand_s, found[0].servers
+    rest = max(
+        0.0, lowest.value_of(response) - Queue(lowest.value_of(operations), service, servers).response_s
+    )
+
+    def predicted(at: float) -> float:
+        queue = Queue(at, service, servers)
+        return rest + queue.response_s if queue.stable else float("nan")
+
+    return {"M/M/m": predicted}

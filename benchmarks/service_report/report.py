@@ -1,0 +1,78 @@
+"""The report of a live service: reads its tables in one snapshot, lets the snapshot go, then reckons."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+
+from telesto.benchmarks.pages.page import Report
+from telesto.benchmarks.service_report.contents import Contents
+from telesto.benchmarks.service_report.layout import PARTS, put_together
+from telesto.benchmarks.service_report.queues import present_messages
+from telesto.benchmarks.spark.failures import explained_failures
+from telesto.benchmarks.spark.reading import read_table
+from telesto.benchmarks.spark.snapshot import HOLD_WARNING_S, Warn, held_snapshot
+from telesto.benchmarks.spark.tables import TABLES, Table
+
+AT_ONCE = 4
+"""How many tables are read, and how many parts reckoned, at a time: most are small."""
+
+Step = Callable[[], None]
+STEPS = len(TABLES) + len(PARTS)
+"""How often the report says that it is a step further."""
+
+
+def service_report(
+    spark: SparkSession,
+    url: str,
+    *,
+    warn: Warn,
+    step: Step = lambda: None,
+    hold_warning_s: float = HOLD_WARNING_S,
+) -> Report:
+    """Make the report of the service that has its state in a database.
+
+    Args:
+        spark: what reads and reckons.
+        url: the database; of several servers, a standby is preferred.
+        warn: is told what the user should know while it goes on.
+        step: is called STEPS times.
+        hold_warning_s: after how many seconds a snapshot that is held on a busy primary is worth a warning.
+
+    Raises:
+        psycopg.Error: the database cannot be reached or refuses.
+        ReportError: it went away meanwhile, or has not what is to be read, or Spark failed.
+    """
+    contents = read_contents(spark, url, warn=warn, step=step, hold_warning_s=hold_warning_s)
+    try:
+        with explained_failures(), ThreadPoolExecutor(AT_ONCE) as pool:
+            return put_together(contents, pool, step)
+    finally:
+        for frame in contents.tables.values():
+            frame.unpersist()
+
+
+def read_contents(
+    spark: SparkSession, url: str, *, warn: Warn, step: Step, hold_warning_s: float = HOLD_WARNING_S
+) -> Contents:
+    """Read all tables in one snapshot, which is let go when they are read."""
+    cancel = spark.sparkContext.cancelAllJobs
+    with held_snapshot(url, TABLES.values(), warn, cancel, hold_warning_s) as snapshot:
+
+        def read(table: Table) -> DataFrame:
+            frame = read_table(spark, snapshot, table).persist(StorageLevel.DISK_ONLY)
+            frame.count()
+            step()
+            return frame
+
+        with explained_failures(snapshot), ThreadPoolExecutor(AT_ONCE) as pool:
+            frames = list(pool.map(read, TABLES.values()))
+        snapshot.check()
+        tables = dict(zip(TABLES, frames, strict=True))
+        server = snapshot.server
+        kind = "standby" if snapshot.standby else "primary"
+        where = f"{server.database} on {server.host}:{server.port}, the {kind}"
+        return Contents(tables, present_messages(tables), snapshot.taken_at, where)

@@ -1,0 +1,147 @@
+"""A Spark session for a report: local on this machine, or wherever `spark.master` says.
+
+What Java and Spark have to say goes to a file, which is named when they fail: the terminal is the report's.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from telesto.benchmarks.spark.driver import ADVICE, driver_settings
+from telesto.benchmarks.spark.errors import SparkSetupError
+from telesto.benchmarks.spark.java import require_java
+
+STANDARD_ERROR = 2
+PREFIX = "spark."
+#: Lists, to which a report adds its own.
+LISTS = ("spark.jars", "spark.jars.packages")
+LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
+LOG_LINES_SHOWN = 3
+
+DEFAULTS = {
+    "spark.app.name": "telesto report",
+    "spark.master": "local[*]",
+    "spark.driver.memory": "1g",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "16",
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{LOG_SETTINGS}",
+}
+#: Runs leave some megabytes, from which many small figures are made: what makes a large query quick costs
+#: each of these more than it saves.
+FOR_RUNS = {
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+}
+#: On this machine alone, nothing of Spark listens to others.
+LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
+
+def parse_settings(texts: list[str]) -> dict[str, str]:
+    """Read settings of Spark, each as `spark.name=value`.
+
+    Raises:
+        SparkSetupError: one is not of that form.
+    """
+    settings = {}
+    for text in texts:
+        name, given, value = text.partition("=")
+        if not given or not name.startswith(PREFIX):
+            raise SparkSetupError(f"{text!r} is no setting of Spark; write spark.name=value")
+        settings[name.strip()] = value.strip()
+    return settings
+
+
+def merged_settings(
+    given: Mapping[str, str], driver: Mapping[str, str], own: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Put together what the report sets by itself and what the user gave, who has the last word."""
+    settings = DEFAULTS | dict(own or {})
+    if given.get("spark.master", DEFAULTS["spark.master"]).startswith("local"):
+        settings |= LOCAL
+    settings |= given
+    for name in LISTS:
+        both = [value for value in (given.get(name), driver.get(name)) if value]
+        if both:
+            settings[name] = ",".join(both)
+    return settings
+
+
+def require_setup(driver_jar: Path | None = None) -> None:
+    """Raise SparkSetupError where Java, or the driver that is named, is missing or unfit."""
+    require_java()
+    driver_settings(driver_jar)
+
+
+@contextmanager
+def spark_session(
+    given: Mapping[str, str], driver_jar: Path | None = None, *, database: bool = True
+) -> Iterator[SparkSession]:
+    """Run Spark while the block does.
+
+    Args:
+        given: settings of Spark, which go before the report's own.
+        driver_jar: the JDBC driver, None to look for one.
+        database: whether one is read; otherwise no driver is needed, and what is read is small.
+
+    Raises:
+        SparkSetupError: it does not start.
+    """
+    require_java()
+    driver = driver_settings(driver_jar) if database else {}
+    # The workers run the Python of this process, not whatever the path has.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    with tempfile.TemporaryDirectory(prefix="telesto-report-") as scratch:
+        log = Path(scratch) / "spark.log"
+        session = _start(
+            merged_settings(given, driver, {} if database else FOR_RUNS), log, "spark.jars.packages" in driver
+        )
+        try:
+            yield session
+        finally:
+            session.stop()
+
+
+def _start(settings: Mapping[str, str], log: Path, fetched: bool) -> SparkSession:
+    builder = SparkSession.builder
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    try:
+        with _standard_error_in(log):
+            return builder.getOrCreate()
+    except Exception as error:
+        said = " / ".join(_last_lines(log)) or str(error)
+        reason = f"; the JDBC driver could not be fetched, maybe: {ADVICE}" if fetched else ""
+        raise SparkSetupError(f"Spark does not start{reason}: {said}") from error
+
+
+@contextmanager
+def _standard_error_in(log: Path) -> Iterator[None]:
+    """What is started in the block writes its errors to the file, as long as it lives."""
+    sys.stderr.flush()
+    saved = os.dup(STANDARD_ERROR)
+    try:
+        with log.open("ab") as file:
+            os.dup2(file.fileno(), STANDARD_ERROR)
+        yield
+    finally:
+        os.dup2(saved, STANDARD_ERROR)
+        os.close(saved)
+
+
+def _last_lines(log: Path) -> list[str]:
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
+    told = [
+        line.strip() for line in lines if line.strip() and not line.lstrip().startswith(("at ", "WARNING"))
+    ]
+    return told[-LOG_LINES_SHOWN:]

@@ -1,0 +1,260 @@
+"""The history as it grows: `spark.readStream.format("telesto")`.
+
+Rows become visible when their transaction commits, not in the order of anything in them: whoever reads what
+is larger than the largest that was seen misses what was written earlier and committed later. So a turn reads
+the rows of the transactions below `pg_snapshot_xmin`: all of those are over, and nothing is added to them.
+The next turn goes on from there. A transaction that stays open holds the stream back; nothing is lost.
+
+A failover may give the numbers of transactions away a second time, and so may a restored backup. So an offset
+also holds the identity of the database system and its timeline, and a turn that would go on from one to the
+other is refused, unless told that the new primary had everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+from telesto.benchmarks.spark.errors import SourceError
+from telesto.benchmarks.spark.snapshot import connected, require_readable
+from telesto.benchmarks.spark.tables import Table
+
+FORMAT = "telesto"
+PARTS = 4
+"""Into how many parts a turn is shared out, unless the option `parts` says otherwise."""
+BATCH_ROWS = 5_000
+"""Rows that a part has in memory at a time."""
+
+FAIL, CONTINUE = "fail", "continue"
+
+#: Of the history: the column, Spark's type, and the SQL that gives it.
+COLUMNS = (
+    ("message_id", "bigint", "message_id"),
+    ("queue_id", "bigint", "queue_id"),
+    ("sender_id", "bigint", "sender_id"),
+    ("receiver_id", "bigint", "receiver_id"),
+    ("context", "bigint", "context"),
+    ("client_id", "bigint", "client_id"),
+    ("session", "bigint", "session"),
+    ("number", "bigint", "number"),
+    ("consumer_id", "bigint", "consumer_id"),
+    ("time_of_arrival", "timestamp", "time_of_arrival"),
+    ("handed_over_at", "timestamp", "handed_over_at"),
+    ("ended_at", "timestamp", "ended_at"),
+    ("transaction_id", "bigint", "transaction_id"),
+    ("ending", "string", "ending::text"),
+    ("put_through", "int", "put_through"),
+    ("handed_over_through", "int", "handed_over_through"),
+    ("attempt", "int", "attempt"),
+    ("priority", "smallint", "priority"),
+    ("redelivered", "boolean", "redelivered"),
+    ("reason", "string", "reason"),
+    ("body", "binary", "body"),
+)
+SCHEMA = ", ".join(f"{name} {kind}" for name, kind, _ in COLUMNS)
+TABLE = Table("history", {name: sql for name, _, sql in COLUMNS}, tuple(name for name, _, _ in COLUMNS))
+"""What a stream reads."""
+
+# A primary tells its timeline by the name of its log; a standby by what it last received or restored.
+_STANDING = """
+SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint,
+       (SELECT system_identifier::text FROM pg_control_system()),
+       CASE WHEN pg_is_in_recovery()
+            THEN (SELECT greatest(min_recovery_end_timeline, timeline_id)
+                  FROM pg_control_recovery(), pg_control_checkpoint())
+            ELSE ('x' || lpad(substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8), 8, '0'))::bit(32)::int
+       END
+"""
+ROWS = f"""
+SELECT {", ".join(expression for _, _, expression in COLUMNS)} FROM telesto.history
+WHERE transaction_id >= %s AND transaction_id < %s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How far a server is.
+
+    Attributes:
+        transaction_id: all transactions below are over.
+        system: the identity of its database system.
+        timeline: rises with each promotion.
+    """
+
+    transaction_id: int
+    system: str
+    timeline: int
+
+    @classmethod
+    def of(cls, connection: psycopg.Connection) -> Standing:
+        """Ask a server."""
+        row = connection.execute(_STANDING).fetchone()
+        assert row is not None
+        return cls(*row)
+
+    @classmethod
+    def from_offset(cls, offset: dict[str, Any]) -> Standing:
+        """Read what Spark has kept."""
+        return cls(int(offset["transaction_id"]), str(offset["system"]), int(offset["timeline"]))
+
+    def as_offset(self) -> dict[str, Any]:
+        """What Spark keeps."""
+        return {"transaction_id": self.transaction_id, "system": self.system, "timeline": self.timeline}
+
+
+@dataclass
+class Transactions(InputPartition):
+    """The rows of the transactions from `first` to before `end`, of a server that is as far as `standing`."""
+
+    first: int
+    end: int
+    standing: Standing
+
+
+class HistoryDataSource(DataSource):
+    """The history of a service, to be read as a stream.
+
+    Options: `url`, the database; `parts`, into how many parts a turn is shared out; `newTimeline`, `fail`
+    (the default) or `continue`, what to do when a standby was promoted since the last turn.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """The format."""
+        return FORMAT
+
+    def schema(self) -> str:
+        """The columns of the history."""
+        return SCHEMA
+
+    def streamReader(self, schema: StructType) -> HistoryReader:  # noqa: N802 - Spark's name
+        """Read it turn by turn."""
+        return HistoryReader(dict(self.options))
+
+
+class HistoryReader(DataSourceStreamReader):
+    """One stream's way through the history."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        given = {name.lower(): value for name, value in options.items()}
+        if "url" not in given:
+            raise SourceError('the stream needs its database: .option("url", "postgresql://...")')
+        self._url = given["url"]
+        self._parts = _positive(given.get("parts", str(PARTS)))
+        self._new_timeline = given.get("newtimeline", FAIL)
+        if self._new_timeline not in (FAIL, CONTINUE):
+            raise SourceError(f"newTimeline is {FAIL} or {CONTINUE}, not {self._new_timeline!r}")
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Everything that the history holds is after it."""
+        with connected(self._url) as connection:
+            require_readable(connection, [TABLE])
+            now = Standing.of(connection)
+        return Standing(0, now.system, now.timeline).as_offset()
+
+    def latestOffset(  # noqa: N802
+        self, start: dict[str, Any] | None = None, limit: object = None
+    ) -> dict[str, Any]:
+        """All transactions before it are over. What later releases of Spark ask changes nothing."""
+        with connected(self._url) as connection:
+            require_readable(connection, [TABLE])
+            return Standing.of(connection).as_offset()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Share out a turn. Raises SourceError when the database is not that of the last turn."""
+        first, last = Standing.from_offset(start), Standing.from_offset(end)
+        self._require_same(first, last)
+        count = max(0, last.transaction_id - first.transaction_id)
+        parts = min(self._parts, count)
+        limits = [first.transaction_id + count * index // max(1, parts) for index in range(parts + 1)]
+        return [Transactions(low, high, last) for low, high in pairwise(limits)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read a part, in batches. Raises SourceError when the server is not as far as the turn needs."""
+        assert isinstance(partition, Transactions)
+        with connected(self._url) as connection, connection.transaction():
+            settle(connection)
+            self._require_reached(Standing.of(connection), partition.standing)
+            with connection.cursor(name="history") as rows:
+                rows.execute(ROWS.encode(), (partition.first, partition.end))
+                while batch := rows.fetchmany(BATCH_ROWS):
+                    yield _as_arrow(batch)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing to do: the database keeps no account of its readers."""
+
+    def stop(self) -> None:
+        """Nothing to do: each step has a connection of its own."""
+
+    def _require_same(self, before: Standing, now: Standing) -> None:
+        if before.system != now.system:
+            raise SourceError(
+                f"the stream was begun on the database system {before.system}, and this is {now.system}: "
+                "its transactions have other numbers; begin a new stream"
+            )
+        if before.timeline != now.timeline and self._new_timeline == FAIL:
+            raise SourceError(
+                f"a standby was promoted since the last turn (timeline {before.timeline} to {now.timeline}): "
+                "if it lacked commits of its primary, their numbers are used again. Where it had all of them "
+                f"(synchronous replication), go on with newTimeline={CONTINUE}; otherwise begin a new stream"
+            )
+        if now.transaction_id < before.transaction_id:
+            raise SourceError(
+                f"the server has come to transaction {now.transaction_id}, and the stream to "
+                f"{before.transaction_id}: it is a standby that lags, or was put back to an earlier state"
+            )
+
+    def _require_reached(self, now: Standing, wanted: Standing) -> None:
+        # Of several servers, the one that is read may not be the one that was asked how far all is.
+        if now.system != wanted.system or now.timeline < wanted.timeline:
+            raise SourceError("the server that is read is not of the history that the turn began with")
+        if now.transaction_id < wanted.transaction_id:
+            raise SourceError(
+                f"the server has come to transaction {now.transaction_id}, and the turn needs "
+                f"{wanted.transaction_id}: it is a standby that lags; the next turn reads it again"
+            )
+
+
+def settle(connection: psycopg.Connection) -> None:
+    """Have a transaction read one moment, and find the rows of a turn by their transactions."""
+    connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+    # Whatever the statistics say of a table that grows by the second.
+    connection.execute("SET LOCAL enable_seqscan = off")
+
+
+def _as_arrow(rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    kinds = {
+        "bigint": pa.int64(),
+        "int": pa.int32(),
+        "smallint": pa.int16(),
+        "boolean": pa.bool_(),
+        "string": pa.string(),
+        "binary": pa.binary(),
+        "timestamp": pa.timestamp("us", tz="UTC"),
+    }
+    fields = [pa.field(name, kinds[kind]) for name, kind, _ in COLUMNS]
+    columns = [
+        pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), fields, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+
+
+def _positive(text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise SourceError(f"parts is a number from 1, not {text!r}")
+    return number

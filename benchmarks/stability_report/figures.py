@@ -1,0 +1,291 @@
+"""The figures of a report of stability: what Spark reckons from the tables of all runs, a job for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+
+from telesto.benchmarks.pages.section import Field, Figures, Kind, collect
+from telesto.benchmarks.run_data import throughput as run_throughput
+from telesto.benchmarks.run_data import usage as run_usage
+from telesto.benchmarks.run_data.latencies import FIGURES, HANDED_OVER, SENT, distribution, merged
+from telesto.benchmarks.run_data.latencies_over_time import latencies_by_interval
+from telesto.benchmarks.run_data.runs import Runs
+from telesto.benchmarks.run_data.timeline import FINE, Timelines, counted, timelines
+from telesto.benchmarks.run_data.windows import cuts_of
+from telesto.benchmarks.stability_report.verdict import Limits
+
+RUNS_MAX: Final = 12
+"""How many runs are told of in detail: the first repetitions of each combination come first."""
+ROWS_MAX: Final = 50_000
+"""Rows of one kind of figures, of all runs: some hundred points of each series."""
+WITHOUT_BACKLOG: Final = ("fan-out",)
+"""Kinds of work without queues."""
+LOG_COLUMN: Final = Field("bytes", "log for a message", Kind.BYTES)
+
+_RUN: Final = Field("run", "run", Kind.TEXT)
+_INTERVAL: Final = (
+    _RUN,
+    Field("phase", "phase", Kind.TEXT, on_page=False),
+    Field("step", "step", Kind.TEXT, on_page=False),
+    Field("at_s", "from", Kind.SECONDS),
+    Field("width_s", "length", Kind.SECONDS, on_page=False),
+)
+_LATENCIES: Final = (
+    Field("count", "operations", Kind.COUNT),
+    Field("p50_s", "p50", Kind.SECONDS),
+    Field("p90_s", "p90", Kind.SECONDS),
+    Field("p99_s", "p99", Kind.SECONDS),
+    Field("p99_9_s", "p99.9", Kind.SECONDS),
+    Field("max_s", "max", Kind.SECONDS),
+    Field("mean_s", "mean", Kind.SECONDS),
+)
+assert {field.name for field in _LATENCIES} == set(FIGURES)
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """What was reckoned of some runs.
+
+    Attributes:
+        runs: all of the experiment.
+        lines: the runs that are told of in detail.
+        figures: by key; each has the column `run` first.
+        limits: what is thought stable.
+        operations: of which operation of a run the latency, and the age, is told: by run and measure.
+    """
+
+    runs: Runs
+    lines: Timelines
+    figures: Mapping[str, Figures]
+    limits: Limits
+    operations: Mapping[tuple[str, str], str]
+
+    def of(self, key: str, run: str, step: str | None = None, phase: str | None = None) -> Figures:
+        """The figures of one run, without the column that says so; of a series of one step and phase."""
+        whole = self.figures[key]
+        names = [field.name for field in whole.fields]
+        wanted = {names.index(name): value for name, value in (("step", step), ("phase", phase)) if value}
+        wanted[0] = run
+        rows = [row for row in whole.rows if all(row[at] == value for at, value in wanted.items())]
+        left = {0, names.index("step")} if step else {0}
+        kept = tuple(tuple(value for at, value in enumerate(row) if at not in left) for row in rows)
+        fields = tuple(field for at, field in enumerate(whole.fields) if at not in left)
+        prefix = "" if len(self.runs.whole) == 1 else f"{run}-"
+        suffix = "_fine" if step == FINE else ""
+        return Figures(f"{prefix}{key}{suffix}", fields, kept, len(kept))
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    key: str
+    frame: Callable[[_Frames], DataFrame]
+    fields: Sequence[Field]
+    order: Sequence[Column | str]
+
+
+class _Frames:
+    """The tables of the runs, and what several jobs make of them."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        runs: Runs,
+        lines: Timelines,
+        operations: Mapping[tuple[str, str], str],
+        share: float,
+    ) -> None:
+        self.lines = lines
+        self.stall_below = share
+        self.operations = operations
+        self.throughput = runs.table(spark, "throughput")
+        self.histograms = runs.table(spark, "histograms")
+        self.tiers = runs.table(spark, "tiers")
+        self.counters = runs.table(spark, "counters")
+        self.waits = runs.table(spark, "waits")
+        self.seconds = run_throughput.messages_by_second(self.throughput, lines).persist()
+        self.backlog = run_throughput.backlog_by_second(self.throughput, lines, _at_first(runs, lines))
+        inside = counted(self.histograms, lines, "second")
+        self.latencies = merged(inside, ["run", "operation", "measure"]).persist()
+
+    def release(self) -> None:
+        """Have Spark keep nothing any more."""
+        self.seconds.unpersist()
+        self.latencies.unpersist()
+
+
+def _at_first(runs: Runs, lines: Timelines) -> dict[str, int]:
+    """What was in the queues before the load, of runs that have queues."""
+    return {
+        run.name: run.settings.backlog
+        for run in runs.whole
+        if run.name in lines and run.settings.workload not in WITHOUT_BACKLOG
+    }
+
+
+def _series(key: str, frame: Callable[[_Frames], DataFrame], *fields: Field) -> _Job:
+    """A series, in fine and in coarse intervals."""
+    names = [field.name for field in fields if field.kind is Kind.TEXT]
+    return _Job(key, frame, (*_INTERVAL, *fields), ["run", "step", "at_s", *names])
+
+
+_TIER = Field("tier", "tier", Kind.TEXT)
+_COUNTER = (Field("source", "view", Kind.TEXT), Field("counter", "counter", Kind.TEXT))
+_EVENT = Field("event", "what backends wait for", Kind.TEXT)
+
+_JOBS: Final = (
+    _series(
+        "throughput",
+        lambda frames: run_throughput.messages_by_interval(frames.seconds, frames.lines),
+        Field("rate", "messages/s", Kind.RATIO),
+        Field("least", "least in a second", Kind.COUNT),
+        Field("most", "most in a second", Kind.COUNT),
+    ),
+    _series(
+        "latency",
+        lambda frames: latencies_by_interval(frames.histograms, frames.lines, frames.operations),
+        Field("measure", "measure", Kind.TEXT),
+        *_LATENCIES,
+    ),
+    _series(
+        "backlog",
+        lambda frames: run_throughput.backlog_by_interval(frames.backlog, frames.lines),
+        Field("backlog", "there at the end", Kind.COUNT),
+        Field("most", "most in it", Kind.COUNT),
+    ),
+    _series(
+        "processors",
+        lambda frames: run_usage.processors_by_interval(frames.tiers, frames.lines),
+        _TIER,
+        Field("processors", "processors", Kind.RATIO),
+    ),
+    _series(
+        "memory",
+        lambda frames: run_usage.memory_by_interval(frames.tiers, frames.lines),
+        _TIER,
+        Field("memory_bytes", "memory", Kind.BYTES),
+    ),
+    _series(
+        "levels",
+        lambda frames: run_usage.levels_by_interval(frames.counters, frames.lines),
+        *_COUNTER,
+        Field("level", "there", Kind.COUNT),
+    ),
+    _series(
+        "wal",
+        lambda frames: run_usage.growth_by_interval(run_usage.of_log(frames.counters), frames.lines),
+        *_COUNTER,
+        Field("per_s", "log in a second", Kind.BYTES),
+    ),
+    _series(
+        "waits_over_time",
+        lambda frames: run_usage.waits_by_interval(frames.waits, frames.lines),
+        _EVENT,
+        Field("backends", "backends", Kind.RATIO),
+    ),
+    _Job(
+        "waits",
+        lambda frames: run_usage.waits_by_event(frames.waits, frames.lines),
+        (_RUN, _EVENT, Field("backends", "backends, mean", Kind.RATIO), Field("share", "share", Kind.SHARE)),
+        ["run", "share"],
+    ),
+    _Job(
+        "latencies",
+        lambda frames: frames.latencies,
+        (
+            _RUN,
+            Field("operation", "operation", Kind.TEXT),
+            Field("measure", "measure", Kind.TEXT),
+            *_LATENCIES,
+        ),
+        ["run", "operation", "measure"],
+    ),
+    _Job(
+        "distribution",
+        lambda frames: distribution(frames.latencies, ["run", "operation", "measure"]),
+        (
+            _RUN,
+            Field("operation", "operation", Kind.TEXT),
+            Field("measure", "measure", Kind.TEXT),
+            Field("from_s", "from", Kind.SECONDS),
+            Field("to_s", "to", Kind.SECONDS),
+            Field("count", "operations", Kind.COUNT),
+            Field("longer", "took longer", Kind.COUNT),
+        ),
+        ["run", "operation", "measure", "from_s"],
+    ),
+    _Job(
+        "stalls",
+        lambda frames: run_throughput.stalls(frames.seconds, frames.lines, frames.stall_below),
+        (
+            _RUN,
+            Field("from_s", "began at", Kind.SECONDS),
+            Field("seconds", "lasted", Kind.SECONDS),
+            Field("least", "messages in its worst second", Kind.COUNT),
+            Field("missed", "messages fewer than at the median", Kind.COUNT),
+        ),
+        ["run", "from_s"],
+    ),
+    _Job(
+        "counters",
+        lambda frames: run_usage.totals(frames.counters, frames.lines),
+        (_RUN, *_COUNTER, Field("total", "rose by", Kind.COUNT), Field("per_s", "per second", Kind.RATIO)),
+        ["run", "source", "counter"],
+    ),
+    _Job(
+        "checkpoints",
+        lambda frames: run_usage.checkpoints(frames.counters),
+        (_RUN, Field("since_s", "at", Kind.SECONDS), Field("checkpoints", "checkpoints", Kind.COUNT)),
+        ["run", "since_s"],
+    ),
+)
+STEPS: Final = len(_JOBS)
+"""How often `reckon` says that it is a step further."""
+
+
+def reckon(
+    spark: SparkSession, runs: Runs, limits: Limits, pool: Executor, step: Callable[[], None]
+) -> Course:
+    """Reckon all figures, some at a time.
+
+    Raises:
+        RunsError: a table of a run is missing or not of this release, or nothing of it counts.
+    """
+    names = _detailed(runs)
+    cuts = {name: cut for name, cut in cuts_of(runs).items() if name in names}
+    lines = timelines(runs, cuts, runs.table(spark, "throughput"))
+    operations = _operations(runs.results, names)
+    frames = _Frames(spark, runs, lines, operations, limits.stall_below)
+
+    def work(job: _Job) -> Figures:
+        figures = collect(job.frame(frames), job.key, job.fields, job.order, ROWS_MAX)
+        step()
+        return figures
+
+    try:
+        found = {figures.key: figures for figures in pool.map(work, _JOBS)}
+    finally:
+        frames.release()
+    return Course(runs, lines, found, limits, operations)
+
+
+def _detailed(runs: Runs) -> list[str]:
+    """The runs that are told of in detail, first repetitions first."""
+    order = sorted(runs.whole, key=lambda run: (run.repetition, run.combination))
+    return sorted(run.name for run in order[:RUNS_MAX])
+
+
+def _operations(results: Mapping[str, Mapping[str, Any]], names: Sequence[str]) -> dict[tuple[str, str], str]:
+    """Of which operation latency and age are told: the first of those that a table of figures shows."""
+    chosen = {}
+    for name in names:
+        latencies = results[name]["figures"]["latencies"]
+        for measure, operations in (("latency", SENT), ("age", HANDED_OVER)):
+            found = [each for each in operations if measure in latencies.get(each, {})]
+            if found:
+                chosen[name, measure] = found[0]
+    return chosen

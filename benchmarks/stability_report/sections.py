@@ -1,0 +1,487 @@
+"""The sections of a report of stability about one run: which figures, how they are shown, what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from telesto.benchmarks.analysis.trend import Trend
+from telesto.benchmarks.pages.section import Field, Figures, Kind, Section, duration
+from telesto.benchmarks.run_data.timeline import COARSE, COUNTED, FINE, Timeline
+from telesto.benchmarks.run_data.usage import DEAD_ROWS
+from telesto.benchmarks.stability_report import plots
+from telesto.benchmarks.stability_report.figures import LOG_COLUMN, Course
+from telesto.benchmarks.stability_report.plots import Line
+from telesto.benchmarks.stability_report.trends import METRICS, RATE, trends_of_run
+from telesto.benchmarks.stability_report.verdict import Drift, Stalled, Verdict, drift_of, verdict_of
+
+EVENTS_MAX: Final = 6
+"""Wait events that the plot tells apart."""
+TIERS: Final = ("client", "middleware", "postgres", "harness")
+TITLES: Final = {"latency": "response time", "age": "age at hand-over"}
+COUNTERS_SHOWN: Final = (
+    ("wal", "wal_bytes"),
+    ("wal", "wal_records"),
+    ("wal", "wal_fpi"),
+    ("wal", "wal_buffers_full"),
+    ("database", "xact_commit"),
+    ("database", "xact_rollback"),
+    ("database", "tup_inserted"),
+    ("database", "tup_updated"),
+    ("database", "tup_deleted"),
+    ("database", "blks_read"),
+    ("database", "deadlocks"),
+    ("database", "temp_bytes"),
+    ("tables", "seq_scan"),
+    ("tables", "idx_scan"),
+    ("tables", "autovacuum_count"),
+    ("checkpointer", "num_timed"),
+    ("checkpointer", "num_requested"),
+    ("bgwriter", "checkpoints_timed"),
+    ("bgwriter", "checkpoints_req"),
+)
+"""Of the hundred that PostgreSQL has, those that tell something here; the figures have all."""
+
+
+@dataclass(frozen=True, slots=True)
+class OneRun:
+    """A run that is told of in detail, and what is said of it."""
+
+    course: Course
+    name: str
+    drifts: tuple[Drift, ...]
+    stalled: Stalled
+    verdict: Verdict
+
+    @property
+    def line(self) -> Timeline:
+        """Its course."""
+        return self.course.lines[self.name]
+
+    @property
+    def result(self) -> Mapping[str, Any]:
+        """What it says of itself."""
+        return self.course.runs.results[self.name]
+
+    @property
+    def rate(self) -> float:
+        """Messages per second of the part that counts."""
+        return float(self.result["figures"]["messages_per_s"])
+
+    def figures(self, key: str) -> Figures:
+        """Its figures of one kind, which are no series."""
+        return self.course.of(key, self.name)
+
+    def fine(self, key: str) -> Figures:
+        """A series in fine intervals, of the whole run."""
+        return self.course.of(key, self.name, FINE)
+
+    def coarse(self, key: str) -> Figures:
+        """A series in coarse intervals, of what counts."""
+        return self.course.of(key, self.name, COARSE, COUNTED)
+
+    def latency(self, measure: str) -> dict[str, Any]:
+        """Its figures of the operation that latency, or age, is told of; empty without any."""
+        operation = self.course.operations.get((self.name, measure))
+        rows = _where(self.figures("latencies"), operation=operation, measure=measure)
+        return rows[0] if rows else {}
+
+
+def judged(course: Course, name: str) -> OneRun:
+    """Judge a run by its figures."""
+    line = course.lines[name]
+    trends = _trends(course, name)
+    stalls = _rows(course.of("stalls", name))
+    stalled = Stalled(
+        len(stalls),
+        sum(row["seconds"] for row in stalls),
+        max((row["seconds"] for row in stalls), default=0),
+        line.counted_s,
+    )
+    messages = (trends[RATE].median or 0.0) * line.counted_s if RATE in trends else 0.0
+    tolerance = course.limits.tolerance
+    drifts = tuple(
+        drift_of(metric, trends[metric.key], line.counted_s, messages, tolerance)
+        for metric in METRICS
+        if metric.key in trends
+    )
+    return OneRun(course, name, drifts, stalled, verdict_of(drifts, stalled, course.limits))
+
+
+def _trends(course: Course, name: str) -> dict[str, Trend]:
+    """Test the coarse intervals of a run, which are of what counts."""
+    series = {
+        key: _rows(course.of(key, name, COARSE, COUNTED))
+        for key in ("throughput", "latency", "backlog", "processors", "memory", "levels")
+    }
+    log = [row for row in _rows(_log(course, name)) if row["phase"] == COUNTED]
+    dead = [row for row in series.pop("levels") if (row["source"], row["counter"]) == DEAD_ROWS]
+    return trends_of_run(**series, log=log, levels=dead)
+
+
+def _log(course: Course, name: str) -> Figures:
+    """Bytes of PostgreSQL's log for each message, of coarse intervals in which there were any."""
+    rates = {row["at_s"]: row["rate"] for row in _rows(course.of("throughput", name, COARSE))}
+    grown = course.of("wal", name, COARSE)
+    rows = tuple(
+        (row["phase"], row["at_s"], row["width_s"], row["per_s"] / rates[row["at_s"]])
+        for row in _rows(grown)
+        if rates.get(row["at_s"])
+    )
+    return Figures(grown.key, (*grown.fields[:3], LOG_COLUMN), rows, len(rows))
+
+
+def sections(run: OneRun) -> list[Section]:
+    """All sections about a run."""
+    parts = (
+        verdict_part(run),
+        throughput_part(run),
+        latency_part(run),
+        distribution_part(run),
+        stalls_part(run),
+        backlog_part(run),
+        tiers_part(run),
+        database_part(run),
+        waits_part(run),
+        audit_part(run),
+    )
+    several = len(run.course.runs.whole) > 1
+    return (
+        [replace(part, group=f"Run {run.name}{_levels(run)}") for part in parts] if several else list(parts)
+    )
+
+
+def verdict_part(run: OneRun) -> Section:
+    """What the verdict rests on."""
+    rows = tuple(
+        (
+            drift.metric.title.removeprefix("the "),
+            "yes" if drift.metric.judged else "no",
+            drift.trend.points,
+            drift.change,
+            drift.low,
+            drift.high,
+            drift.per_hour,
+            drift.trend.slope,
+            drift.trend.slope_low,
+            drift.trend.slope_high,
+            drift.trend.p,
+            drift.trend.correlation,
+            drift.judgement.value if drift.metric.judged else "shown only",
+        )
+        for drift in run.drifts
+    )
+    fields = (
+        Field("metric", "series", Kind.TEXT),
+        Field("judged", "judged", Kind.TEXT, on_page=False),
+        Field("points", "intervals", Kind.COUNT, on_page=False),
+        Field("change", "change", Kind.CHANGE),
+        Field("change_low", "from", Kind.CHANGE),
+        Field("change_high", "to", Kind.CHANGE),
+        Field("per_hour", "in an hour, with its interval", Kind.TEXT),
+        Field("slope", "slope per second", Kind.RATIO, on_page=False),
+        Field("slope_low", "from", Kind.RATIO, on_page=False),
+        Field("slope_high", "to", Kind.RATIO, on_page=False),
+        Field("p", "p", Kind.RATIO),
+        Field("correlation", "correlation", Kind.RATIO, on_page=False),
+        Field("judgement", "judgement", Kind.TEXT),
+    )
+    tolerance = run.course.limits.tolerance
+    return Section(
+        "Drift: what the verdict rests on",
+        f"Each series in intervals of {duration(run.line.coarse_s)}, tested for a trend (Mann and Kendall, "
+        "corrected for neighbours that are alike) and measured (Theil and Sen). It is steady when the whole "
+        f"interval of its change lies within ±{tolerance:.0%} (the backlog: ±{tolerance / 10:.0%} of all "
+        "messages), and drifts when the trend is significant and the change larger.",
+        Figures(_key(run, "trends"), fields, rows, len(rows)),
+        plots.drifts(run.drifts, tolerance)
+        if any(drift.change is not None for drift in run.drifts)
+        else None,
+        "The change of each series over the time that counts, with its 95% interval; what reaches out of the "
+        "grey band is not steady. Those in grey are shown and not judged.",
+    )
+
+
+def throughput_part(run: OneRun) -> Section:
+    """Throughput over time."""
+    fine, coarse = run.fine("throughput"), run.coarse("throughput")
+    stalls = [(row["from_s"], row["seconds"]) for row in _rows(run.figures("stalls"))]
+    median = _median(run, RATE)
+    share = run.course.limits.stall_below
+    return Section(
+        "Throughput",
+        "Messages handed over per second (where nobody reads: put). A service that is in good health keeps "
+        "it up; what swings is how much it varies from second to second.",
+        coarse,
+        plots.throughput(run.line, _line(fine, "rate"), _line(coarse, "rate"), median, stalls, share)
+        if fine.rows
+        else None,
+        "Thin: each interval; thick: means of longer ones. Grey times do not count (warm-up, cool-down), red "
+        "ones are stalls.",
+        folded=True,
+        more=(fine,),
+    )
+
+
+def latency_part(run: OneRun) -> Section:
+    """Latency over time."""
+    fine, coarse = run.fine("latency"), run.coarse("latency")
+    panels = {}
+    for measure in ("latency", "age"):
+        rows = _only(fine, measure=measure)
+        if rows.rows:
+            operation = run.course.operations[run.name, measure]
+            panels[f"{TITLES[measure]} ({operation})"] = {
+                name: _line(rows, name) for name in plots.PERCENTILES
+            }
+    told = duration(run.line.fine_s)
+    return Section(
+        "Response time over the run",
+        "How long requests took, from the moment at which each was to be sent, and how old messages were "
+        "when they were handed over. A percentile p99 of 20 ms says that 99 of 100 took 20 ms or less.",
+        coarse,
+        plots.latencies(run.line, panels) if panels else None,
+        f"Percentiles of each {told}, of merged histograms, on a logarithmic scale: where the upper lines "
+        "rise and the lower ones do not, a few requests wait for something.",
+        folded=True,
+        more=(fine,),
+    )
+
+
+def distribution_part(run: OneRun) -> Section:
+    """The distribution of latencies."""
+    figures, classes = run.figures("latencies"), run.figures("distribution")
+    counts = {(row["operation"], row["measure"]): row["count"] for row in _rows(figures)}
+    curves = {}
+    for (operation, measure), count in counts.items():
+        rows = _where(classes, operation=operation, measure=measure)
+        if measure == "latency" and count and rows:
+            times = [rows[0]["from_s"], *(row["to_s"] for row in rows)]
+            curves[operation] = (times, [1.0, *(row["longer"] / count for row in rows)])
+    return Section(
+        "Distribution of response times",
+        "Which share of the operations took longer than so long. A straight line down is what chance makes; "
+        "a shoulder is a second cause, as a checkpoint or a wait for a lock.",
+        figures,
+        plots.tails(curves) if curves else None,
+        "Both scales are logarithmic, so that one operation in a million is seen beside the others. An "
+        "operation “request” is there and back, through both of its queues.",
+        more=(classes,),
+    )
+
+
+def stalls_part(run: OneRun) -> Section:
+    """The stalls."""
+    return Section(
+        "Stalls",
+        "Times in which fewer messages went through than "
+        f"{run.course.limits.stall_below:.0%} of the median of all seconds. {_stalls(run.stalled)}",
+        run.figures("stalls"),
+    )
+
+
+def _stalls(stalled: Stalled) -> str:
+    if not stalled.stalls:
+        return f"There were none in {stalled.counted_s:,} seconds."
+    return (
+        f"There were {stalled.stalls:,}, together {stalled.seconds:,} of {stalled.counted_s:,} seconds; the "
+        f"longest took {stalled.longest_s:,} s."
+    )
+
+
+def backlog_part(run: OneRun) -> Section:
+    """The backlog over time."""
+    fine, coarse = run.fine("backlog"), run.coarse("backlog")
+    return Section(
+        "Backlog",
+        "Messages that were put and not handed over yet, by the records of the clients. It may go up and "
+        "down; what keeps growing is more than readers can do.",
+        coarse,
+        plots.area(run.line, _line(fine, "backlog"), "messages there") if fine.rows else None,
+        "At the end of each interval. A request seems to be put when its response comes, so the backlog may "
+        "look smaller than it was by as many as clients wait for, and even below 0.",
+        folded=True,
+        more=(fine,),
+    )
+
+
+def tiers_part(run: OneRun) -> Section:
+    """Processors and memory of the tiers."""
+    processors, memory = run.fine("processors"), run.fine("memory")
+    rows = []
+    for tier in TIERS:
+        used = [row["processors"] for row in _where(processors, tier=tier) if row["phase"] == COUNTED]
+        bytes_ = [row["memory_bytes"] for row in _where(memory, tier=tier) if row["phase"] == COUNTED]
+        if used and bytes_:
+            rows.append((tier, sum(used) / len(used), max(used), bytes_[0], bytes_[-1], max(bytes_)))
+    fields = (
+        Field("tier", "tier", Kind.TEXT),
+        Field("processors", "processors, mean", Kind.RATIO),
+        Field("processors_most", "most", Kind.RATIO),
+        Field("memory_first", "memory at first", Kind.BYTES),
+        Field("memory_last", "at the end", Kind.BYTES),
+        Field("memory_most", "most", Kind.BYTES),
+    )
+    return Section(
+        "Processors and memory",
+        "What each tier used, all of its processes together. PostgreSQL's memory grows until its shared "
+        f"buffers ({run.result['server'].get('shared_buffers', 'unknown')}) are full, the client's with what "
+        "it records; the middlewares keep nothing, so theirs should stay where it is.",
+        Figures(_key(run, "tiers"), fields, tuple(rows), len(rows)),
+        plots.tiers(
+            run.line,
+            {tier: _line(_only(processors, tier=tier), "processors") for tier in _known_tiers(processors)},
+            {tier: _line(_only(memory, tier=tier), "memory_bytes") for tier in _known_tiers(processors)},
+        )
+        if processors.rows
+        else None,
+        "One processor is one that is busy all the time. “harness” is what watches.",
+        more=(processors, memory, run.coarse("processors"), run.coarse("memory")),
+    )
+
+
+def database_part(run: OneRun) -> Section:
+    """What PostgreSQL counted."""
+    counters, levels, log = (
+        run.figures("counters"),
+        run.fine("levels"),
+        _log(run.course, run.name),
+    )
+    messages = run.rate * run.line.counted_s
+    found = {(row["source"], row["counter"]): row for row in _rows(counters)}
+    rows = tuple(
+        (
+            *name,
+            found[name]["total"],
+            found[name]["per_s"],
+            found[name]["total"] / messages if messages else None,
+        )
+        for name in COUNTERS_SHOWN
+        if name in found
+    )
+    fields = (*counters.fields, Field("per_message", "per message", Kind.RATIO))
+    checkpoints = run.figures("checkpoints")
+    dead = _only(levels, source=DEAD_ROWS[0], counter=DEAD_ROWS[1])
+    return Section(
+        "PostgreSQL",
+        "The log written for a message rises after a checkpoint, when pages go to it as a whole (wal_fpi). "
+        "Dead rows are what vacuum has to clear away: they go up and down, and may not climb from one time "
+        "to the next.",
+        Figures(_key(run, "database"), fields, rows, len(rows)),
+        plots.database(
+            run.line,
+            _line(log, "bytes"),
+            _line(dead, "level"),
+            [row["since_s"] for row in _rows(checkpoints)],
+        )
+        if log.rows or dead.rows
+        else None,
+        f"Means of {duration(run.line.coarse_s)} above, of {duration(run.line.fine_s)} below; an upright "
+        "line is a "
+        f"checkpoint ({len(checkpoints.rows)} began)." + _no_checkpoints(found),
+        folded=True,
+        more=(counters, levels, log, checkpoints),
+    )
+
+
+def waits_part(run: OneRun) -> Section:
+    """What backends waited for."""
+    figures, over_time = run.figures("waits"), run.course.of("waits_over_time", run.name, COARSE)
+    rows = tuple(sorted(figures.rows, key=lambda row: -float(row[1])))  # type: ignore[arg-type]
+    return Section(
+        "What PostgreSQL waited for",
+        "Active backends by what they waited for when they were looked at; the largest is where time would "
+        "be won. Running means that a backend waited for nothing, as far as PostgreSQL knows.",
+        Figures(figures.key, figures.fields, rows, len(rows)),
+        plots.waits(run.line, _events(over_time, [str(row[0]) for row in rows])) if over_time.rows else None,
+        f"Means of {duration(run.line.coarse_s)}, one above the other: as many backends were active at a "
+        "time.",
+        folded=True,
+        more=(over_time,),
+    )
+
+
+def audit_part(run: OneRun) -> Section:
+    """The audit and what went amiss."""
+    balance, result = run.result["balance"], run.result
+    amiss = [
+        ("messages put", balance["put"], ""),
+        ("lost", balance["lost"], "has to be 0"),
+        ("duplicated", balance["duplicated"], "has to be 0"),
+        ("out of order", balance["out_of_order"], "has to be 0"),
+        ("foreign", balance["foreign"], "has to be 0: nobody put them"),
+        ("in doubt", balance.get("in_doubt"), "puts and acknowledgements of which the client never learned"),
+        ("came again", result.get("redelivered"), "marked as redelivered"),
+        ("sent late", result["late"], "open loop: no place was free at their moments"),
+        ("not sent", result["unsent"], "open loop: before the end"),
+        *((f"failed: {name}", count, "") for name, count in sorted(result["errors"].items())),
+    ]
+    fields = (
+        Field("what", "what", Kind.TEXT),
+        Field("count", "how many", Kind.COUNT),
+        Field("remark", "remark", Kind.TEXT),
+    )
+    return Section(
+        "Audit and misses",
+        "What became of every message, warm-up and cool-down included, and which requests missed their "
+        "moment or failed.",
+        Figures(_key(run, "audit"), fields, tuple(amiss), len(amiss)),
+    )
+
+
+def _events(figures: Figures, names: Sequence[str]) -> dict[str, Line]:
+    """The largest events by themselves, the others together, at the moments of all."""
+    moments = sorted({(row["at_s"], row["width_s"]) for row in _rows(figures)})
+    found = {(row["at_s"], row["event"]): row["backends"] for row in _rows(figures)}
+    middles = [at + width / 2 for at, width in moments]
+
+    def sums(events: Sequence[str]) -> Line:
+        return Line(middles, [sum(found.get((at, event), 0.0) for event in events) for at, _ in moments])
+
+    lines = {name: sums([name]) for name in names[:EVENTS_MAX]}
+    return lines | ({"others": sums(names[EVENTS_MAX:])} if names[EVENTS_MAX:] else {})
+
+
+def _line(figures: Figures, value: str) -> Line:
+    rows = _rows(figures)
+    return Line([row["at_s"] + row["width_s"] / 2 for row in rows], [row[value] for row in rows])
+
+
+def _rows(figures: Figures) -> list[dict[str, Any]]:
+    names = [field.name for field in figures.fields]
+    return [dict(zip(names, row, strict=True)) for row in figures.rows]
+
+
+def _where(figures: Figures, **values: object) -> list[dict[str, Any]]:
+    return [row for row in _rows(figures) if all(row[name] == value for name, value in values.items())]
+
+
+def _only(figures: Figures, **values: object) -> Figures:
+    rows = tuple(tuple(row.values()) for row in _where(figures, **values))
+    return Figures(figures.key, figures.fields, rows, len(rows))
+
+
+def _median(run: OneRun, key: str) -> float:
+    return next((drift.trend.median or 0.0 for drift in run.drifts if drift.metric.key == key), 0.0)
+
+
+def _known_tiers(figures: Figures) -> list[str]:
+    there = {row["tier"] for row in _rows(figures)}
+    return [tier for tier in TIERS if tier in there]
+
+
+def _key(run: OneRun, name: str) -> str:
+    """The key of figures that this module makes, named like those that Spark reckoned."""
+    return run.figures("stalls").key.removesuffix("stalls") + name
+
+
+def _levels(run: OneRun) -> str:
+    levels = run.result.get("levels") or {}
+    told = ", ".join(f"{name} = {value}" for name, value in levels.items())
+    return f" ({told})" if told else ""
+
+
+def _no_checkpoints(found: Mapping[tuple[str, str], object]) -> str:
+    known = any("checkpoint" in source or "checkpoint" in counter for source, counter in found)
+    return "" if known else " This run does not tell when checkpoints began."

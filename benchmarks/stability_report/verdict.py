@@ -1,0 +1,223 @@
+"""Whether a run was stable, by figures that are on the page beside it.
+
+A series is **steady** when the interval of its change over the run lies within the tolerance: that it changed
+by more is then ruled out. It **drifts** when the trend is significant and the change is beyond the tolerance.
+Otherwise the run is too short, or too restless, to tell; that is no verdict, and is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from telesto.benchmarks.analysis.trend import CONFIDENCE, POINTS_MIN, Trend
+from telesto.benchmarks.pages.section import Kind, duration, shown
+
+TOLERANCE: Final = 0.10
+"""A change over the whole run of so much of the median is no drift."""
+STALL_BELOW: Final = 0.5
+"""A second with fewer messages than this share of the median is a stall."""
+STALLED_MAX: Final = 0.01
+"""Of a stable run no greater share of the seconds is stalled."""
+LONGEST_STALL_MAX_S: Final = 5
+"""And no stall is longer."""
+STALLED_ALLOWED_S: Final = 2
+"""So many seconds are no reason, however short the run is."""
+S_PER_HOUR: Final = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a user thinks stable; both are shares.
+
+    Attributes:
+        tolerance: of the median, by which a series may change over the run.
+        stall_below: of the median of the seconds, below which a second is stalled.
+    """
+
+    tolerance: float = TOLERANCE
+    stall_below: float = STALL_BELOW
+
+
+class Judgement(Enum):
+    """What can be said of one series."""
+
+    STEADY = "steady"
+    DRIFTS = "drifts"
+    UNKNOWN = "cannot be told"
+
+
+class Outcome(Enum):
+    """What can be said of a run."""
+
+    STABLE = "stable"
+    NOT_STABLE = "not stable"
+    UNDECIDED = "unclear"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A series that is tested.
+
+    Attributes:
+        key: its name in the figures.
+        title: its name on the page.
+        kind: what its values are.
+        judged: whether the verdict depends on it; others are shown.
+        of_messages: whether its change is told as a share of all messages of the run, and not of its median.
+        strictness: the part of the tolerance that it may have.
+    """
+
+    key: str
+    title: str
+    kind: Kind
+    judged: bool = False
+    of_messages: bool = False
+    strictness: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """By how much a series changed over the run, as shares of its yardstick, with the interval of CONFIDENCE.
+
+    The shares are None where the series is too short or the yardstick is 0.
+    """
+
+    metric: Metric
+    trend: Trend
+    change: float | None
+    low: float | None
+    high: float | None
+    judgement: Judgement
+
+    @property
+    def per_hour(self) -> str:
+        """The slope with its interval, for people."""
+        trend = self.trend
+        if trend.slope is None or trend.slope_low is None or trend.slope_high is None:
+            return "–"
+        told = [
+            _signed(value * S_PER_HOUR, self.metric.kind) for value in (trend.slope_low, trend.slope_high)
+        ]
+        return f"{_signed(trend.slope * S_PER_HOUR, self.metric.kind)} ({told[0]} to {told[1]})"
+
+
+@dataclass(frozen=True, slots=True)
+class Stalled:
+    """The stalls of a run, in seconds; `seconds` of them in all, of `counted_s` that count."""
+
+    stalls: int
+    seconds: int
+    longest_s: int
+    counted_s: int
+
+    @property
+    def share(self) -> float:
+        """Of the seconds that count."""
+        return self.seconds / self.counted_s
+
+    @property
+    def too_much(self) -> bool:
+        """Whether a run with them is not stable."""
+        many = self.seconds > max(STALLED_ALLOWED_S, STALLED_MAX * self.counted_s)
+        return many or self.longest_s > LONGEST_STALL_MAX_S
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is said of a run, and why."""
+
+    outcome: Outcome
+    reasons: tuple[str, ...]
+
+    def told(self) -> str:
+        """The verdict as one sentence."""
+        match self.outcome:
+            case Outcome.STABLE:
+                return f"Stable: {'; '.join(self.reasons)}."
+            case Outcome.NOT_STABLE:
+                return f"Not stable, because {'; '.join(self.reasons)}."
+        return f"Whether it is stable cannot be told: {'; '.join(self.reasons)}."
+
+
+def drift_of(metric: Metric, trend: Trend, counted_s: float, messages: float, tolerance: float) -> Drift:
+    """Judge one series.
+
+    Args:
+        metric: what it is.
+        trend: what became of it.
+        counted_s: the seconds that count.
+        messages: of all these seconds.
+        tolerance: the share that is no drift.
+    """
+    yardstick = messages if metric.of_messages else trend.median
+    slopes = (trend.slope, trend.slope_low, trend.slope_high)
+    if not yardstick or None in slopes:
+        return Drift(metric, trend, None, None, None, Judgement.UNKNOWN)
+    change, low, high = (slope * counted_s / yardstick for slope in slopes if slope is not None)
+    return Drift(
+        metric, trend, change, low, high, _judged(change, low, high, trend.p, tolerance * metric.strictness)
+    )
+
+
+def verdict_of(drifts: Sequence[Drift], stalled: Stalled, limits: Limits) -> Verdict:
+    """Judge a run."""
+    judged = [drift for drift in drifts if drift.metric.judged]
+    drifting = [drift for drift in judged if drift.judgement is Judgement.DRIFTS]
+    against = [_drifts(drift) for drift in drifting]
+    if stalled.too_much:
+        against.append(_stalls(stalled, limits))
+    if against:
+        return Verdict(Outcome.NOT_STABLE, tuple(against))
+    unknown = [drift for drift in judged if drift.judgement is Judgement.UNKNOWN]
+    if unknown or not judged:
+        return Verdict(
+            Outcome.UNDECIDED, tuple(_unknown(drift) for drift in unknown) or ("nothing was measured",)
+        )
+    titles = [drift.metric.title for drift in judged]
+    steady = f"{', '.join(titles)} changed by no more than {limits.tolerance:.0%} over the run"
+    return Verdict(Outcome.STABLE, (f"{steady} ({CONFIDENCE:.0%} confidence)", _stalls(stalled, limits)))
+
+
+def _judged(change: float, low: float, high: float, p: float | None, tolerance: float) -> Judgement:
+    if -tolerance <= low and high <= tolerance:
+        return Judgement.STEADY
+    significant = p is not None and p < 1 - CONFIDENCE
+    return Judgement.DRIFTS if significant and abs(change) > tolerance else Judgement.UNKNOWN
+
+
+def _drifts(drift: Drift) -> str:
+    assert drift.change is not None
+    word = "rose" if drift.change > 0 else "fell"
+    return (
+        f"{drift.metric.title} {word} by {abs(drift.change):.1%}{_of(drift)} over the run "
+        f"(between {drift.low:+.1%} and {drift.high:+.1%}, p = {drift.trend.p:.2g})"
+    )
+
+
+def _unknown(drift: Drift) -> str:
+    if drift.trend.points < POINTS_MIN:
+        return f"{drift.metric.title} has {drift.trend.points} intervals, and a test needs {POINTS_MIN}"
+    if drift.low is None or drift.high is None:
+        return f"{drift.metric.title} has nothing that its change could be a share of"
+    return f"{drift.metric.title} may have changed by {drift.low:+.1%} to {drift.high:+.1%}{_of(drift)}"
+
+
+def _of(drift: Drift) -> str:
+    return " of all messages" if drift.metric.of_messages else ""
+
+
+def _stalls(stalled: Stalled, limits: Limits) -> str:
+    if not stalled.seconds:
+        return f"no second had less than {limits.stall_below:.0%} of the median throughput"
+    return (
+        f"{stalled.seconds:,} of {stalled.counted_s:,} seconds ({stalled.share:.1%}) had less than "
+        f"{limits.stall_below:.0%} of the median throughput, the longest stall took "
+        f"{duration(stalled.longest_s)}"
+    )
+
+
+def _signed(value: float, kind: Kind) -> str:
+    return ("−" if value < 0 else "+") + shown(abs(value), kind)
