@@ -18,7 +18,7 @@ GENERATED = ["protocol/enums.py", "protocol/error_codes.py", "protocol/packets.p
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
     """A tree with the specification and what is generated from it."""
-    for name in ["protocol/spec/telesto.toml", *GENERATED]:
+    for name in ["protocol/spec/telesto.toml", "protocol/vectors/takeover.json", *GENERATED]:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     return tmp_path

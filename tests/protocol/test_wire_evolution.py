@@ -98,6 +98,7 @@ sender = "client"
 response = "SendResponse"
 allowed = ["OPEN"]
 numbered = true
+record = "What it cost."
 mode = "ALL"
 doc = "Sends a parcel."
 fields = [
@@ -137,6 +138,9 @@ code = 7
 name = "TOO_HEAVY"
 class = "REJECTED"
 exception = "TooHeavyError"
+seen = ["Error"]
+number = "used"
+recorded = "yes"
 doc = "It is too heavy."
 """
 FIRST: Document = tomllib.loads(MADE_UP)

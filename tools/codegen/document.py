@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.codegen.model import Packet, Spec
+from tools.codegen.model import Error, Packet, Spec
 from tools.codegen.types import Type
 
 
@@ -23,6 +23,27 @@ def linked(type_: Type) -> str:
     if type_.kind in ("struct", "enum"):
         return f"[{type_.name}](#{type_.name.lower()})"
     return type_.name
+
+
+_NUMBERS = {"used": "used", "kept": "that of the request before", "none": "-"}
+
+
+def places(error: Error) -> str:
+    """The packets and structs in which an error comes."""
+    return ", ".join(f"[{name}](#{name.lower()})" for name in error.seen)
+
+
+def number_fate(error: Error) -> str:
+    """What becomes of the number of a request that is refused with an error."""
+    return _NUMBERS[error.number]
+
+
+def record_fate(error: Error) -> str:
+    """Whether a refusal is recorded, and so to be confirmed."""
+    if error.number == "none":
+        return "-"
+    recorded = "a takeover tells" if error.recorded == "in doubt" else error.recorded
+    return f"{recorded}, unless {error.unless}" if error.unless else recorded
 
 
 def transitions(spec: Spec) -> list[tuple[Packet, str]]:

@@ -6,10 +6,12 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from tools.codegen.examples import conversation
 from tools.codegen.loading import load
 from tools.codegen.rendering import MARK, render
 
 _SPEC = Path("protocol/spec/telesto.toml")
+_TAKEOVER = Path("protocol/vectors/takeover.json")
 _SUFFIXES = {".py", ".md", ".sql", ".json", ".toml", ".txt"}
 #: The mark stands at the very beginning of a file; so much of it is read.
 _HEAD_SIZE = 256
@@ -18,7 +20,7 @@ _HEAD_SIZE = 256
 def generate(root: Path) -> list[str]:
     """Writes all generated files whose content changes; returns their paths."""
     changed = []
-    for name, content in render(load(root / _SPEC)).items():
+    for name, content in _files(root).items():
         path = root / name
         if not path.exists() or path.read_text(encoding="utf-8") != content:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -29,7 +31,7 @@ def generate(root: Path) -> list[str]:
 
 def verify(root: Path) -> list[str]:
     """Returns what is wrong with the generated files in the tree, one sentence for each."""
-    files = render(load(root / _SPEC))
+    files = _files(root)
     problems = []
     for name, content in files.items():
         path = root / name
@@ -39,6 +41,11 @@ def verify(root: Path) -> list[str]:
             problems.append(f"{name}: would change if it were generated again")
     strangers = sorted(name for name in _marked(root) if name not in files)
     return problems + [f"{name}: says that it is generated, but is not" for name in strangers]
+
+
+def _files(root: Path) -> dict[str, str]:
+    spec = load(root / _SPEC)
+    return render(spec, conversation(spec, root / _TAKEOVER))
 
 
 def _marked(root: Path) -> Iterator[str]:

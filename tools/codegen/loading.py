@@ -38,9 +38,12 @@ _KEYS = {
     "tagged field": ({"tag", "name", "type", "doc"}, set[str]()),
     "packet": (
         {"name", "id", "sender", "doc", "fields"},
-        {"response", "allowed", "leads_to", "numbered", "mode", "unsolicited", "tagged"},
+        {"response", "allowed", "leads_to", "numbered", "record", "mode", "unsolicited", "tagged"},
     ),
-    "error": ({"code", "name", "class", "exception", "doc"}, set[str]()),
+    "error": (
+        {"code", "name", "class", "exception", "doc", "seen", "number", "recorded"},
+        {"unless"},
+    ),
 }
 
 #: Answers of every request that has no response of its own; the only odd ids that the server sends.
@@ -49,6 +52,7 @@ _NUMBERED = (
     ("number", "u64", "The request's number in this session, one more than the last one's."),
     ("confirmed", "list<u64>", "Numbers of this session whose answers the application has taken."),
 )
+_ERROR_VALUES = {"number": ("used", "kept", "none"), "recorded": ("yes", "no", "in doubt")}
 #: Names of the generated classes' own methods.
 _RESERVED_NAMES = {"encode", "decode"}
 
@@ -220,6 +224,7 @@ def _packet(table: Table, enums: set[str], structs: set[str]) -> Packet:
         numbered=table.get("numbered", False),
         mode=table.get("mode"),
         unsolicited=table.get("unsolicited", False),
+        record=table.get("record", ""),
     )
 
 
@@ -230,7 +235,20 @@ def _error(table: Table) -> Error:
     exception = table["exception"]
     if not _CAMEL.fullmatch(exception) or not exception.endswith("Error"):
         raise SpecError(f"{where}: exception must be like QueueFullError")
-    return Error(table["code"], table["name"], table["class"], exception, table["doc"])
+    for key, known in _ERROR_VALUES.items():
+        if table[key] not in known:
+            raise SpecError(f"{where}: {key} must be {', '.join(known)}, not {table[key]!r}")
+    return Error(
+        code=table["code"],
+        name=table["name"],
+        error_class=table["class"],
+        exception=exception,
+        doc=table["doc"],
+        seen=tuple(table["seen"]),
+        number=table["number"],
+        recorded=table["recorded"],
+        unless=table.get("unless", ""),
+    )
 
 
 def _check_unique_names(spec: Spec) -> None:
@@ -258,6 +276,8 @@ def _check_request(packet: Packet, packets: Mapping[str, Packet], spec: Spec) ->
         raise SpecError(f"{where}: a client's packet has an odd id, not 0x{packet.id:02x}")
     if packet.unsolicited:
         raise SpecError(f"{where}: only the server sends unsolicited packets")
+    if packet.numbered != bool(packet.record):
+        raise SpecError(f"{where}: record belongs to a numbered request, and a numbered request has one")
     response = packets.get(packet.response or "")
     if response is None or response.is_request:
         raise SpecError(f"{where}: response {packet.response!r} is not a packet that the server sends")
@@ -301,6 +321,11 @@ def _check_errors(spec: Spec) -> None:
     for error in spec.errors:
         if error.error_class not in classes:
             raise SpecError(f"error {error.name}: there is no error class {error.error_class}")
+        for name in error.seen:
+            if name not in spec.by_name:
+                raise SpecError(f"error {error.name}: there is no packet or struct {name}")
+        if error.number == "none" and error.recorded != "no":
+            raise SpecError(f"error {error.name}: it refuses no numbered request, so nothing is recorded")
 
 
 def _check_retired(spec: Spec, retired: Table) -> None:

@@ -58,6 +58,8 @@ class Packet(Struct):
     numbered: bool = False
     mode: str | None = None
     unsolicited: bool = False
+    #: What its OperationResult tells; of a numbered request.
+    record: str = ""
 
     @property
     def is_request(self) -> bool:
@@ -75,13 +77,25 @@ class State:
 
 @dataclass(frozen=True)
 class Error:
-    """An error code."""
+    """An error code.
+
+    Attributes:
+        seen: the packets and structs that carry it; none for one that is not sent yet.
+        number: what becomes of the number of a request that it refuses: "used", "kept" by the request that
+            had it before, or "none" when it refuses no numbered request.
+        recorded: whether the refusal is recorded: "yes", "no", or "in doubt".
+        unless: when it is the other way.
+    """
 
     code: int
     name: str
     error_class: str
     exception: str
     doc: str
+    seen: tuple[str, ...] = ()
+    number: str = "none"
+    recorded: str = "no"
+    unless: str = ""
 
     @property
     def sqlstate(self) -> str:

@@ -6,14 +6,26 @@ import json
 import subprocess
 import sys
 import textwrap
+from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from tools.codegen.decoding import decoder_body, list_reader_body
-from tools.codegen.document import cell, hexadecimal, linked, route, transitions
+from tools.codegen.document import (
+    cell,
+    hexadecimal,
+    linked,
+    number_fate,
+    places,
+    record_fate,
+    route,
+    transitions,
+)
 from tools.codegen.encoding import encoder_body, list_writer_body
+from tools.codegen.examples import Example
 from tools.codegen.model import Spec, Struct
 from tools.codegen.naming import enum_table, python_type, snake
 from tools.codegen.structs import StructTable
@@ -62,15 +74,23 @@ class RenderError(Exception):
     """The generated code could not be formatted."""
 
 
-def render(spec: Spec) -> dict[str, str]:
-    """Returns the content of each generated file by its path from the root of the repository."""
+def render(spec: Spec, takeover: Sequence[Example] = ()) -> dict[str, str]:
+    """Returns the content of each generated file by its path from the root of the repository.
+
+    ``takeover`` are the frames that the document shows.
+    """
     environment = _environment()
     return {
         "protocol/enums.py": _python(environment, "enums.py", spec=spec),
         "protocol/error_codes.py": _python(environment, "error_codes.py", spec=spec),
         "protocol/packets.py": _python(environment, "packets.py", **_codecs(spec)),
         "docs/protocol.md": environment.get_template("protocol.md.jinja").render(
-            spec=spec, transitions=transitions(spec)
+            spec=spec,
+            transitions=transitions(spec),
+            takeover=[
+                (connection, list(examples))
+                for connection, examples in groupby(takeover, key=lambda example: example.connection)
+            ],
         ),
     }
 
@@ -91,6 +111,9 @@ def _environment() -> Environment:
     environment.filters["hex"] = hexadecimal
     environment.filters["linked"] = linked
     environment.filters["route"] = route
+    environment.filters["places"] = places
+    environment.filters["number_fate"] = number_fate
+    environment.filters["record_fate"] = record_fate
     environment.filters["branch"] = _BRANCHES.__getitem__
     environment.filters["python"] = python_type
     environment.filters["snake"] = snake
