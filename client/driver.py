@@ -73,7 +73,8 @@ class Driver:
         self._waiting = False
         self._waiting_until = math.inf
         self._followers: dict[Call[Any], threading.Lock] = {}
-        self._following: set[int] = set()
+        #: The threads that are in a call and have let go of the lock, but for the one that drives.
+        self._away: set[int] = set()
         self._closer: Call[Any] | None = None
         self._closed = False
         self._intact = True
@@ -100,7 +101,7 @@ class Driver:
         """Tells whether this thread is in a call: then this is asked by a signal's handler."""
         thread = threading.get_ident()
         return (
-            thread == self.driven_by or thread in self._following or self.keepers_lock._is_owned()  # type: ignore[attr-defined]  # there is no public way to ask
+            thread == self.driven_by or thread in self._away or self.keepers_lock._is_owned()  # type: ignore[attr-defined]  # there is no public way to ask
         )
 
     def use_state(self, store: StateStore) -> None:
@@ -201,6 +202,8 @@ class Driver:
         """Writes with the lock released. When the caller is interrupted, this is finished first."""
         interruption = None
         self._intact = True
+        thread = threading.get_ident()
+        self._away.add(thread)
         self.keepers_lock.release()
         try:
             for _ in range(_WRITES_INTERRUPTED_MAX):
@@ -216,6 +219,7 @@ class Driver:
             return StateWriteError("writing the client's state was interrupted"), interruption
         finally:
             self.keepers_lock.acquire()
+            self._away.discard(thread)
             self._intact = False
 
     def close(self, *, failed: bool = False) -> None:
@@ -245,7 +249,7 @@ class Driver:
         """Lets go of everything in a child process, whatever the parent's threads were doing."""
         self.keepers_lock = threading.RLock()
         self.driven_by = 0
-        self._following.clear()
+        self._away.clear()
         self._waiting = False
         self._closed = True
         self._followers.clear()
@@ -268,7 +272,7 @@ class Driver:
         gate.acquire()
         thread = threading.get_ident()
         try:
-            self._following.add(thread)
+            self._away.add(thread)
             self._followers[call] = gate
             self.keepers_lock.release()
             try:
@@ -277,7 +281,7 @@ class Driver:
                 self.keepers_lock.acquire()
         finally:
             self._followers.pop(call, None)
-            self._following.discard(thread)
+            self._away.discard(thread)
 
     def _wake(self, completed: list[Call[Any]]) -> None:
         for call in completed:
@@ -301,12 +305,15 @@ class Driver:
     def _write_the_rest(self) -> None:
         """Writes what is left, after the write of another thread if one is under way."""
         self.push()
+        thread = threading.get_ident()
         while self._writer.locked():
+            self._away.add(thread)
             self.keepers_lock.release()
             try:
                 self._writer.acquire()
             finally:
                 self.keepers_lock.acquire()
+                self._away.discard(thread)
             self._writer.release()
             self.push()
 

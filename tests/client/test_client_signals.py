@@ -61,13 +61,16 @@ def signalled(chance: random.Random) -> Iterator[None]:
         sending.join(PATIENCE_S)
 
 
+@pytest.mark.parametrize("durable", [False, True])
 @pytest.mark.parametrize("others", [0, 2])
-def test_a_call_in_a_signal_handler_works_or_raises_at_once(fake_server: FakeServer, others: int) -> None:
+def test_a_call_in_a_signal_handler_works_or_raises_at_once(
+    fake_server: FakeServer, others: int, durable: bool, tmp_path: Path
+) -> None:
     chance = random.Random(1)
     queue_id = fake_server.service.add_queue("orders")
     outcomes: Counter[str] = Counter()
     ended = threading.Event()
-    with TelestoClient(fake_server.url) as client:
+    with TelestoClient(fake_server.url, state_dir=tmp_path / "state" if durable else None) as client:
         client.connect(name="alice")
 
         def interrupt() -> None:
@@ -105,8 +108,11 @@ def test_a_call_in_a_signal_handler_works_or_raises_at_once(fake_server: FakeSer
     assert outcomes["refused"]
 
 
+@pytest.mark.parametrize("durable", [False, True])
 @pytest.mark.parametrize("others", [0, 2])
-def test_a_client_is_closed_in_a_signal_handler_at_any_moment(fake_server: FakeServer, others: int) -> None:
+def test_a_client_is_closed_in_a_signal_handler_at_any_moment(
+    fake_server: FakeServer, others: int, durable: bool, tmp_path: Path
+) -> None:
     chance = random.Random(2)
     queue_id = fake_server.service.add_queue("orders")
 
@@ -120,7 +126,8 @@ def test_a_client_is_closed_in_a_signal_handler_at_any_moment(fake_server: FakeS
             pass
 
     for number in range(ROUNDS):
-        client = TelestoClient(fake_server.url)
+        state = tmp_path / f"{number}" if durable else None
+        client = TelestoClient(fake_server.url, state_dir=state)
         client.connect(name=f"client-{number}")
         threads = [threading.Thread(target=put_on, args=(client,)) for _ in range(others)]
         connected = threading.Event()
