@@ -67,7 +67,9 @@ def test_tells_a_newcomer_what_to_do_next(bare_telesto: CommandLine, data_dir: P
 
 
 def test_sigterm_while_the_database_is_waited_for(bare_telesto: CommandLine) -> None:
-    with bare_telesto.started("serve", "--database-url", "postgresql://127.0.0.1:1/none") as process:
+    with bare_telesto.started(
+        "serve", "--database-url", "postgresql://127.0.0.1:1/none", "--port", "0"
+    ) as process:
         assert process.stderr is not None
         assert b"cannot reach the database" in process.stderr.readline()
         process.terminate()

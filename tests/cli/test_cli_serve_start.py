@@ -150,7 +150,9 @@ def test_a_server_that_cannot_serve_yet_is_waited_for(
         assert _given_up(bare_telesto, url).endswith(f": {text}")
 
 
-@pytest.mark.parametrize("command", [("serve", "--port", "0"), ("db", "upgrade"), ("serve", "--upgrade")])
+@pytest.mark.parametrize(
+    "command", [("serve", "--port", "0"), ("db", "upgrade"), ("serve", "--upgrade", "--port", "0")]
+)
 def test_a_database_that_is_not_utf8_is_refused(
     bare_telesto: CommandLine, postgres_url: str, command: tuple[str, ...]
 ) -> None:
