@@ -20,7 +20,6 @@ from telesto.client.options import ClientOptions
 from telesto.client.state import StoredClient
 from telesto.protocol import packets
 from telesto.protocol.errors import (
-    ClientModePermissionError,
     ConnectionLostError,
     ErrorClass,
     SessionFencedError,
@@ -28,7 +27,6 @@ from telesto.protocol.errors import (
     TooManyUnconfirmedError,
     exception_for,
 )
-from telesto.protocol.packets import ClientMode
 
 
 def answered_error(packet: packets.Error, call: Call[Any] | None, address: str) -> TelestoError:
@@ -193,13 +191,6 @@ def misfit_error(call: Call[Any], misfit: StateMismatchError) -> TelestoError:
         error.__cause__ = misfit
         return error
     return not_connected(misfit)
-
-
-def mode_differs(name: str | None, wanted: ClientMode, mode: ClientMode) -> TelestoError:
-    """Makes the error for connecting as a client that has another mode than asked for."""
-    return ClientModePermissionError(
-        f"client {name!r} exists and is {mode.name}, not {wanted.name}; leave mode out to use it as it is"
-    )
 
 
 def not_connected(ended: TelestoError | None) -> TelestoError:

@@ -153,7 +153,12 @@ class Handshake:
         self._resuming = identity.held
         client_id, name = (identity.client_id, "") if identity.client_id else (0, identity.name or "")
         request = packets.IdentifyClient(
-            client_id, name, token=identity.token, resume=identity.held, attempt=identity.next_attempt()
+            client_id,
+            name,
+            token=identity.token,
+            resume=identity.held,
+            attempt=identity.next_attempt(),
+            mode=identity.mode,
         )
         self._host.asking(identity)
         self._send(request, self._on_identified)

@@ -313,7 +313,9 @@ class Membership(ABC):
         self.phase = Phase.READY
         before, self._incarnation = self._incarnation, result.incarnation
         self._joined(result, before)
-        self._complete_connecting(result.mode)
+        call, self._connecting = self._connecting, None
+        if call is not None:
+            self.finish(call)
 
     def handshake_failed(self, error: TelestoError) -> None:
         """Not on this connection; another one may succeed."""
@@ -329,18 +331,6 @@ class Membership(ABC):
         assert self._handshake is not None
         self.phase = Phase.IDENTIFYING
         self._handshake.identify(identity)
-
-    def _complete_connecting(self, mode: ClientMode) -> None:
-        call, self._connecting = self._connecting, None
-        if call is None or self._identity is None:
-            return
-        wanted = self._identity.mode
-        if wanted is not None and wanted is not mode:
-            error = failures.mode_differs(self.name, wanted, mode)
-            self._end(error, lambda _: error)
-            self.fail(call, error)
-        else:
-            self.finish(call)
 
     def _cancel_connecting(self, call: ConnectCall) -> None:
         """The caller no longer wants to be a client."""

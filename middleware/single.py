@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import asyncpg
 
+from telesto.middleware.failures import LostError, RefusedError, UnavailableError
 from telesto.middleware.requests import Client, Request
 from telesto.middleware.results import Arrivals
 from telesto.middleware.settings import ServerSettings
@@ -83,6 +84,17 @@ class OneCall:
         """Calls the procedure."""
         rows = await call(self.sql, *self.arguments(request, settings))
         return self.reply(request, rows, settings)
+
+
+async def follow_up(call: Call, sql: str, *arguments: Any) -> list[Row]:
+    """Calls a procedure after another call of the same request has taken effect.
+
+    That nothing was done cannot be said any more, so that what goes wrong leaves the request in doubt.
+    """
+    try:
+        return await call(sql, *arguments)
+    except (UnavailableError, RefusedError) as error:
+        raise LostError(str(error), suspicious=False, told="the request was done in part") from error
 
 
 def numbered(request: Request) -> tuple[int, int, int, list[int], list[int]]:

@@ -154,7 +154,7 @@ class ErrorCode(IntEnum):
     #: A parameter is missing or outside its range; the details name it and its value.
     INVALID_PARAMETER = 12
 
-    #: A READ_ONLY client may not do this.
+    #: A READ_ONLY client may not do this, or the client has another mode than it was to have.
     CLIENT_MODE_PERMISSION_VIOLATION = 13
 
     #: The middleware does not speak this major version; the details name those it speaks.

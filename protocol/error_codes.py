@@ -138,7 +138,7 @@ class InvalidParameterError(RejectedError):
 
 
 class ClientModePermissionError(RejectedError):
-    """A READ_ONLY client may not do this."""
+    """A READ_ONLY client may not do this, or the client has another mode than it was to have."""
 
     code = ErrorCode.CLIENT_MODE_PERMISSION_VIOLATION
 
@@ -468,7 +468,7 @@ ERRORS: dict[int, ErrorInfo] = {
         error_class=ErrorClass.REJECTED,
         sqlstate="TL013",
         exception=ClientModePermissionError,
-        doc=("A READ_ONLY client may not do this."),
+        doc=("A READ_ONLY client may not do this, or the client has another mode than it was to have."),
     ),
     14: ErrorInfo(
         code=ErrorCode.UNSUPPORTED_VERSION,

@@ -292,7 +292,7 @@ _SUBSCRIPTION_FIGURES_TAGS = frozenset({1, 2, 3})
 _MESSAGE_RECORD_TAGS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
 _HELLO_RESPONSE_TAGS = frozenset({1, 2, 3})
 _REGISTER_CLIENT_TAGS = frozenset({1})
-_IDENTIFY_CLIENT_TAGS = frozenset({1, 2, 3})
+_IDENTIFY_CLIENT_TAGS = frozenset({1, 2, 3, 4})
 _IDENTIFY_CLIENT_RESPONSE_TAGS = frozenset({1})
 _LIST_UNCONFIRMED_RESPONSE_TAGS = frozenset({1})
 _CREATE_QUEUE_TAGS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
@@ -2771,8 +2771,8 @@ class CancelRequestResponse(Packet):
 
 @dataclass(slots=True)
 class RegisterClient(Packet):
-    """Creates a client and opens its first session. Repeated with the same token, it answers with the same
-    client and a new session.
+    """Creates a client and opens its first session. Repeated with the same token and mode, it answers with
+    the same client and a new session.
 
     Attributes:
         client_name: Unique name, 1 to 255 characters.
@@ -2911,6 +2911,8 @@ class IdentifyClient(Packet):
             answered. Tag 2; may be left out.
         attempt: Rises with each RegisterClient and IdentifyClient sent with this token: one that comes
             late, after a later one was executed, is refused with SESSION_FENCED. Tag 3; may be left out.
+        mode: The mode that the client must have; with another one it is not taken over, and
+            CLIENT_MODE_PERMISSION_VIOLATION is answered. Tag 4; may be left out.
     """
 
     METHOD_ID: ClassVar[int] = 0x13
@@ -2921,6 +2923,7 @@ class IdentifyClient(Packet):
     token: bytes | None = None
     resume: bool | None = None
     attempt: int | None = None
+    mode: ClientMode | None = None
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -2949,6 +2952,9 @@ class IdentifyClient(Packet):
             attempt = self.attempt
             if attempt is not None:
                 tagged.append(write_tagged(3, _PACK_U32(attempt)))
+            mode = self.mode
+            if mode is not None:
+                tagged.append(write_tagged(4, _PACK_U8(_CLIENT_MODE_BY_VALUE[mode])))
             return b"".join(
                 (
                     _PACK_U32_U16_U32_I64_U16(
@@ -2978,6 +2984,7 @@ class IdentifyClient(Packet):
             token: bytes | None = None
             resume: bool | None = None
             attempt: int | None = None
+            mode: ClientMode | None = None
             if tags:
                 found, at = read_tags(payload, at, tags, _IDENTIFY_CLIENT_TAGS)
                 content = found.get(1)
@@ -3000,9 +3007,15 @@ class IdentifyClient(Packet):
                     if len(content) != 4:
                         raise ValueError("size")
                     attempt = attempt_attempt
+                content = found.get(4)
+                if content is not None:
+                    mode_mode = content[0]
+                    if len(content) != 1:
+                        raise ValueError("size")
+                    mode = _CLIENT_MODE_BY_VALUE[mode_mode]
             if len(payload) != at:
                 raise ValueError("end")
-            return cls(client_id, client_name, token=token, resume=resume, attempt=attempt)
+            return cls(client_id, client_name, token=token, resume=resume, attempt=attempt, mode=mode)
         except DECODE_ERRORS:
             raise _DIAGNOSIS.of_payload("IdentifyClient", payload) from None
 
@@ -7269,6 +7282,7 @@ _LAYOUTS: dict[str, Layout] = {
             1: ("token", "bytes"),
             2: ("resume", "bool"),
             3: ("attempt", "u32"),
+            4: ("mode", "ClientMode"),
         },
         extensible=True,
     ),

@@ -9,10 +9,12 @@
 --   resume boolean          only if the session now was opened with the same token
 --   attempt bigint          rises with the attempts of a token, so that one that comes late does not fence the
 --                           session that a later one opened; NULL when the caller does not count
+--   wanted_mode smallint    the mode that the client must have; NULL for any
 -- Returns:
 --   error smallint          NULL, -1 (a transaction of the client is still running: try again),
---                           CLIENT_NOT_EXISTING (5) or SESSION_FENCED (20: another process has the client, or a
---                           later attempt)
+--                           CLIENT_NOT_EXISTING (5), CLIENT_MODE_PERMISSION_VIOLATION (13: it has another mode,
+--                           which is told) or SESSION_FENCED (20: another process has the client, or a later
+--                           attempt)
 --   client_id bigint        the client
 --   client_name text        its name
 --   mode smallint           1 FULL, 2 READ_ONLY
@@ -27,6 +29,7 @@ CREATE OR REPLACE FUNCTION telesto.identify_client(
     token bytea DEFAULT NULL,
     resume boolean DEFAULT false,
     attempt bigint DEFAULT NULL,
+    wanted_mode smallint DEFAULT NULL,
     OUT error smallint,
     OUT client_id bigint,
     OUT client_name text,
@@ -57,6 +60,14 @@ BEGIN
     IF found_id IS NULL THEN
         PERFORM pg_logical_emit_message(true, 'telesto', '');
         error := 5;
+        RETURN;
+    END IF;
+    -- A mode never changes, so that this needs no lock.
+    SELECT client.mode INTO identify_client.mode
+    FROM telesto.clients AS client
+    WHERE client.client_id = found_id;
+    IF identify_client.mode <> wanted_mode THEN
+        error := 13;
         RETURN;
     END IF;
     SELECT opened.error, opened.session INTO identify_client.error, identify_client.session

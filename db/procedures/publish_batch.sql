@@ -25,7 +25,7 @@
 --   topic_ids bigint[]         per name: the topic
 -- Errors:     check_violation (23514) for a topic's name out of range: nothing is done
 -- Locks:      clients (shared, try), topics (of one: wait; of several: try)
--- Tables:     clients (read), topics (read, insert), topic_states, publisher_states (insert, delete),
+-- Tables:     clients (read), topics (read, insert, delete), topic_states, publisher_states (insert, delete),
 --             topic_messages (insert), operations (insert, delete), deliveries (delete)
 CREATE OR REPLACE FUNCTION telesto.publish_batch(
     client_ids bigint[],
@@ -145,6 +145,18 @@ BEGIN
     SELECT state.topic_id, state.version + 1, state.last_number + state.n, state.subscribers
     FROM replaced AS state;
 
+    IF errors IS NOT NULL THEN
+        -- A topic that was created for messages none of which was put is not left behind.
+        WITH unused AS (
+            DELETE FROM telesto.topics AS topic
+            USING (SELECT unnest(topic_ids) AS topic_id) AS named
+            WHERE topic.topic_id = named.topic_id AND topic.xmin = pg_current_xact_id()::xid
+              AND NOT EXISTS (SELECT FROM telesto.topic_states AS state
+                              WHERE state.topic_id = topic.topic_id AND state.last_number > 0)
+            RETURNING topic.topic_id
+        )
+        DELETE FROM telesto.topic_states AS state USING unused WHERE state.topic_id = unused.topic_id;
+    END IF;
     IF duplicates IS NOT NULL OR 22 = ANY (errors) THEN
         -- A standby may not know yet of what the publisher put before, which the answer takes for done.
         PERFORM pg_logical_emit_message(true, 'telesto', '');

@@ -55,7 +55,8 @@ BEGIN
     SELECT purged.removed, purged.more INTO removed, more
     FROM telesto.remove_messages(queue_id, max_rows) AS purged;
     IF more IS NULL THEN
-        error := 7;
+        -- Deleted after earlier calls have removed something, it is purged all the same.
+        error := CASE WHEN removed_before = 0 THEN 7 END;
         removed := 0;
         more := false;
     END IF;

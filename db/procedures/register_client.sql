@@ -8,7 +8,8 @@
 --   attempt bigint          rises with the attempts of a token; NULL when the caller does not count
 -- Returns:
 --   error smallint          NULL, -1 (the client's row is in use or just gone: try again),
---                           CLIENT_NAME_NOT_UNIQUE (6) or SESSION_FENCED (20: a later attempt was executed)
+--                           CLIENT_NAME_NOT_UNIQUE (6), CLIENT_MODE_PERMISSION_VIOLATION (13: repeated with
+--                           another mode) or SESSION_FENCED (20: a later attempt was executed)
 --   client_id bigint        the client
 --   session bigint          its new session
 --   incarnation text        identifies this database
@@ -39,6 +40,7 @@ AS $$
 DECLARE
     existing_id bigint;
     same_token boolean;
+    same_mode boolean;
     overtaken boolean;
 BEGIN
     PERFORM telesto.require_read_committed();
@@ -53,12 +55,16 @@ BEGIN
         RETURN;
     END IF;
 
-    SELECT client.client_id, client.token = register_client.token, register_client.attempt <= client.attempt
-    INTO existing_id, same_token, overtaken
+    SELECT client.client_id, client.token = register_client.token, client.mode = register_client.mode,
+           register_client.attempt <= client.attempt
+    INTO existing_id, same_token, same_mode, overtaken
     FROM telesto.clients AS client
     WHERE client.name = register_client.name;
     IF existing_id IS NOT NULL AND same_token IS NOT TRUE THEN
         error := 6;
+        RETURN;
+    ELSIF NOT same_mode THEN
+        error := 13;
         RETURN;
     ELSIF overtaken THEN
         error := 20;

@@ -64,6 +64,8 @@ BEGIN
     SELECT done.error, done.settled, done.more, done.queue_ids, done.receiver_ids
     INTO error, settled, more, queue_ids, receiver_ids
     FROM telesto.redrive_letters(queue_id, letter_ids, redriving, max_rows) AS done;
+    -- Deleted after earlier calls have settled something, the queue has no dead letters any more.
+    error := CASE WHEN settled_before = 0 THEN error END;
     PERFORM telesto.finish_request(client_id, session, CASE WHEN more THEN 0 ELSE number END, method_id,
                                    settled_before + settled, error, confirm_sessions, confirm_numbers);
 END

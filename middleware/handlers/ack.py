@@ -54,8 +54,14 @@ class AckGroup(Small):
             else:
                 answer = AckResponse(lease_results(leases, of_request))
                 results.outcomes.append(answer.encode(request.packet_id))
-                results.settled += leases
+                results.settled += own_leases(request)
         return results
+
+
+def own_leases(request: Request) -> list[LeaseRef]:
+    """The leases of the connection's own consumers; what others have is none of its business."""
+    own = request.line.consumers
+    return [lease for lease in request.packet.leases if lease.consumer_id in own]
 
 
 def lease_results(leases: Sequence[LeaseRef], errors: Sequence[int | None]) -> list[ElementResult]:

@@ -8,7 +8,7 @@ from typing import Any
 from telesto.middleware.failures import BUSY, check_error
 from telesto.middleware.requests import Request
 from telesto.middleware.settings import ServerSettings
-from telesto.middleware.single import Call, OneCall, Reply, Row, numbered
+from telesto.middleware.single import Call, OneCall, Reply, Row, follow_up, numbered
 from telesto.protocol.packets import GetQueueStatisticsResponse, PurgeQueueResponse
 
 PURGE = "SELECT * FROM telesto.purge_queue_numbered($1, $2, $3, $4, $5, $6, $7, $8)"
@@ -27,7 +27,7 @@ async def purge_queue(call: Call, request: Request, settings: ServerSettings) ->
     removed = busy_count = 0
     while True:
         arguments = (*numbered(request), queue_id, settings.purge_rows, removed)
-        row = (await call(PURGE, *arguments))[0]
+        row = (await (follow_up(call, PURGE, *arguments) if removed else call(PURGE, *arguments)))[0]
         if row["error"] == BUSY and removed and busy_count < _BUSY_TRIES:
             busy_count += 1
             await asyncio.sleep(settings.busy_backoff_max_ms / 1000)

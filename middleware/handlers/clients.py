@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from telesto.middleware.failures import FailedError, check_error, failure_of
 from telesto.middleware.handlers.unconfirmed import IDENTIFY_BYTES, LIST_BYTES, read_page
 from telesto.middleware.requests import Client, Request
 from telesto.middleware.settings import ServerSettings
-from telesto.middleware.single import Call, OneCall, Reply, Row, arrivals_of, numbered
+from telesto.middleware.single import Call, OneCall, Reply, Row, arrivals_of, follow_up, numbered
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import (
     ClientMode,
@@ -39,19 +40,23 @@ def _not_registered(error: int | None, name: str) -> str:
     return f"client {name!r} was not registered"
 
 
-IDENTIFY = "SELECT * FROM telesto.identify_client($1, $2, $3, $4, $5)"
+IDENTIFY = "SELECT * FROM telesto.identify_client($1, $2, $3, $4, $5, $6)"
 
 
 async def identify_client(call: Call, request: Request, settings: ServerSettings) -> Reply:
     """Opens a new session and lists what the sessions before it left unconfirmed."""
     packet = request.packet
     resume = bool(packet.resume)
-    arguments = (packet.client_id, packet.client_name, packet.token, resume, packet.attempt)
+    arguments = (packet.client_id, packet.client_name, packet.token, resume, packet.attempt, packet.mode)
     row = (await call(IDENTIFY, *arguments))[0]
     wanted = packet.client_id or repr(packet.client_name)
-    check_error(row["error"], f"client {wanted} was not identified", packet.client_id or None)
+    details = f"client {wanted} was not identified"
+    if row["error"] == ErrorCode.CLIENT_MODE_PERMISSION_VIOLATION:
+        details = f"client {wanted} exists and is {ClientMode(row['mode']).name}, not {packet.mode.name}"
+    check_error(row["error"], details, packet.client_id or None)
     client = Client(row["client_id"], row["session"], ClientMode(row["mode"]))
-    page = await read_page(call, client, request.line.frame_bytes, IDENTIFY_BYTES, settings)
+    followed = partial(follow_up, call)
+    page = await read_page(followed, client, request.line.frame_bytes, IDENTIFY_BYTES, settings)
     answer = IdentifyClientResponse(
         client_id=client.client_id,
         client_name=row["client_name"],

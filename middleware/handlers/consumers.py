@@ -8,7 +8,7 @@ from telesto.middleware.conduct import Patience
 from telesto.middleware.consumers import Consumers
 from telesto.middleware.departures import Departures
 from telesto.middleware.failures import FailedError, LostError, check_error, failure_of
-from telesto.middleware.handlers.ack import lease_results
+from telesto.middleware.handlers.ack import lease_results, own_leases
 from telesto.middleware.requests import Request
 from telesto.middleware.services import Peers
 from telesto.middleware.settings import ServerSettings
@@ -106,7 +106,7 @@ def _nack_reply(request: Request, rows: list[Row], _settings: ServerSettings) ->
     return Reply(
         NackResponse(lease_results(leases, row["errors"])),
         arrivals=arrivals_of(row["queue_ids"], row["receiver_ids"]),
-        settled=leases,
+        settled=own_leases(request),
         failed=failed if request.packet.failed else [],
         lost=[
             LeaseRef(*ref)
@@ -128,8 +128,10 @@ def _touch_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, 
 def _touch_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
     row, leases = rows[0], request.packet.leases
     check_error(row["error"], "no lease was touched")
-    lost = [lease for lease, error in zip(leases, row["errors"], strict=True) if error is not None]
-    kept = [lease for lease, error in zip(leases, row["errors"], strict=True) if error is None]
+    own = request.line.consumers
+    told = [pair for pair in zip(leases, row["errors"], strict=True) if pair[0].consumer_id in own]
+    lost = [lease for lease, error in told if error is not None]
+    kept = [lease for lease, error in told if error is None]
     return Reply(TouchResponse(lease_results(leases, row["errors"])), settled=lost, touched=kept)
 
 

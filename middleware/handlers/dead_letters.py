@@ -17,7 +17,7 @@ from telesto.middleware.handlers.rows import (
 from telesto.middleware.requests import Request
 from telesto.middleware.results import Arrivals
 from telesto.middleware.settings import ServerSettings
-from telesto.middleware.single import Call, OneCall, Reply, Row, arrivals_of, numbered
+from telesto.middleware.single import Call, OneCall, Reply, Row, arrivals_of, follow_up, numbered
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packet import Packet
 from telesto.protocol.packets import (
@@ -81,8 +81,7 @@ class SettleLetters:
         settled = busy_count = 0
         arrivals: Arrivals = {}
         while True:
-            rows = await call(
-                SETTLE,
+            arguments = (
                 *numbered(request),
                 packet.METHOD_ID,
                 packet.queue_id,
@@ -91,7 +90,7 @@ class SettleLetters:
                 settings.purge_rows,
                 settled,
             )
-            row = rows[0]
+            row = (await (follow_up(call, SETTLE, *arguments) if settled else call(SETTLE, *arguments)))[0]
             if row["error"] == BUSY and settled and busy_count < _BUSY_TRIES:
                 busy_count += 1
                 await asyncio.sleep(settings.busy_backoff_max_ms / 1000)

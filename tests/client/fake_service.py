@@ -185,6 +185,8 @@ class FakeService:
             if client.name == name:
                 if client.token != token:
                     raise RefusalError(ErrorCode.CLIENT_NAME_NOT_UNIQUE)
+                if client.mode is not mode:
+                    raise RefusalError(ErrorCode.CLIENT_MODE_PERMISSION_VIOLATION)
                 self._open_session(client, token, attempt)
                 return client
         client = StoredClient(next(self._ids), name, mode, token, next(self._sessions))
@@ -193,10 +195,18 @@ class FakeService:
         return client
 
     def identify(
-        self, client_id: int, name: str, token: bytes | None = None, resume: bool = False, attempt: int = 0
+        self,
+        client_id: int,
+        name: str,
+        token: bytes | None = None,
+        resume: bool = False,
+        attempt: int = 0,
+        mode: ClientMode | None = None,
     ) -> StoredClient:
         for client in self.clients.values():
             if client.client_id == client_id or (client_id == 0 and client.name == name):
+                if mode is not None and client.mode is not mode:
+                    raise RefusalError(ErrorCode.CLIENT_MODE_PERMISSION_VIOLATION)
                 if resume and client.token != token:
                     raise RefusalError(ErrorCode.SESSION_FENCED)
                 self._open_session(client, token or b"", attempt)
@@ -542,7 +552,12 @@ class FakeConnection:
 
     def _on_identify_client(self, _: int, packet: packets.IdentifyClient) -> packets.Packet:
         client = self.service.identify(
-            packet.client_id, packet.client_name, packet.token, bool(packet.resume), packet.attempt or 0
+            packet.client_id,
+            packet.client_name,
+            packet.token,
+            bool(packet.resume),
+            packet.attempt or 0,
+            packet.mode,
         )
         self.client, self.session = client, client.session
         *page, too_large = self._page((0, 0), (0, 0, 0))

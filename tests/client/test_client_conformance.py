@@ -111,8 +111,24 @@ def test_the_url_names_the_client(open_client: Open, service_url: str) -> None:
 def test_an_existing_client_keeps_its_mode(connected: Connect) -> None:
     connected("alice", mode=ClientMode.READ_ONLY).close()
     assert connected("alice", existing="use").mode is ClientMode.READ_ONLY
-    with pytest.raises(ClientModePermissionError, match="READ_ONLY"):
+    with pytest.raises(ClientModePermissionError, match="CLIENT_MODE|READ_ONLY"):
         connected("alice", existing="use", mode=ClientMode.FULL)
+
+
+def test_a_client_that_is_refused_for_its_mode_is_not_taken_over(
+    client: Any, queue_id: int, connected: Connect
+) -> None:
+    client.put_many(queue_id, [b"1", b"2"])
+    live = connected("alice", mode=ClientMode.READ_ONLY)
+    session = live.session
+    assert live.retrieve_message(queue_id, timeout=0).body == b"1"
+    with pytest.raises(ClientModePermissionError):
+        connected("alice", existing="use", mode=ClientMode.FULL)
+    assert live.retrieve_message(queue_id, timeout=0).body == b"2"
+    assert live.session == session
+    connected("alice", existing="use", mode=ClientMode.READ_ONLY)
+    with pytest.raises(SessionFencedError):
+        live.retrieve_message(queue_id, timeout=0)
 
 
 def test_calls_need_a_client(open_client: Open, service_url: str) -> None:
