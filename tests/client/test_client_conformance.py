@@ -111,7 +111,7 @@ def test_the_url_names_the_client(open_client: Open, service_url: str) -> None:
 def test_an_existing_client_keeps_its_mode(connected: Connect) -> None:
     connected("alice", mode=ClientMode.READ_ONLY).close()
     assert connected("alice", existing="use").mode is ClientMode.READ_ONLY
-    with pytest.raises(ClientModePermissionError, match="CLIENT_MODE|READ_ONLY"):
+    with pytest.raises(ClientModePermissionError, match=r"CLIENT_MODE|READ_ONLY"):
         connected("alice", existing="use", mode=ClientMode.FULL)
 
 
