@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import asyncpg
 
-from telesto.middleware.failures import LostError, RefusedError, UnavailableError
+from telesto.middleware.failures import BUSY, LostError, RefusedError, UnavailableError
 from telesto.middleware.requests import Client, Request
 from telesto.middleware.results import Arrivals
 from telesto.middleware.settings import ServerSettings
@@ -16,6 +17,11 @@ from telesto.protocol.packet import Packet
 from telesto.protocol.packets import LeaseRef
 
 Row = asyncpg.Record
+
+#: What a client is told of a request that failed after a part of it was done.
+_IN_PART = "the request was done in part"
+#: How often a further call of a request is tried again that is busy.
+_BUSY_TRIES = 100
 
 
 class Call(Protocol):
@@ -94,7 +100,20 @@ async def follow_up(call: Call, sql: str, *arguments: Any) -> list[Row]:
     try:
         return await call(sql, *arguments)
     except (UnavailableError, RefusedError) as error:
-        raise LostError(str(error), suspicious=False, told="the request was done in part") from error
+        raise LostError(str(error), suspicious=False, told=_IN_PART) from error
+
+
+async def next_part(call: Call, settings: ServerSettings, sql: str, *arguments: Any) -> Row:
+    """Calls the procedure again that does a request part by part; returns its row.
+
+    One that is busy is tried again here, for the request as a whole could not tell any more what it has done.
+    """
+    for _ in range(_BUSY_TRIES):
+        row = (await follow_up(call, sql, *arguments))[0]
+        if row["error"] != BUSY:
+            return row
+        await asyncio.sleep(settings.busy_backoff_max_ms / 1000)
+    raise LostError("the client or the queue stayed busy", suspicious=False, told=_IN_PART)
 
 
 def numbered(request: Request) -> tuple[int, int, int, list[int], list[int]]:

@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
-from telesto.middleware.failures import BUSY, check_error
+from telesto.middleware.failures import check_error
 from telesto.middleware.requests import Request
 from telesto.middleware.settings import ServerSettings
-from telesto.middleware.single import Call, OneCall, Reply, Row, follow_up, numbered
+from telesto.middleware.single import Call, OneCall, Reply, Row, next_part, numbered
 from telesto.protocol.packets import GetQueueStatisticsResponse, PurgeQueueResponse
 
 PURGE = "SELECT * FROM telesto.purge_queue_numbered($1, $2, $3, $4, $5, $6, $7, $8)"
-
-#: How often a purge that has begun tries a busy call again.
-_BUSY_TRIES = 100
 
 
 async def purge_queue(call: Call, request: Request, settings: ServerSettings) -> Reply:
     """Removes what waits in a queue, in as many calls as it takes, so that no lock is held for long.
 
-    The last call leaves the record. A call that is busy after others have removed something is tried again
-    here, for the request as a whole could not tell any more what it has removed.
+    The last call leaves the record.
     """
     queue_id = request.packet.queue_id
-    removed = busy_count = 0
+    removed = 0
     while True:
         arguments = (*numbered(request), queue_id, settings.purge_rows, removed)
-        row = (await (follow_up(call, PURGE, *arguments) if removed else call(PURGE, *arguments)))[0]
-        if row["error"] == BUSY and removed and busy_count < _BUSY_TRIES:
-            busy_count += 1
-            await asyncio.sleep(settings.busy_backoff_max_ms / 1000)
-            continue
+        row = (
+            await next_part(call, settings, PURGE, *arguments)
+            if removed
+            else (await call(PURGE, *arguments))[0]
+        )
         check_error(row["error"], f"queue {queue_id} was not purged", queue_id)
         removed += row["removed"]
         if not row["more"]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from telesto.middleware.failures import BUSY, FailedError, check_error, failure_of
+from telesto.middleware.failures import FailedError, check_error, failure_of
 from telesto.middleware.handlers.rows import (
     ANSWER_OVERHEAD_BYTES,
     MESSAGE_OVERHEAD_BYTES,
@@ -17,7 +16,7 @@ from telesto.middleware.handlers.rows import (
 from telesto.middleware.requests import Request
 from telesto.middleware.results import Arrivals
 from telesto.middleware.settings import ServerSettings
-from telesto.middleware.single import Call, OneCall, Reply, Row, arrivals_of, follow_up, numbered
+from telesto.middleware.single import Call, OneCall, Reply, Row, arrivals_of, next_part, numbered
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packet import Packet
 from telesto.protocol.packets import (
@@ -29,8 +28,6 @@ from telesto.protocol.packets import (
 
 SETTLE = "SELECT * FROM telesto.settle_letters_numbered($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
 
-#: How often a call is tried again that is busy after earlier ones of its request have settled something.
-_BUSY_TRIES = 100
 #: Bytes of a letter on the wire beside its message, at most.
 _LETTER_BYTES = MESSAGE_OVERHEAD_BYTES + 64 + 8 + 4 * 255
 
@@ -78,7 +75,7 @@ class SettleLetters:
     async def __call__(self, call: Call, request: Request, settings: ServerSettings) -> Reply:
         """Settles them."""
         packet = request.packet
-        settled = busy_count = 0
+        settled = 0
         arrivals: Arrivals = {}
         while True:
             arguments = (
@@ -90,11 +87,11 @@ class SettleLetters:
                 settings.purge_rows,
                 settled,
             )
-            row = (await (follow_up(call, SETTLE, *arguments) if settled else call(SETTLE, *arguments)))[0]
-            if row["error"] == BUSY and settled and busy_count < _BUSY_TRIES:
-                busy_count += 1
-                await asyncio.sleep(settings.busy_backoff_max_ms / 1000)
-                continue
+            row = (
+                await next_part(call, settings, SETTLE, *arguments)
+                if settled
+                else (await call(SETTLE, *arguments))[0]
+            )
             check_error(row["error"], f"the dead letters of queue {packet.queue_id} stay", packet.queue_id)
             settled += row["settled"]
             for key, count in arrivals_of(row["queue_ids"], row["receiver_ids"]).items():

@@ -18,7 +18,9 @@ from psycopg import sql
 from conftest import Connect, StartMiddleware
 from members import Member, join, put_all
 from requests_of_all import NO_QUEUE, numbered_requests
-from telesto.middleware.failures import RefusedError, UnavailableError
+from telesto.middleware import single
+from telesto.middleware.failures import BUSY, RefusedError, UnavailableError
+from telesto.middleware.handlers.administration import PURGE
 from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorClass, ErrorCode
@@ -453,6 +455,34 @@ async def test_what_failed_in_its_first_call_is_not(
     assert answer.error_class in (ErrorClass.REJECTED, ErrorClass.RETRYABLE)
     wire.resume()
     assert len(await wire.read_now(queue_id)) == 1
+
+
+async def test_what_stays_busy_after_a_part_is_in_doubt(
+    start_middleware: StartMiddleware, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(single, "_BUSY_TRIES", 3)
+    server = await start_middleware(purge_rows=2, single_workers=1)
+    wire = await connect(server)
+    await wire.register()
+    queue_id = await wire.create_queue()
+    for _ in range(5):
+        await wire.put_one(queue_id)
+    busy = 0
+    for link in server._workers._own_links:
+        if not link._name.startswith("single"):
+            continue
+        call = link.call
+
+        async def staying_busy(statement: str, *arguments: Any, call: Any = call) -> Any:
+            nonlocal busy
+            if statement == PURGE and arguments[-1]:
+                busy += 1
+                return [{"error": BUSY}]
+            return await call(statement, *arguments)
+
+        link.call = staying_busy  # type: ignore[method-assign]
+    answer = await wire.ask(packets.PurgeQueue(wire.number(), [], queue_id))
+    assert (answer.code, answer.error_class, busy) == (ErrorCode.IO_ERROR, ErrorClass.IN_DOUBT, 3)
 
 
 async def test_a_queue_deleted_while_it_is_purged_was_purged(
