@@ -8,6 +8,7 @@ PORT ?= 7001
 FILE ?=
 SIZE ?= small
 DATABASE ?= single
+POSTGRES ?=
 WORK ?= queues
 OUT ?= telesto-bench/quick-$(shell date -u +%Y%m%d-%H%M%S)
 MYPY := .venv/bin/mypy --strict --explicit-package-bases --namespace-packages
@@ -24,7 +25,7 @@ run: .venv/server.stamp ## Start the service with its own PostgreSQL (DATA_DIR=t
 demo: .venv/server.stamp ## Ship a text file through two middlewares and check that each line came once (FILE=...)
 	@$(TELESTO) demo $(FILE)
 
-test: check unit ## Run every check and the whole test suite
+test: check unit ## Run every check and the whole test suite (POSTGRES=15: what depends on the release, on that one)
 
 check: .venv/dev.stamp verify ## Lint, types, layers, generated files, SQL headers
 	.venv/bin/ruff check .
@@ -44,8 +45,8 @@ generate: .venv/dev.stamp ## Generate packets, errors and docs/protocol.md from 
 verify: .venv/dev.stamp ## Fail when a generated file is not what `make generate` gives
 	$(PY) -m tools.codegen --verify
 
-unit: .venv/dev.stamp ## Run the test suite only
-	$(PY) -m pytest -n 2
+unit: .venv/dev.stamp ## Run the test suite only, or with POSTGRES=15 those of database and middleware on that release
+	$(PY) -m pytest -n 2 $(if $(POSTGRES),--postgres $(POSTGRES) tests/db tests/middleware)
 
 faults: .venv/dev.stamp ## Kill, stop and cut everything under load, from a random seed (WORK=queues SIZE=small DATABASE=single)
 	$(PY) -m tests.faults.run --work $(WORK) --size $(SIZE) --database $(DATABASE)

