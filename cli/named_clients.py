@@ -29,6 +29,7 @@ from telesto.client import (
     StateWriteError,
     TelestoClient,
 )
+from telesto.client.arguments import check_name
 from telesto.client.url import ServiceUrl, parse_url
 
 NAME_CHARACTERS_MAX = 100
@@ -41,6 +42,8 @@ RECOVERED_SHOWN_MAX = 10
 def connected_as(url: str, name: str | None, options: ClientOptions | None) -> Iterator[TelestoClient]:
     """The client called `name`, or as the URL says, with its state; created if there is none."""
     service = parse_url(url)
+    if name is not None:
+        check_name("name", name)
     directory = Path(service.state_dir) if service.state_dir else state_directory(service, name)
     with (
         TelestoClient(url, state_dir=directory, options=options) as client,

@@ -96,7 +96,7 @@ class AsyncTelestoClient:
         Raises AddressError for a URL that cannot be used.
         """
         self._url = parse_url(url)
-        self._options = options or ClientOptions()
+        self._options = ClientOptions() if options is None else options
         state_dir = state_dir if state_dir is not None else self._url.state_dir
         self._session = shared.make_session(self._url, self._options, delivery, state_dir)
         self._scribe: Scribe | None = None
@@ -184,6 +184,7 @@ class AsyncTelestoClient:
         client has another mode, and NotConnectedError when no middleware can be reached. With a state_dir,
         also StateInUseError, StateDamagedError, StateMismatchError and StateWriteError.
         """
+        shared.check_identity(name, client_id, mode, existing)
         self._attach()
         stored: StoredClient | None = None
         if self._scribe is not None and not self._session.closed:
@@ -590,7 +591,7 @@ class AsyncTelestoClient:
         """
         of_queues, of_topics = shared.by_source(messages)
         self._session.confirm_topics(of_topics)
-        call = self._session.confirm(shared.hand_overs(of_queues))
+        call = self._session.confirm(of_queues)
         self._flush_soon()
         if call is not None:
             await self._answer(call)
@@ -602,10 +603,10 @@ class AsyncTelestoClient:
         was sent already stay taken. With ``auto_confirm`` that is soon after they were returned; switch it
         off to decide about each message.
         """
-        self._attach()
         of_queues, of_topics = shared.by_source(messages)
+        self._attach()
         again = self._session.give_back_topics(of_topics)
-        return again + await self._answer(self._session.give_back(shared.hand_overs(of_queues)))
+        return again + await self._answer(self._session.give_back(of_queues))
 
     # ------------------------------------------------------------------ topics
 
@@ -787,6 +788,8 @@ class AsyncTelestoClient:
         Raises QueueNotExistingError when the queue was deleted.
         """
         arguments.check_count("concurrency", concurrency)
+        arguments.check_callable("handler", handler)
+        arguments.check_callable("on_error", on_error)
         arguments.check_timeout(drain, "drain")
         consumer = self.consume(
             queue_id,
@@ -823,8 +826,10 @@ class AsyncTelestoClient:
         arguments are those of ``put_message`` and ``retrieve_message``.
         """
         context = shared.new_context()
-        request = self._start(calls.PutCall(queue_id, body, priority, receiver_id, context))
-        response = self._start(calls.ReadResponseCall(queue_id, context, timeout))
+        request = calls.PutCall(queue_id, body, priority, receiver_id, context)
+        response = calls.ReadResponseCall(queue_id, context, timeout)
+        self._start(request)
+        self._start(response)
         try:
             await self._answer(request)
         except BaseException:
@@ -865,6 +870,7 @@ class AsyncTelestoClient:
         It runs as long as ``run_consumer`` does.
         Raises QueueNotExistingError when the queue was deleted.
         """
+        arguments.check_callable("handler", handler)
 
         async def serve(request: Message) -> None:
             body = await handler(request)

@@ -9,10 +9,14 @@ from typing import Any
 from telesto.client.models import UNCHANGED, NewMessage
 from telesto.protocol import packets
 from telesto.protocol.errors import InvalidParameterError
+from telesto.protocol.names import (
+    NAME_CHARACTERS_MAX,
+    TOPIC_CHARACTERS_MAX,
+    control_character,
+    invisible_character,
+)
 from telesto.protocol.packets import HistoryMode
 
-NAME_LENGTH_MAX = 255
-TOPIC_LENGTH_MAX = 1024
 HISTORY_DAYS_MAX = 366
 WAIT_FOREVER_MS = 0xFFFFFFFF
 _WAIT_MS_MAX = WAIT_FOREVER_MS - 1
@@ -28,6 +32,14 @@ _BACKOFF_MAX_MS = 24 * 3600 * 1_000
 #: The longest time that a message may be delayed or wait, in milliseconds.
 _LIFE_MAX_MS = 10 * 365 * 24 * 3600 * 1_000
 _U32_MAX = 2**32 - 1
+
+
+def _shown(number: object) -> str:
+    """A number for a message: Python refuses to write one of thousands of digits."""
+    text = f"{number:.6g}" if isinstance(number, float) else ""
+    if isinstance(number, int):
+        text = str(int(number)) if abs(number) < 10**40 else f"a number of {number.bit_length()} bits"
+    return text or str(number)
 
 
 def check_body(body: object) -> bytes:
@@ -48,7 +60,9 @@ def check_id(name: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         hint = f"; pass its {name}" if hasattr(value, name) else ""
         raise TypeError(f"{name} must be an int, not {type(value).__name__}{hint}")
-    raise InvalidParameterError(f"{name} must be an id above 0, not {value}")
+    if not 0 < value <= _ID_MAX:
+        raise InvalidParameterError(f"{name} must be an id above 0, not {_shown(value)}")
+    return int(value)
 
 
 def check_optional_id(name: str, value: object) -> int:
@@ -60,12 +74,25 @@ def check_name(name: str, value: object) -> str:
     """Returns the name of a queue or client."""
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a str, not {type(value).__name__}")
-    if not 1 <= len(value) <= NAME_LENGTH_MAX:
+    if not 1 <= len(value) <= NAME_CHARACTERS_MAX:
         raise InvalidParameterError(
-            f"{name} must have 1 to {NAME_LENGTH_MAX} characters, not {len(value)}: {value[:40]!r}"
+            f"{name} must have 1 to {NAME_CHARACTERS_MAX} characters, not {len(value)}: {value[:40]!a}"
         )
-    if any(ord(character) < 32 or 127 <= ord(character) < 160 for character in value):
-        raise InvalidParameterError(f"{name} must have no control characters: {value!r}")
+    if found := invisible_character(value):
+        raise InvalidParameterError(f"{name} must have no invisible characters, as {found}: {value!a}")
+    return value
+
+
+def check_key(name: str, value: object) -> str:
+    """Returns a key of a message."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a str, not {type(value).__name__}")
+    if not 1 <= len(value) <= NAME_CHARACTERS_MAX:
+        raise InvalidParameterError(
+            f"{name} must have 1 to {NAME_CHARACTERS_MAX} characters, not {len(value)}: {value[:40]!a}"
+        )
+    if found := control_character(value):
+        raise InvalidParameterError(f"{name} must have no control characters, as {found}: {value!a}")
     return value
 
 
@@ -73,29 +100,31 @@ def check_topic(topic: object) -> str:
     """Returns the name of a topic."""
     if not isinstance(topic, str):
         raise TypeError(f"topic must be a str, not {type(topic).__name__}")
-    if not 1 <= len(topic) <= TOPIC_LENGTH_MAX:
+    if not 1 <= len(topic) <= TOPIC_CHARACTERS_MAX:
         raise InvalidParameterError(
-            f"topic must have 1 to {TOPIC_LENGTH_MAX} characters, not {len(topic)}: {topic[:40]!r}"
+            f"topic must have 1 to {TOPIC_CHARACTERS_MAX} characters, not {len(topic)}: {topic[:40]!a}"
         )
-    if any(ord(character) < 32 or 127 <= ord(character) < 160 for character in topic):
-        raise InvalidParameterError(f"topic must have no control characters: {topic[:40]!r}")
+    if found := invisible_character(topic):
+        raise InvalidParameterError(f"topic must have no invisible characters, as {found}: {topic[:40]!a}")
     return topic
 
 
-def check_duration_ms(name: str, seconds: object) -> int:
+def check_duration_ms(name: str, seconds: object, most: int = _ID_MAX // 1000) -> int:
     """Returns a duration above 0 as the wire has it: milliseconds, rounded up."""
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
         raise TypeError(f"{name} must be seconds, not {type(seconds).__name__}")
-    if not 0 < seconds <= _ID_MAX / 1000:
-        raise InvalidParameterError(f"{name} must be above 0 seconds, not {seconds}")
+    if not 0 < seconds <= most:
+        raise InvalidParameterError(
+            f"{name} must be above 0 and at most {most:,} seconds, not {_shown(seconds)}"
+        )
     return math.ceil(seconds * 1000)
 
 
-def check_drop(drop: bool, *limits: object) -> bool:
+def check_drop(drop: object, *limits: object) -> bool:
     """Returns whether a subscription is dropped beyond its limit, which it must have for that."""
-    if drop and all(limit is None for limit in limits):
+    if check_flag("drop", drop) and all(limit is None for limit in limits):
         raise InvalidParameterError("drop needs a limit: give max_behind or max_age")
-    return drop
+    return bool(drop)
 
 
 def check_count(name: str, value: object, least: int = 1, most: int = _U32_MAX) -> int:
@@ -103,7 +132,7 @@ def check_count(name: str, value: object, least: int = 1, most: int = _U32_MAX) 
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} must be an int, not {type(value).__name__}")
     if not least <= value <= most:
-        raise InvalidParameterError(f"{name} must be {least} to {most}, not {value}")
+        raise InvalidParameterError(f"{name} must be {least} to {most}, not {_shown(value)}")
     return value
 
 
@@ -161,15 +190,14 @@ def check_flag(name: str, value: object) -> bool:
 
 def check_delay_ms(name: str, seconds: object) -> int:
     """Returns a time before which nobody can read a message as the wire has it."""
-    return 0 if seconds == 0 and not isinstance(seconds, bool) else check_life_ms(name, seconds)
+    if isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and seconds == 0:
+        return 0
+    return check_life_ms(name, seconds)
 
 
 def check_life_ms(name: str, seconds: object) -> int:
     """Returns a duration of at most ten years as the wire has it."""
-    milliseconds = check_duration_ms(name, seconds)
-    if milliseconds > _LIFE_MAX_MS:
-        raise InvalidParameterError(f"{name} must be at most {_LIFE_MAX_MS // 1000} seconds, not {seconds}")
-    return milliseconds
+    return check_duration_ms(name, seconds, _LIFE_MAX_MS // 1000)
 
 
 def check_window(name: str, value: object) -> int:
@@ -178,6 +206,12 @@ def check_window(name: str, value: object) -> int:
     if milliseconds < _WINDOW_MIN_MS:
         raise InvalidParameterError(f"{name} must be {_WINDOW_MIN_MS} to {_WINDOW_MAX_MS}, not {value!r}")
     return milliseconds
+
+
+def check_callable(name: str, value: object) -> None:
+    """Checks a function of the application."""
+    if not callable(value):
+        raise TypeError(f"{name} must be callable, not {type(value).__name__}")
 
 
 def check_history(name: str, value: object) -> HistoryMode:
@@ -227,15 +261,28 @@ def changed_settings(values: Mapping[str, object]) -> dict[str, Any]:
     return changed
 
 
-def check_timeout(timeout: float | None, name: str = "timeout") -> float:
+def check_timeout(timeout: object, name: str = "timeout") -> float:
     """Returns how long a read, or the argument of this name, waits in seconds, infinity for None."""
     if timeout is None:
         return math.inf
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
         raise TypeError(f"{name} must be seconds or None, not {type(timeout).__name__}")
     if not timeout >= 0:
-        raise InvalidParameterError(f"{name} must be 0 or more seconds, not {timeout}")
-    return timeout
+        raise InvalidParameterError(f"{name} must be 0 or more seconds, not {_shown(timeout)}")
+    try:
+        return float(timeout)
+    except OverflowError:
+        return math.inf
+
+
+def check_context(context: object) -> int:
+    """Returns what connects a request and its response."""
+    return check_count("context", context, -_ID_MAX - 1, _ID_MAX)
+
+
+def check_after_id(name: str, value: object) -> int:
+    """Returns the id behind which a list begins, 0 for its first row."""
+    return check_count(name, value, least=0, most=_ID_MAX)
 
 
 def wait_ms(seconds: float) -> int:
@@ -262,12 +309,12 @@ def new_message(
         check_count("priority", priority, most=10)
     if receiver_id is not None:
         check_id("receiver_id", receiver_id)
-    if context is not None and type(context) is not int:
-        raise TypeError(f"context must be an int, not {type(context).__name__}")
+    if context is not None and (type(context) is not int or not -_ID_MAX <= context <= _ID_MAX):
+        check_context(context)
     if dedup_key is not None:
-        check_name("dedup_key", dedup_key)
+        check_key("dedup_key", dedup_key)
     if partition_key is not None:
-        check_name("partition_key", partition_key)
+        check_key("partition_key", partition_key)
         if receiver_id is not None:
             raise InvalidParameterError("a message has a receiver_id or a partition_key, not both")
     return packets.NewMessage(

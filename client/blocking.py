@@ -101,7 +101,7 @@ class TelestoClient:
         Raises AddressError for a URL that cannot be used.
         """
         self._url = parse_url(url)
-        self._options = options or ClientOptions()
+        self._options = ClientOptions() if options is None else options
         self._state_dir = state_dir if state_dir is not None else self._url.state_dir
         self._session = shared.make_session(self._url, self._options, delivery, self._state_dir)
         self._driver = Driver(self._session, self._options)
@@ -180,6 +180,7 @@ class TelestoClient:
         client has another mode, and NotConnectedError when no middleware can be reached. With a state_dir,
         also StateInUseError, StateDamagedError, StateMismatchError and StateWriteError.
         """
+        shared.check_identity(name, client_id, mode, existing)
         with self._driver.lock:
             stored = self._open_state()
             identity = shared.choose_identity(self._url, name, client_id, mode, existing, self._tried, stored)
@@ -597,7 +598,7 @@ class TelestoClient:
         of_queues, of_topics = shared.by_source(messages)
         with self._driver.lock:
             self._session.confirm_topics(of_topics)
-            call = self._session.confirm(shared.hand_overs(of_queues))
+            call = self._session.confirm(of_queues)
             if call is None:
                 self._driver.hand_on()
             else:
@@ -613,7 +614,7 @@ class TelestoClient:
         of_queues, of_topics = shared.by_source(messages)
         with self._driver.lock:
             again = self._session.give_back_topics(of_topics)
-            return again + self._answer(self._session.give_back(shared.hand_overs(of_queues)))
+            return again + self._answer(self._session.give_back(of_queues))
 
     # ------------------------------------------------------------------ topics
 
@@ -789,6 +790,8 @@ class TelestoClient:
         Raises QueueNotExistingError when the queue was deleted.
         """
         arguments.check_count("concurrency", concurrency)
+        arguments.check_callable("handler", handler)
+        arguments.check_callable("on_error", on_error)
         arguments.check_timeout(drain, "drain")
         consumer = self.consume(
             queue_id,
@@ -824,8 +827,10 @@ class TelestoClient:
         arguments are those of ``put_message`` and ``retrieve_message``.
         """
         context = shared.new_context()
-        request = self._start(calls.PutCall(queue_id, body, priority, receiver_id, context))
-        response = self._start(calls.ReadResponseCall(queue_id, context, timeout))
+        request = calls.PutCall(queue_id, body, priority, receiver_id, context)
+        response = calls.ReadResponseCall(queue_id, context, timeout)
+        self._start(request)
+        self._start(response)
         try:
             self._wait_for(request)
         except BaseException:
@@ -866,6 +871,7 @@ class TelestoClient:
         It runs as long as ``run_consumer`` does.
         Raises QueueNotExistingError when the queue was deleted.
         """
+        arguments.check_callable("handler", handler)
 
         def serve(request: Message) -> None:
             body = handler(request)

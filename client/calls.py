@@ -370,7 +370,7 @@ class ReadResponseCall(TakingCall[list[Message]], request=packets.ReadResponse):
 
     def __init__(self, queue_id: int, context: int, timeout: float | None) -> None:
         self.queue_id = arguments.check_id("queue_id", queue_id)
-        self.context = context
+        self.context = arguments.check_context(context)
         self.wait = arguments.check_timeout(timeout)
 
     def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
@@ -603,7 +603,7 @@ class BrowseCall(Call[tuple[list[Message], bool]], request=packets.GetMessages):
 
     def __init__(self, queue_id: int, after_message_id: int, limit: int) -> None:
         self.queue_id: int = arguments.check_id("queue_id", queue_id)
-        self.after_message_id = after_message_id
+        self.after_message_id = arguments.check_after_id("after_message_id", after_message_id)
         self.limit = limit
 
     def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
@@ -651,7 +651,7 @@ class DeadLettersCall(Call[tuple[list[DeadLetter], bool]], request=packets.ListD
 
     def __init__(self, queue_id: int, after_message_id: int, limit: int) -> None:
         self.queue_id: int = arguments.check_id("queue_id", queue_id)
-        self.after_message_id = after_message_id
+        self.after_message_id = arguments.check_after_id("after_message_id", after_message_id)
         self.limit = limit
 
     def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:

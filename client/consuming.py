@@ -62,8 +62,8 @@ class ConsumerState:
         self.queue_id = arguments.check_id("queue_id", queue_id)
         self.credit_messages = arguments.check_count("credit", credit_messages)
         self.credit_bytes = arguments.check_count("credit_bytes", credit_bytes, least=0)
-        self.keep_alive = keep_alive
-        self.ack_in_database = ack_in_database
+        self.keep_alive = arguments.check_flag("keep_alive", keep_alive)
+        self.ack_in_database = arguments.check_flag("ack_in_database", ack_in_database)
         self.consumer_id = 0
         self.lease = 0.0
         self.joins = 0
@@ -193,6 +193,7 @@ class NackCall(SettleCall, request=packets.Nack):
         self.queue_id = queue_id
         self.leases = list(leases)
         self.failed = failed
+        arguments.check_flag("failed", failed)
         self.delay_ms = None if delay is None else arguments.check_delay_ms("delay", delay)
 
     def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:

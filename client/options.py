@@ -70,7 +70,15 @@ class ClientOptions:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if not isinstance(value, bool) and value <= 0:
+            if field.type == "bool":
+                if not isinstance(value, bool):
+                    raise TypeError(f"{field.name} must be a bool, not {type(value).__name__}")
+                continue
+            if isinstance(value, bool) or not isinstance(value, int if field.type == "int" else (int, float)):
+                raise TypeError(f"{field.name} must be a number ({field.type}), not {type(value).__name__}")
+            if not value > 0:
                 raise InvalidParameterError(f"{field.name} must be above 0, not {value!r}")
+            if field.name in ("max_frame", "page_size", "fetch_ahead") and value >= 2**32:
+                raise InvalidParameterError(f"{field.name} must be below 2^32")
         if self.max_frame < MAX_FRAME_LEAST:
             raise InvalidParameterError(f"max_frame must be at least {MAX_FRAME_LEAST}, not {self.max_frame}")

@@ -28,10 +28,12 @@ from telesto.client.session import Delivery, Session
 from telesto.client.state import StoredClient
 from telesto.client.topic_calls import GetCall, PutToTopicCall
 from telesto.client.url import Existing, ServiceUrl
+from telesto.protocol import packets
 from telesto.protocol.errors import InvalidParameterError, TelestoError
 from telesto.protocol.packets import ClientMode
 
 ElementT = TypeVar("ElementT")
+GivenT = TypeVar("GivenT")
 OutcomeT = TypeVar("OutcomeT", PutResult, TopicPutResult)
 
 #: Where a client keeps what it must not forget.
@@ -50,8 +52,14 @@ def make_session(
 ) -> Session:
     """Makes the session of a client, a durable one if it has a state. Raises InvalidParameterError."""
     check_delivery(delivery)
+    if not isinstance(options, ClientOptions):
+        raise TypeError(f"options must be ClientOptions, not {type(options).__name__}")
     if state_dir is None:
         return Session(url.addresses, options, delivery)
+    if not isinstance(state_dir, (str, os.PathLike)):
+        raise TypeError(f"state_dir must be a path, not {type(state_dir).__name__}")
+    if "\0" in str(state_dir) or not str(state_dir):
+        raise InvalidParameterError(f"state_dir must name a directory, not {str(state_dir)!a}")
     if delivery == "fast":
         raise InvalidParameterError('a client with a state_dir needs delivery="once"')
     return DurableSession(url.addresses, options)
@@ -80,8 +88,6 @@ def choose_identity(
 
     Raises InvalidParameterError, and StateMismatchError when the state is that of another client.
     """
-    if name is not None and client_id is not None:
-        raise InvalidParameterError("give connect() a name or a client_id, not both")
     if name is None and client_id is None:
         name, client_id = url.name, url.client_id
     if name is None and client_id is None and stored is not None:
@@ -90,19 +96,15 @@ def choose_identity(
         raise InvalidParameterError(
             "connect() needs the client's name or client_id, as an argument or in the URL: telesto://...?name=..."
         )
-    existing = existing or url.existing or "error"
-    if existing not in ("error", "use"):
-        raise InvalidParameterError(f'existing must be "error" or "use", not {existing!r}')
-    mode = mode or url.mode
-    if mode is not None and not isinstance(mode, ClientMode):
-        raise TypeError(f"mode must be a ClientMode, not {type(mode).__name__}")
-    if client_id is not None:
-        identity = Identity(arguments.check_id("client_id", client_id), None, mode, existing)
-    else:
-        identity = Identity(None, arguments.check_name("name", name), mode, existing)
+    identity = Identity(
+        client_id,
+        None if client_id is not None else name,
+        mode if mode is not None else url.mode,
+        existing or url.existing or "error",
+    )
     if stored is not None:
         return _with_state(identity, stored)
-    if client_id is None and before is not None and before.name == name and before.mode is mode:
+    if client_id is None and before is not None and before.name == name and before.mode is identity.mode:
         identity.token, identity.attempts = before.token, before.attempts
     return identity
 
@@ -122,6 +124,22 @@ def _with_state(identity: Identity, stored: StoredClient) -> Identity:
         return identity
     identity.token, identity.attempts = stored.token, stored.attempts
     return identity
+
+
+def check_identity(
+    name: str | None, client_id: int | None, mode: ClientMode | None, existing: Existing | None
+) -> None:
+    """Checks what ``connect`` is given, before a state is opened. Raises InvalidParameterError, TypeError."""
+    if name is not None and client_id is not None:
+        raise InvalidParameterError("give connect() a name or a client_id, not both")
+    if name is not None:
+        arguments.check_name("name", name)
+    if client_id is not None:
+        arguments.check_id("client_id", client_id)
+    if mode is not None and not isinstance(mode, ClientMode):
+        raise TypeError(f"mode must be a ClientMode, not {type(mode).__name__}")
+    if existing not in (None, "error", "use"):
+        raise InvalidParameterError(f'existing must be "error" or "use", not {existing!a}')
 
 
 def told_one_by_one(session: DurableSession) -> Iterator[RecoveredPut]:
@@ -147,6 +165,8 @@ def reply_call(request: Message, body: bytes, priority: int | None = None, *, on
 
     ``once``: only the first response of this kind is stored, within the queue's window for keys.
     """
+    if not isinstance(request, Message):
+        raise TypeError(f"request must be a Message, not {type(request).__name__}")
     if request.context is None:
         raise InvalidParameterError(f"message {request.message_id} has no context to reply to")
     priority = request.priority if priority is None else priority
@@ -154,37 +174,36 @@ def reply_call(request: Message, body: bytes, priority: int | None = None, *, on
     return PutCall(request.queue_id, body, priority, request.sender_id, request.context, key)
 
 
-def hand_overs(messages: Iterable[Message]) -> list[HandOverId]:
-    """Returns the names by which messages are confirmed and given back. Raises InvalidParameterError."""
-    names = []
-    for message in messages:
-        if message.hand_over is None:
-            raise InvalidParameterError(f"message {message.message_id} was browsed, not taken")
-        names.append(message.hand_over)
-    return names
-
-
 def put_batches(
     queue_id: int, messages: Iterable[NewMessage | bytes], options: ClientOptions
 ) -> Iterator[PutManyCall]:
     """Makes the requests of ``put_many``, as few as the limits allow."""
-    arguments.check_id("queue_id", queue_id)
-    queued = (arguments.queued_message(queue_id, message) for message in messages)
-    for batch in _batches(queued, lambda element: len(element.message.body), options):
-        yield PutManyCall(queue_id, batch)
+    queue_id = arguments.check_id("queue_id", queue_id)
+    queued = _checked(messages, lambda message: arguments.queued_message(queue_id, message))
+    batches = _batches(queued, lambda element: len(element.message.body), options)
+    return (PutManyCall(queue_id, batch) for batch in batches)
 
 
 def topic_batches(
     topic: str, messages: Iterable[NewTopicMessage | bytes], options: ClientOptions
 ) -> Iterator[PutToTopicCall]:
     """Makes the requests of ``put_to_topic``, as few as the limits allow."""
-    arguments.check_topic(topic)
-    given = (
-        message if isinstance(message, NewTopicMessage) else NewTopicMessage(message) for message in messages
-    )
-    new = (arguments.new_topic_message(message.body, message.sequence) for message in given)
-    for batch in _batches(new, lambda message: len(message.body), options):
-        yield PutToTopicCall(topic, batch)
+    topic = arguments.check_topic(topic)
+
+    def new(message: NewTopicMessage | bytes) -> packets.NewTopicMessage:
+        if isinstance(message, NewTopicMessage):
+            return arguments.new_topic_message(message.body, message.sequence)
+        return arguments.new_topic_message(message, None)
+
+    batches = _batches(_checked(messages, new), lambda message: len(message.body), options)
+    return (PutToTopicCall(topic, batch) for batch in batches)
+
+
+def _checked(messages: Iterable[GivenT], check: Callable[[GivenT], ElementT]) -> Iterable[ElementT]:
+    """Makes messages of the wire: of a list all before any is sent, of what may have no end one by one."""
+    if isinstance(messages, (list, tuple)):
+        return [check(message) for message in messages]
+    return map(check, messages)
 
 
 def _batches(
@@ -215,15 +234,22 @@ def raise_if_all_failed(results: list[OutcomeT]) -> list[OutcomeT]:
     return results
 
 
-def by_source(messages: Iterable[Message | TopicMessage]) -> tuple[list[Message], list[TopicMessage]]:
-    """Tells messages of queues from those of topics."""
-    of_queues: list[Message] = []
+def by_source(messages: Iterable[Message | TopicMessage]) -> tuple[list[HandOverId], list[TopicMessage]]:
+    """Tells messages of queues, by the names of their hand-overs, from those of topics.
+
+    Raises TypeError, and InvalidParameterError for a message that was not taken.
+    """
+    of_queues: list[HandOverId] = []
     of_topics: list[TopicMessage] = []
     for message in messages:
         if isinstance(message, TopicMessage):
             of_topics.append(message)
+        elif not isinstance(message, Message):
+            raise TypeError(f"messages must be Messages or TopicMessages, not {type(message).__name__}")
+        elif message.hand_over is None:
+            raise InvalidParameterError(f"message {message.message_id} was browsed, not taken")
         else:
-            of_queues.append(message)
+            of_queues.append(message.hand_over)
     return of_queues, of_topics
 
 

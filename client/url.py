@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, cast, get_args
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from telesto.client import arguments
 from telesto.client.errors import AddressError
+from telesto.protocol.errors import InvalidParameterError
 from telesto.protocol.packets import DEFAULT_PORT, ClientMode
 
 ENVIRONMENT_VARIABLE = "TELESTO_URL"
@@ -71,11 +73,22 @@ def parse_address(text: str) -> Address:
     host, port = _split_port(text.strip())
     if not host:
         raise AddressError(f"{text!r} names no host; write host:port")
+    _check_host(host)
     if not port:
         return Address(host, DEFAULT_PORT)
-    if not (port.isascii() and port.isdecimal() and 0 < int(port) < 65536):
+    if not (port.isascii() and port.isdecimal() and len(port) <= 5 and 0 < int(port) < 65536):
         raise AddressError(f"{text!r} has no valid port; ports are 1 to 65535")
     return Address(host, int(port))
+
+
+def _check_host(host: str) -> None:
+    """Refuses what can be no host's name, before it is looked up again and again."""
+    try:
+        encoded = host.encode("idna")
+    except UnicodeError as error:
+        raise AddressError(f"{host!a} is no host's name: {error}") from error
+    if any(byte <= 0x20 or byte == 0x7F for byte in encoded):
+        raise AddressError(f"{host!a} is no host's name: it has a blank or a control character")
 
 
 def _split_port(text: str) -> tuple[str, str]:
@@ -87,12 +100,20 @@ def _split_port(text: str) -> tuple[str, str]:
     if text.count(":") > 1:
         raise AddressError(f"{text!r} looks like an IPv6 address; write it in brackets: [{text}]")
     host, _, port = text.partition(":")
-    return unquote(host), port
+    try:
+        return unquote(host, errors="strict"), port
+    except UnicodeDecodeError as error:
+        raise AddressError(f"{text!a} is not UTF-8 behind its percent signs") from error
 
 
 def _with_parameters(addresses: tuple[Address, ...], query: str) -> ServiceUrl:
     try:
-        pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=True) if query else []
+        options = {"keep_blank_values": True, "strict_parsing": True, "errors": "strict"}
+        pairs = parse_qsl(query, **options) if query else []  # type: ignore[arg-type]
+    except UnicodeDecodeError as error:
+        raise AddressError(
+            f"the URL's parameters {query!a} are not UTF-8 behind their percent signs"
+        ) from error
     except ValueError as error:
         raise AddressError(f"the URL's parameters {query!r} are not name=value: {error}") from error
     values: dict[str, str] = {}
@@ -108,7 +129,7 @@ def _with_parameters(addresses: tuple[Address, ...], query: str) -> ServiceUrl:
         raise AddressError("the URL has both name and client_id; one of them identifies the client")
     return ServiceUrl(
         addresses,
-        name=values.get("name"),
+        name=_name(values.get("name")),
         client_id=_client_id(values.get("client_id")),
         mode=_mode(values.get("mode")),
         existing=_existing(values.get("existing")),
@@ -119,9 +140,18 @@ def _with_parameters(addresses: tuple[Address, ...], query: str) -> ServiceUrl:
 def _client_id(text: str | None) -> int | None:
     if text is None:
         return None
-    if not (text.isascii() and text.isdecimal() and int(text) > 0):
-        raise AddressError(f"the URL's client_id must be a number above 0, not {text!r}")
+    if not (text.isascii() and text.isdecimal() and len(text) < 20 and 0 < int(text) < 2**63):
+        raise AddressError(f"the URL's client_id must be a number above 0 and below 2^63, not {text[:40]!a}")
     return int(text)
+
+
+def _name(text: str | None) -> str | None:
+    if text is None:
+        return None
+    try:
+        return arguments.check_name("name", text)
+    except InvalidParameterError as error:
+        raise AddressError(f"the URL's {error.details}") from error
 
 
 def _mode(text: str | None) -> ClientMode | None:
@@ -142,6 +172,6 @@ def _existing(text: str | None) -> Existing | None:
 
 
 def _state_dir(text: str | None) -> str | None:
-    if text == "":
+    if text is not None and (not text or "\0" in text):
         raise AddressError("the URL's state_dir must name a directory")
     return text

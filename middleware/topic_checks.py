@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,8 +9,8 @@ from telesto.middleware.checking import check_elements, check_not_negative, chec
 from telesto.middleware.settings import ServerSettings
 from telesto.protocol import packets
 from telesto.protocol.errors import MessageTooLargeError
+from telesto.protocol.names import TOPIC_CHARACTERS_MAX, invisible_character
 
-_TOPIC_MAX = 1_024
 #: Bytes of one result of a put on the wire, at most.
 _RESULT_BYTES = 12
 
@@ -81,11 +80,10 @@ def check_subscription_page(
 
 
 def _check_topic(topic: str) -> None:
-    if not 1 <= len(topic) <= _TOPIC_MAX:
-        raise invalid("topic", f"{len(topic)} characters", f"1 to {_TOPIC_MAX} characters")
-    for character in topic:
-        if unicodedata.category(character) == "Cc":
-            raise invalid("topic", repr(topic), "no control characters")
+    if not 1 <= len(topic) <= TOPIC_CHARACTERS_MAX:
+        raise invalid("topic", f"{len(topic)} characters", f"1 to {TOPIC_CHARACTERS_MAX} characters")
+    if found := invisible_character(topic):
+        raise invalid("topic", ascii(topic), f"without invisible characters, as {found}")
 
 
 def _check_positions(positions: Sequence[Any], settings: ServerSettings) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,10 +14,10 @@ from telesto.middleware.queue_settings import TEN_YEARS_MS, check_settings
 from telesto.middleware.settings import ServerSettings
 from telesto.protocol import packets
 from telesto.protocol.errors import MessageTooLargeError
+from telesto.protocol.names import NAME_CHARACTERS_MAX, control_character, invisible_character
 
 #: The largest id, session or number that the database holds.
 _ID_MAX = (1 << 63) - 1
-_NAME_MAX = 255
 _TOKEN_BYTES = 16
 _PRIORITY_MIN, _PRIORITY_MAX = 1, 10
 #: Bytes of one result of an answer about leases on the wire, at most.
@@ -194,12 +193,18 @@ def _check_token(token: bytes) -> None:
 
 
 def check_name(field: str, name: str) -> None:
-    """Checks a name: 1 to 255 characters, none of them a control character."""
-    if not 1 <= len(name) <= _NAME_MAX:
-        raise _invalid(field, f"{len(name)} characters", f"1 to {_NAME_MAX} characters")
-    for character in name:
-        if unicodedata.category(character) == "Cc":
-            raise _invalid(field, repr(name), "no control characters")
+    """Checks the name of a client or queue: 1 to 255 characters that can be seen."""
+    if not 1 <= len(name) <= NAME_CHARACTERS_MAX:
+        raise _invalid(field, f"{len(name)} characters", f"1 to {NAME_CHARACTERS_MAX} characters")
+    if found := invisible_character(name):
+        raise _invalid(field, ascii(name), f"without invisible characters, as {found}")
+
+
+def _check_key(field: str, key: str) -> None:
+    if not 1 <= len(key) <= NAME_CHARACTERS_MAX:
+        raise _invalid(field, f"{len(key)} characters", f"1 to {NAME_CHARACTERS_MAX} characters")
+    if found := control_character(key):
+        raise _invalid(field, ascii(key), f"without control characters, as {found}")
 
 
 def _check_new_message(message: packets.NewMessage, settings: ServerSettings) -> None:
@@ -208,9 +213,9 @@ def _check_new_message(message: packets.NewMessage, settings: ServerSettings) ->
     if message.receiver_id < 0:
         raise _invalid("receiver_id", message.receiver_id, "0 or above")
     if message.dedup_key is not None:
-        check_name("dedup_key", message.dedup_key)
+        _check_key("dedup_key", message.dedup_key)
     if message.partition_key is not None:
-        check_name("partition_key", message.partition_key)
+        _check_key("partition_key", message.partition_key)
         if message.receiver_id:
             raise _invalid(
                 "partition_key", repr(message.partition_key), "nothing when there is a receiver_id"

@@ -309,7 +309,7 @@ class Queue:
 
     Attributes:
         queue_id: Identifies the queue; never used again after the queue is deleted.
-        name: Unique name, 1 to 255 characters.
+        name: Unique name, see [Names](#names).
     """
 
     queue_id: int
@@ -2775,7 +2775,7 @@ class RegisterClient(Packet):
     the same client and a new session.
 
     Attributes:
-        client_name: Unique name, 1 to 255 characters.
+        client_name: Unique name, see [Names](#names).
         mode: What the client may do.
         token: 16 random bytes, the same in each repetition.
         attempt: Rises with each RegisterClient and IdentifyClient sent with this token: one that comes
@@ -3392,7 +3392,7 @@ class CreateQueue(Packet):
     Attributes:
         number: The request's number in this session, one more than the last one's.
         confirmed: Numbers of this session whose answers the application has taken.
-        queue_name: Unique name, 1 to 255 characters, no control characters.
+        queue_name: Unique name, see [Names](#names).
         max_messages: A put beyond so many messages is refused with QUEUE_FULL; without it the queue is
             unbounded. Tag 1; may be left out.
         dedup_window_ms: How long, in milliseconds, a dedup_key stands for the message that was put first
@@ -4686,7 +4686,7 @@ class Subscribe(Packet):
     Attributes:
         number: The request's number in this session, one more than the last one's.
         confirmed: Numbers of this session whose answers the application has taken.
-        topic: The topic's name, 1 to 1,024 characters, no control characters.
+        topic: The topic's name, see [Names](#names).
         max_behind: A limit in messages: behind by more, the subscription is lagging. Tag 1; may be left
             out.
         max_age_ms: A limit in time, in milliseconds: when its next message is older, the subscription is
@@ -4995,7 +4995,7 @@ class PutToTopic(Packet):
     Attributes:
         number: The request's number in this session, one more than the last one's.
         confirmed: Numbers of this session whose answers the application has taken.
-        topic: The topic's name, 1 to 1,024 characters, no control characters.
+        topic: The topic's name, see [Names](#names).
         messages: The messages, in their order; at least one.
     """
 

@@ -4,7 +4,7 @@
 --             No lock is taken, so the transaction may stay open long.
 -- Parameters:
 --   sender_id bigint        the client who puts
---   topic text              the topic's name, 1 to 1,024 characters; created on first use
+--   topic text              the topic's name, 1 to 1,024 characters that can be seen; created on first use
 --   body bytea              the content
 -- Returns:
 --   bigint                  the staged_id, by which it can be found in staged_topic_messages until it is placed
@@ -31,9 +31,8 @@ BEGIN
                                                octet_length(body), longest));
     ELSIF topic IS NULL OR char_length(topic) NOT BETWEEN 1 AND 1024 THEN
         PERFORM telesto.raise_error(12, 'a topic''s name has 1 to 1024 characters');
-    ELSIF topic ~ '[\u0001-\u001F\u007F-\u009F]' THEN
-        PERFORM telesto.raise_error(12, 'a topic''s name has no control characters');
     END IF;
+    PERFORM telesto.refuse_invisible(topic);
     INSERT INTO telesto.staged_topic_messages AS row (sender_id, topic, body)
     VALUES (sender_id, topic, body)
     RETURNING row.staged_id INTO staged;

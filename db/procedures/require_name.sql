@@ -2,7 +2,7 @@
 -- Purpose:    Refuses a name that a SQL user gives for a client or queue and that no client library would
 --             accept.
 -- Parameters:
---   name text               1 to 255 characters, no control characters
+--   name text               1 to 255 characters that can be seen
 -- Returns:
 --   void
 -- Errors:     TL012 INVALID_PARAMETER
@@ -15,8 +15,7 @@ AS $$
 BEGIN
     IF name IS NULL OR char_length(name) NOT BETWEEN 1 AND 255 THEN
         PERFORM telesto.raise_error(12, 'a name has 1 to 255 characters');
-    ELSIF name ~ '[\u0001-\u001F\u007F-\u009F]' THEN
-        PERFORM telesto.raise_error(12, 'a name has no control characters');
     END IF;
+    PERFORM telesto.refuse_invisible(name);
 END
 $$;

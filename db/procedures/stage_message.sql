@@ -57,6 +57,8 @@ BEGIN
     ELSIF char_length(partition_key) NOT BETWEEN 1 AND 255 THEN
         PERFORM telesto.raise_error(12, format('partition_key has %s characters, but 1 to 255 are allowed',
                                                char_length(partition_key)));
+    ELSIF concat(dedup_key, partition_key) ~ '[\u0001-\u001F\u007F-\u009F]' THEN
+        PERFORM telesto.raise_error(12, 'a key has no control characters');
     ELSIF partition_key IS NOT NULL AND receiver_id > 0 THEN
         PERFORM telesto.raise_error(12, 'a message has a receiver or a partition key, not both');
     ELSIF delay_ms NOT BETWEEN 0 AND longest_ms THEN

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from command_line import CommandLine
 
 
@@ -34,9 +36,11 @@ def test_queue_that_does_not_exist_is_named_with_advice(telesto: CommandLine) ->
         assert "telesto queue create nowhere" in said
 
 
-def test_name_with_control_characters_is_refused(telesto: CommandLine) -> None:
-    said = telesto.error(2, "queue", "create", "two\nlines")
-    assert "control characters" in said
+@pytest.mark.parametrize("name", ["two\nlines", "a\u202eb", "zero\u200bwidth", "byte\udcff"])
+def test_a_name_with_invisible_characters_is_refused(telesto: CommandLine, name: str) -> None:
+    for command in (("queue", "create", name), ("put", name, "x"), ("topic", "put", name, "x")):
+        assert "no invisible characters, as U+" in telesto.error(2, *command)
+    assert "no invisible characters, as U+" in telesto.error(2, "put", "q", "x", "--client", name)
 
 
 def test_deleting_asks_and_needs_a_terminal_for_that(

@@ -1,0 +1,373 @@
+"""Every argument of every method is checked before anything is sent, in both clients, whatever it is.
+
+The clients are not connected and have no loop: a call whose arguments were let through would say so.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import AsyncIterator, Awaitable, Iterator
+from enum import IntEnum
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from telesto.client import (
+    AsyncTelestoClient,
+    ClientMode,
+    ClientOptions,
+    HistoryMode,
+    InvalidParameterError,
+    Message,
+    NewMessage,
+    NewTopicMessage,
+    ReadMode,
+    TelestoClient,
+    TopicMessage,
+)
+from telesto.client.models import UNCHANGED
+from telesto.client.shared import put_batches, reply_call, topic_batches
+from telesto.protocol.names import INVISIBLE
+
+URL = "telesto://127.0.0.1:1"
+REFUSED = (TypeError, ValueError, InvalidParameterError)
+ID_MAX = 2**63 - 1
+HOUR_MS = 3_600_000
+
+
+class Number(IntEnum):
+    """A number that is one in Python's eyes."""
+
+    SEVEN = 7
+
+
+MESSAGE = Message(1, 1, 1, None, 1, 5, 0, 1, False, b"")
+ANYTHING = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(),
+    st.binary(),
+    st.complex_numbers(),
+    st.lists(st.integers(), max_size=2),
+    st.dictionaries(st.text(max_size=2), st.integers(), max_size=2),
+    st.builds(object),
+    st.just(MESSAGE),
+    st.just(NewMessage),
+    st.just(UNCHANGED),
+    st.just(10**400),
+    st.just(-(10**400)),
+)
+
+
+def not_a(*types: type, none: bool = False) -> st.SearchStrategy[Any]:
+    """Values of other types; None is one of them unless it has a meaning."""
+
+    def fits(value: Any) -> bool:
+        if value is None:
+            return not none
+        return type(value) is bool or not isinstance(value, types)
+
+    return ANYTHING.filter(lambda value: fits(value) and (type(value) is not bool or bool not in types))
+
+
+def whole(least: int, most: int, none: bool = False) -> st.SearchStrategy[Any]:
+    """What is no number from least to most."""
+    outside = st.one_of(
+        st.integers(max_value=least - 1),
+        st.integers(min_value=most + 1),
+        st.just(10**400),
+        st.just(-(10**400)),
+    )
+    return st.one_of(outside, not_a(int, none=none))
+
+
+def seconds(positive: bool, most: float = math.inf) -> st.SearchStrategy[Any]:
+    """What is no duration."""
+    bad = [math.nan, -1, -0.001, -math.inf, -(10**400)]
+    bad += [0, 0.0] if positive else []
+    bad += [math.inf, 1e300, 10**400] if most < math.inf else []
+    return st.one_of(st.sampled_from(bad), not_a(int, float, none=True))
+
+
+invisible = st.sampled_from([chr(code) for pair in INVISIBLE for code in pair])
+control = st.sampled_from(["\0", "\n", "\x7f", "\x9f", "\ud800", "\udcff", "\udfff"])
+
+
+def words(longest: int, bad: st.SearchStrategy[str], none: bool = False) -> st.SearchStrategy[Any]:
+    """What is no name or key."""
+    return st.one_of(
+        st.sampled_from(["", "x" * (longest + 1), "\U0001f600" * (longest + 1)]),
+        st.tuples(st.text("ab", max_size=9), bad, st.text("ab", max_size=9)).map("".join),
+        not_a(str, none=none),
+    )
+
+
+ID = (Number.SEVEN, whole(1, ID_MAX))
+OPTIONAL_ID = (1, whole(1, ID_MAX, none=True))
+FLAG = (True, not_a(bool))
+SETTING_FLAG = (True, not_a(bool, none=True).filter(lambda value: value is not UNCHANGED))
+CALLABLE = (print, not_a(type))
+CONSUMER_COUNT = (5, whole(1, 2**32 - 1))
+#: By the name of the parameter: a value that is allowed, and those that are not.
+PARAMETERS: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
+    "queue_id": ID,
+    "message_id": ID,
+    "client_id": OPTIONAL_ID,
+    "receiver_id": OPTIONAL_ID,
+    "sender_id": OPTIONAL_ID,
+    "after_message_id": (0, whole(0, ID_MAX)),
+    "queue_ids": (
+        [1, 2],
+        st.one_of(
+            st.sampled_from([[], [1, 1], [0], [True], [2**63], ["1"], [None], "12", b"", 5, None]),
+        ),
+    ),
+    "message_ids": ([1], st.sampled_from([[], [0], [True], [2**63], ["1"], [None], "12", 5, b""])),
+    "name": ("a name", words(255, invisible, none=True)),
+    "topic": ("a topic", words(1024, invisible, none=True)),
+    "dedup_key": ("a\u202ekey", words(255, control, none=True)),
+    "partition_key": ("a key", words(255, control, none=True)),
+    "body": (b"body", not_a(bytes)),
+    "priority": (5, whole(1, 10)),
+    "context": (-ID_MAX - 1, whole(-ID_MAX - 1, ID_MAX, none=True)),
+    "sequence": (1, whole(1, ID_MAX, none=True)),
+    "delay": (0, seconds(False, 1e9)),
+    "expires": (0.5, seconds(True, 1e9)),
+    "max_age": (0.5, seconds(True, 1e9)),
+    "max_behind": (1, whole(1, 2**32 - 1, none=True)),
+    "drop": (False, not_a(bool)),
+    "timeout": (math.inf, seconds(False)),
+    "mode": (None, not_a(ReadMode, ClientMode, none=True)),
+    "existing": (
+        "use",
+        st.one_of(st.text().filter(lambda text: text not in ("use", "error")), not_a(str, none=True)),
+    ),
+    "max_messages": (5, whole(1, 2**32 - 1)),
+    "max_bytes": (5, whole(1, 2**32 - 1, none=True)),
+    "credit": CONSUMER_COUNT,
+    "credit_bytes": (0, whole(0, 2**32 - 1)),
+    "concurrency": CONSUMER_COUNT,
+    "keep_alive": FLAG,
+    "ack_in_database": FLAG,
+    "handler": CALLABLE,
+    "on_error": CALLABLE,
+    "request": (MESSAGE, not_a(Message)),
+}
+#: Settings of queues: the milliseconds and counts that they may be.
+SETTINGS: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
+    "max_messages": (1, whole(1, ID_MAX, none=True)),
+    "dedup_window_ms": (HOUR_MS, whole(1_000, 7 * 24 * HOUR_MS, none=True)),
+    "lease_ms": (HOUR_MS, whole(100, 24 * HOUR_MS, none=True)),
+    "max_attempts": (5, whole(1, 1_000_000, none=True)),
+    "backoff_ms": (0, whole(0, 24 * HOUR_MS, none=True)),
+    "backoff_max_ms": (0, whole(0, 24 * HOUR_MS, none=True)),
+    "expires_ms": (1, whole(1, 10 * 365 * 24 * HOUR_MS, none=True)),
+    "bury_expired": SETTING_FLAG,
+    "dead_letter_queue": OPTIONAL_ID,
+    "late_after_ms": (1, whole(1, 24 * HOUR_MS, none=True)),
+    "late_limit": (0, whole(0, 1_000, none=True)),
+    "late_window_ms": (HOUR_MS, whole(100, 24 * HOUR_MS, none=True)),
+    "fail_limit": (0, whole(0, 1_000, none=True)),
+    "history": (HistoryMode.FULL, not_a(HistoryMode, none=True)),
+    "history_days": (1, whole(1, 366, none=True)),
+}
+#: Lists that an application may make without an end are checked one by one.
+MESSAGES = st.sampled_from(["text", [1], [None], [MESSAGE.body, "text"], [object()], 5, None, b"bytes"])
+LISTS = {
+    "put_many": (
+        [b"", NewMessage(b"")],
+        st.one_of(
+            MESSAGES,
+            st.sampled_from([[NewTopicMessage(b"")], [b"good", NewMessage(b"", priority=11)]]),
+            st.sampled_from([[NewMessage(b"", dedup_key="\ud800")], [NewMessage("text")]]),  # type: ignore[arg-type]
+        ),
+    ),
+    "put_to_topic": (
+        [b"", NewTopicMessage(b"")],
+        st.one_of(MESSAGES, st.sampled_from([[NewMessage(b"")], [b"good", NewTopicMessage(b"", 0)]])),
+    ),
+    "confirm": ([MESSAGE], st.sampled_from([[1], [None], [b""], "text", 5, MESSAGE, [NewMessage(b"")]])),
+    "release": ([MESSAGE], st.sampled_from([[1], [None], [b""], "text", 5, MESSAGE, [NewMessage(b"")]])),
+}
+#: Parameters that only the shape of the method tells.
+WITHOUT_ARGUMENTS = {
+    "close", "delete_client", "forked", "get_active_queues", "get_queues", "ping", "recovered_puts",
+    "subscriptions", "topics",
+}  # fmt: skip
+
+
+def cases() -> list[tuple[str, str]]:
+    found = []
+    for name, method in inspect.getmembers(TelestoClient, inspect.isfunction):
+        if not name.startswith("_") and name not in WITHOUT_ARGUMENTS:
+            for parameter in list(inspect.signature(method).parameters)[1:]:
+                found.append((name, parameter))
+    return found
+
+
+def kind_of(method: str, parameter: str) -> tuple[Any, st.SearchStrategy[Any]]:
+    """A value that is allowed and those that are not. A new parameter needs an entry here."""
+    if parameter == "messages":
+        return LISTS[method]
+    if method in ("create_queue", "update_queue") and parameter in SETTINGS:
+        return SETTINGS[parameter]
+    return PARAMETERS[parameter]
+
+
+def hostile_values(method: str, parameter: str) -> st.SearchStrategy[Any]:
+    hostile = kind_of(method, parameter)[1]
+    known = inspect.signature(getattr(TelestoClient, method)).parameters[parameter]
+    if known.default is inspect._empty and parameter in ("name", "topic", "message_ids"):
+        hostile = st.one_of(hostile, st.none())
+    if known.default is None:
+        hostile = hostile.filter(lambda value: value is not None)
+    if method == "update_queue":  # there UNCHANGED and None have a meaning
+        hostile = hostile.filter(lambda value: value is not UNCHANGED)
+    return hostile
+
+
+def arguments(method: str, parameter: str, value: Any) -> dict[str, Any]:
+    """All that the method needs, with one value that is given."""
+    signature = inspect.signature(getattr(TelestoClient, method))
+    needed = [name for name, known in signature.parameters.items() if known.default is inspect._empty]
+    given_values = {name: kind_of(method, name)[0] for name in needed if name != "self"}
+    if method == "update_queue":
+        given_values["max_attempts"] = 5
+    return given_values | {parameter: value}
+
+
+def first_step(result: Any) -> None:
+    """Begins what a method has returned: an iterator, a coroutine."""
+    if isinstance(result, AsyncIterator):
+        result = result.__anext__()
+    if isinstance(result, Awaitable):
+        step = result.__await__()
+        try:
+            next(step)
+        finally:
+            close = getattr(result, "close", None)
+            if close is not None:
+                close()
+    elif isinstance(result, Iterator):
+        next(result)
+
+
+@pytest.fixture(scope="module", params=[TelestoClient, AsyncTelestoClient])
+def client(request: pytest.FixtureRequest) -> Iterator[Any]:
+    made = request.param(URL)
+    yield made
+    if isinstance(made, TelestoClient):
+        made.close()
+
+
+@pytest.mark.parametrize(("method", "parameter"), cases())
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+@given(data=st.data())
+def test_a_bad_argument_is_refused_at_once(
+    client: Any, method: str, parameter: str, data: st.DataObject
+) -> None:
+    value = data.draw(hostile_values(method, parameter))
+    with pytest.raises(REFUSED):
+        first_step(getattr(client, method)(**arguments(method, parameter, value)))
+
+
+def test_both_clients_have_the_same_parameters() -> None:
+    for method, parameter in cases():
+        assert parameter in inspect.signature(getattr(AsyncTelestoClient, method)).parameters
+
+
+@pytest.mark.parametrize("parameter", ["queue_id", "dedup_key", "context", "delay", "timeout"])
+def test_what_is_allowed_is_let_through(parameter: str) -> None:
+    from telesto.client import NotConnectedError
+
+    value = PARAMETERS[parameter][0]
+    method = "retrieve_message" if parameter == "timeout" else "put_message"
+    with TelestoClient(URL) as client, pytest.raises(NotConnectedError):
+        getattr(client, method)(**arguments(method, parameter, value))
+
+
+# ---------------------------------------------------------------------------------- texts
+
+
+@pytest.mark.parametrize(
+    ("method", "given_values", "said"),
+    [
+        (
+            "put_message",
+            {"delay": math.inf},
+            "delay must be above 0 and at most 315,360,000 seconds, not inf",
+        ),
+        ("put_message", {"expires": math.nan}, "expires must be above 0 and at most"),
+        ("put_message", {"context": 2**63}, "context must be -9223372036854775808 to 9223372036854775807"),
+        (
+            "create_queue",
+            {"name": "a\u202eb"},
+            r"name must have no invisible characters, as U\+202E: 'a\\u202eb'",
+        ),
+        ("connect", {"name": "worker-\udcff"}, r"as U\+DCFF: 'worker-\\udcff'"),
+        ("put_message", {"priority": 10**400}, "priority must be 1 to 10, not a number of 1329 bits"),
+    ],
+)
+def test_a_refusal_says_what_is_wrong(method: str, given_values: dict[str, Any], said: str) -> None:
+    ((parameter, value),) = given_values.items()
+    with TelestoClient(URL) as client, pytest.raises(InvalidParameterError, match=said):
+        getattr(client, method)(**arguments(method, parameter, value))
+
+
+# ---------------------------------------------------------------------------------- beside the methods
+
+
+@pytest.mark.parametrize("kind", [TelestoClient, AsyncTelestoClient])
+@pytest.mark.parametrize(
+    "given_values",
+    [
+        {"url": 5},
+        {"url": b"telesto://h"},
+        {"state_dir": 5},
+        {"state_dir": ""},
+        {"state_dir": "a\0b"},
+        {"state_dir": b"bytes"},
+        {"delivery": "twice"},
+        {"delivery": []},
+        {"options": {}},
+    ],
+)
+def test_what_a_client_is_made_of_is_checked(kind: Any, given_values: dict[str, Any]) -> None:
+    with pytest.raises(REFUSED):
+        kind(**({"url": URL} | given_values))
+
+
+@pytest.mark.parametrize("field", ClientOptions.__dataclass_fields__)
+@pytest.mark.parametrize("value", [None, "1", b"1", 0, -1, math.nan, 1j, [], True])
+def test_bad_options_are_refused(field: str, value: Any) -> None:
+    if field in ("auto_confirm", "shuffle_addresses") and value is True:
+        return
+    with pytest.raises(REFUSED):
+        ClientOptions(**{field: value})
+
+
+def test_a_list_is_checked_as_a_whole_and_what_may_have_no_end_one_by_one() -> None:
+    options = ClientOptions(put_batch_messages=1)
+    bad = [b"good", b"good", "bad"]
+    for batches in (
+        lambda given: put_batches(1, given, options),
+        lambda given: topic_batches("t", given, options),
+    ):
+        with pytest.raises(TypeError):
+            batches(bad)
+        one_by_one = iter(batches(iter(bad)))
+        next(one_by_one)
+        with pytest.raises(TypeError):
+            next(one_by_one)
+
+
+def test_a_response_needs_a_request() -> None:
+    topic_message = TopicMessage("t", 1, 1, 0, b"")
+    for request in (topic_message, None, 5):
+        with pytest.raises(TypeError):
+            reply_call(request, b"")  # type: ignore[arg-type]
