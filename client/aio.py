@@ -791,6 +791,7 @@ class AsyncTelestoClient:
         arguments.check_callable("handler", handler)
         arguments.check_callable("on_error", on_error)
         arguments.check_timeout(drain, "drain")
+        signals = arguments.check_signals("stop_signals", stop_signals)
         consumer = self.consume(
             queue_id,
             credit=4 * concurrency if credit is None else credit,
@@ -800,7 +801,7 @@ class AsyncTelestoClient:
         pool = AsyncPool(consumer, handler, on_error, concurrency, drain)
         self._pools.add(pool)
         try:
-            with stopping_at(stop_signals, pool.stop):
+            with stopping_at(signals, pool.stop):
                 async with consumer:
                     await pool.run()
         finally:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+import signal
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from telesto.client.models import UNCHANGED, NewMessage
@@ -32,6 +33,7 @@ _BACKOFF_MAX_MS = 24 * 3600 * 1_000
 #: The longest time that a message may be delayed or wait, in milliseconds.
 _LIFE_MAX_MS = 10 * 365 * 24 * 3600 * 1_000
 _U32_MAX = 2**32 - 1
+_UNHANDLED_SIGNALS = [getattr(signal, name, None) for name in ("SIGKILL", "SIGSTOP")]
 
 
 def _shown(number: object) -> str:
@@ -273,6 +275,18 @@ def check_timeout(timeout: object, name: str = "timeout") -> float:
         return float(timeout)
     except OverflowError:
         return math.inf
+
+
+def check_signals(name: str, numbers: Iterable[int]) -> list[signal.Signals]:
+    """Returns signals that a handler can be set for."""
+    found = []
+    for number in numbers:
+        if isinstance(number, bool) or not isinstance(number, int):
+            raise TypeError(f"{name} must be signals, not {type(number).__name__}")
+        if number not in signal.valid_signals() or number in _UNHANDLED_SIGNALS:
+            raise InvalidParameterError(f"{name} must be signals that can be handled, not {_shown(number)}")
+        found.append(signal.Signals(number))
+    return found
 
 
 def check_context(context: object) -> int:

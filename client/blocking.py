@@ -793,6 +793,7 @@ class TelestoClient:
         arguments.check_callable("handler", handler)
         arguments.check_callable("on_error", on_error)
         arguments.check_timeout(drain, "drain")
+        signals = arguments.check_signals("stop_signals", stop_signals)
         consumer = self.consume(
             queue_id,
             credit=4 * concurrency if credit is None else credit,
@@ -802,7 +803,7 @@ class TelestoClient:
         pool = Pool(consumer, handler, on_error, concurrency, drain)
         self._pools.add(pool)
         try:
-            with stopping_at(stop_signals, pool.stop), consumer:
+            with stopping_at(signals, pool.stop), consumer:
                 pool.run()
         finally:
             pool.ended.set()

@@ -157,6 +157,8 @@ PARAMETERS: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
     "handler": CALLABLE,
     "on_error": CALLABLE,
     "request": (MESSAGE, not_a(Message)),
+    "drain": (math.inf, seconds(False)),
+    "stop_signals": ([], st.sampled_from([5, None, ["x"], [None], [0], [-1], [10**400], [9], [True]])),
 }
 #: Settings of queues: the milliseconds and counts that they may be.
 SETTINGS: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
@@ -196,7 +198,7 @@ LISTS = {
 }
 #: Parameters that only the shape of the method tells.
 WITHOUT_ARGUMENTS = {
-    "close", "delete_client", "forked", "get_active_queues", "get_queues", "ping", "recovered_puts",
+    "delete_client", "forked", "get_active_queues", "get_queues", "ping", "recovered_puts",
     "subscriptions", "topics",
 }  # fmt: skip
 
