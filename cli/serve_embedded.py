@@ -46,8 +46,13 @@ def _is_to_be_made(data_dir: Path) -> bool:
 
 
 def _watch(server: EmbeddedServer, stopping: threading.Event) -> None:
-    """Start the server again when it ended by itself; the middlewares come back to it on their own."""
+    """Start the server again when it ended by itself, and see to its disk.
+
+    The middlewares come back to it on their own.
+    """
     while not stopping.wait(WATCH_INTERVAL_S):
+        if server.mind_disk():
+            output.print_error(f"the disk of {server.data_dir} is full; make room, or take messages out")
         if server.running:
             continue
         output.print_error("PostgreSQL has ended by itself; starting it again")

@@ -51,8 +51,8 @@ def run_service(plan: ServePlan) -> int:
     with _address_errors(plan.settings):
         # Before the database is started: a port in use should be told at once.
         listening.bind(plan.settings).close()
-        with _database(plan, stop) as url:
-            settings = plan.settings.model_copy(update={"database_url": SecretStr(url)})
+        with _database(plan, stop) as settings:
+            url = settings.database_url.get_secret_value()
             announcement = Announcement(None if has_database(plan.settings) else plan.data_dir, plan.as_json)
             serve = serve_single if settings.processes == 1 else serve_processes
             try:
@@ -63,8 +63,8 @@ def run_service(plan: ServePlan) -> int:
 
 
 @contextmanager
-def _database(plan: ServePlan, stop: Stop) -> Iterator[str]:
-    """A database that is there and fits this release: its URL."""
+def _database(plan: ServePlan, stop: Stop) -> Iterator[ServerSettings]:
+    """A database that is there and fits this release: the settings that lead to it."""
     if has_database(plan.settings):
         url = plan.settings.database_url.get_secret_value()
         with explained_errors(url):
@@ -72,11 +72,14 @@ def _database(plan: ServePlan, stop: Stop) -> Iterator[str]:
             if plan.upgrade:
                 schema.upgrade(url)
             schema.require_current(url)
-        yield url
+        yield plan.settings
         return
     with embedded_database(plan.data_dir) as server:
         stop.at_once = server.stop
-        yield server.url
+        directory = plan.settings.disk_directory or server.cluster
+        yield plan.settings.model_copy(
+            update={"database_url": SecretStr(server.url), "disk_directory": directory}
+        )
 
 
 async def _await_database(url: str, settings: ServerSettings) -> None:

@@ -47,7 +47,7 @@ def print_settings(settings: ServerSettings) -> None:
 def _as_toml(value: object) -> str:
     if isinstance(value, SecretStr):
         value = without_password(value.get_secret_value())
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(str(value) if isinstance(value, Path) else value, ensure_ascii=False)
 
 
 def _wrong_settings(error: ValidationError) -> str:

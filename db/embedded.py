@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Self
 
 from telesto.db.embedded_account import Account, let_pass
+from telesto.db.embedded_ballast import Ballast
 from telesto.db.embedded_binaries import Binaries, find_binaries, launch_command
 from telesto.db.embedded_cluster import DATABASE, SUPERUSER, DataDirectory
 from telesto.db.embedded_errors import (
@@ -37,6 +38,7 @@ from telesto.db.embedded_process import (
     postmaster_pid,
 )
 from telesto.db.embedded_settings import (
+    disk_mib,
     identity_settings,
     memory_mib,
     queue_settings,
@@ -88,6 +90,7 @@ class EmbeddedServer:
         self._settings = dict(settings or {})
         self._start_timeout_s = start_timeout_s
         self._lock = DirectoryLock(self._files.path)
+        self._ballast = Ballast(self._files.path / "ballast")
         self._calls = threading.Lock()
         self._owner: int | None = None
         self._postmaster: Postmaster | None = None
@@ -97,6 +100,11 @@ class EmbeddedServer:
     def data_dir(self) -> Path:
         """Return the data directory, absolute."""
         return self._files.path
+
+    @property
+    def cluster(self) -> Path:
+        """Return PostgreSQL's own directory in the data directory."""
+        return self._files.cluster
 
     @property
     def url(self) -> str:
@@ -146,6 +154,13 @@ class EmbeddedServer:
         with self._calls:
             self._let_go()
 
+    def mind_disk(self) -> bool:
+        """Keep some space in hand; return True when the disk was full and PostgreSQL was given it.
+
+        To be called every second or so.
+        """
+        return self._ballast.adjust()
+
     def __enter__(self) -> Self:
         self.start()
         return self
@@ -159,6 +174,8 @@ class EmbeddedServer:
         if self._owner is not None:
             return
         self._files.create()
+        # On a full disk not even the lock's file could be written.
+        self._ballast.adjust()
         self._lock.acquire()
         self._owner = os.getpid()
 
@@ -181,7 +198,8 @@ class EmbeddedServer:
         self._files.check_version(binaries)
         if not self._files.password_file.exists():
             self._files.renew_password(binaries, account)
-        settings = {**queue_settings(memory_mib()), **self._settings}
+        self._ballast.adjust()
+        settings = {**queue_settings(memory_mib(), disk_mib(self._files.path)), **self._settings}
         write_own_settings(self._files.cluster, settings, account)
         self._files.prepare_log(account)
         self._run(binaries, account)

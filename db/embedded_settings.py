@@ -17,6 +17,10 @@ USER_FILE = "user.conf"
 MIB = 1024 * 1024
 SHARED_BUFFERS_MIN_MIB = 128
 SHARED_BUFFERS_MAX_MIB = 2048
+WAL_MIN_MIB = 64
+WAL_MAX_MIB = 4096
+#: The write-ahead log takes no more than this part of the disk, or it would fill a small one by itself.
+WAL_PART_OF_DISK = 10
 CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 _INCLUDES = f"""
@@ -36,8 +40,6 @@ _FIXED: dict[str, str] = {
     # A batch takes an advisory lock for each of its clients and two for each of its queues.
     "max_locks_per_transaction": "512",
     # Rare checkpoints: each is followed by whole pages in the log, and a queue rewrites the same pages again.
-    "max_wal_size": "4GB",
-    "min_wal_size": "256MB",
     "checkpoint_timeout": "15min",
     "checkpoint_completion_target": "0.9",
     "wal_compression": "on",
@@ -83,10 +85,24 @@ def shared_buffers_mib(memory: int) -> int:
     return max(SHARED_BUFFERS_MIN_MIB, min(SHARED_BUFFERS_MAX_MIB, memory // 4))
 
 
-def queue_settings(memory: int) -> dict[str, str]:
-    """Return the settings for a machine with `memory` MiB."""
+def disk_mib(directory: Path) -> int:
+    """Return the size of the disk that holds `directory`, in MiB."""
+    found = os.statvfs(directory)
+    return found.f_blocks * found.f_frsize // MIB
+
+
+def wal_mib(disk: int) -> int:
+    """Return how large the write-ahead log may become on a disk of `disk` MiB, in MiB."""
+    return max(WAL_MIN_MIB, min(WAL_MAX_MIB, disk // WAL_PART_OF_DISK))
+
+
+def queue_settings(memory: int, disk: int) -> dict[str, str]:
+    """Return the settings for a machine with `memory` MiB and `disk` MiB where the data is."""
+    wal = wal_mib(disk)
     return {
         **_FIXED,
+        "max_wal_size": f"{wal}MB",
+        "min_wal_size": f"{min(256, wal // 2)}MB",
         "shared_buffers": f"{shared_buffers_mib(memory)}MB",
         "effective_cache_size": f"{max(SHARED_BUFFERS_MIN_MIB, memory // 2)}MB",
     }

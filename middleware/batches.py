@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from telesto.middleware.disk import Disk
 from telesto.middleware.failures import (
+    DISK_FULL_SQLSTATE,
     STALE_SQLSTATE,
     Failure,
     LostError,
@@ -35,14 +37,19 @@ class Executor:
     alone. A batch of which nobody knows what became is in doubt and never tried again: the clients take over.
     """
 
-    def __init__(self, group: Group, link: Link, suspects: Suspects, retry_ms: int) -> None:
+    def __init__(self, group: Group, link: Link, disk: Disk, suspects: Suspects, retry_ms: int) -> None:
         self._group = group
+        self._disk = disk
         self._link = link
         self._suspects = suspects
         self._retry_ms = retry_ms
 
     async def run(self, requests: Sequence[Request]) -> Results:
         """Returns the outcome of each request; raises nothing."""
+        if self._group.stores and (failure := self._disk.refusal(len(requests))):
+            return all_failed(requests, failure)
+        if self._group.moves:
+            await self._disk.pace()
         try:
             rows = await self._call(requests)
         except UnavailableError as error:
@@ -84,6 +91,8 @@ class Executor:
             return all_failed(requests, unknown())
 
     async def _refused(self, requests: Sequence[Request], error: RefusedError) -> Results:
+        if error.sqlstate == DISK_FULL_SQLSTATE:
+            self._disk.refused_by_database()
         if len(requests) == 1 or ends_call(error.sqlstate):
             failure = failure_by_sqlstate(error, self._retry_ms)
             self._report(requests[0], failure, error)

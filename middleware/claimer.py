@@ -6,6 +6,7 @@ import asyncio
 
 from telesto.middleware.claims import Claims
 from telesto.middleware.consumers import Consumers
+from telesto.middleware.disk import Disk
 from telesto.middleware.failures import LostError, RefusedError, UnavailableError
 from telesto.middleware.logs import logger
 from telesto.middleware.settings import ServerSettings
@@ -24,10 +25,13 @@ class Claimer:
     knows what became is looked for before the next one, in the database that has it or has it not.
     """
 
-    def __init__(self, consumers: Consumers, claims: Claims, call: Call, settings: ServerSettings) -> None:
+    def __init__(
+        self, consumers: Consumers, claims: Claims, call: Call, disk: Disk, settings: ServerSettings
+    ) -> None:
         self._consumers = consumers
         self._claims = claims
         self._call = call
+        self._disk = disk
         self._answer_bytes = settings.max_answer_bytes
         self._backoff_s = settings.database_backoff_s
         self._due = asyncio.Event()
@@ -43,6 +47,7 @@ class Claimer:
                 continue
             if self._claims.doubtful and not await self._recover():
                 continue
+            await self._disk.pace()
             await self._claim()
 
     def close(self) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from telesto.middleware.batches import Executor
 from telesto.middleware.claim import Claim
 from telesto.middleware.claims import Claims
+from telesto.middleware.disk import Disk
 from telesto.middleware.failures import LostError, RefusedError
 from telesto.middleware.handlers.put import PutGroup, elements_of
 from telesto.middleware.link import Link, Rows
@@ -55,9 +56,15 @@ class JointExecutor(Executor):
     """
 
     def __init__(
-        self, group: PutGroup, link: Link, suspects: Suspects, claims: Claims, settings: ServerSettings
+        self,
+        group: PutGroup,
+        link: Link,
+        disk: Disk,
+        suspects: Suspects,
+        claims: Claims,
+        settings: ServerSettings,
     ) -> None:
-        super().__init__(group, link, suspects, settings.overload_retry_ms)
+        super().__init__(group, link, disk, suspects, settings.overload_retry_ms)
         self._claims = claims
         self._messages_max = settings.many_messages
         self._bytes_max = settings.locked_answer_bytes or settings.max_answer_bytes

@@ -110,7 +110,15 @@ class Results:
 
 
 class Group(Protocol):
-    """How the requests of one kind become one call: a pair of pure functions around a procedure."""
+    """How the requests of one kind become one call: a pair of pure functions around a procedure.
+
+    Attributes:
+        stores: the requests bring messages, for which the database needs space.
+        moves: the requests move messages, which needs space for a while.
+    """
+
+    stores: bool
+    moves: bool
 
     @property
     def sql(self) -> str:
@@ -128,6 +136,9 @@ class Group(Protocol):
 
 class Small:
     """A kind whose answers are small, or whose transactions hold nothing but what is the client's own."""
+
+    stores = False
+    moves = False
 
     def is_large(self, _requests: Sequence[Request]) -> bool:
         """Says no."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import math
 import multiprocessing
 from collections.abc import Callable
 from contextlib import suppress
@@ -26,6 +27,7 @@ from telesto.middleware.database_watch import DatabaseWatch
 from telesto.middleware.deadlines import Deadlines
 from telesto.middleware.departures import Departures
 from telesto.middleware.descriptors import connections_that_fit
+from telesto.middleware.disk import Disk
 from telesto.middleware.dispatcher import Dispatcher
 from telesto.middleware.effects import Effects
 from telesto.middleware.event_log import EventLog
@@ -114,6 +116,7 @@ class MiddlewareServer:
             self.figures,
             self._phases,
             self._links,
+            self._disk,
             self._claims,
             light_bytes,
             single_handlers(self._consumers, self._departures, self._peers, self._shares),
@@ -178,6 +181,7 @@ class MiddlewareServer:
         self._watch.on_cut_off = self._send_clients_away
         self._registry.on_beat = self._watch.confirmed
         links.on_moved = self._database_moved
+        self._disk = Disk(links.make("disk").call, self.figures, settings, self._loop.time)
         self._jobs = Jobs(shared(links.make("jobs")), peers, settings)
 
     def _make_consuming(self) -> None:
@@ -193,7 +197,7 @@ class MiddlewareServer:
     def _make_claimer(self, link: Link) -> Run:
         # What is claimed may be large at any time, and others that consume must not wait until it is sent.
         call = link.call_for_much if self._settings.locked_answer_bytes else link.call
-        self._claimer = Claimer(self._consumers, self._claims, call, self._settings)
+        self._claimer = Claimer(self._consumers, self._claims, call, self._disk, self._settings)
         return self._claimer.run
 
     def _registered_again(self) -> None:
@@ -261,6 +265,7 @@ class MiddlewareServer:
             self._registry.work,
             self._watch.work,
             *self._jobs.work,
+            self._disk.work,
             self._departures.work,
             self._lost_leases.work,
             self._consumer_changes.work,
@@ -301,6 +306,11 @@ class MiddlewareServer:
         gauges["waiting_reads"] = ("Reads that wait.", lambda: self._room.parked)
         gauges["consumers"] = ("Consumers.", lambda: len(self._consumers))
         gauges["leases"] = ("Messages that consumers have.", lambda: self._consumers.held)
+        gauges["disk_full"] = ("1 while puts are refused for want of space.", lambda: self._disk.is_full)
+        gauges["disk_room_bytes"] = (
+            "How much more may be stored; NaN when it is not known.",
+            lambda: math.nan if self._disk.room is None else self._disk.room,
+        )
         gauges["suspects"] = ("Clients kept apart.", lambda: len(self._dispatcher.suspects))
         gauges["lost_calls"] = ("Calls lost with their connections.", lambda: self._links.lost_count)
         gauges["loop_lag_seconds"] = ("How late the loop was last.", lambda: self.figures.loop_lag_s)

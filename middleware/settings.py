@@ -99,6 +99,25 @@ class ServerSettings(BaseSettings):
     )
     standby_retry_ms: int = Field(500, ge=1, description="What STANDBY_UNAVAILABLE suggests to wait.")
 
+    disk_directory: Path | None = Field(
+        None,
+        description="PostgreSQL's data directory, or any other on its disk, if this machine has it: tells "
+        "how much is free. `telesto serve` sets it for a PostgreSQL of its own.",
+    )
+    disk_reserve_bytes: int = Field(
+        1 << 30,
+        ge=0,
+        description="Puts are refused (DISK_FULL) while less is free, or a tenth of the disk if that is "
+        "less.",
+    )
+    max_database_bytes: int | None = Field(
+        None,
+        ge=1,
+        description="Puts are refused when the database, with the reserve, is larger. For a disk that "
+        "this machine cannot see; the write-ahead log is not counted.",
+    )
+    disk_retry_ms: int = Field(1_000, ge=1, description="What DISK_FULL suggests to wait.")
+
     # --- connections ---------------------------------------------------------------------------
     max_connections: int = Field(10_000, ge=1, description="Connections of clients.")
     backlog: int = Field(

@@ -6,9 +6,11 @@ import asyncio
 from collections.abc import Mapping
 from time import perf_counter
 
+from telesto.middleware.disk import Disk
 from telesto.middleware.dispatcher import Dispatcher
 from telesto.middleware.effects import Effects
 from telesto.middleware.failures import (
+    DISK_FULL_SQLSTATE,
     STALE_SQLSTATE,
     BusyError,
     FailedError,
@@ -49,6 +51,7 @@ class SingleWorker:
         handlers: Mapping[int, Handler],
         effects: Effects,
         figures: Figures,
+        disk: Disk,
         settings: ServerSettings,
     ) -> None:
         self._turns = turns
@@ -57,6 +60,7 @@ class SingleWorker:
         self._handlers = handlers
         self._effects = effects
         self._figures = figures
+        self._disk = disk
         self._settings = settings
         self._clock = asyncio.get_running_loop().time
 
@@ -101,6 +105,8 @@ class SingleWorker:
         except LostError as error:
             return in_doubt(error)
         except RefusedError as error:
+            if error.sqlstate == DISK_FULL_SQLSTATE:
+                self._disk.refused_by_database()
             _log.warning("request_refused", packet=type(request.packet).__name__, error=str(error))
             return failure_by_sqlstate(error, self._settings.overload_retry_ms)
         except Exception:  # noqa: BLE001 - whatever it was, the request is answered

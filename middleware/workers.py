@@ -8,6 +8,7 @@ from typing import Any
 
 from telesto.middleware.batches import Executor
 from telesto.middleware.claims import Claims
+from telesto.middleware.disk import Disk
 from telesto.middleware.dispatcher import Dispatcher
 from telesto.middleware.effects import Effects
 from telesto.middleware.figures import Figures
@@ -51,6 +52,7 @@ class Workers:
         figures: Figures,
         phases: Phases,
         links: Links,
+        disk: Disk,
         claims: Claims,
         light_bytes: int,
         handlers: Mapping[int, Handler],
@@ -62,6 +64,7 @@ class Workers:
         self._figures = figures
         self._phases = phases
         self._links = links
+        self._disk = disk
         self._claims = claims
         self._light_bytes = light_bytes
         self._handlers = handlers
@@ -160,8 +163,8 @@ class Workers:
     def _executor(self, group: Group, link: Link) -> Executor:
         suspects = self._dispatcher.suspects
         if isinstance(group, PutGroup):
-            return JointExecutor(group, link, suspects, self._claims, self._settings)
-        return Executor(group, link, suspects, self._settings.overload_retry_ms)
+            return JointExecutor(group, link, self._disk, suspects, self._claims, self._settings)
+        return Executor(group, link, self._disk, suspects, self._settings.overload_retry_ms)
 
     def _single(self, name: str) -> tuple[str, Run]:
         worker = SingleWorker(
@@ -171,6 +174,7 @@ class Workers:
             self._handlers,
             self._effects,
             self._figures,
+            self._disk,
             self._settings,
         )
         return name, worker.run

@@ -19,6 +19,8 @@ _GAP = ErrorCode.SEQUENCE_GAP
 class PublishGroup(Small):
     """Gathers puts to topics."""
 
+    stores = True
+
     sql = "SELECT * FROM telesto.publish_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
 
     def arguments(self, requests: Sequence[Request]) -> tuple[Any, ...]:

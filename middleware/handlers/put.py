@@ -25,6 +25,8 @@ _OF_ELEMENT = (ErrorCode.QUEUE_NOT_EXISTING, ErrorCode.QUEUE_FULL)
 class PutGroup(Small):
     """Gathers puts."""
 
+    stores = True
+
     sql = (
         "SELECT * FROM telesto.put_batch("
         "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)"

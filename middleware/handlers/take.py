@@ -30,6 +30,9 @@ _BODY_AT = 12
 class TakeGroup:
     """Gathers reads by priority of messages of any sender."""
 
+    stores = False
+    moves = True
+
     sql = f"SELECT {_COLUMNS} FROM telesto.take_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
 
     def __init__(

@@ -13,7 +13,16 @@ from telesto.db.embedded_settings import memory_mib, queue_settings, settings_te
 )
 def test_the_cache_is_a_quarter_of_the_memory_within_bounds(memory: int, buffers: int) -> None:
     assert shared_buffers_mib(memory) == buffers
-    assert queue_settings(memory)["shared_buffers"] == f"{buffers}MB"
+    assert queue_settings(memory, 100_000)["shared_buffers"] == f"{buffers}MB"
+
+
+@pytest.mark.parametrize(
+    ("disk", "largest", "kept"),
+    [(400, 64, 32), (2_000, 200, 100), (100_000, 4096, 256), (4_000_000, 4096, 256)],
+)
+def test_the_write_ahead_log_is_a_tenth_of_the_disk_within_bounds(disk: int, largest: int, kept: int) -> None:
+    settings = queue_settings(1024, disk)
+    assert (settings["max_wal_size"], settings["min_wal_size"]) == (f"{largest}MB", f"{kept}MB")
 
 
 @pytest.mark.parametrize("text", ["max\n", ""])

@@ -16,7 +16,13 @@ from telesto.db.embedded_account import Account, give, let_pass
 from telesto.db.embedded_binaries import Binaries, find_binaries, launch_command, run_program
 from telesto.db.embedded_cluster import DATABASE, SUPERUSER, DataDirectory
 from telesto.db.embedded_process import Postmaster, end_leftovers
-from telesto.db.embedded_settings import identity_settings, memory_mib, queue_settings, write_own_settings
+from telesto.db.embedded_settings import (
+    disk_mib,
+    identity_settings,
+    memory_mib,
+    queue_settings,
+    write_own_settings,
+)
 
 from .processes import PATIENCE_S, free_port
 from .proxy import Address, Proxy
@@ -168,7 +174,7 @@ class Node:
 
     def write_settings(self) -> None:
         """Writes its settings; they hold from its next start, or once it is told to read them."""
-        settings = queue_settings(memory_mib()) | _SETTINGS | self.settings
+        settings = queue_settings(memory_mib(), disk_mib(self._files.path)) | _SETTINGS | self.settings
         write_own_settings(self._files.cluster, settings, self._account)
 
     async def reload(self) -> None:

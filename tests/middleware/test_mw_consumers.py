@@ -12,6 +12,7 @@ from members import join, put_all, put_keyed
 from telesto.middleware.claimer import Claimer
 from telesto.middleware.claims import Claims
 from telesto.middleware.consumers import Consumers
+from telesto.middleware.disk import Disk
 from telesto.middleware.figures import Figures
 from telesto.middleware.requests import Line
 from telesto.middleware.server import MiddlewareServer
@@ -376,7 +377,9 @@ async def test_a_queue_whose_consumers_have_lost_their_room_is_not_forgotten() -
         claimer.close()
         return []
 
-    claimer = Claimer(consumers, Claims(consumers, Figures(), settings), claim, settings)
+    figures = Figures()
+    disk = Disk(claim, figures, settings, asyncio.get_running_loop().time)
+    claimer = Claimer(consumers, Claims(consumers, figures, settings), claim, disk, settings)
     consumers.join(1, 1, line, 5, 0)
     consumer = consumers.find(line, 1)
     assert consumer is not None

@@ -15,6 +15,7 @@ from telesto.middleware.claims import Claims
 from telesto.middleware.consumers import Consumers
 from telesto.middleware.dsn import Connection
 from telesto.middleware.failures import LostError, RefusedError, UnavailableError
+from telesto.middleware.disk import Disk
 from telesto.middleware.figures import Figures
 from telesto.middleware.handlers.put import PutGroup
 from telesto.middleware.joint_claims import _CLAIM_COLUMNS, PUT_AND_CLAIM, JointExecutor
@@ -82,7 +83,8 @@ class Bench:
         self.line.frame_bytes = 1 << 20
         group = PutGroup(lambda: 7)
         suspects = Suspects(asyncio.get_running_loop().time, 1.0, 1, 10)
-        self.executor = JointExecutor(group, self, suspects, self.claims, self.settings)  # type: ignore[arg-type]
+        disk = Disk(self.call, Figures(), self.settings, asyncio.get_running_loop().time)
+        self.executor = JointExecutor(group, self, disk, suspects, self.claims, self.settings)  # type: ignore[arg-type]
         self.calls: list[tuple[Any, ...]] = []
         self.answers: list[Answer] = []
 

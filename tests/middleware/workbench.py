@@ -8,6 +8,7 @@ from typing import Any
 
 from telesto.middleware.batches import Executor
 from telesto.middleware.budget import Budget
+from telesto.middleware.disk import Disk
 from telesto.middleware.dispatcher import Dispatcher
 from telesto.middleware.effects import Effects
 from telesto.middleware.figures import Figures
@@ -143,6 +144,7 @@ class Workbench:
         )
         self.answered = asyncio.Event()
         self.links: dict[str, FakeLink] = {}
+        disk = Disk(FakeLink(put_procedure).call, self.figures, self.settings, loop.time)
         self._tasks = []
         answers = self.settings.max_answer_bytes, self.settings.locked_answer_bytes
         take_group = TakeGroup(100, *answers, LIGHT_BYTES, lambda: MIDDLEWARE_ID)
@@ -155,7 +157,7 @@ class Workbench:
                 (kind.name + " apart", self.dispatcher.apart[kind]),
             ):
                 link = self.links[name] = FakeLink(procedure)
-                executor = Executor(group, link, self.dispatcher.suspects, 100)  # type: ignore[arg-type]
+                executor = Executor(group, link, disk, self.dispatcher.suspects, 100)  # type: ignore[arg-type]
                 gatherer = Gatherer(
                     turns,
                     self.dispatcher,
