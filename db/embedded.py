@@ -38,7 +38,7 @@ from telesto.db.embedded_process import (
     postmaster_pid,
 )
 from telesto.db.embedded_settings import (
-    disk_mib,
+    free_mib,
     identity_settings,
     memory_mib,
     queue_settings,
@@ -199,7 +199,7 @@ class EmbeddedServer:
         if not self._files.password_file.exists():
             self._files.renew_password(binaries, account)
         self._ballast.adjust()
-        settings = {**queue_settings(memory_mib(), disk_mib(self._files.path)), **self._settings}
+        settings = {**queue_settings(memory_mib(), free_mib(self._files.path)), **self._settings}
         write_own_settings(self._files.cluster, settings, account)
         self._files.prepare_log(account)
         self._run(binaries, account)

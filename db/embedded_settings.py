@@ -19,8 +19,8 @@ SHARED_BUFFERS_MIN_MIB = 128
 SHARED_BUFFERS_MAX_MIB = 2048
 WAL_MIN_MIB = 64
 WAL_MAX_MIB = 4096
-#: The write-ahead log takes no more than this part of the disk, or it would fill a small one by itself.
-WAL_PART_OF_DISK = 10
+#: The write-ahead log takes no more than this part of what is free, or it would fill a small disk by itself.
+WAL_PART_OF_FREE = 10
 CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 _INCLUDES = f"""
@@ -85,20 +85,20 @@ def shared_buffers_mib(memory: int) -> int:
     return max(SHARED_BUFFERS_MIN_MIB, min(SHARED_BUFFERS_MAX_MIB, memory // 4))
 
 
-def disk_mib(directory: Path) -> int:
-    """Return the size of the disk that holds `directory`, in MiB."""
+def free_mib(directory: Path) -> int:
+    """Return how much is free on the disk that holds `directory`, in MiB."""
     found = os.statvfs(directory)
-    return found.f_blocks * found.f_frsize // MIB
+    return found.f_bavail * found.f_frsize // MIB
 
 
-def wal_mib(disk: int) -> int:
-    """Return how large the write-ahead log may become on a disk of `disk` MiB, in MiB."""
-    return max(WAL_MIN_MIB, min(WAL_MAX_MIB, disk // WAL_PART_OF_DISK))
+def wal_mib(free: int) -> int:
+    """Return how large the write-ahead log may become on a disk with `free` MiB left, in MiB."""
+    return max(WAL_MIN_MIB, min(WAL_MAX_MIB, free // WAL_PART_OF_FREE))
 
 
-def queue_settings(memory: int, disk: int) -> dict[str, str]:
-    """Return the settings for a machine with `memory` MiB and `disk` MiB where the data is."""
-    wal = wal_mib(disk)
+def queue_settings(memory: int, free: int) -> dict[str, str]:
+    """Return the settings for a machine with `memory` MiB, of whose disk for the data `free` MiB are left."""
+    wal = wal_mib(free)
     return {
         **_FIXED,
         "max_wal_size": f"{wal}MB",

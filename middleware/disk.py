@@ -148,10 +148,11 @@ class Disk:
         if self.work.period_s is not None:
             self.work.period_s = _CLOSE_PERIOD_S if close else _PERIOD_S
         if self._refuses:
-            if self._rows is None:
-                self._rows = await self._count()
-            if self._is_waited_for or self._clock() >= self._make_room_at:
-                await self._make_room()
+            if self.room is not None:
+                if self._rows is None:
+                    self._rows = await self._count()
+                if self._is_waited_for or self._clock() >= self._make_room_at:
+                    await self._make_room()
             await self._reconsider()
         elif self.room is not None and self.room < self._floor:
             self._refuse()

@@ -108,7 +108,7 @@ class ServerSettings(BaseSettings):
         1 << 30,
         ge=0,
         description="Puts are refused (DISK_FULL) while less is free, or a tenth of the disk if that is "
-        "less.",
+        "less, but not less than 128 MiB.",
     )
     max_database_bytes: int | None = Field(
         None,

@@ -17,7 +17,7 @@ from telesto.db.embedded_binaries import Binaries, find_binaries, launch_command
 from telesto.db.embedded_cluster import DATABASE, SUPERUSER, DataDirectory
 from telesto.db.embedded_process import Postmaster, end_leftovers
 from telesto.db.embedded_settings import (
-    disk_mib,
+    free_mib,
     identity_settings,
     memory_mib,
     queue_settings,
@@ -174,7 +174,7 @@ class Node:
 
     def write_settings(self) -> None:
         """Writes its settings; they hold from its next start, or once it is told to read them."""
-        settings = queue_settings(memory_mib(), disk_mib(self._files.path)) | _SETTINGS | self.settings
+        settings = queue_settings(memory_mib(), free_mib(self._files.path)) | _SETTINGS | self.settings
         write_own_settings(self._files.cluster, settings, self._account)
 
     async def reload(self) -> None:
