@@ -175,7 +175,7 @@ class EmbeddedServer:
             return
         self._files.create()
         # On a full disk not even the lock's file could be written.
-        self._ballast.adjust()
+        self._ballast.release()
         self._lock.acquire()
         self._owner = os.getpid()
 
@@ -198,7 +198,6 @@ class EmbeddedServer:
         self._files.check_version(binaries)
         if not self._files.password_file.exists():
             self._files.renew_password(binaries, account)
-        self._ballast.adjust()
         settings = {**queue_settings(memory_mib(), free_mib(self._files.path)), **self._settings}
         write_own_settings(self._files.cluster, settings, account)
         self._files.prepare_log(account)

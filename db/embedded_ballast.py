@@ -7,6 +7,7 @@ cannot even start. What the file has held is enough to take messages out, after 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 SIZE_BYTES = 64 * 1024 * 1024
@@ -22,23 +23,31 @@ class Ballast:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def adjust(self) -> bool:
-        """Remove the file when the disk is full, make it when there is plenty; tell of a removal."""
-        try:
-            found = os.statvfs(self._path.parent)
-            free = found.f_bavail * found.f_frsize
-            size = min(SIZE_BYTES, found.f_blocks * found.f_frsize // PART_OF_DISK)
-            if self._path.exists():
-                if free >= size // 2:
-                    return False
+    def release(self) -> bool:
+        """Remove the file when the disk is full; tell whether that was so."""
+        # Nothing depends on the file, and what is wrong with the disk shows elsewhere.
+        with suppress(OSError):
+            free, size = self._look()
+            if free < size // 2 and self._path.exists():
                 self._path.unlink()
                 return True
-            if free > PLENTY * size:
-                self._make(size)
-        except OSError:
-            # Nothing depends on it, and what is wrong with the disk shows elsewhere.
-            return False
         return False
+
+    def adjust(self) -> bool:
+        """The same; make the file when there is plenty."""
+        if self.release():
+            return True
+        with suppress(OSError):
+            free, size = self._look()
+            if free > PLENTY * size and not self._path.exists():
+                self._make(size)
+        return False
+
+    def _look(self) -> tuple[int, int]:
+        """How much is free, and how large the file should be."""
+        found = os.statvfs(self._path.parent)
+        size = min(SIZE_BYTES, found.f_blocks * found.f_frsize // PART_OF_DISK)
+        return found.f_bavail * found.f_frsize, size
 
     def _make(self, size: int) -> None:
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

@@ -175,6 +175,7 @@ def test_a_server_is_started_on_a_full_disk_with_what_the_ballast_held(disk: Pat
     data_dir = disk / "data"
     server = EmbeddedServer(data_dir)
     with server:
+        assert not server.mind_disk()
         assert (data_dir / "ballast").exists()
     fill(disk, "others", 0)
     with server:
