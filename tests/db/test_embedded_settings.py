@@ -20,7 +20,9 @@ def test_the_cache_is_a_quarter_of_the_memory_within_bounds(memory: int, buffers
     ("free", "largest", "kept"),
     [(400, 64, 32), (2_000, 200, 100), (100_000, 4096, 256), (4_000_000, 4096, 256)],
 )
-def test_the_write_ahead_log_is_a_tenth_of_what_is_free_within_bounds(free: int, largest: int, kept: int) -> None:
+def test_the_write_ahead_log_is_a_tenth_of_what_is_free_within_bounds(
+    free: int, largest: int, kept: int
+) -> None:
     settings = queue_settings(1024, free)
     assert (settings["max_wal_size"], settings["min_wal_size"]) == (f"{largest}MB", f"{kept}MB")
 

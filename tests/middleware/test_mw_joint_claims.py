@@ -13,9 +13,9 @@ from conftest import Connect, StartMiddleware
 from members import Member, join, put_all, put_keyed
 from telesto.middleware.claims import Claims
 from telesto.middleware.consumers import Consumers
+from telesto.middleware.disk import Disk
 from telesto.middleware.dsn import Connection
 from telesto.middleware.failures import LostError, RefusedError, UnavailableError
-from telesto.middleware.disk import Disk
 from telesto.middleware.figures import Figures
 from telesto.middleware.handlers.put import PutGroup
 from telesto.middleware.joint_claims import _CLAIM_COLUMNS, PUT_AND_CLAIM, JointExecutor

@@ -91,7 +91,10 @@ def put_until_refused(url: str, name: str) -> tuple[int, int]:
 
 
 def is_refused(client: TelestoClient, queue_id: int) -> bool:
-    """Puts; tells whether that was refused because the disk is full. It may also take too long on a busy machine."""
+    """Puts; tells whether that was refused because the disk is full.
+
+    On a busy machine it may also take too long.
+    """
     try:
         client.put_message(queue_id, BODY)
     except DeadlineExceededError as error:
