@@ -260,6 +260,11 @@ class Consuming:
         return any(state.open and state.consumer_id for state in self._states)
 
     @property
+    def joined_any(self) -> bool:
+        """Tells whether messages may be pushed."""
+        return bool(self._members)
+
+    @property
     def due(self) -> float:
         """When something has to be sent, by the session's clock."""
         return min([self._rejoin_at, *(state.touch_at for state in self._states)])

@@ -58,11 +58,14 @@ class Link:
         senders: whose they are.
         output_size: their bytes.
         sent_at: when something was sent last.
+        heard_at: when something came last; None when nothing has come since it was asked for.
+        unheard: bytes that were sent since something came.
+        look_at: when to look whether the other end lives (telesto.client.silence).
         max_frame: the longest frame that the middleware accepts at present.
         max_frame_identified: the longest frame that it accepts once it knows the client.
     """
 
-    def __init__(self, address: Address, max_frame: int, now: float) -> None:
+    def __init__(self, address: Address, max_frame: int, now: float, ping_after: float) -> None:
         self.address = address
         self.decoder = FrameDecoder(max_frame)
         self.pending: dict[int, Call[Any]] = {}
@@ -72,6 +75,10 @@ class Link:
         self._sealed = 0
         self._released = 0
         self.sent_at = now
+        self.heard_at: float | None = now
+        self.unheard = 0
+        self.look_at = now + ping_after
+        self._ping_after = ping_after
         self.max_frame = self.max_frame_identified = MAX_FRAME_UNIDENTIFIED
         self._packet_id = 0
 
@@ -97,7 +104,10 @@ class Link:
         self.output.append(frame)
         self.senders.append(call)
         self.output_size += size
+        self.unheard += size
         self.sent_at = now
+        if now + self._ping_after < self.look_at:
+            self.look_at = now + self._ping_after
 
     def take_output(self) -> bytes:
         """Returns what is to be written."""

@@ -16,10 +16,11 @@ from telesto.client.errors import NotConnectedError
 from telesto.client.handshake import Established, Handshake, Identity
 from telesto.client.link import Errand, Link
 from telesto.client.options import ClientOptions
+from telesto.client.silence import Silence
 from telesto.client.takeover import Takeover
 from telesto.client.url import Address
 from telesto.protocol import packets
-from telesto.protocol.errors import ClientNotExistingError, TelestoError
+from telesto.protocol.errors import ClientNotExistingError, ConnectionLostError, TelestoError
 from telesto.protocol.packets import ClientMode
 
 
@@ -71,6 +72,7 @@ class Membership(ABC):
         self.session: int | None = None
 
         self.phase = Phase.ABSENT
+        self._silence: Silence | None = None
         self._identity: Identity | None = None
         self._handshake: Handshake | None = None
         self._connecting: ConnectCall | None = None
@@ -215,7 +217,9 @@ class Membership(ABC):
 
     def link_up(self, address: Address) -> Link:
         """A connection is open."""
-        self.link = Link(address, self._options.max_frame, self._clock())
+        now, ping_after = self._clock(), self._options.ping_after
+        self.link = Link(address, self._options.max_frame, now, ping_after)
+        self._silence = Silence(self.link, ping_after, now)
         self.writable = True
         self.phase = Phase.GREETING
         self._keep_alive = self._options.keep_alive
@@ -250,6 +254,15 @@ class Membership(ABC):
         if link is not None:
             self._parted(link.pending.values(), error)
         self._connector.start()
+
+    def look(self, now: float, *, awaits_pushes: bool) -> None:
+        """Leaves the connection if the middleware gives no sign of life."""
+        silence, address = self._silence, self.address
+        if silence is None:
+            return
+        greeted = self.phase is not Phase.GREETING
+        if silence.look(now, self._keep_alive, awaits_pushes=awaits_pushes, greeted=greeted):
+            self.drop_link(ConnectionLostError(f"{address} gives no sign of life"))
 
     def take_output(self) -> bytes:
         """Returns what is to be written to the connection."""

@@ -23,6 +23,8 @@ class ClientOptions:
         close_timeout: how long ``close`` waits for answers under way and for the last confirmation.
         backoff_initial: the first pause after a failure; pauses double, with jitter.
         backoff_max: the longest pause.
+        ping_after: a connection on which something is awaited, and nothing came for so long, sends a Ping. When no
+            byte comes within the same time again, the client leaves it for another one.
         keep_alive: a connection that sent nothing for so long sends a Ping; earlier if the middleware asks.
         confirm_after: answers taken are confirmed by the next request, or by themselves after so long.
         auto_confirm: a message counts as taken when the call returns it. False: when ``confirm`` is called;
@@ -51,6 +53,7 @@ class ClientOptions:
     close_timeout: float = 2.0
     backoff_initial: float = 0.05
     backoff_max: float = 2.0
+    ping_after: float = 1.0
     keep_alive: float = 15.0
     confirm_after: float = 0.05
     auto_confirm: bool = True

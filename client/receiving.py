@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from telesto.client import failures
@@ -41,8 +42,16 @@ class ReceiverHost(Protocol):
 class Receiver:
     """Hands what comes to whom it concerns."""
 
-    def __init__(self, host: ReceiverHost, books: Books, consuming: Consuming, refusals: Refusals) -> None:
+    def __init__(
+        self,
+        host: ReceiverHost,
+        books: Books,
+        consuming: Consuming,
+        refusals: Refusals,
+        clock: Callable[[], float],
+    ) -> None:
         self._host = host
+        self._clock = clock
         self._books = books
         self._consuming = consuming
         self._refusals = refusals
@@ -53,6 +62,8 @@ class Receiver:
         link = host.link
         if link is None:
             return
+        link.heard_at = self._clock()
+        link.unheard = 0
         try:
             frames = link.decoder.feed(data)
         except TelestoError as error:
@@ -103,6 +114,9 @@ class Receiver:
                 return
             if method_id == packets.LeaseLost.METHOD_ID and call is None:
                 self._consuming.lost(packets.LeaseLost.decode(payload))
+                return
+            if method_id == packets.Alive.METHOD_ID and call is None:
+                packets.Alive.decode(payload)
                 return
         except TelestoError as error:
             violation = error

@@ -7,6 +7,7 @@ what it receives, writes ``take_output``, wakes the callers of ``take_completed`
 Here calls begin and end, connections are lost and found again, and time passes. The parts of a session:
 
 - what stands in line (telesto.client.line) is sent (sending), puts together (joint_puts);
+- a connection on which nothing comes is asked whether the other end lives (silence);
 - what comes is handed to whom it concerns (receiving), and errors have their consequences (refusals);
 - what was under way when a connection was lost is in doubt until a takeover tells (doubt);
 - the books say what the client has and owes (books: custody, confirmations, topics);
@@ -51,6 +52,7 @@ from telesto.client.options import ClientOptions
 from telesto.client.receiving import Receiver
 from telesto.client.refusals import Refusals
 from telesto.client.sending import Sender
+from telesto.client.silence import READING_S
 from telesto.client.takeover import Takeover
 from telesto.client.topic_calls import GetCall, TopicCall
 from telesto.client.url import Address
@@ -95,7 +97,7 @@ class Session(Membership):
         refusals = Refusals(
             self, self._books, self._sender, self._joint_puts, self._gets, self._connector.retry_time
         )
-        self._receiver = Receiver(self, self._books, self._consuming, refusals)
+        self._receiver = Receiver(self, self._books, self._consuming, refusals, self._clock)
         # Not methods of the session itself, for one call more would be one for every message.
         self.pump: Callable[[], None] = self._sender.pump
         self.feed: Callable[[bytes], None] = self._receiver.feed
@@ -105,6 +107,7 @@ class Session(Membership):
 
         self._drain_until = math.inf
         self._close_until = math.inf
+        self._overdue = False
 
     def _new_books(self) -> Books:
         return Books(self, self._options, self._clock)
@@ -513,7 +516,7 @@ class Session(Membership):
         due = min(self.check_at, self._drain_until, self._close_until)
         if self.link is None:
             return due
-        due = min(due, self.link.sent_at + self._keep_alive)
+        due = min(due, self.link.look_at)
         if self.phase is Phase.READY or self.phase is Phase.DRAINING:
             due = min(due, self._books.custody.due, self._books.topics.due, self._consuming.due)
             if self._sender.hold_until:
@@ -542,23 +545,24 @@ class Session(Membership):
             self._books.custody.tick(now)
             self._books.topics.tick(now)
             self._consuming.tick(now)
-        if (
-            self.link is not None
-            and self.phase is not Phase.GREETING
-            and now >= self.link.sent_at + self._keep_alive
-        ):
-            self.send_errand(Errand(packets.Ping()))
+        if self.link is not None and now >= self.link.look_at:
+            self.look(now, awaits_pushes=self._consuming.joined_any)
 
     def _check_deadlines(self, now: float) -> None:
         """Fails what is overdue and finds out when the next call is."""
         self.check_at = math.inf
         under_way = [] if self.link is None else list(self.link.pending.values())
-        if any(call.try_until <= now for call in under_way):
+        overdue = any(call.try_until <= now for call in under_way)
+        if overdue and self._overdue:
             self.drop_link(
                 ConnectionLostError(f"no answer within {self._options.try_timeout:g} s from {self.address}")
             )
+        elif overdue:
+            # This process may have stood still, and the answer may be there: it is read first.
+            self.check_at = now + READING_S
         elif under_way:
             self.check_at = min(call.try_until for call in under_way)
+        self._overdue = overdue and not self._overdue
         for get in self._books.topics.take_expired(now):
             self.finish(get)
         self.check_at = min(self.check_at, self._books.topics.next_expiry)

@@ -69,7 +69,7 @@ class Connection(asyncio.Protocol):
         self._peer = "{}:{}".format(*peer) if isinstance(peer, tuple) else "local"
         self._line.address = address_of(peer)
         loop, settings = self._services.loop, self._services.settings
-        self._flow = Flow(self._transport, self._line, settings, loop.time)
+        self._flow = Flow(self._transport, self._line, settings, loop.time, self._services.deadlines)
         sock = transport.get_extra_info("socket")
         if sock is not None and sock.family != getattr(socket, "AF_UNIX", None):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -252,6 +252,7 @@ class Connection(asyncio.Protocol):
         if self._line.closed:
             return
         self._line.closed = True
+        self._flow.end()
         self._services.dispatcher.drop(self._line.clear())
         self._services.room.drop(self._line.waiting.values())
         self._line.waiting.clear()

@@ -5,8 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from telesto.middleware.deadlines import Deadlines
 from telesto.middleware.requests import Line
 from telesto.middleware.settings import ServerSettings
+from telesto.protocol.packets import Alive
+
+#: So often a peer of which nothing is read is told that it is heard later, in seconds.
+_ALIVE_S = 0.5
+_ALIVE = Alive().encode(0)
 
 
 class Flow:
@@ -14,6 +20,8 @@ class Flow:
 
     The line's bound is soft by what one read from the socket brings. A peer that does not read gets no turns
     either, so that what is unsent is bounded by one run and its woken reads.
+
+    Where the line is full a Ping would not be read either, so the peer is told that this one lives.
 
     Attributes:
         line_full: the line is full.
@@ -23,7 +31,9 @@ class Flow:
     """
 
     __slots__ = (
+        "_alive_entry",
         "_clock",
+        "_deadlines",
         "_line",
         "_settings",
         "_transport",
@@ -39,9 +49,12 @@ class Flow:
         line: Line,
         settings: ServerSettings,
         clock: Callable[[], float],
+        deadlines: Deadlines,
     ) -> None:
         self._transport = transport
         self._clock = clock
+        self._deadlines = deadlines
+        self._alive_entry = 0
         self._line = line
         self._settings = settings
         self.line_full = False
@@ -64,6 +77,8 @@ class Flow:
             self.line_full = True
             line.drained = self._on_drained
             self._transport.pause_reading()
+            if not self._alive_entry:
+                self._alive_entry = self._deadlines.add(self._clock() + _ALIVE_S, self._say_alive)
 
     def peer_is_slow(self) -> None:
         """Too much is unsent."""
@@ -76,6 +91,19 @@ class Flow:
         self.slow = self._line.held = False
         self.slow_since = None
         self._go_on()
+
+    def end(self) -> None:
+        """The connection ends."""
+        self._deadlines.cancel(self._alive_entry)
+
+    def _say_alive(self) -> None:
+        # A line is full and drained again many times a second, so this goes on until it finds it drained.
+        self._alive_entry = 0
+        if not self.line_full:
+            return
+        if not self.slow:
+            self._line.send(_ALIVE)
+        self._alive_entry = self._deadlines.add(self._clock() + _ALIVE_S, self._say_alive)
 
     def _on_drained(self) -> None:
         line, settings = self._line, self._settings

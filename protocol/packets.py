@@ -49,6 +49,7 @@ __all__ = [
     "REQUESTS",
     "Ack",
     "AckResponse",
+    "Alive",
     "CancelRequest",
     "CancelRequestResponse",
     "ClientMode",
@@ -2584,6 +2585,32 @@ class HelloResponse(Packet):
             )
         except DECODE_ERRORS:
             raise _DIAGNOSIS.of_payload("HelloResponse", payload) from None
+
+
+@dataclass(slots=True)
+class Alive(Packet):
+    """A sign of life, twice a second while the server reads nothing from the connection because enough of
+    its requests wait: a Ping would not be read either."""
+
+    METHOD_ID: ClassVar[int] = 0x0A
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            return _PACK_U32_U16_U32_U8(7, 0x0A, packet_id, 0)
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("Alive", self, packet_id, failure) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            tags = payload[0]
+            if tags or len(payload) != 1:
+                check_end(payload, 1, tags)
+            return cls()
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("Alive", payload) from None
 
 
 @dataclass(slots=True)
@@ -7226,6 +7253,11 @@ _LAYOUTS: dict[str, Layout] = {
         },
         extensible=True,
     ),
+    "Alive": Layout(
+        fields=(),
+        tagged={},
+        extensible=True,
+    ),
     "GoAway": Layout(
         fields=(
             ("reason", "string"),
@@ -7858,6 +7890,7 @@ PACKETS: dict[int, type[Packet]] = {
     0x05: Error,
     0x07: Hello,
     0x08: HelloResponse,
+    0x0A: Alive,
     0x0C: GoAway,
     0x0D: Confirm,
     0x0F: CancelRequest,

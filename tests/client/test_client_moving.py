@@ -1,16 +1,28 @@
-"""Clients of the real service, while one of its middlewares stops."""
+"""Clients of the real service, while one of its middlewares stops or stands still."""
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from real_service import start_middleware, stop_middleware
 from shells import LoopThread, Open
+from started import STARTED
+from telesto.client import ClientOptions
+
+#: No call is given up for its time.
+WITHOUT_LIMITS = ClientOptions(try_timeout=1000, call_timeout=1000)
+PATIENCE_S = 60
 
 
 @pytest.fixture
@@ -64,3 +76,57 @@ def test_a_middleware_stops_under_its_clients(
         ids = producing.result(60)
         assert consuming.result(60) == ids
     assert (producer.address, consumer.address) == (second, second)
+
+
+@contextmanager
+def middleware_process(database_url: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """A middleware in a process group of its own, and its address."""
+    serve = [sys.executable, "-m", "telesto.cli.main", "serve", "--port", "0", "--json"]
+    process = subprocess.Popen(
+        [*STARTED, *serve, "--database-url", database_url],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        assert process.stdout is not None
+        yield process, json.loads(process.stdout.readline())["url"].removeprefix("telesto://")
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait(PATIENCE_S)
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def test_a_middleware_stands_still_under_its_clients(database_url: str, open_client: Open) -> None:
+    """Whatever they wait for, they go on at another one, and not only when a request is given up."""
+    with (
+        middleware_process(database_url) as (process, first),
+        middleware_process(database_url) as (_, second),
+        ThreadPoolExecutor(3) as executor,
+    ):
+        clients = []
+        for name in ("putting", "reading", "consuming"):
+            clients.append(open_client(f"telesto://{first},{second}", options=WITHOUT_LIMITS))
+            clients[-1].connect(name=name)
+        putting, reading, consuming = clients
+        assert [client.address for client in clients] == [first] * 3
+        other = open_client(f"telesto://{second}", options=WITHOUT_LIMITS)
+        other.connect(name="other")
+        read_from, consumed, put_to = [
+            other.create_queue(name).queue_id for name in ("read from", "consumed", "put to")
+        ]
+        with consuming.consume(consumed) as consumer:
+            read = executor.submit(reading.retrieve_message, read_from, timeout=25)
+            consume = executor.submit(consumer.get, 25)
+            os.killpg(process.pid, signal.SIGSTOP)
+            put = executor.submit(putting.put_message, put_to, b"put")
+            other.put_message(read_from, b"read")
+            other.put_message(consumed, b"consumed")
+            put.result(PATIENCE_S)
+            assert read.result(PATIENCE_S).body == b"read"
+            with consume.result(PATIENCE_S) as leased:
+                assert leased.body == b"consumed"
+        assert [client.address for client in clients] == [second] * 3
+        assert other.retrieve_message(put_to).body == b"put"
+        assert other.retrieve_message(put_to, timeout=0) is None

@@ -491,7 +491,7 @@ def test_a_put_whose_time_ran_out_is_resolved_by_the_next_takeover(client: Clien
     wire.collect()
     with pytest.raises(DeadlineExceededError):
         wire.finish(call)
-    wire.settle()
+    wire.advance(1)
     [recovered] = client.recovered()
     assert isinstance(recovered.error, NotDoneError)
     assert client.stored() == []

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 
+import asyncpg
+
 from conftest import Connect, StartMiddleware
 from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
@@ -77,6 +79,31 @@ async def test_a_full_line_stops_reading_and_loses_nothing(
     assert taken == 500
 
 
+async def test_a_peer_is_told_that_the_middleware_lives_while_nothing_is_read(
+    connect: Connect, start_middleware: StartMiddleware, database_url: str
+) -> None:
+    server = await start_middleware(line_requests=4, max_batch=2)
+    wire = await connect(server)
+    await wire.register()
+    queue_id = await wire.create_queue()
+    holder = await asyncpg.connect(database_url)
+    await holder.execute("BEGIN")
+    await holder.execute("SELECT pg_advisory_xact_lock(telesto.put_lock_key($1))", queue_id)
+    answers = [wire.put(queue_id) for _ in range(20)]
+    await until(lambda: any(connection._flow.line_full for connection in server._connections.snapshot()))
+    ping = wire.send(packets.Ping())
+    for _ in range(3):
+        assert isinstance(await asyncio.wait_for(wire.unasked.get(), PATIENCE_S), packets.Alive)
+    assert not ping.done()
+    await holder.close()
+    for answer in answers:
+        assert (await asyncio.wait_for(answer, PATIENCE_S)).results[0].error is None
+    assert isinstance(await asyncio.wait_for(ping, PATIENCE_S), packets.Pong)
+    # Afterwards nothing is said any more, and nothing waits to be said.
+    flows = [connection._flow for connection in server._connections.snapshot()]
+    await until(lambda: not any(flow._alive_entry for flow in flows))
+
+
 async def test_too_much_under_way_is_refused(connect: Connect, start_middleware: StartMiddleware) -> None:
     server = await start_middleware(budget_requests=1, overload_retry_ms=70)
     wire, other = await connect(server), await connect(server)
@@ -119,14 +146,14 @@ async def test_connections_are_bounded(connect: Connect, start_middleware: Start
 
 
 async def test_a_silent_connection_is_closed(connect: Connect, start_middleware: StartMiddleware) -> None:
-    server = await start_middleware(idle_limit_s=0.1)
+    server = await start_middleware(idle_limit_s=2)
     wire = await connect(server)
     await wire.register()
     await wire.closed()
 
 
 async def test_a_connection_must_identify_itself(connect: Connect, start_middleware: StartMiddleware) -> None:
-    server = await start_middleware(identify_limit_s=0.1)
+    server = await start_middleware(identify_limit_s=2)
     known, nameless = await connect(server), await connect(server)
     await known.register()
     await nameless.hello()
