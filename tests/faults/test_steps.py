@@ -336,6 +336,7 @@ async def test_the_earlier_process_does_not_take_the_client_back(scene: Scene) -
 
 async def test_a_put_does_not_overtake_one_that_was_refused_for_now(scene: Scene) -> None:
     """The second put is sent before the client has seen that the first was refused for want of a database."""
+    scene.client = await scene.service.client("patient", 0, 1, try_timeout=PATIENCE_S, ping_after=PATIENCE_S)
     front, back = scene.first.front, scene.first.back
     front.hold(front.to_client)
     back.refusing = True
