@@ -23,8 +23,8 @@ class ClientOptions:
         close_timeout: how long ``close`` waits for answers under way and for the last confirmation.
         backoff_initial: the first pause after a failure; pauses double, with jitter.
         backoff_max: the longest pause.
-        ping_after: a connection on which something is awaited, and nothing came for so long, sends a Ping. When no
-            byte comes within the same time again, the client leaves it for another one.
+        ping_after: a connection on which something is awaited, and nothing came for so long, sends a Ping.
+            When no byte comes within the same time again, the client leaves it for another one.
         keep_alive: a connection that sent nothing for so long sends a Ping; earlier if the middleware asks.
         confirm_after: answers taken are confirmed by the next request, or by themselves after so long.
         auto_confirm: a message counts as taken when the call returns it. False: when ``confirm`` is called;

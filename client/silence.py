@@ -13,7 +13,7 @@ from typing import Any
 from telesto.client.link import Errand, Link
 from telesto.protocol import packets
 
-#: Questions that are answered, and followed by nothing else, become rarer: up to so many times ``ping_after``.
+#: Questions whose answers nothing else follows become rarer, up to so many times ``ping_after``.
 _PAUSE_MAX = 3
 #: An answer may take so many times longer than it took lately.
 _SLOWER = 3
