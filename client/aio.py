@@ -824,13 +824,11 @@ class AsyncTelestoClient:
         """Puts a request into a queue and waits for the response; None when none came in time.
 
         The response is a message in the same queue that only this client can read; ``reply`` makes it. The
-        arguments are those of ``put_message`` and ``retrieve_message``.
+        arguments are those of ``put_message`` and ``retrieve_message``. The request expires when the
+        ``timeout`` is over: what has not been handed over by then is not handled any more.
         """
-        context = shared.new_context()
-        request = calls.PutCall(queue_id, body, priority, receiver_id, context)
-        response = calls.ReadResponseCall(queue_id, context, timeout)
-        self._start(request)
-        self._start(response)
+        put, read = shared.request_calls(queue_id, body, priority, receiver_id, timeout)
+        request, response = self._start(put), self._start(read)
         try:
             await self._answer(request)
         except BaseException:
@@ -840,7 +838,11 @@ class AsyncTelestoClient:
         return messages[0] if messages else None
 
     async def reply(self, request: Message, body: bytes, *, priority: int | None = None) -> int:
-        """Puts the response to a request, by default with the request's priority; returns its id."""
+        """Puts the response to a request, by default with the request's priority; returns its id.
+
+        It expires after the time that the request had left when it was handed over, and a minute more; after 7
+        days if the request had no limit.
+        """
         return await self._run(shared.reply_call(request, body, priority))
 
     async def serve_requests(
@@ -868,6 +870,7 @@ class AsyncTelestoClient:
 
         A request is acknowledged after its response was put. If that does not happen any more it comes again,
         and its handler runs again, but within the queue's ``dedup_window_ms`` no second response is stored.
+        A response expires as one that ``reply`` puts, so none stays for a client that is gone.
         It runs as long as ``run_consumer`` does.
         Raises QueueNotExistingError when the queue was deleted.
         """

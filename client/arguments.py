@@ -30,8 +30,9 @@ _LEASE_MIN_MS, _LEASE_MAX_MS = 100, 24 * 3600 * 1_000
 _LIMIT_MAX = 1_000
 _ATTEMPTS_MAX = 1_000_000
 _BACKOFF_MAX_MS = 24 * 3600 * 1_000
-#: The longest time that a message may be delayed or wait, in milliseconds.
-_LIFE_MAX_MS = 10 * 365 * 24 * 3600 * 1_000
+#: The longest time that a message may be delayed or wait, in seconds.
+LIFE_MAX = 10 * 365 * 24 * 3600
+_LIFE_MAX_MS = LIFE_MAX * 1_000
 _U32_MAX = 2**32 - 1
 _UNHANDLED_SIGNALS = [getattr(signal, name, None) for name in ("SIGKILL", "SIGSTOP")]
 

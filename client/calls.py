@@ -408,6 +408,7 @@ def handed_over(message: packets.Message, session: int, number: int) -> Message:
         HandOverId(session, number, message_id),
         partition_key=message.partition_key,
         origin=None if message.origin is None else _origin(message.origin),
+        expires_in=None if message.expires_ms is None else message.expires_ms / 1000,
     )
 
 

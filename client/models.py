@@ -100,6 +100,8 @@ class Message:
         lease: names the lease under which a consumer has it; None when it was not pushed to one.
         partition_key: the key of its partition; None without one.
         origin: of a dead letter that went on to this queue, where it comes from; None for any other message.
+        expires_in: how long until it expired when it was handed over, in seconds; None for never, and for one
+            that was browsed.
     """
 
     message_id: int
@@ -116,6 +118,7 @@ class Message:
     lease: LeaseId | None = field(default=None, repr=False, compare=False)
     partition_key: str | None = None
     origin: Origin | None = None
+    expires_in: float | None = None
 
     @property
     def time_of_arrival(self) -> datetime:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from telesto.client import arguments
-from telesto.client.calls import Call, PutCall, PutManyCall
+from telesto.client.calls import Call, PutCall, PutManyCall, ReadResponseCall
 from telesto.client.durable import DurableSession
 from telesto.client.errors import StateMismatchError
 from telesto.client.handshake import Identity
@@ -38,6 +38,11 @@ OutcomeT = TypeVar("OutcomeT", PutResult, TopicPutResult)
 
 #: Where a client keeps what it must not forget.
 StateDir = str | os.PathLike[str]
+
+#: How much longer than its request a response may wait, in seconds: its asker may have lost the connection.
+RESPONSE_GRACE = 60.0
+#: How long a response to a request that never expires may wait, in seconds.
+RESPONSE_LIFE = 7 * 24 * 3600.0
 
 
 def check_delivery(delivery: Delivery) -> Delivery:
@@ -155,9 +160,14 @@ def with_reader(call: Call[Any], identity: Any, gone: Callable[[], bool]) -> Non
         call.reader = Reader(identity, gone)
 
 
-def new_context() -> int:
-    """Returns a context that no other request has."""
-    return secrets.randbits(63)
+def request_calls(
+    queue_id: int, body: bytes, priority: int, receiver_id: int | None, timeout: float | None
+) -> tuple[PutCall, ReadResponseCall]:
+    """Makes the put of a request and the read of its response; a request that nobody waits for expires."""
+    context = secrets.randbits(63)
+    response = ReadResponseCall(queue_id, context, timeout)
+    life = None if response.wait > arguments.LIFE_MAX else max(response.wait, 0.001)
+    return PutCall(queue_id, body, priority, receiver_id, context, expires=life), response
 
 
 def reply_call(request: Message, body: bytes, priority: int | None = None, *, once: bool = False) -> PutCall:
@@ -171,7 +181,16 @@ def reply_call(request: Message, body: bytes, priority: int | None = None, *, on
         raise InvalidParameterError(f"message {request.message_id} has no context to reply to")
     priority = request.priority if priority is None else priority
     key = f"response to {request.message_id}" if once else None
-    return PutCall(request.queue_id, body, priority, request.sender_id, request.context, key)
+    life = RESPONSE_LIFE if request.expires_in is None else request.expires_in + RESPONSE_GRACE
+    return PutCall(
+        request.queue_id,
+        body,
+        priority,
+        request.sender_id,
+        request.context,
+        key,
+        expires=min(life, arguments.LIFE_MAX),
+    )
 
 
 def put_batches(

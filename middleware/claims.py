@@ -9,7 +9,7 @@ from telesto.middleware.consumer import Consumer, LeaseKey
 from telesto.middleware.consumers import Consumers
 from telesto.middleware.failures import BUSY, failure_of
 from telesto.middleware.figures import Figures
-from telesto.middleware.handlers.rows import ANSWER_OVERHEAD_BYTES, message_of
+from telesto.middleware.handlers.rows import ANSWER_OVERHEAD_BYTES, handed_over
 from telesto.middleware.settings import ServerSettings
 from telesto.middleware.single import Row
 from telesto.protocol.errors import ErrorCode
@@ -171,7 +171,7 @@ def _push(consumer: Consumer, rows: Sequence[Row]) -> None:
     for row in rows:
         size = len(row["body"])
         consumer.add(LeaseKey(row["lease_id"], row["message_id"]), size, row["claim_id"])
-        message = message_of(row)
+        message = handed_over(row)
         wire_bytes = size + DELIVERY_BYTES
         if row["partition_key"] is not None:
             message.partition_key = row["partition_key"]

@@ -33,6 +33,7 @@ _CLAIM_COLUMNS = {
     "claim_id": "bigint",
     "partition_key": "text",
     "origin": "jsonb",
+    "expires_ms": "bigint",
 }
 _NO_CLAIM = ", ".join(f"NULL::{type_} AS {name}" for name, type_ in _CLAIM_COLUMNS.items())
 

@@ -287,7 +287,7 @@ _HISTORY_MODE_BY_VALUE: dict[int, HistoryMode] = {member.value: member for membe
 _MESSAGE_STATE_BY_VALUE: dict[int, MessageState] = {member.value: member for member in MessageState}
 _ERROR_CLASS_BY_VALUE: dict[int, ErrorClass] = {member.value: member for member in ErrorClass}
 _NEW_MESSAGE_TAGS = frozenset({1, 2, 3, 4})
-_MESSAGE_TAGS = frozenset({1, 2})
+_MESSAGE_TAGS = frozenset({1, 2, 3})
 _NEW_TOPIC_MESSAGE_TAGS = frozenset({1})
 _SUBSCRIPTION_FIGURES_TAGS = frozenset({1, 2, 3})
 _MESSAGE_RECORD_TAGS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
@@ -399,6 +399,10 @@ class Message:
         partition_key: The key of its partition, which the sender's messages with this key form. Tag 1;
             may be left out.
         origin: Of a dead letter that went on to this queue: where it comes from. Tag 2; may be left out.
+        expires_ms: When it is handed over: how long until it expires, in milliseconds; absent for never.
+            Who puts a request and gives up after a time has the request expire then; who responds has the
+            response expire after this `expires_ms` and a little more, so that no response stays for somebody
+            who is gone. Tag 3; may be left out.
     """
 
     message_id: int
@@ -414,6 +418,7 @@ class Message:
     _: KW_ONLY
     partition_key: str | None = None
     origin: Origin | None = None
+    expires_ms: int | None = None
 
 
 @dataclass(slots=True)
@@ -931,6 +936,7 @@ def _read_messages(payload: bytes, at: int, count: int) -> tuple[list[Message], 
         at += 2
         partition_key: str | None = None
         origin: Origin | None = None
+        expires_ms: int | None = None
         if tags:
             found, at = read_tags(payload, at, tags, _MESSAGE_TAGS)
             content = found.get(1)
@@ -955,6 +961,12 @@ def _read_messages(payload: bytes, at: int, count: int) -> tuple[list[Message], 
                 origin = Origin(
                     origin_origin_queue_id, origin_origin_message_id, reason, origin_origin_attempt, died_at
                 )
+            content = found.get(3)
+            if content is not None:
+                (expires_ms_expires_ms,) = _UNPACK_I64(content)
+                if len(content) != 8:
+                    raise ValueError("size")
+                expires_ms = expires_ms_expires_ms
         messages.append(
             Message(
                 message_id,
@@ -969,6 +981,7 @@ def _read_messages(payload: bytes, at: int, count: int) -> tuple[list[Message], 
                 context,
                 partition_key=partition_key,
                 origin=origin,
+                expires_ms=expires_ms,
             )
         )
     return messages, at
@@ -1013,6 +1026,9 @@ def _write_messages(messages: list[Message]) -> tuple[list[bytes], int]:
                     ),
                 )
             )
+        expires_ms = message.expires_ms
+        if expires_ms is not None:
+            tagged.append(write_tagged(3, _PACK_I64(expires_ms)))
         context_part = (
             _PACK_U8X2(0, len(tagged)) if context is None else _PACK_U8_I64_U8(1, context, len(tagged))
         )
@@ -1161,6 +1177,7 @@ def _read_hand_overs(payload: bytes, at: int, count: int) -> tuple[list[HandOver
         at += 2
         partition_key: str | None = None
         origin: Origin | None = None
+        expires_ms: int | None = None
         if message_tags:
             found, at = read_tags(payload, at, message_tags, _MESSAGE_TAGS)
             content = found.get(1)
@@ -1185,6 +1202,12 @@ def _read_hand_overs(payload: bytes, at: int, count: int) -> tuple[list[HandOver
                 origin = Origin(
                     origin_origin_queue_id, origin_origin_message_id, reason, origin_origin_attempt, died_at
                 )
+            content = found.get(3)
+            if content is not None:
+                (expires_ms_expires_ms,) = _UNPACK_I64(content)
+                if len(content) != 8:
+                    raise ValueError("size")
+                expires_ms = expires_ms_expires_ms
         hand_overs.append(
             HandOver(
                 session,
@@ -1202,6 +1225,7 @@ def _read_hand_overs(payload: bytes, at: int, count: int) -> tuple[list[HandOver
                     context,
                     partition_key=partition_key,
                     origin=origin,
+                    expires_ms=expires_ms,
                 ),
             )
         )
@@ -1248,6 +1272,9 @@ def _write_hand_overs(hand_overs: list[HandOver]) -> tuple[list[bytes], int]:
                     ),
                 )
             )
+        expires_ms = message.expires_ms
+        if expires_ms is not None:
+            tagged.append(write_tagged(3, _PACK_I64(expires_ms)))
         context_part = (
             _PACK_U8X2(0, len(tagged)) if context is None else _PACK_U8_I64_U8(1, context, len(tagged))
         )
@@ -1601,6 +1628,7 @@ def _read_dead_letters(payload: bytes, at: int, count: int) -> tuple[list[DeadLe
         at += 2
         partition_key: str | None = None
         origin: Origin | None = None
+        expires_ms: int | None = None
         if message_tags:
             found, at = read_tags(payload, at, message_tags, _MESSAGE_TAGS)
             content = found.get(1)
@@ -1625,6 +1653,12 @@ def _read_dead_letters(payload: bytes, at: int, count: int) -> tuple[list[DeadLe
                 origin = Origin(
                     origin_origin_queue_id, origin_origin_message_id, reason, origin_origin_attempt, died_at
                 )
+            content = found.get(3)
+            if content is not None:
+                (expires_ms_expires_ms,) = _UNPACK_I64(content)
+                if len(content) != 8:
+                    raise ValueError("size")
+                expires_ms = expires_ms_expires_ms
         (reason__size,) = _UNPACK_U16(payload, at)
         reason_ = str(payload[at + 2 : at + 2 + reason__size], "utf-8")
         at += 2 + reason__size
@@ -1647,6 +1681,7 @@ def _read_dead_letters(payload: bytes, at: int, count: int) -> tuple[list[DeadLe
                     context,
                     partition_key=partition_key,
                     origin=origin,
+                    expires_ms=expires_ms,
                 ),
                 reason_,
                 died_at_,
@@ -1696,6 +1731,9 @@ def _write_dead_letters(dead_letters: list[DeadLetter]) -> tuple[list[bytes], in
                     ),
                 )
             )
+        expires_ms = message.expires_ms
+        if expires_ms is not None:
+            tagged.append(write_tagged(3, _PACK_I64(expires_ms)))
         context_part = (
             _PACK_U8X2(0, len(tagged)) if context is None else _PACK_U8_I64_U8(1, context, len(tagged))
         )
@@ -1773,6 +1811,7 @@ def _read_deliverys(payload: bytes, at: int, count: int) -> tuple[list[Delivery]
         at += 2
         partition_key: str | None = None
         origin: Origin | None = None
+        expires_ms: int | None = None
         if message_tags:
             found, at = read_tags(payload, at, message_tags, _MESSAGE_TAGS)
             content = found.get(1)
@@ -1797,6 +1836,12 @@ def _read_deliverys(payload: bytes, at: int, count: int) -> tuple[list[Delivery]
                 origin = Origin(
                     origin_origin_queue_id, origin_origin_message_id, reason, origin_origin_attempt, died_at
                 )
+            content = found.get(3)
+            if content is not None:
+                (expires_ms_expires_ms,) = _UNPACK_I64(content)
+                if len(content) != 8:
+                    raise ValueError("size")
+                expires_ms = expires_ms_expires_ms
         deliverys.append(
             Delivery(
                 lease_id,
@@ -1813,6 +1858,7 @@ def _read_deliverys(payload: bytes, at: int, count: int) -> tuple[list[Delivery]
                     context,
                     partition_key=partition_key,
                     origin=origin,
+                    expires_ms=expires_ms,
                 ),
             )
         )
@@ -1859,6 +1905,9 @@ def _write_deliverys(deliverys: list[Delivery]) -> tuple[list[bytes], int]:
                     ),
                 )
             )
+        expires_ms = message.expires_ms
+        if expires_ms is not None:
+            tagged.append(write_tagged(3, _PACK_I64(expires_ms)))
         context_part = (
             _PACK_U8X2(0, len(tagged)) if context is None else _PACK_U8_I64_U8(1, context, len(tagged))
         )
@@ -7007,6 +7056,7 @@ _LAYOUTS: dict[str, Layout] = {
         tagged={
             1: ("partition_key", "string"),
             2: ("origin", "Origin"),
+            3: ("expires_ms", "i64"),
         },
         extensible=True,
     ),

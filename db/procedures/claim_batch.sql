@@ -36,6 +36,7 @@
 --   claim_id bigint         the claim, which rises from claim to claim
 --   partition_key text      its partition's key; NULL without
 --   origin jsonb            of a dead letter that was moved here: where and how it died; NULL without
+--   expires_ms bigint       how long until it expires, in milliseconds; NULL for never
 -- Errors:     none raised
 -- Locks:      clients (shared, try), queues' take locks (of one queue, if it waits: wait; else: try)
 -- Tables:     clients, consumers, queues, put_states (read), messages, keyed_messages, partition_arrivals (delete), leases
@@ -69,7 +70,8 @@ RETURNS TABLE (
     body bytea,
     claim_id bigint,
     partition_key text,
-    origin jsonb
+    origin jsonb,
+    expires_ms bigint
 )
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, telesto, pg_temp

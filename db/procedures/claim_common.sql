@@ -32,6 +32,7 @@
 --   claim_id bigint         the claim, which rises from claim to claim
 --   partition_key text      its partition's key; NULL without
 --   origin jsonb            of a dead letter that was moved here: where and how it died; NULL without
+--   expires_ms bigint       how long until it expires, in milliseconds; NULL for never
 -- Errors:     none raised
 -- Locks:      none; the caller holds the queue's take lock
 -- Tables:     queues, put_states (read), messages (delete), leases (insert), take_states, receiver_states (insert,
@@ -64,7 +65,8 @@ RETURNS TABLE (
     body bytea,
     claim_id bigint,
     partition_key text,
-    origin jsonb
+    origin jsonb,
+    expires_ms bigint
 )
 LANGUAGE plpgsql
 AS $$

@@ -23,6 +23,7 @@
 --   context bigint          connects request and response; NULL without
 --   body bytea              the content
 --   origin jsonb            of a dead letter that was moved here: where and how it died; NULL without
+--   expires_ms bigint       how long until it expires, in milliseconds; NULL for never
 -- Errors:     none raised
 -- Locks:      none; the caller holds the clients' and the queues'
 -- Tables:     messages (delete), deliveries (insert), history_calendar (read), history (insert)
@@ -48,7 +49,8 @@ RETURNS TABLE (
     redelivered boolean,
     context bigint,
     body bytea,
-    origin jsonb
+    origin jsonb,
+    expires_ms bigint
 )
 LANGUAGE plpgsql
 AS $$
@@ -94,7 +96,8 @@ BEGIN
     )
     SELECT claimed.request, NULL::smallint, NULL::bigint, claimed.message_id, claimed.queue_id,
            claimed.sender_id, claimed.receiver_id, claimed.priority, claimed.time_of_arrival,
-           claimed.attempt + 1, claimed.redelivered, claimed.context, claimed.body, claimed.origin
+           claimed.attempt + 1, claimed.redelivered, claimed.context, claimed.body, claimed.origin,
+           telesto.life_left(claimed.expires_at, moment)
     FROM claimed;
 END
 $$;

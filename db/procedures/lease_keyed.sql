@@ -27,6 +27,7 @@
 --   claim_id bigint         the claim
 --   partition_key text      its partition's key
 --   origin jsonb            of a dead letter that was moved here: where and how it died; NULL without
+--   expires_ms bigint       how long until it expires, in milliseconds; NULL for never
 -- Errors:     none raised
 -- Locks:      none; the caller holds the queue's
 -- Tables:     keyed_messages (delete), leases (insert)
@@ -56,7 +57,8 @@ RETURNS TABLE (
     body bytea,
     claim_id bigint,
     partition_key text,
-    origin jsonb
+    origin jsonb,
+    expires_ms bigint
 )
 LANGUAGE plpgsql
 AS $$
@@ -87,7 +89,7 @@ BEGIN
     SELECT claimed.request, NULL::smallint, claimed.lease_id, claimed.message_id, claimed.queue_id,
            claimed.sender_id, 0::bigint, claimed.priority, claimed.time_of_arrival, claimed.attempt + 1,
            claimed.redelivered, claimed.context, claimed.body, claim, claimed.partition_key,
-           claimed.origin
+           claimed.origin, telesto.life_left(claimed.expires_at, moment)
     FROM claimed;
 END
 $$;

@@ -25,6 +25,7 @@
 --   claim_id bigint         the claim, which rises from claim to claim
 --   partition_key text      its partition's key; NULL without
 --   origin jsonb            of a dead letter that was moved here: where and how it died; NULL without
+--   expires_ms bigint       how long until it expires, in milliseconds; NULL for never
 -- Errors:     none raised
 -- Locks:      none; the caller holds the queue's
 -- Tables:     messages (delete), leases (insert)
@@ -53,7 +54,8 @@ RETURNS TABLE (
     body bytea,
     claim_id bigint,
     partition_key text,
-    origin jsonb
+    origin jsonb,
+    expires_ms bigint
 )
 LANGUAGE plpgsql
 AS $$
@@ -83,7 +85,7 @@ BEGIN
     SELECT claimed.request, NULL::smallint, given_lease, claimed.message_id, claimed.queue_id, claimed.sender_id,
            claimed.receiver_id, claimed.priority, claimed.time_of_arrival, claimed.attempt + 1,
            claimed.redelivered, claimed.context, claimed.body, given_lease, NULL::text,
-           claimed.origin
+           claimed.origin, telesto.life_left(claimed.expires_at, moment)
     FROM claimed;
 END
 $$;

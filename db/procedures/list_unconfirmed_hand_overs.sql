@@ -24,6 +24,7 @@
 --   context bigint          connects request and response; NULL without
 --   body bytea              the content
 --   origin jsonb            of a dead letter that was moved here: where and how it died; NULL without
+--   expires_ms bigint       how long until it expires, in milliseconds; NULL for never
 -- Errors:     none raised
 -- Locks:      none
 -- Tables:     clients (read), deliveries (read)
@@ -50,7 +51,8 @@ RETURNS TABLE (
     redelivered boolean,
     context bigint,
     body bytea,
-    origin jsonb
+    origin jsonb,
+    expires_ms bigint
 )
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, telesto, pg_temp
@@ -74,7 +76,7 @@ BEGIN
     RETURN QUERY
     SELECT NULL::smallint, page.session, page.number, page.message_id, page.queue_id, page.sender_id,
            page.receiver_id, page.priority, page.time_of_arrival, page.attempt, page.redelivered, page.context,
-           page.body, page.origin
+           page.body, page.origin, telesto.life_left(page.expires_at, clock_timestamp())
     FROM (SELECT delivery.*, row_number() OVER position AS i,
                  sum(octet_length(delivery.body)) OVER position AS bytes
           FROM (SELECT delivery.* FROM telesto.deliveries AS delivery

@@ -24,6 +24,7 @@
 --   claim_id bigint         the claim, which rises from claim to claim
 --   partition_key text      its partition's key; NULL without
 --   origin jsonb            of a dead letter that was moved here: where and how it died; NULL without
+--   expires_ms bigint       how long until it expires, in milliseconds; NULL for never
 -- Errors:     none raised
 -- Locks:      queues' take locks (wait)
 -- Tables:     consumers (update), leases (read)
@@ -49,7 +50,8 @@ RETURNS TABLE (
     body bytea,
     claim_id bigint,
     partition_key text,
-    origin jsonb
+    origin jsonb,
+    expires_ms bigint
 )
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, telesto, pg_temp
@@ -74,7 +76,8 @@ BEGIN
     RETURN QUERY
     SELECT wanted.i, NULL::smallint, lease.lease_id, lease.message_id, lease.queue_id, lease.sender_id,
            lease.receiver_id, lease.priority, lease.time_of_arrival, lease.attempt, lease.redelivered,
-           lease.context, lease.body, lease.claim_id, lease.partition_key, lease.origin
+           lease.context, lease.body, lease.claim_id, lease.partition_key, lease.origin,
+           telesto.life_left(lease.expires_at, clock_timestamp())
     FROM (SELECT unnest(consumer_ids) AS consumer_id, unnest(seen_claims) AS seen_claim,
                  generate_series(1, cardinality(consumer_ids)) AS i) AS wanted
     CROSS JOIN LATERAL (SELECT lease.* FROM telesto.leases AS lease

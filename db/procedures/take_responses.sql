@@ -29,6 +29,7 @@
 --   context bigint          connects request and response; NULL without
 --   body bytea              the content
 --   origin jsonb            of a dead letter that was moved here: where and how it died; NULL without
+--   expires_ms bigint       how long until it expires, in milliseconds; NULL for never
 -- Errors:     none raised
 -- Locks:      none; the caller holds the clients' and the queues'
 -- Tables:     put_states (read), take_states, receiver_states (insert, delete), messages (delete), deliveries
@@ -60,7 +61,8 @@ RETURNS TABLE (
     redelivered boolean,
     context bigint,
     body bytea,
-    origin jsonb
+    origin jsonb,
+    expires_ms bigint
 )
 LANGUAGE plpgsql
 AS $$

@@ -25,6 +25,7 @@
 --   context bigint          connects request and response; NULL without
 --   body bytea              the content
 --   origin jsonb            of a dead letter that was moved here: where and how it died; NULL without
+--   expires_ms bigint       how long until it expires, in milliseconds; NULL for never
 -- Errors:     none raised
 -- Locks:      none; the caller holds the client's and the queue's
 -- Tables:     put_states (read), take_states, receiver_states (insert, delete), messages (delete), deliveries
@@ -54,7 +55,8 @@ RETURNS TABLE (
     redelivered boolean,
     context bigint,
     body bytea,
-    origin jsonb
+    origin jsonb,
+    expires_ms bigint
 )
 LANGUAGE plpgsql
 AS $$
@@ -108,7 +110,7 @@ BEGIN
     RETURN QUERY
     SELECT taken.error, taken.related_id, taken.message_id, taken.queue_id, taken.sender_id, taken.receiver_id,
            taken.priority, taken.time_of_arrival, taken.attempt, taken.redelivered, taken.context, taken.body,
-           taken.origin
+           taken.origin, taken.expires_ms
     FROM telesto.hand_over(pick.message_rows, array_fill(1, ARRAY[cardinality(pick.message_rows)]),
                            ARRAY[take_selected.client_id], ARRAY[take_selected.session],
                            ARRAY[take_selected.number], middleware_id) AS taken

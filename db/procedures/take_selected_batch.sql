@@ -32,6 +32,7 @@
 --   context bigint          connects request and response; NULL without
 --   body bytea              the content
 --   origin jsonb            of a dead letter that was moved here: where and how it died; NULL without
+--   expires_ms bigint       how long until it expires, in milliseconds; NULL for never
 -- Errors:     none raised
 -- Locks:      clients (shared, try), queues' take locks (of one queue: wait; of several: try)
 -- Tables:     clients, put_states (read), take_states, receiver_states (insert, delete), messages (delete),
@@ -65,7 +66,8 @@ RETURNS TABLE (
     redelivered boolean,
     context bigint,
     body bytea,
-    origin jsonb
+    origin jsonb,
+    expires_ms bigint
 )
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, telesto, pg_temp

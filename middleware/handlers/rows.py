@@ -33,6 +33,13 @@ def message_of(row: Any) -> Message:
     )
 
 
+def handed_over(row: Any) -> Message:
+    """Makes a message that is handed over from such a row."""
+    message = message_of(row)
+    message.expires_ms = row["expires_ms"]
+    return message
+
+
 def origin_of(stored: str | None) -> Origin | None:
     """Makes the origin of a dead letter from what the column holds."""
     if stored is None:

@@ -20,7 +20,7 @@ from telesto.protocol.packets import Message, ReadMessage, ReadMessageResponse, 
 
 _COLUMNS = (
     "request, error, related_id, message_id, queue_id, sender_id, receiver_id, priority, time_of_arrival, "
-    "attempt, redelivered, context, body, origin"
+    "attempt, redelivered, context, body, origin, expires_ms"
 )
 _MESSAGE_AT = 3
 _RECEIVER_AT = 6
@@ -198,6 +198,7 @@ def _message(row: Any) -> Message:
         context,
         body,
         origin,
+        expires_ms,
     ) = row[_MESSAGE_AT:]
     message = Message(
         message_id,
@@ -210,6 +211,7 @@ def _message(row: Any) -> Message:
         redelivered,
         body,
         context,
+        expires_ms=expires_ms,
     )
     if origin is not None:
         message.origin = origin_of(origin)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from telesto.middleware.failures import check_error
-from telesto.middleware.handlers.rows import MESSAGE_OVERHEAD_BYTES, message_of
+from telesto.middleware.handlers.rows import MESSAGE_OVERHEAD_BYTES, handed_over
 from telesto.middleware.requests import Client
 from telesto.middleware.settings import ServerSettings
 from telesto.middleware.single import Call, Row
@@ -120,7 +120,7 @@ async def _add_hand_overs(
         if too_large:
             page.too_large.append(HandOverRef(row["session"], row["number"], row["message_id"]))
         else:
-            page.hand_overs.append(HandOver(row["session"], row["number"], message_of(row)))
+            page.hand_overs.append(HandOver(row["session"], row["number"], handed_over(row)))
 
 
 def _operation(row: Row) -> OperationResult:

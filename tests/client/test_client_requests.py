@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from telesto.client import Queue, QueueNotExistingError
+from telesto.client import ClientOptions, Queue, QueueNotExistingError, shared
 
 Connect = Callable[..., Any]
 PATIENCE_S = 60
@@ -178,3 +179,114 @@ def test_deleting_the_queue_ends_the_server(client: Any, connected: Connect, que
     assert ask(client, queue_id, b"x") == b"x"
     client.delete_queue(queue_id)
     assert isinstance(server.wait(), QueueNotExistingError)
+
+
+# ---------------------------------------------------------------------------------- who asks is gone
+
+
+def asked_and_given_up(client: Any, server: Any, queue_id: int) -> Any:
+    """Returns a request that was handed over in time and whose asker has given up since."""
+    with ThreadPoolExecutor(1) as executor:
+        asking = executor.submit(client.send_request_response_message, queue_id, b"x", timeout=1.0)
+        request = server.retrieve_message(queue_id, timeout=PATIENCE_S)
+        assert asking.result(PATIENCE_S) is None
+    assert 0 <= request.expires_in <= 1.0
+    return request
+
+
+def responses(real_service: Any) -> list[Any]:
+    """Returns how long each response that waits may wait, in seconds; None for ever."""
+    waiting = "FROM telesto.messages WHERE receiver_id > 0"
+    rows = real_service.query(f"SELECT extract(epoch FROM expires_at - time_of_arrival)::float {waiting}")
+    return [life for (life,) in rows]
+
+
+def until_empty(client: Any, queue_id: int) -> None:
+    """Returns when the queue holds nothing, which the service sees to by itself."""
+    deadline = time.monotonic() + PATIENCE_S
+    while client.queue_statistics(queue_id).depth:
+        assert time.monotonic() < deadline, "something stays in the queue"
+        time.sleep(0.01)
+
+
+def test_a_request_that_nobody_took_in_time_is_not_handled(
+    client: Any, connected: Connect, queue_id: int
+) -> None:
+    assert client.send_request_response_message(queue_id, b"late", timeout=0.01) is None
+    bodies: list[bytes] = []
+
+    def handle(request: Any) -> bytes:
+        bodies.append(request.body)
+        return b"response"
+
+    until_empty(client, queue_id)
+    server = Server(connected("server"), queue_id, handle)
+    assert ask(client, queue_id, b"in time") == b"response"
+    server.stop()
+    assert bodies == [b"in time"]
+
+
+def test_a_response_to_one_who_has_given_up_leaves_the_queue(
+    client: Any, connected: Connect, queue_id: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = connected("server")
+    request = asked_and_given_up(client, server, queue_id)
+    monkeypatch.setattr(shared, "RESPONSE_GRACE", 0.001)
+    server.reply(request, b"late")
+    until_empty(client, queue_id)
+
+
+def test_a_response_waits_a_little_longer_than_its_request_could(
+    client: Any, connected: Connect, queue_id: int, real_service: Any
+) -> None:
+    server = connected("server")
+    request = asked_and_given_up(client, server, queue_id)
+    server.reply(request, b"late")
+    assert responses(real_service) == [pytest.approx(shared.RESPONSE_GRACE + request.expires_in, abs=0.002)]
+    assert client.retrieve_message(queue_id, timeout=0).body == b"late"
+
+
+def test_the_response_of_a_server_expires_also_when_its_request_has_no_limit(
+    client: Any, connected: Connect, queue_id: int, real_service: Any
+) -> None:
+    asker = connected("asker")
+    asker.put_message(queue_id, b"x", context=5)
+    server = Server(connected("server"), queue_id, lambda request: repr(request.expires_in).encode())
+    deadline = time.monotonic() + PATIENCE_S
+    while not (lives := responses(real_service)):
+        assert time.monotonic() < deadline, "no response came"
+        time.sleep(0.01)
+    assert lives == [shared.RESPONSE_LIFE]
+    assert asker.retrieve_message(queue_id, timeout=0).body == b"None"
+    server.stop()
+
+
+@pytest.mark.parametrize("key", [None, "key"])
+def test_what_is_handed_over_tells_when_it_expires(
+    client: Any, connected: Connect, real_service: Any, key: str | None
+) -> None:
+    queue_id = client.create_queue("short", lease_ms=3_600_000).queue_id
+    client.put_message(queue_id, b"1", expires=600, partition_key=key)
+    with connected("worker").consume(queue_id) as consumer:
+        leased = consumer.get(PATIENCE_S)
+        assert 0 < leased.message.expires_in <= 600
+        leased.ack()
+    client.put_message(queue_id, b"2", partition_key=key)
+    with connected("worker 2").consume(queue_id) as consumer:
+        leased = consumer.get(PATIENCE_S)
+        assert leased.message.expires_in is None
+        leased.ack()
+
+
+def test_what_is_read_tells_when_it_expires_also_after_a_takeover(
+    client: Any, connected: Connect, queue_id: int
+) -> None:
+    client.put_message(queue_id, b"1", expires=600)
+    client.put_message(queue_id, b"2")
+    reader = connected("reader", options=ClientOptions(auto_confirm=False))
+    given = reader.retrieve_messages(queue_id, max_messages=2, timeout=0)
+    assert [message.expires_in is None for message in given] == [False, True]
+    assert 0 < given[0].expires_in <= 600
+    again = connected("reader", existing="use").retrieve_messages(queue_id, max_messages=2, timeout=0)
+    assert [(message.body, message.expires_in is None) for message in again] == [(b"1", False), (b"2", True)]
+    assert again[0].expires_in <= given[0].expires_in

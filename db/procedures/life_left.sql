@@ -1,0 +1,17 @@
+-- Procedure:  life_left
+-- Purpose:    How long until a message expires.
+-- Parameters:
+--   expires_at timestamptz  when it does; NULL for never
+--   moment timestamptz      seen from when
+-- Returns:
+--   bigint                  milliseconds, 0 when it has; NULL for never
+-- Errors:     none
+-- Locks:      none
+-- Tables:     none
+CREATE OR REPLACE FUNCTION telesto.life_left(expires_at timestamptz, moment timestamptz)
+RETURNS bigint
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+SELECT CASE WHEN expires_at IS NOT NULL
+            THEN greatest(0, ceil(extract(epoch FROM expires_at - moment) * 1000))::bigint END
+$$;
