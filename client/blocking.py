@@ -530,6 +530,9 @@ class TelestoClient:
     def recovered_puts(self) -> Iterator[RecoveredPut]:
         """Tells what became of puts whose calls did not: the process died, or the call ended in doubt.
 
+        Among them may be puts that returned just before the process was killed (for ``confirm_after``, if
+        nothing else was written to the state meanwhile): their message_id is what they returned.
+
         Needs a state_dir. It waits until all of that is known, and yields each message in the order of the
         puts. Each counts as told when the application comes back for the next one; what it did not come back
         from is told again, also by the next process. Raises NotConnectedError.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -129,6 +131,30 @@ def test_a_put_that_ran_out_of_time_is_told_of(
     assert (told.message.body, told.queue_id) == (b"lost", queue_id)
     assert isinstance(told.error, NotDoneError) is (stored(fake_server) == [])
     assert list(client.recovered_puts()) == []
+
+
+def test_a_put_that_had_returned_is_told_with_what_it_returned(
+    open_one: Open, queue_id: int, tmp_path: Path
+) -> None:
+    client = connected(open_one, ClientOptions(confirm_after=3600))
+    returned = [client.put_message(queue_id, body) for body in (b"1", b"2", b"3")]
+    shutil.copytree(tmp_path / "state", tmp_path / "killed")  # as a kill leaves it
+    [told] = connected(open_one, state_dir=tmp_path / "killed").recovered_puts()
+    assert (told.message.body, told.message_id, told.error) == (b"3", returned[-1], None)
+
+
+def test_a_put_that_had_returned_is_not_told_once_that_is_written(
+    open_one: Open, queue_id: int, tmp_path: Path
+) -> None:
+    client = connected(open_one)
+    client.put_message(queue_id, b"1")
+    session = getattr(client, "client", client)._session
+    deadline = time.monotonic() + 20
+    while not session._journal.settled:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    shutil.copytree(tmp_path / "state", tmp_path / "killed")
+    assert list(connected(open_one, state_dir=tmp_path / "killed").recovered_puts()) == []
 
 
 def test_a_put_under_way_at_the_end_is_done_by_the_next_client(
