@@ -10,6 +10,10 @@ from telesto.benchmarks.load.slot import ClientType, Slot
 from telesto.client import Message
 from telesto.protocol.errors import TelestoError
 
+#: How long a response may wait, in seconds: longer than a run, since the balance asks for each of them. That
+#: of ``reply`` expires soon after its asker has given up.
+KEPT_S = 30 * 86_400.0
+
 
 class Requester(ClientType):
     """Puts a request, for its partner or for anyone of a pool, and waits for the response."""
@@ -32,8 +36,8 @@ class Requester(ClientType):
             await slot.failed(Operation.REQUEST, error, identity)
             return
         if response is None:
-            # The request was put all the same; whether somebody answers it later the balance shows.
-            slot.sent(Operation.PUT, identity, intended, sent, priority)
+            # It was put all the same, and was handed over, or has expired.
+            slot.recorder.doubtful.append(identity)
             if time.monotonic() < slot.end:
                 slot.recorder.failed(Operation.REQUEST, "no response in time")
             return
@@ -66,7 +70,14 @@ class Responder(ClientType):
         sent = time.monotonic()
         identity, body = slot.body(sent, priority)
         try:
-            await slot.client.reply(request, body)
+            await slot.client.put_message(
+                request.queue_id,
+                body,
+                priority=request.priority,
+                receiver_id=request.sender_id,
+                context=request.context,
+                expires=KEPT_S,
+            )
         except TelestoError as error:
             await slot.failed(Operation.REPLY, error, identity)
         else:

@@ -211,12 +211,12 @@ def message_row(
     request: int, message_id: int = 1, receiver_id: int = 0, body: bytes = b""
 ) -> tuple[Any, ...]:
     """A row of take_batch with a message."""
-    return (request, None, None, message_id, 1, 1, receiver_id, 5, 0, 1, False, None, body, None)
+    return (request, None, None, message_id, 1, 1, receiver_id, 5, 0, 1, False, None, body, None, None)
 
 
 def error_row(request: int, error: int, related_id: int | None = None) -> tuple[Any, ...]:
     """A row of take_batch with an error."""
-    return (request, error, related_id, *[None] * 11)
+    return (request, error, related_id, *[None] * 12)
 
 
 def bodies(arguments: Sequence[Any]) -> list[bytes]:
