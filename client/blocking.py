@@ -844,8 +844,8 @@ class TelestoClient:
     def reply(self, request: Message, body: bytes, *, priority: int | None = None) -> int:
         """Puts the response to a request, by default with the request's priority; returns its id.
 
-        It expires after the time that the request had left when it was handed over, and a minute more; after 7
-        days if the request had no limit.
+        It expires after the time that the request had left when it was handed over, and a minute more; after
+        7 days if the request had no limit.
         """
         return self._run(shared.reply_call(request, body, priority))
 
