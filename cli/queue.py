@@ -29,25 +29,25 @@ def register(root: typer.Typer) -> None:
 
 
 DedupWindow = Annotated[
-    float | None,
+    int | None,
     typer.Option(
-        "--dedup-window",
-        metavar="SECONDS",
-        min=1,
-        max=7 * 24 * 3600,
-        help="How long a dedup key stands for the message put first under it. Default: 300.",
+        "--dedup-window-ms",
+        metavar="MS",
+        min=1_000,
+        max=7 * 24 * 3_600_000,
+        help="How long a dedup key stands for the message put first under it. Default: 300000.",
     ),
 ]
 
 
 Lease = Annotated[
-    float | None,
+    int | None,
     typer.Option(
-        "--lease",
-        metavar="SECONDS",
-        min=0.1,
-        max=24 * 3600,
-        help="How long a consumer may take for a message. Default: 30.",
+        "--lease-ms",
+        metavar="MS",
+        min=100,
+        max=24 * 3_600_000,
+        help="How long a consumer may take for a message. Default: 30000.",
     ),
 ]
 MaxAttempts = Annotated[
@@ -61,24 +61,24 @@ MaxAttempts = Annotated[
     ),
 ]
 Backoff = Annotated[
-    float | None,
+    int | None,
     typer.Option(
-        "--backoff",
-        metavar="SECONDS",
+        "--backoff-ms",
+        metavar="MS",
         min=0,
-        max=24 * 3600,
+        max=24 * 3_600_000,
         help="How long a message waits after its first failed attempt; twice as long after each other. "
-        "Default: 1.",
+        "Default: 1000.",
     ),
 ]
 BackoffMax = Annotated[
-    float | None,
+    int | None,
     typer.Option(
-        "--backoff-max",
-        metavar="SECONDS",
+        "--backoff-max-ms",
+        metavar="MS",
         min=0,
-        max=24 * 3600,
-        help="The longest wait after a failed attempt. Default: 60.",
+        max=24 * 3_600_000,
+        help="The longest wait after a failed attempt. Default: 60000.",
     ),
 ]
 BuryExpired = Annotated[
@@ -100,14 +100,14 @@ LateLimit = Annotated[
     ),
 ]
 LateWindow = Annotated[
-    float | None,
+    int | None,
     typer.Option(
-        "--late-window",
-        metavar="SECONDS",
-        min=0.1,
-        max=24 * 3600,
+        "--late-window-ms",
+        metavar="MS",
+        min=100,
+        max=24 * 3_600_000,
         help="Within which time late answers count, and for how long others have the partitions. "
-        "Default: 60.",
+        "Default: 60000.",
     ),
 ]
 FailLimit = Annotated[
@@ -138,31 +138,34 @@ def create(
             "--max-messages", metavar="N", min=1, help="Refuse a message beyond so many. Default: no bound."
         ),
     ] = None,
-    dedup_window: DedupWindow = None,
-    lease: Lease = None,
+    dedup_window_ms: DedupWindow = None,
+    lease_ms: Lease = None,
     max_attempts: MaxAttempts = None,
-    backoff: Backoff = None,
-    backoff_max: BackoffMax = None,
-    expires: Annotated[
-        float | None,
+    backoff_ms: Backoff = None,
+    backoff_max_ms: BackoffMax = None,
+    expires_ms: Annotated[
+        int | None,
         typer.Option(
-            "--expires", metavar="SECONDS", min=0.001, help="How long a message may wait. Default: for ever."
+            "--expires-ms",
+            metavar="MS",
+            min=1,
+            help="How long a message may wait. Default: for ever.",
         ),
     ] = None,
     bury_expired: BuryExpired = None,
     dead_letter_queue: DeadLetterQueue = None,
-    late_after: Annotated[
-        float | None,
+    late_after_ms: Annotated[
+        int | None,
         typer.Option(
-            "--late-after",
-            metavar="SECONDS",
-            min=0.001,
-            max=24 * 3600,
+            "--late-after-ms",
+            metavar="MS",
+            min=1,
+            max=24 * 3_600_000,
             help="An answer of a consumer that takes longer is late. Default: a third of the lease.",
         ),
     ] = None,
     late_limit: LateLimit = None,
-    late_window: LateWindow = None,
+    late_window_ms: LateWindow = None,
     fail_limit: FailLimit = None,
     history: History = None,
     history_days: HistoryDays = None,
@@ -181,17 +184,17 @@ def create(
             queue = client.create_queue(
                 name,
                 max_messages=max_messages,
-                dedup_window_ms=_milliseconds(dedup_window),
-                lease_ms=_milliseconds(lease),
+                dedup_window_ms=dedup_window_ms,
+                lease_ms=lease_ms,
                 max_attempts=max_attempts,
-                backoff_ms=_milliseconds(backoff),
-                backoff_max_ms=_milliseconds(backoff_max),
-                expires_ms=_milliseconds(expires),
+                backoff_ms=backoff_ms,
+                backoff_max_ms=backoff_max_ms,
+                expires_ms=expires_ms,
                 bury_expired=bury_expired,
                 dead_letter_queue=_dead_letter_queue(client, dead_letter_queue),
-                late_after_ms=_milliseconds(late_after),
+                late_after_ms=late_after_ms,
                 late_limit=late_limit,
-                late_window_ms=_milliseconds(late_window),
+                late_window_ms=late_window_ms,
                 fail_limit=fail_limit,
                 history=None if history is None else history.mode(),
                 history_days=history_days,
@@ -256,18 +259,34 @@ def show(name: Name, url: Url = DEFAULT_URL, client_name: ClientName = None, as_
                 "name": queue.name,
                 "depth": statistics.depth,
                 "directed_depth": statistics.directed_depth,
+                "ready": statistics.ready,
+                "delayed": statistics.delayed,
+                "backing_off": statistics.backing_off,
+                "keyed": statistics.keyed,
+                "leased": statistics.leased,
+                "dead": statistics.dead,
+                "oldest_age": statistics.oldest_age,
+                "exact": statistics.exact,
                 "put_total": statistics.put_total,
                 "taken_total": statistics.taken_total,
                 **as_dict(settings),
             }
         )
         return
+    least, age = "" if statistics.exact else "at least ", statistics.oldest_age
     output.print_properties(
         {
             "name": queue.name,
             "id": queue.queue_id,
             "waiting": statistics.depth,
             "waiting for one receiver": statistics.directed_depth,
+            "ready": least + str(statistics.ready),
+            "delayed": least + str(statistics.delayed),
+            "backing off": least + str(statistics.backing_off),
+            "waiting behind their key": least + str(statistics.keyed),
+            "leased": least + str(statistics.leased),
+            "dead letters": least + str(statistics.dead),
+            "oldest waits since": "-" if age is None else f"{least}{age:.3f} s",
             "ever put": statistics.put_total,
             "ever taken": statistics.taken_total,
             **as_properties(settings),
@@ -286,31 +305,31 @@ def update(
             help="Refuse a message beyond so many; none takes the bound away.",
         ),
     ] = None,
-    dedup_window: DedupWindow = None,
-    lease: Lease = None,
+    dedup_window_ms: DedupWindow = None,
+    lease_ms: Lease = None,
     max_attempts: MaxAttempts = None,
-    backoff: Backoff = None,
-    backoff_max: BackoffMax = None,
-    expires: Annotated[
+    backoff_ms: Backoff = None,
+    backoff_max_ms: BackoffMax = None,
+    expires_ms: Annotated[
         str | None,
         typer.Option(
-            "--expires",
-            metavar="SECONDS|none",
+            "--expires-ms",
+            metavar="MS|none",
             help="How long a message that is put may wait; none: for ever.",
         ),
     ] = None,
     bury_expired: BuryExpired = None,
     dead_letter_queue: DeadLetterQueue = None,
-    late_after: Annotated[
+    late_after_ms: Annotated[
         str | None,
         typer.Option(
-            "--late-after",
-            metavar="SECONDS|none",
+            "--late-after-ms",
+            metavar="MS|none",
             help="An answer of a consumer that takes longer is late; none: a third of the lease.",
         ),
     ] = None,
     late_limit: LateLimit = None,
-    late_window: LateWindow = None,
+    late_window_ms: LateWindow = None,
     fail_limit: FailLimit = None,
     history: History = None,
     history_days: HistoryDays = None,
@@ -325,26 +344,26 @@ def update(
     changed: dict[str, Any] = {}
     if max_messages is not None:
         changed["max_messages"] = number_or_none("--max-messages", max_messages)
-    if dedup_window is not None:
-        changed["dedup_window_ms"] = _milliseconds(dedup_window)
-    if lease is not None:
-        changed["lease_ms"] = _milliseconds(lease)
+    if dedup_window_ms is not None:
+        changed["dedup_window_ms"] = dedup_window_ms
+    if lease_ms is not None:
+        changed["lease_ms"] = lease_ms
     if max_attempts is not None:
         changed["max_attempts"] = max_attempts
-    if backoff is not None:
-        changed["backoff_ms"] = _milliseconds(backoff)
-    if backoff_max is not None:
-        changed["backoff_max_ms"] = _milliseconds(backoff_max)
-    if expires is not None:
-        changed["expires_ms"] = _milliseconds_or_none("--expires", expires)
+    if backoff_ms is not None:
+        changed["backoff_ms"] = backoff_ms
+    if backoff_max_ms is not None:
+        changed["backoff_max_ms"] = backoff_max_ms
+    if expires_ms is not None:
+        changed["expires_ms"] = number_or_none("--expires-ms", expires_ms)
     if bury_expired is not None:
         changed["bury_expired"] = bury_expired
-    if late_after is not None:
-        changed["late_after_ms"] = _milliseconds_or_none("--late-after", late_after)
+    if late_after_ms is not None:
+        changed["late_after_ms"] = number_or_none("--late-after-ms", late_after_ms)
     if late_limit is not None:
         changed["late_limit"] = late_limit
-    if late_window is not None:
-        changed["late_window_ms"] = _milliseconds(late_window)
+    if late_window_ms is not None:
+        changed["late_window_ms"] = late_window_ms
     if fail_limit is not None:
         changed["fail_limit"] = fail_limit
     if history is not None:
@@ -405,24 +424,6 @@ def purge(
         output.print_json({"queue_id": queue.queue_id, "name": name, "removed": removed})
     else:
         output.print_line(f"removed {_messages(removed)} from {name}")
-
-
-def _milliseconds(seconds: float | None) -> int | None:
-    return None if seconds is None else round(1000 * seconds)
-
-
-def _milliseconds_or_none(option: str, text: str) -> int | None:
-    from telesto.cli.failures import usage_error
-
-    if text == NONE:
-        return None
-    try:
-        milliseconds = round(1000 * float(text))
-    except (ValueError, OverflowError):
-        milliseconds = 0
-    if milliseconds < 1:
-        raise usage_error(f"{option}: {text!r} is neither a number of seconds above 0 nor {NONE}")
-    return milliseconds
 
 
 def _depth(client: TelestoClient, queue: Queue) -> int:

@@ -11,8 +11,6 @@ import typer
 if TYPE_CHECKING:
     from telesto.client import HistoryMode, QueueSettings
 
-#: How `telesto queue show` calls a setting that has another name than in the JSON.
-LABELS = {"max_messages": "bound", "history_days": "history days"}
 #: What takes a setting away that a queue may be without.
 NONE = "none"
 
@@ -50,7 +48,7 @@ def as_dict(settings: QueueSettings) -> dict[str, bool | int | str | None]:
 
 def as_properties(settings: QueueSettings) -> dict[str, int | str]:
     """The settings as people read them."""
-    return {LABELS.get(name, name): _shown(value) for name, value in as_dict(settings).items()}
+    return {name: _shown(value) for name, value in as_dict(settings).items()}
 
 
 def number_or_none(option: str, text: str) -> int | None:

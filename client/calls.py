@@ -641,9 +641,17 @@ class StatisticsCall(Call[QueueStatistics], request=packets.GetQueueStatistics):
             self.queue_id,
             figures.depth,
             figures.directed_depth,
+            figures.ready,
+            figures.delayed,
+            figures.backing_off,
+            figures.keyed,
+            figures.leased,
+            figures.dead,
             figures.put_total,
             figures.taken_total,
             figures.max_messages or None,
+            None if figures.oldest_age_ms is None else figures.oldest_age_ms / 1000,
+            figures.exact,
         )
 
 

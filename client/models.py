@@ -336,17 +336,37 @@ class QueueStatistics:
         queue_id: the queue.
         depth: messages that wait.
         directed_depth: those of them that wait for one receiver.
+        ready: those of them that can be handed over now: without a key, or the first of a key of which
+            nothing is leased.
+        delayed: those of them whose time has not come and that nobody has had.
+        backing_off: those of them whose time has not come and that came back from a consumer.
+        keyed: those of them that wait behind another message of their key, which waits or is leased.
+        leased: messages that consumers have.
+        dead: dead letters.
         put_total: messages ever put.
         taken_total: messages ever taken and not given back.
         max_messages: the bound; None when the queue has none.
+        oldest_age: for how long the oldest of the messages that wait, but not for one receiver, has been
+            there, in seconds; None when there is none.
+        exact: False when there is more of a kind than the service counts one by one (its setting
+            ``statistics_rows``): then ``ready``, ``delayed``, ``backing_off``, ``keyed``, ``leased``,
+            ``dead`` and ``oldest_age`` may be higher than is said. The other figures are always exact.
     """
 
     queue_id: int
     depth: int
     directed_depth: int
+    ready: int
+    delayed: int
+    backing_off: int
+    keyed: int
+    leased: int
+    dead: int
     put_total: int
     taken_total: int
     max_messages: int | None
+    oldest_age: float | None
+    exact: bool
 
 
 @dataclass(slots=True)

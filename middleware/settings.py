@@ -224,6 +224,9 @@ class ServerSettings(BaseSettings):
     max_page_rows: int = Field(500, ge=1, description="Rows of one page of a list.")
     max_references: int = Field(10_000, ge=1, description="References in one Confirm or Release.")
     purge_rows: int = Field(10_000, ge=1, description="Messages removed by one call of a purge.")
+    statistics_rows: int = Field(
+        10_000, ge=1, description="Messages of a kind that a queue's figures count one by one."
+    )
     max_history_probes: int = Field(
         200_000, ge=1, description="Look-ups among what waits to find one message by its id."
     )

@@ -200,8 +200,8 @@ _PACK_U32X4 = struct.Struct(">IIII").pack
 _PACK_U32_U16_U32X2 = struct.Struct(">IHII").pack
 _PACK_U32_U16_U32X2_U16X3 = struct.Struct(">IHIIHHH").pack
 _PACK_U32_U16_U32X2_U8 = struct.Struct(">IHIIB").pack
+_PACK_U32_U16_U32_I64X11_U8X2 = struct.Struct(">IHIqqqqqqqqqqqBB").pack
 _PACK_U32_U16_U32_I64X2_U32_U8 = struct.Struct(">IHIqqIB").pack
-_PACK_U32_U16_U32_I64X5_U8 = struct.Struct(">IHIqqqqqB").pack
 _PACK_U32_U16_U32_I64_U16 = struct.Struct(">IHIqH").pack
 _PACK_U32_U16_U32_I64_U32 = struct.Struct(">IHIqI").pack
 _PACK_U32_U16_U32_I64_U32X2_U8 = struct.Struct(">IHIqIIB").pack
@@ -233,6 +233,7 @@ _PACK_U8_U64_U16 = struct.Struct(">BQH").pack
 _PACK_U64S = Packers("Q")
 _PACK_I64S = Packers("q")
 _UNPACK_I64 = struct.Struct(">q").unpack_from
+_UNPACK_I64X11_U8X2 = struct.Struct(">qqqqqqqqqqqBB").unpack_from
 _UNPACK_I64X2_U16 = struct.Struct(">qqH").unpack_from
 _UNPACK_I64X2_U32_U8 = struct.Struct(">qqIB").unpack_from
 _UNPACK_I64X2_U8 = struct.Struct(">qqB").unpack_from
@@ -242,7 +243,6 @@ _UNPACK_I64X3 = struct.Struct(">qqq").unpack_from
 _UNPACK_I64X3_U8 = struct.Struct(">qqqB").unpack_from
 _UNPACK_I64X4_U32 = struct.Struct(">qqqqI").unpack_from
 _UNPACK_I64X4_U8_I64_U16_U8_U32 = struct.Struct(">qqqqBqHBI").unpack_from
-_UNPACK_I64X5_U8 = struct.Struct(">qqqqqB").unpack_from
 _UNPACK_I64X5_U8_I64_U16_U8_U32 = struct.Struct(">qqqqqBqHBI").unpack_from
 _UNPACK_I64_U16 = struct.Struct(">qH").unpack_from
 _UNPACK_I64_U16_U8X2 = struct.Struct(">qHBB").unpack_from
@@ -299,6 +299,7 @@ _LIST_UNCONFIRMED_RESPONSE_TAGS = frozenset({1})
 _CREATE_QUEUE_TAGS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
 _SUBSCRIBE_TAGS = frozenset({1, 2, 3})
 _NACK_TAGS = frozenset({1})
+_GET_QUEUE_STATISTICS_RESPONSE_TAGS = frozenset({1})
 _UPDATE_QUEUE_TAGS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
 _GET_QUEUE_SETTINGS_RESPONSE_TAGS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
 _GET_MESSAGE_HISTORY_TAGS = frozenset({1})
@@ -6017,7 +6018,7 @@ class PurgeQueueResponse(Packet):
 
 @dataclass(slots=True)
 class GetQueueStatistics(Packet):
-    """Counts what a queue holds.
+    """Counts what a queue holds, and tells what waits for what.
 
     Attributes:
         queue_id: The queue.
@@ -6053,32 +6054,69 @@ class GetQueueStatisticsResponse(Packet):
     Attributes:
         depth: Messages that wait.
         directed_depth: Those of them that wait for one receiver.
+        ready: Those of them that can be handed over now: without a key, or the first of a key of which
+            nothing is leased.
+        delayed: Those of them whose time has not come and that nobody has had.
+        backing_off: Those of them whose time has not come and that came back from a consumer.
+        keyed: Those of them that wait behind another message of their key, which waits or is leased.
+        leased: Messages that consumers have.
+        dead: Dead letters of the queue.
         put_total: Messages ever put.
         taken_total: Messages ever taken and not given back.
         max_messages: The bound; 0 when unbounded.
+        exact: No: the server counts no more messages of a kind one by one (10,000 unless it is set
+            otherwise), so `ready`, `delayed`, `backing_off`, `keyed`, `leased`, `dead` and `oldest_age_ms`
+            may be higher than is said. The other figures are always exact.
+        oldest_age_ms: For how long the oldest of the messages that wait, but not for one receiver, has
+            been in the queue, in milliseconds; left out when there is none. Tag 1; may be left out.
     """
 
     METHOD_ID: ClassVar[int] = 0x64
 
     depth: int
     directed_depth: int
+    ready: int
+    delayed: int
+    backing_off: int
+    keyed: int
+    leased: int
+    dead: int
     put_total: int
     taken_total: int
     max_messages: int
+    exact: bool
+    _: KW_ONLY
+    oldest_age_ms: int | None = None
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
         try:
-            return _PACK_U32_U16_U32_I64X5_U8(
-                47,
-                0x64,
-                packet_id,
-                self.depth,
-                self.directed_depth,
-                self.put_total,
-                self.taken_total,
-                self.max_messages,
-                0,
+            tagged: list[bytes] = []
+            oldest_age_ms = self.oldest_age_ms
+            if oldest_age_ms is not None:
+                tagged.append(write_tagged(1, _PACK_I64(oldest_age_ms)))
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32_I64X11_U8X2(
+                        96 + sum(map(len, tagged)),
+                        0x64,
+                        packet_id,
+                        self.depth,
+                        self.directed_depth,
+                        self.ready,
+                        self.delayed,
+                        self.backing_off,
+                        self.keyed,
+                        self.leased,
+                        self.dead,
+                        self.put_total,
+                        self.taken_total,
+                        self.max_messages,
+                        1 if self.exact else 0,
+                        len(tagged),
+                    ),
+                    *tagged,
+                )
             )
         except ENCODE_ERRORS as failure:
             raise _DIAGNOSIS.of_packet("GetQueueStatisticsResponse", self, packet_id, failure) from None
@@ -6087,10 +6125,48 @@ class GetQueueStatisticsResponse(Packet):
     def decode(cls, payload: bytes) -> Self:
         """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
         try:
-            depth, directed_depth, put_total, taken_total, max_messages, tags = _UNPACK_I64X5_U8(payload)
-            if tags or len(payload) != 41:
-                check_end(payload, 41, tags)
-            return cls(depth, directed_depth, put_total, taken_total, max_messages)
+            (
+                depth,
+                directed_depth,
+                ready,
+                delayed,
+                backing_off,
+                keyed,
+                leased,
+                dead,
+                put_total,
+                taken_total,
+                max_messages,
+                exact,
+                tags,
+            ) = _UNPACK_I64X11_U8X2(payload)
+            at = 90
+            oldest_age_ms: int | None = None
+            if tags:
+                found, at = read_tags(payload, at, tags, _GET_QUEUE_STATISTICS_RESPONSE_TAGS)
+                content = found.get(1)
+                if content is not None:
+                    (oldest_age_ms_oldest_age_ms,) = _UNPACK_I64(content)
+                    if len(content) != 8:
+                        raise ValueError("size")
+                    oldest_age_ms = oldest_age_ms_oldest_age_ms
+            if len(payload) != at:
+                raise ValueError("end")
+            return cls(
+                depth,
+                directed_depth,
+                ready,
+                delayed,
+                backing_off,
+                keyed,
+                leased,
+                dead,
+                put_total,
+                taken_total,
+                max_messages,
+                BOOLS[exact],
+                oldest_age_ms=oldest_age_ms,
+            )
         except DECODE_ERRORS:
             raise _DIAGNOSIS.of_payload("GetQueueStatisticsResponse", payload) from None
 
@@ -7802,11 +7878,20 @@ _LAYOUTS: dict[str, Layout] = {
         fields=(
             ("depth", "i64"),
             ("directed_depth", "i64"),
+            ("ready", "i64"),
+            ("delayed", "i64"),
+            ("backing_off", "i64"),
+            ("keyed", "i64"),
+            ("leased", "i64"),
+            ("dead", "i64"),
             ("put_total", "i64"),
             ("taken_total", "i64"),
             ("max_messages", "i64"),
+            ("exact", "bool"),
         ),
-        tagged={},
+        tagged={
+            1: ("oldest_age_ms", "i64"),
+        },
         extensible=True,
     ),
     "UpdateQueue": Layout(

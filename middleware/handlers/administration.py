@@ -33,8 +33,8 @@ async def purge_queue(call: Call, request: Request, settings: ServerSettings) ->
             return Reply(PurgeQueueResponse(removed))
 
 
-def _statistics_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, ...]:
-    return (request.packet.queue_id,)
+def _statistics_arguments(request: Request, settings: ServerSettings) -> tuple[Any, ...]:
+    return request.packet.queue_id, settings.statistics_rows
 
 
 def _statistics_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
@@ -44,13 +44,21 @@ def _statistics_reply(request: Request, rows: list[Row], _settings: ServerSettin
         GetQueueStatisticsResponse(
             depth=row["depth"],
             directed_depth=row["directed_depth"],
+            ready=row["ready"],
+            delayed=row["delayed"],
+            backing_off=row["backing_off"],
+            keyed=row["keyed"],
+            leased=row["leased"],
+            dead=row["dead"],
             put_total=row["put_total"],
             taken_total=row["taken_total"],
             max_messages=row["max_messages"] or 0,
+            exact=row["exact"],
+            oldest_age_ms=row["oldest_age_ms"],
         )
     )
 
 
 QUEUE_STATISTICS = OneCall(
-    "SELECT * FROM telesto.queue_statistics($1)", _statistics_arguments, _statistics_reply, reads=True
+    "SELECT * FROM telesto.queue_statistics($1, $2)", _statistics_arguments, _statistics_reply, reads=True
 )

@@ -82,11 +82,29 @@ def test_which_letters_are_meant_has_to_be_said(telesto: CommandLine, queue: str
 def test_a_delayed_message_cannot_be_read_yet(telesto: CommandLine, queue: str) -> None:
     telesto.output("put", queue, "later", "--delay", "3600")
     assert telesto.run("get", queue).returncode == 4
-    assert telesto.objects("queue", "show", queue)[0]["depth"] == 1
+    (shown,) = telesto.objects("queue", "show", queue)
+    assert [
+        shown[name] for name in ("depth", "ready", "delayed", "backing_off", "keyed", "leased", "dead")
+    ] == [*(1, 0, 1, 0, 0, 0, 0)]
+    assert shown["exact"]
+    assert shown["oldest_age"] >= 0
+    text = telesto.output("queue", "show", queue).decode()
+    assert "\ndelayed\t1\n" in text
+    assert "\nready\t0\n" in text
 
 
 def test_settings_of_what_waits_and_dies(telesto: CommandLine) -> None:
-    telesto.output("queue", "create", "patient", "--backoff", "0.25", "--backoff-max", "5", "--expires", "60")
+    telesto.output(
+        "queue",
+        "create",
+        "patient",
+        "--backoff-ms",
+        "250",
+        "--backoff-max-ms",
+        "5000",
+        "--expires-ms",
+        "60000",
+    )
     (shown,) = telesto.objects("queue", "show", "patient")
     assert [shown[name] for name in ("backoff_ms", "backoff_max_ms", "expires_ms", "bury_expired")] == [
         250,
@@ -95,9 +113,9 @@ def test_settings_of_what_waits_and_dies(telesto: CommandLine) -> None:
         False,
     ]
     (changed,) = telesto.objects(
-        "queue", "update", "patient", "--backoff", "0", "--expires", "none", "--bury-expired"
+        "queue", "update", "patient", "--backoff-ms", "0", "--expires-ms", "none", "--bury-expired"
     )
     assert [changed[name] for name in ("backoff_ms", "expires_ms", "bury_expired")] == [0, None, True]
     assert "bury_expired\tyes" in telesto.output("queue", "show", "patient").decode()
     for wrong in ("0", "never", "-1"):
-        assert "--expires" in telesto.error(2, "queue", "update", "patient", "--expires", wrong)
+        assert "--expires-ms" in telesto.error(2, "queue", "update", "patient", "--expires-ms", wrong)

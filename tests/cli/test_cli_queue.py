@@ -18,7 +18,7 @@ def test_creates_lists_shows_and_deletes(telesto: CommandLine) -> None:
 
     shown = telesto.output("queue", "show", "parcels").decode()
     assert "waiting\t1\n" in shown
-    assert "bound\tnone\n" in shown
+    assert "max_messages\tnone\n" in shown
 
     assert telesto.output("queue", "delete", "parcels", "--yes") == b"deleted the queue parcels\n"
     assert "parcels" not in telesto.output("queue", "list").decode()
@@ -75,10 +75,10 @@ def test_settings_are_changed_and_shown(telesto: CommandLine, queue: str) -> Non
         == f"changed the queue {queue}\n".encode()
     )
     assert telesto.objects("queue", "show", queue)[0]["max_messages"] == 7
-    assert "bound\t7\n" in telesto.output("queue", "show", queue).decode()
+    assert "max_messages\t7\n" in telesto.output("queue", "show", queue).decode()
     (changed,) = telesto.objects("queue", "update", queue, "--max-messages", "none")
     assert (changed["name"], changed["max_messages"]) == (queue, None)
-    assert "bound\tnone\n" in telesto.output("queue", "show", queue).decode()
+    assert "max_messages\tnone\n" in telesto.output("queue", "show", queue).decode()
 
 
 def test_settings_that_cannot_be_are_refused(telesto: CommandLine, queue: str) -> None:
@@ -87,3 +87,20 @@ def test_settings_that_cannot_be_are_refused(telesto: CommandLine, queue: str) -
         assert "--max-messages" in telesto.error(2, "queue", "update", queue, "--max-messages", wrong)
     assert "9223372036854775808" in telesto.error(2, "queue", "update", queue, "--max-messages", str(2**63))
     assert "no queue 'nowhere'" in telesto.error(1, "queue", "update", "nowhere", "--max-messages", "1")
+
+
+def test_settings_are_called_and_measured_alike_in_options_and_output(
+    telesto: CommandLine, queue: str
+) -> None:
+    (shown,) = telesto.objects("queue", "show", queue)
+    text = telesto.output("queue", "show", queue).decode()
+    for name in ("dedup_window_ms", "lease_ms", "backoff_ms", "backoff_max_ms", "late_window_ms"):
+        option = "--" + name.replace("_", "-")
+        (changed,) = telesto.objects("queue", "update", queue, option, str(shown[name] + 1))
+        assert changed[name] == shown[name] + 1
+        assert f"\n{name}\t{shown[name]}\n" in text
+    for command in ("create", "update"):
+        usage = telesto.output("queue", command, "--help").decode()
+        for name in shown:
+            if f"\n{name}\t" in text and name not in ("ready", "delayed", "leased", "bury_expired"):
+                assert "--" + name.replace("_", "-")[:12] in usage, name

@@ -711,9 +711,20 @@ class FakeConnection:
 
     def _on_get_queue_statistics(self, _: int, packet: packets.GetQueueStatistics) -> packets.Packet:
         queue = self._queue(packet.queue_id)
-        directed = sum(1 for stored in queue.messages if stored.receiver_id)
+        depth, directed = len(queue.messages), sum(1 for stored in queue.messages if stored.receiver_id)
         return packets.GetQueueStatisticsResponse(
-            len(queue.messages), directed, queue.put_total, queue.taken_total, queue.max_messages or 0
+            depth=depth,
+            directed_depth=directed,
+            ready=depth,
+            delayed=0,
+            backing_off=0,
+            keyed=0,
+            leased=0,
+            dead=0,
+            put_total=queue.put_total,
+            taken_total=queue.taken_total,
+            max_messages=queue.max_messages or 0,
+            exact=True,
         )
 
     def _on_get_queue_id(self, _: int, packet: packets.GetQueueId) -> packets.Packet:

@@ -389,8 +389,11 @@ def test_purge_and_statistics(client: Any, queue_id: int) -> None:
     statistics = client.queue_statistics(queue_id)
     assert (statistics.depth, statistics.put_total, statistics.taken_total) == (2, 3, 1)
     assert statistics.max_messages is None
+    assert (statistics.ready, statistics.delayed, statistics.backing_off, statistics.keyed) == (2, 0, 0, 0)
+    assert (statistics.leased, statistics.dead, statistics.exact) == (0, 0, True)
     assert client.purge_queue(queue_id) == 2
-    assert client.queue_statistics(queue_id).depth == 0
+    statistics = client.queue_statistics(queue_id)
+    assert (statistics.depth, statistics.ready, statistics.oldest_age) == (0, 0, None)
     assert client.purge_queue(queue_id) == 0
     with pytest.raises(QueueNotExistingError):
         client.queue_statistics(queue_id + 1000)

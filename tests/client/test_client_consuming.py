@@ -618,6 +618,27 @@ def test_how_long_handlers_may_take_to_end_is_checked(client: Any, queue_id: int
     assert client.connected
 
 
+def test_figures_tell_what_waits_for_what(client: Any, connected: Connect) -> None:
+    queue_id = client.create_queue("kinds", max_attempts=1).queue_id
+
+    def kinds() -> tuple[int, ...]:
+        held = client.queue_statistics(queue_id)
+        assert held.exact
+        return held.ready, held.delayed, held.backing_off, held.keyed, held.leased, held.dead
+
+    client.put_many(queue_id, [NewMessage(b"%d" % i, partition_key="key") for i in range(3)])
+    client.put_message(queue_id, b"later", delay=3_600)
+    assert kinds() == (1, 1, 0, 2, 0, 0)
+    assert client.queue_statistics(queue_id).oldest_age >= 0
+    with connected("worker").consume(queue_id, credit=1) as consumer:
+        (first,) = take(consumer, 1)
+        assert kinds()[4] == 1
+        first.nack()
+        (second,) = take(consumer, 1)
+        second.nack(delay=3_600, failed=False)
+    assert kinds() == (0, 1, 1, 1, 0, 1)
+
+
 # ---------------------------------------------------------------------- slow and failing consumers
 
 

@@ -288,8 +288,8 @@ class Calls:
         columns = [list(column) for column in zip(*given, strict=True)]
         return self.row("release_batch", client.client_id, client.session, *columns)
 
-    def statistics(self, queue: int) -> dict[str, Any]:
-        return self.row("queue_statistics", queue)
+    def statistics(self, queue: int, max_rows: int = 100) -> dict[str, Any]:
+        return self.row("queue_statistics", queue, max_rows)
 
     def operations(self, client: Client) -> list[tuple[int, int, list[int], list[int | None] | None]]:
         rows = self.query(

@@ -99,6 +99,7 @@ def measure_all(bench: Workbench, observer: Calls) -> dict[str, Cost]:
     run("put for release", lambda: put(bench.puts(many)))
     (read,) = calls.take([Read(bench.clients[2], many[0], 4)])
     run("release", lambda: calls.release(bench.clients[2], (1, read.number, 0)))
+    run("statistics", lambda: calls.statistics(bench.queue))
     return costs
 
 

@@ -389,3 +389,103 @@ def test_the_reason_tells_how_the_last_attempt_ended(
     else:
         consuming.leave(consumer, counted=True)
     assert [letter["reason"] for letter in letters(calls, queue)] == [reason]
+
+
+# ---------------------------------------------------------------------------------- what a queue holds
+
+KINDS = ("ready", "delayed", "backing_off", "keyed", "leased", "dead")
+
+
+def kinds(calls: Calls, queue: int, max_rows: int = 100) -> tuple[int, ...]:
+    """What a queue holds, kind by kind; what waits adds up to the depth."""
+    figures = calls.statistics(queue, max_rows)
+    assert (sum(figures[name] for name in KINDS[:4]) == figures["depth"]) or not figures["exact"]
+    return tuple(figures[name] for name in KINDS)
+
+
+def test_figures_tell_what_waits_for_what(
+    calls: Calls, consuming: Consuming, client: Client, queue: int, consumer: Consumer
+) -> None:
+    calls.create_queue(client)
+    assert kinds(calls, queue) == (0, 0, 0, 0, 0, 0)
+    assert calls.statistics(queue)["oldest_age_ms"] is None
+    calls.put([Put(client, [Element(queue, priority=n) for n in (5, 4, 3)])])
+    calls.put([Put(client, [Element(queue, receiver=client.client_id)])])
+    calls.put([Put(client, [Element(queue, delay_ms=HOUR_MS)])])
+    assert kinds(calls, queue) == (4, 1, 0, 0, 0, 0)
+    first, second = consuming.claim(consumer, count=2).leases
+    assert kinds(calls, queue) == (2, 1, 0, 0, 2, 0)
+    consuming.nack(client, first, delay_ms=HOUR_MS)
+    assert kinds(calls, queue) == (2, 1, 1, 0, 1, 0)
+    consuming.ack(client, second)
+    assert kinds(calls, queue) == (2, 1, 1, 0, 0, 0)
+    mortal = calls.create_queue(client, max_attempts=1)
+    calls.put([Put(client, [Element(mortal)])])
+    (lease,) = consuming.claim(consuming.join(client, mortal)).leases
+    consuming.nack(client, lease)
+    assert kinds(calls, mortal) == (0, 0, 0, 0, 0, 1)
+
+
+def test_figures_tell_what_waits_behind_its_key(
+    calls: Calls, consuming: Consuming, client: Client, queue: int, consumer: Consumer
+) -> None:
+    def put(key: str, **options: Any) -> None:
+        calls.put([Put(client, [Element(queue, partition=key, **options)])])
+
+    for key in "aaabbc":
+        put(key)
+    put("a", delay_ms=HOUR_MS)
+    put("d", delay_ms=HOUR_MS)
+    put("d")
+    assert kinds(calls, queue) == (3, 2, 0, 4, 0, 0)
+    leases = consuming.claim(consumer, count=1).leases
+    while len(leases) < 2:
+        leases += consuming.claim(consumer, count=1).leases
+    held = {lease.message["partition_key"] for lease in leases}
+    ready = 3 - len(held)
+    assert kinds(calls, queue) == (ready, 2, 0, 9 - 2 - 2 - ready, 2, 0)
+    calls.put([Put(client, [Element(queue)])])
+    assert kinds(calls, queue)[0] == ready + 1
+    consuming.nack(client, leases[-1], delay_ms=HOUR_MS)
+    assert kinds(calls, queue)[1:3] == (2, 1)
+
+
+def test_figures_tell_the_age_of_what_has_waited_longest(calls: Calls, client: Client, queue: int) -> None:
+    def age(table: str, seconds: int, condition: str = "true") -> None:
+        calls.connection.execute(
+            f"UPDATE telesto.{table} SET time_of_arrival = time_of_arrival - make_interval(secs => %s)"
+            f" WHERE queue_id = %s AND {condition}".encode(),
+            (seconds, queue),
+        )
+
+    def oldest() -> int:
+        return int(calls.statistics(queue)["oldest_age_ms"]) // 1_000_000
+
+    for priority in (1, 9):
+        calls.put([Put(client, [Element(queue, priority=priority)])])
+    assert oldest() == 0
+    age("messages", 1_000, "priority = 1")
+    assert oldest() == 1
+    calls.put([Put(client, [Element(queue, receiver=client.client_id)])])
+    age("messages", 9_000, "receiver_id > 0")
+    assert oldest() == 1
+    calls.put([Put(client, [Element(queue, delay_ms=HOUR_MS)])])
+    age("delayed_messages", 3_000)
+    assert oldest() == 3
+    calls.put([Put(client, [Element(queue, partition="a")])])
+    age("keyed_messages", 4_000)
+    assert oldest() == 4
+
+
+def test_figures_count_no_more_of_a_kind_than_they_may(
+    calls: Calls, consuming: Consuming, client: Client, queue: int, consumer: Consumer
+) -> None:
+    for options in ({}, {"delay_ms": HOUR_MS}, {"partition": "a"}, {"receiver": client.client_id}):
+        calls.put([Put(client, [Element(queue, **options)] * 20)])  # type: ignore[arg-type]
+    figures = calls.statistics(queue, 10)
+    assert (figures["depth"], figures["directed_depth"], figures["exact"]) == (80, 20, False)
+    assert kinds(calls, queue, 10) == (41, 10, 0, 9, 0, 0)
+    assert kinds(calls, queue, 21) == (41, 20, 0, 19, 0, 0)
+    assert calls.statistics(queue, 21)["exact"]
+    consuming.claim(consumer, count=20)
+    assert kinds(calls, queue, 10)[4] == 10
