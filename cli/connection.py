@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from telesto.cli import left_clients
-from telesto.cli.connection_notices import watched
+from telesto.cli.connection_notices import impatient, watched
 from telesto.cli.exit_codes import ExitCode
 from telesto.cli.failures import CommandError, usage_error
 from telesto.cli.named_clients import connected_as
@@ -36,7 +36,7 @@ def connected(url: str, name: str | None, options: ClientOptions | None = None) 
         return
     left_clients.remove_left(url)
     fresh = _fresh_name()
-    with TelestoClient(url, options=options) as client, watched(url, lambda: client.connected):
+    with TelestoClient(url, options=impatient(options)) as client, watched(url, lambda: client.connected):
         client.connect(name=fresh)
         with left_clients.recorded(url, fresh) as forget:
             try:

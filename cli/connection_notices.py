@@ -6,12 +6,21 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from telesto.cli import output
+from telesto.client import ClientOptions
 
 NOTICE_AFTER_S = 3.0
 """A connection that is away for less is not worth a word."""
 POLL_S = 0.25
+CONNECT_TRIES = 5
+"""Within a second where nothing listens."""
+
+
+def impatient(options: ClientOptions | None = None) -> ClientOptions:
+    """The options of a command's client: a person waits for its first connection, so it gives up soon."""
+    return replace(options or ClientOptions(), connect_tries=CONNECT_TRIES)
 
 
 class ConnectionNotices:

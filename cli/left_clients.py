@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from telesto.cli import output
-from telesto.cli.connection_notices import watched
+from telesto.cli.connection_notices import impatient, watched
 from telesto.client import TelestoClient, TelestoError
 
 REMOVED_MAX = 16
@@ -75,7 +75,7 @@ def _remove(url: str, path: Path) -> None:
 def _delete_client(url: str, name: str) -> None:
     # A name is random and used once: whoever has it is the client that was left. It is created when the
     # command was killed before it could be, or after it was deleted; that does no harm.
-    with TelestoClient(url) as client, watched(url, lambda: client.connected):
+    with TelestoClient(url, options=impatient()) as client, watched(url, lambda: client.connected):
         client.connect(name=name, existing="use")
         client.delete_client()
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from telesto.cli import output
-from telesto.cli.connection_notices import watched
+from telesto.cli.connection_notices import impatient, watched
 from telesto.cli.exit_codes import ExitCode
 from telesto.cli.failures import CommandError
 from telesto.cli.options import STATE_DIR_VARIABLE
@@ -46,7 +46,7 @@ def connected_as(url: str, name: str | None, options: ClientOptions | None) -> I
         check_name("name", name)
     directory = Path(service.state_dir) if service.state_dir else state_directory(service, name)
     with (
-        TelestoClient(url, state_dir=directory, options=options) as client,
+        TelestoClient(url, state_dir=directory, options=impatient(options)) as client,
         watched(url, lambda: client.connected),
     ):
         try:

@@ -21,11 +21,11 @@ def ping(
     as_json: Json = False,
 ) -> None:
     """Ask the service for a sign of life and print how long it took."""
-    from telesto.cli.connection_notices import watched
+    from telesto.cli.connection_notices import impatient, watched
     from telesto.client import TelestoClient
 
     answered = False
-    with TelestoClient(url) as client, watched(url, lambda: answered):
+    with TelestoClient(url, options=impatient()) as client, watched(url, lambda: answered):
         for _ in range(count):
             milliseconds = round(client.ping() * 1000, 3)
             answered = True

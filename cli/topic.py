@@ -125,6 +125,8 @@ def put(
     content = inputs.read_body(body, file)
     with connected(url, client_name) as client:
         result = client.put_to_topic(topic, [NewTopicMessage(content, sequence)])[0]
+        if result.error is not None:
+            raise result.error
     if as_json:
         output.print_json({"topic": topic, "number": result.number, "duplicate": result.duplicate})
     elif result.duplicate:

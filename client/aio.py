@@ -519,8 +519,8 @@ class AsyncTelestoClient:
 
         They are sent in batches, several of them under way at a time, and taken from the iterable as they are
         sent. Each batch is one transaction; order is kept. A message that was not put is reported in its
-        result; only when none was put is the first error raised. An argument that is none ends it with an
-        error, after what came before was sent.
+        result, also when none was put. An argument that is none ends it with an error, after what came before
+        was sent. Raises NotConnectedError when nothing can be sent to begin with.
         """
         return await self._in_batches(
             shared.put_batches(queue_id, messages, self._options), shared.failed_batch
@@ -965,14 +965,21 @@ class AsyncTelestoClient:
 
         try:
             for call in batches:
-                under_way.append(self._start(call))
+                try:
+                    under_way.append(self._start(call))
+                except TelestoError as error:
+                    if not under_way and not results:
+                        raise
+                    while under_way:
+                        results += await finish_first()
+                    results += failed(call, error)
                 if len(under_way) >= self._options.put_batches_in_flight:
                     results += await finish_first()
             while under_way:
                 results += await finish_first()
         finally:
             self._abandon(under_way)
-        return shared.raise_if_all_failed(results)
+        return results
 
     async def _pages(
         self, page: Callable[[int, int], Call[tuple[list[RowT], bool]]], id_of: Callable[[RowT], int]

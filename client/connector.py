@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from telesto.client.addresses import AddressBook, backoff
 from telesto.client.options import ClientOptions
 from telesto.client.url import Address
-from telesto.protocol.errors import TelestoError
+from telesto.protocol.errors import ErrorClass, TelestoError
 
 
 class Connector:
@@ -38,10 +38,15 @@ class Connector:
         """Where to connect next."""
         return self._addresses.next
 
-    @property
-    def exhausted(self) -> bool:
-        """Tells whether all addresses were tried as often as a first connection may."""
-        return self._addresses.rounds >= self._options.max_tries
+    def is_hopeless(self, error: TelestoError) -> bool:
+        """Tells whether to connect for the first time is given up, after an attempt that failed with this.
+
+        A service that is away may come back in time; one that speaks another protocol will hardly learn ours.
+        """
+        tries = self._options.connect_tries
+        if tries is None and error.error_class is ErrorClass.FATAL:
+            tries = self._options.max_tries
+        return tries is not None and self._addresses.rounds >= tries
 
     def start(self) -> None:
         """The next attempt is the first one of a new connection."""

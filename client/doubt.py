@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from telesto.client import failures
 from telesto.client.books import Books
-from telesto.client.calls import DONE, Call, DeleteClientCall
+from telesto.client.calls import Call, DeleteClientCall
 from telesto.client.confirmations import OperationId
 from telesto.client.handshake import Established
 from telesto.client.takeover import Takeover
@@ -75,9 +75,3 @@ class Doubt:
             if not call.orphaned:
                 call.number = 0
                 self._host.finish(call)
-
-    def end(self, reason: TelestoError) -> None:
-        """Another process has become this client and was told: nobody will tell this one."""
-        calls = [call for call in self.take_all() if call.phase < DONE and not call.unattended]
-        for call in calls:
-            self._host.fail(call, failures.ended_error(call, reason))

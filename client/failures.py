@@ -134,6 +134,30 @@ def incarnation_changed(call: Call[Any], before: str | None, now: str) -> Telest
     )
 
 
+def cannot_connect(failure: TelestoError) -> TelestoError:
+    """Makes the error for a first connection that is given up; ``failure`` is what the last attempt met."""
+    if failure.error_class is ErrorClass.FATAL or isinstance(failure, NotConnectedError):
+        return failure
+    error = NotConnectedError(failure.details, address=failure.address)
+    error.__cause__ = failure
+    return error
+
+
+def not_connected_in_time(
+    options: ClientOptions, failure: TelestoError | None, address: str | None
+) -> NotConnectedError:
+    """Makes the error for a first connection whose time ran out; ``failure`` is what the last attempt met."""
+    details = f"not connected within {options.call_timeout:g} s: "
+    if address is not None:
+        error = NotConnectedError(f"{details}no answer yet from {address}", address=address)
+    elif failure is not None:
+        error = NotConnectedError(details + failure.details, address=failure.address)
+    else:
+        error = NotConnectedError(f"{details}no address has answered yet")
+    error.__cause__ = failure
+    return error
+
+
 def ended_error(call: Call[Any], reason: TelestoError) -> TelestoError:
     """Makes the error for a call of a client that the service no longer accepts."""
     if in_doubt(call):

@@ -206,8 +206,9 @@ class Membership(ABC):
     def attempt_failed(self, error: TelestoError) -> None:
         """The connection that ``next_attempt`` asked for could not be opened, or did not lead anywhere."""
         self._connector.failed(error)
-        if not self._connector.exhausted:
+        if not self._connector.is_hopeless(error):
             return
+        error = failures.cannot_connect(error)
         if self._connecting is not None:
             self._stop_connecting(error)
         if self._identity is None:
@@ -370,7 +371,7 @@ class Membership(ABC):
             return
         if call.deadline <= now:
             self._stop_connecting(
-                failures.deadline_error(call, self._options, self._connector.failure, self.address)
+                failures.not_connected_in_time(self._options, self._connector.failure, self.address)
             )
         else:
             self.check_at = min(self.check_at, call.deadline)

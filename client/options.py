@@ -17,8 +17,9 @@ class ClientOptions:
     Attributes:
         call_timeout: how long a call may take over all its tries, beyond the time that a read waits.
         try_timeout: how long one try may take before the client leaves the connection for another one.
-        max_tries: how often a request that fails and was not done is tried; also how often all addresses are
-            tried when a client connects for the first time.
+        max_tries: how often a request that fails and was not done is tried.
+        connect_tries: how often all addresses are tried when a client connects for the first time; None for
+            as often as ``call_timeout`` lets it.
         connect_timeout: how long one attempt to open a connection may take.
         close_timeout: how long ``close`` waits for answers under way and for the last confirmation.
         backoff_initial: the first pause after a failure; pauses double, with jitter.
@@ -49,6 +50,7 @@ class ClientOptions:
     call_timeout: float = 30.0
     try_timeout: float = 10.0
     max_tries: int = 5
+    connect_tries: int | None = None
     connect_timeout: float = 5.0
     close_timeout: float = 2.0
     backoff_initial: float = 0.05
@@ -77,7 +79,10 @@ class ClientOptions:
                 if not isinstance(value, bool):
                     raise TypeError(f"{field.name} must be a bool, not {type(value).__name__}")
                 continue
-            if isinstance(value, bool) or not isinstance(value, int if field.type == "int" else (int, float)):
+            if field.type == "int | None" and value is None:
+                continue
+            whole = field.type in ("int", "int | None")
+            if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
                 raise TypeError(f"{field.name} must be a number ({field.type}), not {type(value).__name__}")
             if not value > 0:
                 raise InvalidParameterError(f"{field.name} must be above 0, not {value!r}")

@@ -426,7 +426,6 @@ class Session(Membership):
     def fenced(self, error: TelestoError) -> None:
         """Another process has become this client; it was told what became of the calls in doubt."""
         reason = failures.fenced_error(None, error)
-        self._doubt.end(reason)
         self._end(reason, lambda call: failures.fenced_error(call, error))
 
     # ------------------------------------------------------------------ answers
@@ -586,6 +585,12 @@ class Session(Membership):
         if isinstance(call, NextCall):
             self._consuming.forget(call)
             self.finish(call)
+            return
+        if isinstance(call, PingCall) and call.phase != SENT:
+            self.fail(
+                call,
+                failures.not_connected_in_time(self._options, self._connector.failure, self.address),
+            )
             return
         hindrance = self._no_room() or self._connector.failure
         self._fail_open(call, failures.deadline_error(call, self._options, hindrance, self.address))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
@@ -457,9 +457,25 @@ def test_put_many_reports_each_message(client: Any) -> None:
     results = client.put_many(queue_id, [b"1", NewMessage(b"2", priority=9), b"3"])
     assert [result.message_id is None for result in results] == [False, False, True]
     assert isinstance(results[2].error, QueueFullError)
-    with pytest.raises(QueueFullError):
-        client.put_many(queue_id, [b"4"])
+    results = client.put_many(queue_id, [b"4", b"5"])
+    assert [(result.queue_id, type(result.error)) for result in results] == [(queue_id, QueueFullError)] * 2
     assert client.put_many(queue_id, []) == []
+
+
+def test_put_many_tells_what_came_before_the_client_was_closed(connected: Connect) -> None:
+    client = connected(options=ClientOptions(put_batch_messages=1, put_batches_in_flight=1))
+    queue_id = client.create_queue("orders").queue_id
+
+    def bodies() -> Iterator[bytes]:
+        yield from (b"1", b"2")  # the second leaves when the third is known
+        getattr(client, "client", client)._session.begin_close()
+        yield from (b"3", b"4")
+
+    results = client.put_many(queue_id, bodies())
+    assert [result.message_id is not None for result in results] == [True, False, False, False]
+    assert all(isinstance(result.error, ClientClosedError) for result in results[1:])
+    with pytest.raises(ClientClosedError):
+        client.put_many(queue_id, [b"5"])
 
 
 def test_a_frame_that_is_too_large_is_refused_at_once(connected: Connect) -> None:

@@ -21,13 +21,14 @@ from telesto.client import (
     ClientInterruptedError,
     ClientOptions,
     DeadlineExceededError,
+    FatalError,
     ForkedError,
     NotConnectedError,
     TelestoClient,
 )
 from telesto.protocol.packets import NewMessage
 
-QUICK = ClientOptions(max_tries=2, backoff_initial=0.01, connect_timeout=1)
+QUICK = ClientOptions(connect_tries=2, backoff_initial=0.01, connect_timeout=1)
 
 
 @pytest.fixture
@@ -89,17 +90,81 @@ def test_nothing_listens(open_client: Open) -> None:
 def test_a_host_that_does_not_exist(open_client: Open) -> None:
     for host in ("no-such-host.invalid", "x" * 70):
         with pytest.raises(NotConnectedError, match="spelled right"):
-            open_client(f"telesto://{host}", ClientOptions(max_tries=1)).ping()
+            open_client(f"telesto://{host}", ClientOptions(connect_tries=1)).ping()
 
 
 def test_a_listener_that_never_answers(open_client: Open) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        options = ClientOptions(max_tries=1, try_timeout=0.1, call_timeout=5)
+        options = ClientOptions(connect_tries=1, try_timeout=0.1, call_timeout=5)
         client = open_client(f"telesto://127.0.0.1:{silent.getsockname()[1]}", options)
         with pytest.raises(Exception, match=r"no answer within 0\.1 s") as raised:
             client.connect(name="alice")
         # What says how long nothing came says from where.
         assert str(silent.getsockname()[1]) in str(raised.value)
+
+
+def test_the_first_connection_waits_for_the_service(open_client: Open) -> None:
+    """It waits as long as a call does, not only for as many attempts as a request has."""
+    port = dead_port()
+    options = ClientOptions(max_tries=1, backoff_initial=0.001, backoff_max=0.01)
+    client = open_client(f"telesto://127.0.0.1:{port}", options)
+    with ThreadPoolExecutor(1) as executor:
+        connecting = executor.submit(client.connect, name="alice")
+        addresses = getattr(client, "client", client)._session._connector._addresses
+        wait_until(lambda: addresses.rounds > 10)
+        assert not connecting.done()
+        server = FakeServer()
+        server.port = port
+        with server.running():
+            connecting.result(10)
+            assert client.ping() >= 0
+            client.close()
+
+
+def test_the_first_connection_ends_in_time_and_says_why(open_client: Open) -> None:
+    port = dead_port()
+    client = open_client(
+        f"telesto://127.0.0.1:{port}", ClientOptions(call_timeout=0.05, backoff_initial=0.01)
+    )
+    for call in (lambda: client.connect(name="alice"), client.ping):
+        with pytest.raises(NotConnectedError, match=r"within 0\.05 s.*is `telesto serve` running") as raised:
+            call()
+        assert raised.value.address == f"127.0.0.1:{port}"
+        assert isinstance(raised.value.__cause__, NotConnectedError)
+
+
+@pytest.mark.parametrize("tries", [None, 2])
+def test_a_service_that_answers_no_hello_is_not_connected(open_client: Open, tries: int | None) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        options = ClientOptions(
+            connect_tries=tries,
+            try_timeout=0.05,
+            call_timeout=0.3 if tries is None else 20,
+            backoff_initial=0.01,
+        )
+        client = open_client(f"telesto://127.0.0.1:{silent.getsockname()[1]}", options)
+        with pytest.raises(NotConnectedError) as raised:
+            client.connect(name="alice")
+        assert raised.value.address is not None
+
+
+def test_what_does_not_speak_the_protocol_is_given_up(open_client: Open) -> None:
+    """No patience makes a web server one of ours."""
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as executor:
+
+        def answer() -> None:
+            for _ in range(2):
+                connection, _ = server.accept()
+                with connection:
+                    connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n" * 10)
+                    connection.recv(1000)
+
+        answering = executor.submit(answer)
+        options = ClientOptions(max_tries=2, backoff_initial=0.01, call_timeout=60)
+        client = open_client(f"telesto://127.0.0.1:{server.getsockname()[1]}", options)
+        with pytest.raises(FatalError):
+            client.connect(name="alice")
+        answering.result(10)
 
 
 def test_the_second_address_serves(open_client: Open, fake_server: FakeServer) -> None:

@@ -75,7 +75,7 @@ def test_a_state_has_one_client_at_a_time(open_one: Open) -> None:
 
 
 def test_a_state_is_let_go_of_when_nobody_could_be_reached(open_one: Open, tmp_path: Path) -> None:
-    lost = open_one(ClientOptions(max_tries=1), url="telesto://127.0.0.1:1")  # type: ignore[arg-type]
+    lost = open_one(ClientOptions(connect_tries=1), url="telesto://127.0.0.1:1")  # type: ignore[arg-type]
     with pytest.raises(NotConnectedError):
         lost.connect(name="alice", existing="use")
     lost.close()
