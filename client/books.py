@@ -48,20 +48,22 @@ class Books:
         host: BooksHost,
         options: ClientOptions,
         clock: Callable[[], float],
+        retry_time: Callable[[int], float],
         journal: Journal | None = None,
     ) -> None:
         self._host = host
         self._options = options
         self._clock = clock
+        self._retry_time = retry_time
         self._journal = journal
         self._owed: _Owed | None = None
         self.begin_anew()
 
     def begin_anew(self) -> None:
         """Begins with a client of which nothing is known."""
-        self.custody = Custody(self._host, self._options, self._clock, self._journal)
+        self.custody = Custody(self._host, self._options, self._clock, self._retry_time, self._journal)
         self.confirmations = self.custody.confirmations
-        self.topics = Topics(self._host, self._options, self._clock, self._journal)
+        self.topics = Topics(self._host, self._options, self._clock, self._retry_time, self._journal)
 
     def remember_owed(self, client_id: int | None, incarnation: str) -> None:
         """Keeps what is owed for the case that the session becomes this client again.

@@ -1,8 +1,12 @@
 """What the client still owes the service: which answers the application has taken.
 
-A confirmation is carried by the next numbered request or by a Confirm packet. It is forgotten when a success
-answer proves that a committed batch applied it, or when a takeover no longer lists what it confirms; until
-then it is carried again.
+The number of a request of the current session is confirmed by the next numbered request, or by a Confirm
+packet when none follows soon. What belongs to an earlier session, or is one message of a read, only a Confirm
+packet can carry. If it has waited before, over a refusal or a lost connection, the packet leaves ahead of
+whatever is sent next.
+
+A confirmation is forgotten when a success answer proves that a committed batch applied it, or when a takeover
+no longer lists what it confirms; until then it is carried again.
 """
 
 from __future__ import annotations
@@ -78,6 +82,7 @@ class Confirmations:
         open: numbers sent in this session whose confirmation was not sent: what the service limits.
         held: messages that this process has and has not decided on; a takeover must not offer them again.
         due: when what is owed has to be sent, by the session's clock; infinity when nothing is.
+        overdue: something waits for a Confirm packet that has waited before, or is of an earlier session.
     """
 
     def __init__(self, confirm_after: float, records: Records | None = None) -> None:
@@ -93,6 +98,7 @@ class Confirmations:
         self.open = 0
         self.held: set[HandOverId] = set()
         self.due = math.inf
+        self.overdue = False
 
     @property
     def owed(self) -> bool:
@@ -111,6 +117,7 @@ class Confirmations:
             self._taken.append(number)
         else:
             self._earlier[OperationId(session, number)] = None
+            self.overdue = True
         if self.due == math.inf:
             self.due = now + self._confirm_after
 
@@ -139,6 +146,8 @@ class Confirmations:
                 self.take(hand_over.session, hand_over.number, now)
                 return
         self._single[hand_over] = None
+        if hand_over.session != self._session:
+            self.overdue = True
         if self.due == math.inf:
             self.due = now + self._confirm_after
 
@@ -193,6 +202,7 @@ class Confirmations:
             del self._earlier[operation]
         for hand_over in contents.hand_overs:
             del self._single[hand_over]
+        self.overdue = bool(self._earlier or self._single)
         if not self.owed:
             self.due = math.inf
         return contents
@@ -217,6 +227,8 @@ class Confirmations:
         self.open += len(contents.numbers)
         self._earlier.update(dict.fromkeys(contents.earlier))
         self._single.update(dict.fromkeys(contents.hand_overs))
+        if contents.earlier or contents.hand_overs:
+            self.overdue = True
         if contents:
             self.due = min(self.due, due)
 
@@ -239,6 +251,7 @@ class Confirmations:
         self.open = 0
         self._session = 0
         self.due = math.inf
+        self.overdue = bool(self._earlier or self._single)
 
     def all_owed(self) -> ConfirmContents:
         """Returns all that waits to be carried, once the session has ended."""
@@ -260,6 +273,7 @@ class Confirmations:
         self._batches = {
             operation: ids for operation, ids in self._batches.items() if operation in self._earlier
         }
+        self.overdue = bool(self._earlier or self._single)
         self.hurry(now)
 
     def _split(self, hand_over: HandOverId, now: float) -> bool:

@@ -17,6 +17,7 @@ from telesto.client.readers import InHand
 from telesto.client.recovered import RecoveredMessages
 from telesto.client.takeover import Takeover
 from telesto.protocol import packets
+from telesto.protocol.errors import TelestoError
 
 _log = logging.getLogger("telesto.client")
 
@@ -54,15 +55,19 @@ class Custody:
         host: CustodyHost,
         options: ClientOptions,
         clock: Callable[[], float],
+        retry_time: Callable[[int], float],
         journal: Journal | None = None,
     ) -> None:
         self._host = host
         self._journal = journal
         self._in_hand: InHand[HandOverId] = InHand()
-        self._retry_after = options.backoff_max
         self._auto_confirm = options.auto_confirm
         self._clock = clock
-        self._confirming = False
+        self._retry_time = retry_time
+        #: How many Confirm packets are under way.
+        self._confirming = 0
+        #: How many Confirm and Release packets were refused in a row.
+        self._refusals = 0
         self._with_application: set[HandOverId] = set()
         self._to_release: dict[HandOverId, None] = {}
         self._release_due = math.inf
@@ -184,34 +189,49 @@ class Custody:
 
     # ------------------------------------------------------------------ confirming
 
-    def send_confirm(self, with_numbers: bool = True) -> None:
+    def send_confirm(self) -> None:
         """Sends what is owed, one packet at a time."""
-        confirmations = self.confirmations
-        if self._confirming and with_numbers:
-            confirmations.due = math.inf  # the answer under way makes the rest due
-            return
-        contents = confirmations.carry_all(with_numbers)
+        if self._confirming:
+            self.confirmations.due = math.inf  # the answer under way makes the rest due
+        else:
+            self._send_confirm(self.confirmations.carry_all())
+
+    def send_ahead(self) -> None:
+        """Sends what the requests that follow cannot carry themselves."""
+        packets_ahead = []
+        while contents := self.confirmations.carry_all(with_numbers=False):
+            packets_ahead.append(contents)
+        for contents in packets_ahead:
+            self._send_confirm(contents)
+
+    def _send_confirm(self, contents: ConfirmContents) -> None:
         if not contents:
             return
-        self._confirming = True
+        self._confirming += 1
         self._host.send_when_ready(
             Errand(
                 contents.packet(),
                 lambda _: self._confirmed(contents),
-                lambda _: self._not_confirmed(contents, self._clock() + self._retry_after),
+                lambda error: self._not_confirmed(contents, self._retry_at(error)),
                 lambda: self._not_confirmed(contents, math.inf),
             )
         )
 
     def _confirmed(self, contents: ConfirmContents) -> None:
-        self._confirming = False
+        self._confirming -= 1
+        self._refusals = 0
         self.confirmations.proven(contents)
         if self.confirmations.owed and self.confirmations.due == math.inf:
             self.confirmations.hurry(self._clock())
 
     def _not_confirmed(self, contents: ConfirmContents, due: float) -> None:
-        self._confirming = False
+        self._confirming -= 1
         self.confirmations.bring_back(contents, due)
+
+    def _retry_at(self, error: TelestoError) -> float:
+        """When to send again by itself what was refused; a request that follows takes it along earlier."""
+        self._refusals += 1
+        return max(self._retry_time(self._refusals), self._clock() + (error.retry_after or 0.0))
 
     # ------------------------------------------------------------------ giving back
 
@@ -241,12 +261,13 @@ class Custody:
             Errand(
                 packets.Release([packets.HandOverRef(*name) for name in names]),
                 lambda _: self._released(names),
-                lambda _: self._not_released(names, self._clock() + self._retry_after),
+                lambda error: self._not_released(names, self._retry_at(error)),
                 lambda: self._not_released(names, math.inf),
             )
         )
 
     def _released(self, names: list[HandOverId]) -> None:
+        self._refusals = 0
         for name in names:
             self.confirmations.released(name)
         self._host.given_back(names)

@@ -87,7 +87,7 @@ class DurableSession(Session):
         return self._journal.client if self._identity is None and self._closed is None else None
 
     def _new_books(self) -> Books:
-        return Books(self, self._options, self._clock, self._journal)
+        return Books(self, self._options, self._clock, self._connector.retry_time, self._journal)
 
     # ------------------------------------------------------------------ writing the state
 
@@ -157,7 +157,7 @@ class DurableSession(Session):
         """The request was about to leave and must not."""
         if isinstance(call, Errand):
             if call.on_lost is not None:
-                call.on_lost()
+                call.on_refused(failures.again(error))  # it is sent again over this connection
             return
         if call.number:
             self._books.confirmations.open -= 1

@@ -111,6 +111,8 @@ class Sender:
         confirmations = self._books.confirmations
         recovered = len(self._books.custody.recovered) > 0
         limit = host.limit
+        if confirmations.overdue:
+            self._books.custody.send_ahead()
         while calls and link.output_size < _OUTPUT_MAX and len(pending) < limit and not self.deleting:
             call = calls[0]
             if host.phase is Phase.DRAINING and not call.settling:
@@ -167,4 +169,4 @@ class Sender:
         """Nothing may follow the deletion, and what it cannot carry itself goes before it."""
         call.on_answer = self._host.deleted
         self.deleting = True
-        self._books.custody.send_confirm(with_numbers=False)
+        self._books.custody.send_ahead()

@@ -110,7 +110,7 @@ class Session(Membership):
         self._overdue = False
 
     def _new_books(self) -> Books:
-        return Books(self, self._options, self._clock)
+        return Books(self, self._options, self._clock, self._connector.retry_time)
 
     # ------------------------------------------------------------------ calls
 

@@ -46,6 +46,7 @@ class Topics:
         host: TopicsHost,
         options: ClientOptions,
         clock: Callable[[], float],
+        retry_time: Callable[[int], float],
         journal: Journal | None = None,
     ) -> None:
         self._host = host
@@ -53,9 +54,10 @@ class Topics:
         self._in_hand: InHand[_Place] = InHand()
         self._came_back: dict[int, int] = {}
         self._confirm_after = options.confirm_after
-        self._retry_after = options.backoff_max
         self._auto_confirm = options.auto_confirm
         self._clock = clock
+        self._retry_time = retry_time
+        self._refusals = 0
         self._open: dict[GetCall, None] = {}
         self._telling = False
         self.positions = Positions(journal)
@@ -217,6 +219,7 @@ class Topics:
 
     def _told(self, told: list[packets.TopicPosition]) -> None:
         self._telling = False
+        self._refusals = 0
         self.positions.prove(told)
         self.hurry()
 
@@ -225,7 +228,8 @@ class Topics:
         if error.error_class is ErrorClass.REJECTED:
             self.positions.forget([position.subscription_id for position in told])
         elif self.positions.unproven:
-            self.due = self._clock() + self._retry_after
+            self._refusals += 1
+            self.due = max(self._retry_time(self._refusals), self._clock() + (error.retry_after or 0.0))
 
     def _lost(self) -> None:
         """The next connection tells it."""

@@ -148,10 +148,88 @@ def test_what_a_refused_request_carried_is_carried_again(
 
 def test_a_refused_confirm_is_sent_again_later(wire: Wire, service: FakeService, queue_id: int) -> None:
     wire.run(put(queue_id))
-    service.faults.append(Fault(packets.Confirm, ErrorCode.DATABASE_UNAVAILABLE))
-    wire.advance(1)
+    service.faults += [Fault(packets.Confirm, ErrorCode.DATABASE_UNAVAILABLE) for _ in range(2)]
+    wire.advance(0.06)
+    assert len(sent(service, packets.Confirm)) == 1
     assert service.operations
-    wire.advance(2)
+    wire.advance(0.2)
+    assert not service.operations
+    assert len(sent(service, packets.Confirm)) == 3
+
+
+def test_a_refused_confirm_waits_as_long_as_it_is_told(
+    wire: Wire, service: FakeService, queue_id: int
+) -> None:
+    wire.run(put(queue_id))
+    service.faults.append(Fault(packets.Confirm, ErrorCode.OVERLOADED, retry_after_ms=500))
+    wire.advance(0.5)
+    assert service.operations
+    wire.advance(0.1)
+    assert not service.operations
+
+
+def test_what_an_earlier_session_owes_goes_ahead_of_the_next_request(
+    wire: Wire, service: FakeService, queue_id: int
+) -> None:
+    """Also when it was refused before: each request takes it along, until it is confirmed."""
+    wire.run(put(queue_id, b"1"))
+    wire.run(put(queue_id, b"2"))
+    [message] = wire.run(read(queue_id))
+    wire.cut()
+    service.faults += [Fault(packets.Confirm, ErrorCode.DATABASE_UNAVAILABLE) for _ in range(3)]
+    wire.settle()
+    name = message.hand_over
+    assert name[:2] in [key[1:] for key in service.deliveries]
+    del service.received[:]
+    for number in range(2):
+        wire.run(put(queue_id))
+        assert [type(packet) for packet in service.received[-2:]] == [packets.Confirm, packets.PutMessage]
+        assert service.deliveries, number
+    wire.run(put(queue_id))
+    assert not service.deliveries
+    wire.run(put(queue_id))
+    assert len(sent(service, packets.Confirm)) == 3
+    assert service.confirmed_unknown == 0
+
+
+def test_an_answer_of_an_earlier_session_is_confirmed_ahead_of_the_next_request(
+    wire: Wire, service: FakeService, queue_id: int
+) -> None:
+    call = wire.start(put(queue_id))
+    lose_answers(wire)
+    wire.settle()
+    wire.finish(call)
+    assert service.operations
+    wire.run(put(queue_id))
+    assert [type(packet) for packet in service.received[-2:]] == [packets.Confirm, packets.PutMessage]
+    assert [operation.number for operation in service.operations.values()] == [1]
+    assert next(iter(service.operations))[1] == wire.session.session
+
+
+def test_many_owed_of_an_earlier_session_all_go_ahead(
+    clock: Clock, service: FakeService, queue_id: int
+) -> None:
+    wire = connected_to_puts_alone(clock, service)
+    calls = [wire.start(put(queue_id)) for _ in range(600)]
+    lose_answers(wire)
+    wire.settle()
+    for call in calls:
+        wire.finish(call)
+    wire.run(put(queue_id))
+    assert [len(packet.earlier) for packet in sent(service, packets.Confirm)] == [512, 88]
+    assert len(service.operations) == 1
+
+
+def test_closing_waits_for_a_confirm_that_was_refused(
+    wire: Wire, service: FakeService, queue_id: int
+) -> None:
+    wire.run(put(queue_id))
+    service.faults.append(Fault(packets.Confirm, ErrorCode.DATABASE_UNAVAILABLE))
+    wire.session.begin_close()
+    wire.settle()
+    assert not wire.session.finished
+    wire.advance(0.1)
+    assert wire.session.finished
     assert not service.operations
 
 
@@ -950,6 +1028,29 @@ def test_the_last_message_confirms_the_read_by_its_number(
     assert not service.deliveries
 
 
+def test_a_single_message_whose_confirm_was_refused_goes_ahead_of_the_next_request(
+    by_hand: Wire, service: FakeService, queue_id: int
+) -> None:
+    """Before that it waits for the usual time: a Confirm with every request would cost a call each."""
+    for _ in range(3):
+        by_hand.run(put(queue_id))
+    messages = by_hand.run(read(queue_id, most=3))
+    by_hand.session.confirm([messages[0].hand_over])
+    by_hand.run(put(queue_id))
+    assert not sent(service, packets.Confirm)
+    service.faults.append(Fault(packets.Confirm, ErrorCode.DATABASE_UNAVAILABLE))
+    by_hand.clock.now += 0.05
+    by_hand.session.tick()
+    by_hand.settle()
+    assert len(sent(service, packets.Confirm)) == 1
+    by_hand.session.confirm([messages[1].hand_over])
+    by_hand.run(put(queue_id))
+    assert [type(packet) for packet in service.received[-2:]] == [packets.Confirm, packets.PutMessage]
+    assert [len(left) for left in service.deliveries.values()] == [1]
+    by_hand.run(put(queue_id))
+    assert len(sent(service, packets.Confirm)) == 2
+
+
 def test_a_takeover_does_not_offer_what_the_application_holds(
     by_hand: Wire, service: FakeService, queue_id: int
 ) -> None:
@@ -971,9 +1072,9 @@ def test_released_messages_are_not_confirmed_with_their_read(
     service.faults.append(Fault(packets.Release, ErrorCode.OVERLOADED))
     call = by_hand.session.give_back([first.hand_over])
     by_hand.session.confirm([second.hand_over])
-    by_hand.advance(0.5)
+    by_hand.settle()
     assert call.phase != DONE
-    by_hand.advance(5)
+    by_hand.advance(0.1)
     assert by_hand.finish(call) == 1
     assert len(service.queues[queue_id].messages) == 1
     assert not service.deliveries

@@ -111,6 +111,15 @@ def test_what_is_taken_is_told_after_a_while_when_no_get_tells_it(wire: Wire, se
     assert len(told(service)) == 1
 
 
+def test_a_position_that_was_refused_for_now_is_told_soon(wire: Wire, service: FakeService) -> None:
+    subscription = subscribe(wire, "t", b"1")
+    assert get(wire) == [b"1"]
+    service.faults.append(Fault(packets.ConfirmPositions, ErrorCode.OVERLOADED))
+    wire.advance(0.2)
+    assert position(service, subscription) == 1
+    assert len(told(service)) == 2
+
+
 def test_a_get_under_way_tells_it_alone(wire: Wire, service: FakeService) -> None:
     subscription = subscribe(wire, "t", b"1")
     assert get(wire) == [b"1"]

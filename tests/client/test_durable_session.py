@@ -983,6 +983,25 @@ def test_a_put_that_cannot_be_noted_is_not_sent(client: Client, queue_id: int) -
     assert client.stored() == [b"y"]
 
 
+def test_a_confirmation_that_had_to_wait_for_a_write_that_failed_is_sent_later(
+    client: Client, queue_id: int
+) -> None:
+    """Although nothing else is asked for, and the connection stays."""
+    client.wire.run(put(queue_id))
+    client.wire.advance(0.06)  # it is written that the put needs no more care
+    client.wire.clock.now += 0.06
+    client.wire.session.tick()
+    waiting = client.wire.start(put(queue_id))
+    client.state.broken = True
+    client.wire.settle()
+    with pytest.raises(StateWriteError):
+        client.wire.finish(waiting)
+    assert client.service.operations
+    client.state.broken = False
+    client.wire.advance(5)
+    assert not client.service.operations
+
+
 def test_all_that_wait_for_the_same_write_fail(client: Client, queue_id: int) -> None:
     client.state.broken = True
     waiting = [client.wire.start(call) for call in (put(queue_id), GetQueuesCall(0, 1), put(queue_id))]
