@@ -88,9 +88,8 @@ def test_nothing_listens(open_client: Open) -> None:
 
 
 def test_a_host_that_does_not_exist(open_client: Open) -> None:
-    for host in ("no-such-host.invalid", "x" * 70):
-        with pytest.raises(NotConnectedError, match="spelled right"):
-            open_client(f"telesto://{host}", ClientOptions(connect_tries=1)).ping()
+    with pytest.raises(NotConnectedError, match="spelled right"):
+        open_client("telesto://no-such-host.invalid", ClientOptions(connect_tries=1)).ping()
 
 
 def test_a_listener_that_never_answers(open_client: Open) -> None:
