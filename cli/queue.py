@@ -117,7 +117,7 @@ FailLimit = Annotated[
         metavar="N",
         min=0,
         max=1000,
-        help="A consumer that fails so often in a row has to join again. 0: never. Default: 3.",
+        help="A consumer that fails so often in a row has to join again. Default: 0, never.",
     ),
 ]
 DeadLetterQueue = Annotated[

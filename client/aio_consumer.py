@@ -165,7 +165,21 @@ class AsyncConsumer:
         wait = arguments.check_timeout(timeout)
         call = self._shell.session.consumers.next_message(self._state, wait)
         message = await self._shell.answer(call)
-        return None if message is None else AsyncLeasedMessage(self._shell, self._state, message)
+        if message is None:
+            return None
+        if not call.tell_first:
+            return AsyncLeasedMessage(self._shell, self._state, message)
+        # The service is told before the application has it, even should that kill the process. What others
+        # are given in this turn is told in the same write. Of some loops it leaves at the end of the turn.
+        self._shell.flush()
+        try:
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        except BaseException:
+            self._shell.session.consumers.not_taken(call)
+            self._shell.flush()
+            raise
+        return AsyncLeasedMessage(self._shell, self._state, message)
 
     def stop(self) -> None:
         """Gives nothing more: ``get`` returns None, and what was not taken goes back to the queue, in order.

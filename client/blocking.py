@@ -286,8 +286,7 @@ class TelestoClient:
                 its partitions for as long as that. 3 unless it is given; 0: never.
             late_window_ms: the window, a minute unless it is given.
             fail_limit: a consumer that fails so often in a row, by leases that run out or by different
-                messages given back as failed, is ended with ConsumerInactiveError. 3 unless it is given; 0:
-                never.
+                messages given back as failed, is ended with ConsumerInactiveError. Never unless it is given.
             history: what is kept of its messages once they are over; None for all but the bodies.
             history_days: for how many days, 1 to 366; None for 7.
 

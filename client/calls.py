@@ -110,6 +110,7 @@ class Call(Generic[ResultT]):
         super().__init_subclass__(**kwargs)
         if request is not None:
             info = packets.REQUESTS[request.METHOD_ID]
+            assert info.response is not None
             cls.method = request.__name__
             cls.response_type = info.response
             cls.response_id = info.response.METHOD_ID

@@ -114,6 +114,10 @@ class Consumers:
             self._host.check_at = min(self._host.check_at, call.deadline)
         return call
 
+    def not_taken(self, call: NextCall) -> None:
+        """The application was not given what this call brought."""
+        self.consuming.forget(call)
+
     def send_when_ready(self, errand: Errand) -> None:
         """Sends a request of the library; when that is impossible at present it counts as lost at once."""
         self._host.send_when_ready(errand)
@@ -129,7 +133,7 @@ class Consumers:
         """Answers messages, for a caller that waits. Raises NotConnectedError and TooManyCallsError."""
         self._host.submit(call)
         if isinstance(call, CheckCall) or not isinstance(call, TouchCall):
-            self.consuming.answering(state, call.leases)
+            self.consuming.answering(state, call.leases, done=not isinstance(call, NackCall))
         if isinstance(call, NackCall):
             self.consuming.given_back(state, call.leases)
         return call
@@ -170,7 +174,7 @@ class Consumers:
         ):
             return False
         last.leases.append(lease)
-        self.consuming.answering(state, [lease])
+        self.consuming.answering(state, [lease], done=True)
         return True
 
     def _not_acknowledged(self, state: ConsumerState, leases: list[LeaseId]) -> None:

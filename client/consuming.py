@@ -29,6 +29,13 @@ LEASES_MAX = 512
 LEASES_OVER_MAX = 1024
 
 
+#: An asyncio application that comes for the next message sooner than this, in seconds, is given it at once,
+#: and the service is told at the end of the turn.
+BRISK = 0.001
+#: In the time of a lease the service hears so often at least from a client that has messages.
+HEARD = 4
+
+
 class ConsumerState:
     """A consumer.
 
@@ -47,6 +54,7 @@ class ConsumerState:
         ended: why nothing will be pushed any more; None while it lives.
         closed: the application has closed it.
         stopped: nothing more is given to the application; what it has may still be answered.
+        given_at: when the application was given a message last.
         slowed: how often the service took it for slow.
         withdraw: takes what the application has of partitions and has not begun, as far as the library knows.
     """
@@ -76,6 +84,7 @@ class ConsumerState:
         self.closed = False
         self.stopped = False
         self.slowed = 0
+        self.given_at = -math.inf
         self.withdraw: Callable[[], list[LeaseId]] = list
         self.touch_at = math.inf
 
@@ -118,10 +127,16 @@ class LeaveCall(Call[None], request=packets.LeaveQueue):
 
 
 class NextCall(Call["Message | None"]):
-    """Waits for the next message that is pushed to a consumer; it is never sent."""
+    """Waits for the next message that is pushed to a consumer; it is never sent.
+
+    Attributes:
+        message: what it brought.
+        tell_first: even if the message kills the process, it has to count that it was begun.
+    """
 
     method = "Deliver"
     message: Message | None = None
+    tell_first = False
 
     def __init__(self, state: ConsumerState) -> None:
         self.state = state
@@ -253,6 +268,23 @@ class Consuming:
         self._states: dict[ConsumerState, None] = {}
         self._members: dict[int, ConsumerState] = {}
         self._rejoin_at = math.inf
+        self._begun: dict[LeaseId, bool] = {}
+
+    def take_begins(self) -> bytes:
+        """Returns what tells the service what the application is given, or was not given after all.
+
+        It has to be written before the application is given it, or else its death would not count, and before
+        anything that ends the lease.
+        """
+        if not self._begun:
+            return b""
+        frames = []
+        for begun in (True, False):
+            refs = [LeaseRef(*lease) for lease, told in self._begun.items() if told is begun]
+            for start in range(0, len(refs), LEASES_MAX):
+                frames.append(packets.Begin(refs[start : start + LEASES_MAX], begun).encode(0))
+        self._begun = {}
+        return b"".join(frames)
 
     @property
     def unsettled(self) -> bool:
@@ -289,6 +321,7 @@ class Consuming:
     def parted(self) -> None:
         """The connection is lost, and with it what was pushed over it."""
         self._rejoin_at = math.inf
+        self._begun = {}
         for state in self._states:
             self._part(state)
 
@@ -399,8 +432,8 @@ class Consuming:
                 self._host.finish_next(call)
             else:
                 state.buffer.append(message)
-        if state.keep_alive and state.touch_at == math.inf:
-            state.touch_at = self._clock() + state.lease / 3
+        if state.touch_at == math.inf:
+            state.touch_at = self._clock() + state.lease / HEARD
 
     def lost(self, packet: packets.LeaseLost) -> None:
         """Messages belong to somebody else by now."""
@@ -467,6 +500,7 @@ class Consuming:
             state.waiting = deque(other for other in state.waiting if other is not call)
         elif call.message is not None and call.message.lease in state.open:
             del state.open[call.message.lease]
+            self._begun[call.message.lease] = False
             if state.stopped:
                 self._give_back(state, [call.message.lease])
                 return
@@ -482,16 +516,22 @@ class Consuming:
         state.buffer.insert(before[-1] + 1 if before else 0, message)
 
     def _give(self, state: ConsumerState, call: NextCall, message: Message) -> None:
+        now = self._clock()
         call.message = message
+        call.tell_first = message.redelivered or now - state.given_at >= BRISK
+        state.given_at = now
         assert message.lease is not None
         state.open[message.lease] = message.partition_key
+        self._begun[message.lease] = True
 
     # ------------------------------------------------------------------ answers
 
-    def answering(self, state: ConsumerState, leases: Iterable[LeaseId]) -> None:
-        """The application has answered these messages."""
+    def answering(self, state: ConsumerState, leases: Iterable[LeaseId], *, done: bool) -> None:
+        """The application has answered these messages; the begin of what is ``done`` need not be told."""
         for lease in leases:
             state.open.pop(lease, None)
+            if done:
+                self._begun.pop(lease, None)
 
     def given_back(self, state: ConsumerState, leases: Iterable[LeaseId]) -> None:
         """The application gives these back, and with them what comes after them in their partitions."""
@@ -513,8 +553,11 @@ class Consuming:
                 self._touch(state, now)
 
     def _touch(self, state: ConsumerState, now: float) -> None:
-        leases = [*state.open, *(message.lease for message in state.buffer if message.lease is not None)]
-        state.touch_at = now + state.lease / 3 if leases else math.inf
+        """Touches what the application has; the leases of what waits hold on while the client is heard."""
+        state.touch_at = now + state.lease / HEARD if state.open or state.buffer else math.inf
+        leases = [*state.open] if state.keep_alive else []
+        if state.buffer and not leases:
+            self._host.send_when_ready(Errand(packets.Ping()))
         for start in range(0, len(leases), LEASES_MAX):
             some = leases[start : start + LEASES_MAX]
 

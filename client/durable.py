@@ -120,7 +120,9 @@ class DurableSession(Session):
         link = self.link
         if link is None:
             return b""
-        return link.take_output() if self._journal.clean else link.take_released()
+        output = link.take_output() if self._journal.clean else link.take_released()
+        # What the application is given of a consumer is in no state, so that it waits for no flush.
+        return self._consuming.take_begins() + output
 
     @property
     def timer(self) -> float:

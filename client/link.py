@@ -31,6 +31,7 @@ class Errand(Call[None]):
         on_lost: Callable[[], None] | None = None,
     ) -> None:
         response = REQUESTS[packet.METHOD_ID].response
+        assert response is not None
         self.packet = packet
         self.method = type(packet).__name__  # type: ignore[misc]
         self.response_type = response  # type: ignore[misc]

@@ -379,6 +379,10 @@ class Session(Membership):
         call.phase = WAITING
         self._line.put_back(call)
 
+    def take_output(self) -> bytes:
+        """Returns what is to be written to the connection."""
+        return self._consuming.take_begins() + super().take_output()
+
     # ------------------------------------------------------------------ sending
 
     def greeted(self, response: packets.HelloResponse) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,6 +26,7 @@ class Claim:
         queue_of: the queue of each.
         by_id: the queues by their ids.
         asked: by queue, how many messages are asked for at most.
+        begun_at: when it began, by the monotonic clock in seconds.
     """
 
     def __init__(
@@ -38,6 +40,7 @@ class Claim:
         self.by_id: dict[int, ConsumedQueue] = {}
         self.asked: dict[int, int] = {}
         self._slots: list[int] = []
+        self.begun_at = time.monotonic()
         for at, queue in enumerate(queues):
             room = most - len(self._slots)
             if room <= 0:

@@ -93,13 +93,14 @@ class Claims:
 
     def recovered(self, consumers: Sequence[Consumer], rows: Sequence[Row]) -> None:
         """It is known what became of the lost claims for these consumers."""
-        self._deliver(consumers, rows)
+        # When their leases began is not known: they are begun anew soon.
+        self._deliver(consumers, rows, 0.0)
         self._figures.recovered_total += len(rows)
 
     def settle(self, claim: Claim, rows: Sequence[Row]) -> float:
         """Pushes what came; returns how long to pause because all queues are busy."""
         self._figures.claims_total += 1
-        counts = self._deliver(claim.consumers, [row for row in rows if row["error"] is None])
+        counts = self._deliver(claim.consumers, [row for row in rows if row["error"] is None], claim.begun_at)
         busy = False
         for row in rows:
             error = row["error"]
@@ -147,8 +148,13 @@ class Claims:
         else:
             queue.awake = True
 
-    def _deliver(self, consumers: Sequence[Consumer], rows: Sequence[Row]) -> dict[int, int]:
-        """Pushes messages to their consumers; returns how many came from each queue."""
+    def _deliver(
+        self, consumers: Sequence[Consumer], rows: Sequence[Row], leased_at: float
+    ) -> dict[int, int]:
+        """Pushes messages to their consumers; returns how many came from each queue.
+
+        ``leased_at`` is a moment before their leases began.
+        """
         by_consumer: dict[int, list[Row]] = {}
         counts: dict[int, int] = {}
         for row in rows:
@@ -158,19 +164,19 @@ class Claims:
             consumer = consumers[request - 1]
             # One that has ended has left or will leave, and gives them back then.
             if not consumer.ended:
-                _push(consumer, of_consumer)
+                _push(consumer, of_consumer, leased_at)
         self._figures.delivered_total += len(rows)
         return counts
 
 
-def _push(consumer: Consumer, rows: Sequence[Row]) -> None:
+def _push(consumer: Consumer, rows: Sequence[Row], leased_at: float) -> None:
     """Sends messages to a consumer, in as few frames as they fit."""
     room = consumer.line.frame_bytes - ANSWER_OVERHEAD_BYTES
     deliveries: list[Delivery] = []
     left = room
     for row in rows:
         size = len(row["body"])
-        consumer.add(LeaseKey(row["lease_id"], row["message_id"]), size, row["claim_id"])
+        consumer.add(LeaseKey(row["lease_id"], row["message_id"]), size, row["claim_id"], leased_at)
         message = handed_over(row)
         wire_bytes = size + DELIVERY_BYTES
         if row["partition_key"] is not None:

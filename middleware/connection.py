@@ -52,7 +52,7 @@ class Connection(asyncio.Protocol):
         self.unsent_since = 0.0
         self._out: list[bytes] = []
         self._deaf = False
-        self._made_at = self._heard_at = services.loop.time()
+        self._made_at = self._line.heard_at = services.loop.time()
         self._watch_entry = 0
         self._peer = ""
         self._linger: asyncio.TimerHandle | None = None
@@ -83,7 +83,9 @@ class Connection(asyncio.Protocol):
         """Handles what came."""
         if self._deaf:
             return
-        self._heard_at = self._services.loop.time()
+        self._line.heard_at = self._services.loop.time()
+        if self._line.silent:
+            self._services.consumers.heard(self._line)
         try:
             frames = self._decoder.feed(data)
             if frames:
@@ -268,7 +270,7 @@ class Connection(asyncio.Protocol):
             self.frame_since = None
             return
         if self.frame_since is None:
-            self.frame_since = self._heard_at
+            self.frame_since = self._line.heard_at
         if buffered > _SMALL_BYTES and not self._services.shares.may_buffer(self._line, buffered, grown):
             self._break(0, Failure(ErrorCode.OVERLOADED, ErrorClass.FATAL, "there is no room for this frame"))
 
@@ -285,7 +287,7 @@ class Connection(asyncio.Protocol):
         if self._line.client is NOBODY and not self._conversation.identifying:
             limits.append((self._made_at + settings.identify_limit_s, "not_identified"))
         if settings.idle_limit_s:
-            limits.append((self._heard_at + settings.idle_limit_s, "idle"))
+            limits.append((self._line.heard_at + settings.idle_limit_s, "idle"))
         if self.frame_since is not None and not self._flow.rests:
             begun = max(self.frame_since, self._flow.resumed_at)
             allowed_s = settings.frame_limit_s + self.buffered / _FRAME_RATE_BYTES

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from telesto.middleware.conduct import ENDLESS, Patience
 from telesto.middleware.consumed_queue import ConsumedQueue
@@ -66,9 +67,11 @@ class Consumers:
         messages: int,
         size: int,
         patience: Patience = ENDLESS,
+        lease_s: float = math.inf,
     ) -> None:
         """A consumer has joined in the database; one whose connection is gone meanwhile leaves at once."""
-        consumer = Consumer(consumer_id, queue_id, line, min(messages, self._max_credit), size, patience)
+        credit = min(messages, self._max_credit)
+        consumer = Consumer(consumer_id, queue_id, line, credit, size, patience, lease_s)
         if line.closed or self.draining:
             consumer.ended = True
             self.on_left(consumer, False)
@@ -85,6 +88,9 @@ class Consumers:
     def find(self, line: Line, consumer_id: int) -> Consumer | None:
         """The consumer of a connection; None when it has none with this id."""
         return self._all.get(consumer_id) if consumer_id in line.consumers else None
+
+    def __iter__(self) -> Iterator[Consumer]:
+        return iter(self._all.values())
 
     def get(self, consumer_id: int) -> Consumer | None:
         """A consumer of whatever connection; None when this middleware has it not."""
@@ -147,6 +153,22 @@ class Consumers:
             self.on_paused(consumer)
         self._consider(consumer.queue_id)
 
+    def begun(self, line: Line, refs: Iterable[LeaseRef], now: float, *, begun: bool) -> None:
+        """An application is given these messages, or was not after all."""
+        for ref in refs:
+            consumer = self.find(line, ref.consumer_id)
+            if consumer is None:
+                continue
+            if begun:
+                consumer.begin(LeaseKey(ref.lease_id, ref.message_id), now)
+            else:
+                consumer.take_back(LeaseKey(ref.lease_id, ref.message_id))
+
+    def begun_ids(self, refs: Iterable[LeaseRef]) -> list[int]:
+        """What the applications were given by the consumers that these messages are of."""
+        found = (self._all.get(consumer_id) for consumer_id in {ref.consumer_id for ref in refs})
+        return [message_id for consumer in found if consumer is not None for message_id in consumer.begun_ids]
+
     def settled(self, refs: Iterable[LeaseRef]) -> None:
         """Consumers have answered, or lost, these messages."""
         queue_ids = set()
@@ -172,6 +194,23 @@ class Consumers:
     def lost(self, refs: Sequence[LeaseRef]) -> None:
         """The time of these leases was up, or of one before them in their partitions."""
         self._lose(refs, "the time of the lease was up")
+
+    def waited_in_vain(self, refs: Sequence[LeaseRef]) -> None:
+        """These were not begun, and nothing was heard of their clients: they go back."""
+        for line in {
+            consumer.line for ref in refs if (consumer := self._all.get(ref.consumer_id)) is not None
+        }:
+            line.silent = True
+            for consumer_id in line.consumers:
+                self.on_paused(self._all[consumer_id])
+        self._lose(refs, "the client was silent for most of the lease")
+
+    def heard(self, line: Line) -> None:
+        """A connection that was silent is heard again."""
+        line.silent = False
+        for consumer_id in line.consumers:
+            self.on_paused(self._all[consumer_id])
+        self.writable(line)
 
     def came_back(self, refs: Sequence[LeaseRef]) -> None:
         """Messages before these in their partitions went back, and so did these."""

@@ -155,7 +155,7 @@ class Conversation:
         # What is kept is not raised: its traceback would hold the connection.
         if numbers.refusal is not None and route.numbered and packet.number:
             raise copy(numbers.refusal)
-        if not packet_id:
+        if not packet_id and route.answered:
             raise UnexpectedPacketError("packet id 0 is for what the server sends on its own")
         if packet_id in self._line.waiting and route.kind is not None:
             raise UnexpectedPacketError(f"packet id {packet_id} is that of a read that waits")
@@ -241,7 +241,10 @@ class Conversation:
     # --- answered at once --------------------------------------------------------------------
 
     def _answer_at_once(self, packet_id: int, packet: Any) -> None:
-        if isinstance(packet, packets.Ping):
+        if isinstance(packet, packets.Begin):
+            consumers = self._services.consumers
+            consumers.begun(self._line, packet.leases, monotonic(), begun=packet.begun)
+        elif isinstance(packet, packets.Ping):
             self._line.send(packets.Pong().encode(packet_id))
         elif isinstance(packet, packets.CancelRequest):
             cancelled = self._cancel(packet.packet_id)

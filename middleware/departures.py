@@ -10,7 +10,7 @@ from telesto.middleware.periodic import Periodic
 from telesto.middleware.settings import ServerSettings
 from telesto.middleware.single import Call, arrivals_of
 
-LEAVE = "SELECT * FROM telesto.leave_queues($1, $2, $3)"
+LEAVE = "SELECT * FROM telesto.leave_queues($1, $2, $3, $4)"
 
 #: Consumers that one call ends.
 _CONSUMERS_MAX = 256
@@ -27,14 +27,17 @@ class Departures:
     def __init__(self, call: Call, effects: Effects, settings: ServerSettings) -> None:
         self._call = call
         self._effects = effects
-        self._leaving: dict[Consumer, bool] = {}
+        self._leaving: dict[Consumer, tuple[bool, list[int]]] = {}
         self.work = Periodic(
             "departures", self.send, period_s=settings.wake_sweep_s, spacing_s=settings.busy_backoff_ms / 1000
         )
 
-    def add(self, consumer: Consumer, counted: bool) -> None:
-        """A consumer is to leave; ``counted`` says whether what it has counts as a failed attempt."""
-        self._leaving[consumer] = counted
+    def add(self, consumer: Consumer, counted: bool, *, asked: bool = False) -> None:
+        """A consumer is to leave; ``counted`` says whether what it has begun counts as a failed attempt.
+
+        Unless it has ``asked`` for that, more may have begun than was told: all that comes back is marked.
+        """
+        self._leaving[consumer] = counted, consumer.begun_ids if counted or asked else consumer.held_ids
         self.work.poke()
 
     async def send(self) -> None:
@@ -46,7 +49,8 @@ class Departures:
                     LEAVE,
                     [consumer.queue_id for consumer in some],
                     [consumer.consumer_id for consumer in some],
-                    list(some.values()),
+                    [counted for counted, _ in some.values()],
+                    [message_id for _, begun_ids in some.values() for message_id in begun_ids],
                 )
             except RefusedError as error:
                 # The sweep of leases ends them when their time is up.

@@ -74,7 +74,9 @@ class Judge:
         now = self._clock()
         inactive = []
         for consumer, keys in self._by_consumer(refs):
-            since = [held for held in map(consumer.since, keys) if held is not None]
+            since = [
+                held for key in keys if consumer.has_begun(key) and (held := consumer.since(key)) is not None
+            ]
             if since and consumer.conduct.ran_out(max(since), now):
                 inactive.append(consumer)
         self._consumers.lost(refs)

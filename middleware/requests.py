@@ -232,6 +232,8 @@ class Line:
         waiting: by packet id, the reads that may wait and are not answered.
         parked: how many of them stand in the waiting room.
         consumers: the ids of its consumers.
+        silent: nothing has been heard for so long that its consumers get nothing until it is heard again.
+        heard_at: when something came over the connection last, by the loop's clock in seconds.
         drained: called when requests were taken from the line while its connection rests from reading.
     """
 
@@ -247,6 +249,7 @@ class Line:
         "drained",
         "finish",
         "frame_bytes",
+        "heard_at",
         "held",
         "in_flight",
         "on_identity",
@@ -257,6 +260,7 @@ class Line:
         "resting",
         "send",
         "series",
+        "silent",
         "size",
         "standing",
         "unconfirmed",
@@ -277,6 +281,8 @@ class Line:
         self.size = 0
         self.client = NOBODY
         self.frame_bytes = 0
+        self.heard_at = 0.0
+        self.silent = False
         self.answered_at = 0.0
         self.in_flight = False
         self.standing = False

@@ -23,12 +23,14 @@ class Route:
         decode: reads its payload.
         check: checks its parameters.
         numbered: it begins with number and confirmed.
+        answered: it has an answer, which repeats its packet id.
         kind: with which others it is gathered; None when it is answered at once.
     """
 
     decode: Callable[[bytes], Any]
     check: Check
     numbered: bool
+    answered: bool
     kind: Kind | None
 
 
@@ -53,7 +55,7 @@ def _decode_hello(payload: bytes) -> packets.Hello:
     return packets.Hello.decode(payload)
 
 
-_AT_ONCE = (packets.Hello, packets.Ping, packets.CancelRequest, packets.Credit)
+_AT_ONCE = (packets.Hello, packets.Ping, packets.CancelRequest, packets.Credit, packets.Begin)
 _KINDS = {
     packets.PutMessage: Kind.PUT,
     packets.PutMessages: Kind.PUT,
@@ -91,6 +93,7 @@ _CHECKS: dict[type[Any], Check] = {
     packets.Ack: validation.check_leases,
     packets.Nack: validation.check_nack,
     packets.Touch: validation.check_leases,
+    packets.Begin: validation.check_leases,
     packets.UpdateQueue: validation.check_update_queue,
     packets.GetQueueSettings: validation.check_queue_id,
     packets.Subscribe: topic_checks.check_subscribe,
@@ -109,7 +112,8 @@ def _route(method_id: int) -> Route:
     packet: type[Any] = info.packet
     kind = None if packet in _AT_ONCE else _KINDS.get(packet, Kind.SINGLE)
     decode = _decode_hello if packet is packets.Hello else packet.decode
-    return Route(decode, _CHECKS.get(packet, validation.check_nothing), info.numbered, kind)
+    check = _CHECKS.get(packet, validation.check_nothing)
+    return Route(decode, check, info.numbered, info.response is not None, kind)
 
 
 _ROUTES = {method_id: _route(method_id) for method_id in REQUESTS}

@@ -39,6 +39,7 @@ from telesto.middleware.handlers.table import queue_of, single_handlers
 from telesto.middleware.interests import Interests, WakeSweep
 from telesto.middleware.jobs import Jobs
 from telesto.middleware.judge import Judge
+from telesto.middleware.lease_keeper import LeaseKeeper
 from telesto.middleware.link import Link
 from telesto.middleware.links import Links, shared
 from telesto.middleware.logs import logger
@@ -119,7 +120,7 @@ class MiddlewareServer:
             self._disk,
             self._claims,
             light_bytes,
-            single_handlers(self._consumers, self._departures, self._peers, self._shares),
+            single_handlers(self._consumers, self._leases, self._departures, self._peers, self._shares),
             lambda: self._peers.middleware_id,
         )
         self._workers.on_failure = self.request_stop
@@ -186,6 +187,7 @@ class MiddlewareServer:
 
     def _make_consuming(self) -> None:
         settings, call = self._settings, shared(self._links.make("consumers"))
+        self._leases = LeaseKeeper(call, self._consumers, self._effects, settings)
         self._departures = Departures(call, self._effects, settings)
         self._consumers.on_left = self._departures.add
         self._lost_leases = LostLeases(call, self._consumers, self._judge, self._peers, settings)
@@ -267,6 +269,7 @@ class MiddlewareServer:
             *self._jobs.work,
             self._disk.work,
             self._departures.work,
+            self._leases.work,
             self._lost_leases.work,
             self._consumer_changes.work,
         ]

@@ -40,7 +40,7 @@ class RequestInfo:
 
     Attributes:
         packet: its class.
-        response: the class of its answer; an Error may come instead.
+        response: the class of its answer; an Error may come instead. None when there is no answer.
         allowed: the states of the connection in which it may be sent.
         leads_to: the state of the connection after its success, None when that does not change.
         numbered: it begins with number and confirmed and leaves its result until it is confirmed.
@@ -48,7 +48,7 @@ class RequestInfo:
     """
 
     packet: type[Packet]
-    response: type[Packet]
+    response: type[Packet] | None
     allowed: frozenset[ConnectionState]
     leads_to: ConnectionState | None
     numbered: bool

@@ -50,6 +50,7 @@ __all__ = [
     "Ack",
     "AckResponse",
     "Alive",
+    "Begin",
     "CancelRequest",
     "CancelRequestResponse",
     "ClientMode",
@@ -3500,7 +3501,7 @@ class CreateQueue(Packet):
             to others for as long as that. 1 to 1000, 0 for never; 3 without it. Tag 13; may be left out.
         late_window_ms: In milliseconds: 100 to 86400000; 60000 without it. Tag 14; may be left out.
         fail_limit: A consumer that fails so often in a row, by leases that run out or by Nack of
-            different messages as failed, is ended with CONSUMER_INACTIVE. 1 to 1000, 0 for never; 3 without
+            different messages as failed, is ended with CONSUMER_INACTIVE. 1 to 1000, 0 for never; 0 without
             it. Tag 15; may be left out.
     """
 
@@ -5378,7 +5379,7 @@ class ConfirmPositions(Packet):
 class JoinQueue(Packet):
     """Makes a consumer of a queue: the middleware pushes messages to it with Deliver, each to one
     consumer. It lives as long as this connection; when it ends, what it has not acknowledged goes back to the
-    queue.
+    queue, marked redelivered, and counts as a failed attempt if it has begun.
 
     Attributes:
         queue_id: The queue.
@@ -5420,8 +5421,8 @@ class JoinQueueResponse(Packet):
 
     Attributes:
         consumer_id: Identifies the consumer; never used again.
-        lease_ms: How long it may take for a message before that goes to another consumer, in
-            milliseconds.
+        lease_ms: How long it may take for a message that has begun before that goes to another consumer,
+            in milliseconds.
     """
 
     METHOD_ID: ClassVar[int] = 0x52
@@ -5488,8 +5489,11 @@ class Credit(Packet):
 
 @dataclass(slots=True)
 class Deliver(Packet):
-    """Gives messages to a consumer. Each has to be answered by Ack or Nack before its lease ends; Touch
-    begins the lease anew.
+    """Gives messages to a consumer. They wait there until the application is given them, which Begin
+    tells. One that has begun has to be answered by Ack or Nack before its lease ends, which begins with
+    Begin; Touch begins the lease anew. The middleware has the leases of those that wait hold on as long as it
+    hears from the client at least every half of the lease, by Ping for example; else they come back, which
+    counts as no attempt, and nothing more is given until the client is heard.
 
     Attributes:
         consumer_id: The consumer.
@@ -5536,7 +5540,7 @@ class Deliver(Packet):
 @dataclass(slots=True)
 class LeaveQueue(Packet):
     """Ends a consumer: what it has not acknowledged goes back to the queue, and that does not count as an
-    attempt. One that is gone is passed over.
+    attempt; what has not begun is not marked redelivered either. One that is gone is passed over.
 
     Attributes:
         consumer_id: The consumer.
@@ -5734,7 +5738,8 @@ class Nack(Packet):
         number: The request's number in this session, one more than the last one's.
         confirmed: Numbers of this session whose answers the application has taken.
         leases: The messages.
-        failed: The attempt failed and counts; otherwise the message counts as never given.
+        failed: The attempt failed and counts; otherwise it does not, and a message that has not begun
+            comes back as if it had never been given.
         delay_ms: How long they wait before they can be read again, in milliseconds: 0 to 315360000000
             (ten years). Without it after a failed attempt as long as the queue's backoff says, else not at
             all. Tag 1; may be left out.
@@ -5934,6 +5939,54 @@ class TouchResponse(Packet):
             return cls(results)
         except DECODE_ERRORS:
             raise _DIAGNOSIS.of_payload("TouchResponse", payload) from None
+
+
+@dataclass(slots=True)
+class Begin(Packet):
+    """Tells that the application is given messages: from now on a lost connection, or a lease that ends,
+    counts as a failed attempt. Write it to the connection, with packet id 0, before the application is given
+    them, so that it is told even if they kill the process. It is handled at once. A client that never sends
+    it has no failed attempts but those of Nack, and a message that kills it comes again for ever. Messages
+    that the consumer has no more are passed over.
+
+    Attributes:
+        leases: The messages.
+        begun: False takes it back: the application was not given them after all.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x5D
+
+    leases: list[LeaseRef]
+    begun: bool
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            leases = self.leases
+            leases_count = len(leases)
+            leases_parts, leases_size = _write_lease_refs(leases)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32X2(12 + leases_size, 0x5D, packet_id, leases_count),
+                    *leases_parts,
+                    _PACK_U8X2(1 if self.begun else 0, 0),
+                )
+            )
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("Begin", self, packet_id, failure) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            (leases_count,) = _UNPACK_U32(payload)
+            leases, at = _read_lease_refs(payload, 4, leases_count)
+            begun, tags = _UNPACK_U8X2(payload, at)
+            if tags or len(payload) != at + 2:
+                check_end(payload, at + 2, tags)
+            return cls(leases, BOOLS[begun])
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("Begin", payload) from None
 
 
 @dataclass(slots=True)
@@ -7855,6 +7908,14 @@ _LAYOUTS: dict[str, Layout] = {
         tagged={},
         extensible=True,
     ),
+    "Begin": Layout(
+        fields=(
+            ("leases", "list<LeaseRef>"),
+            ("begun", "bool"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
     "PurgeQueue": Layout(
         fields=(
             ("number", "u64"),
@@ -8083,6 +8144,7 @@ PACKETS: dict[int, type[Packet]] = {
     0x5A: NackResponse,
     0x5B: Touch,
     0x5C: TouchResponse,
+    0x5D: Begin,
     0x61: PurgeQueue,
     0x62: PurgeQueueResponse,
     0x63: GetQueueStatistics,
@@ -8500,6 +8562,19 @@ REQUESTS: dict[int, RequestInfo] = {
     0x5B: RequestInfo(
         packet=Touch,
         response=TouchResponse,
+        allowed=frozenset(
+            {
+                ConnectionState.IDENTIFIED,
+                ConnectionState.DRAINING,
+            }
+        ),
+        leads_to=None,
+        numbered=False,
+        mode=ClientMode.READ_ONLY,
+    ),
+    0x5D: RequestInfo(
+        packet=Begin,
+        response=None,
         allowed=frozenset(
             {
                 ConnectionState.IDENTIFIED,

@@ -3,7 +3,8 @@
 -- Parameters:
 --   queue_id bigint         the queue
 --   consumer_ids bigint[]   its consumers; one that is gone is passed over
---   counted boolean         whether what comes back counts as an attempt that failed
+--   counted boolean         whether it counts as a failed attempt of what was begun
+--   begun_ids bigint[]      the messages that they have begun, among others; NULL when this is not known
 -- Returns:
 --   queue_ids bigint[]      per message that came back: its queue
 --   receiver_ids bigint[]   per message that came back: for whom; 0 for anyone
@@ -15,6 +16,7 @@ CREATE OR REPLACE FUNCTION telesto.end_consumers(
     queue_id bigint,
     consumer_ids bigint[],
     counted boolean,
+    begun_ids bigint[],
     OUT queue_ids bigint[],
     OUT receiver_ids bigint[]
 )
@@ -52,7 +54,7 @@ BEGIN
                                      CROSS JOIN LATERAL (SELECT lease.ctid FROM telesto.leases AS lease
                                                          WHERE lease.consumer_id = ended.consumer_id
                                                          FOR UPDATE SKIP LOCKED) AS lease),
-                               counted, 'lost', 0) AS back;
+                               counted, begun_ids, 'lost', 0) AS back;
     IF freed > 0 THEN
         queue_ids := queue_ids || end_consumers.queue_id;
         receiver_ids := receiver_ids || 0::bigint;

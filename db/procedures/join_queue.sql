@@ -72,7 +72,7 @@ BEGIN
                      WHERE consumer.queue_id = join_queue.queue_id AND consumer.client_id = join_queue.client_id
                        AND consumer.session <> join_queue.session);
     SELECT back.queue_ids, back.receiver_ids INTO queue_ids, receiver_ids
-    FROM telesto.end_consumers(join_queue.queue_id, earlier, true) AS back;
+    FROM telesto.end_consumers(join_queue.queue_id, earlier, true, NULL) AS back;
     consumer_id := nextval('telesto.consumer_ids');
     INSERT INTO telesto.consumers (queue_id, consumer_id, client_id, session, middleware_id, epoch, paused)
     VALUES (join_queue.queue_id, join_queue.consumer_id, join_queue.client_id, join_queue.session,

@@ -3,7 +3,8 @@
 -- Parameters:
 --   queue_ids bigint[]      per consumer: its queue
 --   consumer_ids bigint[]   the consumers; one that is gone already is passed over
---   counted boolean[]       per consumer: whether what comes back counts as an attempt that failed
+--   counted boolean[]       per consumer: whether it counts as a failed attempt of what was begun
+--   begun_ids bigint[]      the messages that they have begun
 -- Returns:
 --   queue_ids_back bigint[]      per message that came back: its queue
 --   receiver_ids_back bigint[]   per message that came back: for whom; 0 for anyone
@@ -16,6 +17,7 @@ CREATE OR REPLACE FUNCTION telesto.leave_queues(
     queue_ids bigint[],
     consumer_ids bigint[],
     counted boolean[],
+    begun_ids bigint[],
     OUT queue_ids_back bigint[],
     OUT receiver_ids_back bigint[]
 )
@@ -43,7 +45,8 @@ BEGIN
         GROUP BY gone.queue_id, gone.counted
     LOOP
         SELECT ended.* INTO back
-        FROM telesto.end_consumers(left_queue.queue_id, left_queue.consumer_ids, left_queue.counted) AS ended;
+        FROM telesto.end_consumers(left_queue.queue_id, left_queue.consumer_ids, left_queue.counted, begun_ids)
+             AS ended;
         queue_ids_back := queue_ids_back || back.queue_ids;
         receiver_ids_back := receiver_ids_back || back.receiver_ids;
     END LOOP;

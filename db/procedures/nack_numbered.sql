@@ -13,6 +13,8 @@
 --   failed boolean              whether this counts as an attempt that failed
 --   delay_ms bigint             how long they wait before they can be read again, in milliseconds; NULL: after a
 --                               failed attempt as their queue's backoff says, else not at all
+--   begun_ids bigint[]          which of them, and of those that come back with them, the application was given; one that
+--                               failed was
 -- Returns:
 --   error smallint              NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING (5),
 --                               SESSION_FENCED (20) or NUMBER_REPEATED (36)
@@ -38,6 +40,7 @@ CREATE OR REPLACE FUNCTION telesto.nack_numbered(
     message_ids bigint[],
     failed boolean,
     delay_ms bigint,
+    begun_ids bigint[],
     OUT error smallint,
     OUT errors smallint[],
     OUT queue_ids bigint[],
@@ -90,7 +93,7 @@ BEGIN
                        FOR UPDATE SKIP LOCKED) AS lease ON true;
     SELECT back.queue_ids, back.receiver_ids, back.follower_consumers, back.follower_leases, back.follower_ids
     INTO queue_ids, receiver_ids, follower_consumers, follower_leases, follower_ids
-    FROM telesto.return_leases(queues, coalesce(lease_rows, '{}'), failed, 'failed',
+    FROM telesto.return_leases(queues, coalesce(lease_rows, '{}'), failed, begun_ids, 'failed',
                                CASE WHEN failed THEN delay_ms ELSE coalesce(delay_ms, 0) END) AS back;
     IF nack_numbered.number <> 0 THEN
         INSERT INTO telesto.operations (client_id, session, number, method_id, related_ids, errors)

@@ -1,13 +1,17 @@
 -- Procedure:  return_leases
--- Purpose:    Puts leased messages back to their place, under their ids, marked redelivered. One that has failed
---             as often as its queue allows goes to the dead letters. They are exempt from the queue's bound; what
---             belongs to a queue that is gone is dropped. With a message of a partition come back those leased
---             after it, which count as never given. The history keeps that a consumer had them.
+-- Purpose:    Puts leased messages back to their place, under their ids. One that the application was given, or may have
+--             been, is marked redelivered; one that only waited at its consumer comes back as if it had never been given.
+--             One that has failed as often as its queue allows goes to the dead letters. They are exempt from the queue's bound;
+--             what belongs to a queue that is gone is dropped. With a message of a partition come back those leased
+--             after it, uncounted. The history keeps that a consumer had them.
 -- Parameters:
 --   queues bigint[]         the queues whose take locks are held, sorted
 --   lease_rows tid[]        where the leases are; the caller has locked these rows
---   counted boolean         whether this counts as an attempt that failed
---   reason text             why, for the dead letters
+--   counted boolean         whether this counts as a failed attempt of what was begun
+--   begun_ids bigint[]      messages that were begun, among others; NULL when this is not known: then all are marked, and
+--                           only those count of which the database knows it
+--   reason text             why, for the dead letters: with 'failed' all of lease_rows were begun. NULL: nobody was given
+--                           them at all, so the history does not keep it
 --   delay_ms bigint         how long they wait before they can be read again, in milliseconds; NULL for as long as
 --                           their queue's backoff says
 -- Returns:
@@ -25,6 +29,7 @@ CREATE OR REPLACE FUNCTION telesto.return_leases(
     queues bigint[],
     lease_rows tid[],
     counted boolean,
+    begun_ids bigint[],
     reason text,
     delay_ms bigint,
     OUT queue_ids bigint[],
@@ -93,14 +98,17 @@ BEGIN
                SELECT unnest(follower_rows), true) AS pick
         WHERE lease.ctid = pick.lease_row
         RETURNING lease.*, pick.follows
-    ), numbered AS (
-        -- Of a partition's messages that were lost or late, only the first can have been begun.
+    ), known AS (
         SELECT removed.*,
-               counted AND NOT removed.follows
-               AND (removed.partition_key IS NULL OR return_leases.reason = 'failed'
-                    OR row_number() OVER (PARTITION BY removed.consumer_id, removed.lease_id
-                                          ORDER BY removed.message_id) = 1) AS failed
+               removed.begun OR removed.message_id = ANY (begun_ids)
+               OR (return_leases.reason = 'failed' AND counted AND NOT removed.follows) AS was_begun
         FROM removed
+    ), numbered AS (
+        SELECT known.*, counted AND NOT known.follows AND coalesce(known.was_begun, false) AS failed,
+               -- Of a connection that is lost nobody knows whether all that was begun was told.
+               known.redelivered OR coalesce(known.was_begun, true)
+               OR (counted AND return_leases.reason = 'lost') AS marked
+        FROM known
     ), judged AS (
         SELECT numbered.*,
                CASE WHEN state_rows[width_bucket(numbered.queue_id, queues)] IS NULL THEN 'deleted'
@@ -126,7 +134,7 @@ BEGIN
                CASE WHEN judged.failed THEN return_leases.reason ELSE 'given back' END,
                CASE WHEN judged.history < 0 AND judged.ending <> 'returned' THEN judged.body END
         FROM judged
-        WHERE judged.history <> 0
+        WHERE judged.history <> 0 AND return_leases.reason IS NOT NULL
     ), buried AS (
         INSERT INTO telesto.dead_letters (queue_id, message_id, receiver_id, sender_id, context, client_id, session,
                                           number, time_of_arrival, handed_over_at, attempt, priority, redelivered,
@@ -143,7 +151,7 @@ BEGIN
                                       time_of_arrival, attempt, redelivered, body, expires_at, history, put_through,
                                       origin)
         SELECT judged.queue_id, judged.receiver_id, judged.priority, judged.message_id, judged.sender_id,
-               judged.context, judged.time_of_arrival, judged.attempts, true, judged.body, judged.expires_at,
+               judged.context, judged.time_of_arrival, judged.attempts, judged.marked, judged.body, judged.expires_at,
                judged.history, judged.put_through, judged.origin
         FROM judged
         WHERE judged.ending = 'returned' AND judged.wait_ms = 0 AND judged.partition_key IS NULL
@@ -155,7 +163,7 @@ BEGIN
                judged.time_of_arrival,
                CASE WHEN judged.wait_ms > 0
                     THEN least(moment + make_interval(secs => judged.wait_ms / 1000.0), judged.expires_at) END,
-               judged.expires_at, judged.attempts, judged.priority, true, judged.body,
+               judged.expires_at, judged.attempts, judged.priority, judged.marked, judged.body,
                judged.history, judged.put_through, judged.origin
         FROM judged
         WHERE judged.ending = 'returned' AND judged.partition_key IS NOT NULL
@@ -166,7 +174,7 @@ BEGIN
         SELECT judged.queue_id, judged.receiver_id, judged.priority, judged.message_id, judged.sender_id,
                judged.context, judged.time_of_arrival,
                least(moment + make_interval(secs => judged.wait_ms / 1000.0), judged.expires_at), judged.expires_at,
-               judged.attempts, true, judged.body, judged.history, judged.put_through, judged.origin
+               judged.attempts, judged.marked, judged.body, judged.history, judged.put_through, judged.origin
         FROM judged
         WHERE judged.ending = 'returned' AND judged.wait_ms > 0 AND judged.partition_key IS NULL
     )

@@ -1,6 +1,7 @@
 -- Procedure:  sweep_leases
 -- Purpose:    Gives back what consumers have kept too long, and what consumers have that are gone: their middleware
---             is not there any more, or their client has opened another session.
+--             is not there any more, or their client has opened another session. It counts only for messages of which the
+--             database knows that they were begun.
 -- Parameters:
 --   max_rows int            at most about so many messages, at most so many consumers
 -- Returns:
@@ -66,7 +67,7 @@ BEGIN
         FROM telesto.leases AS lease
         WHERE lease.ctid = ANY (lease_rows);
         SELECT returned.* INTO back
-        FROM telesto.return_leases(queues, lease_rows, true, 'late', 0) AS returned;
+        FROM telesto.return_leases(queues, lease_rows, true, NULL, 'late', 0) AS returned;
         queue_ids := back.queue_ids;
         receiver_ids := back.receiver_ids;
         INSERT INTO telesto.lost_leases (middleware_id, consumer_id, lease_id, message_id)
@@ -95,7 +96,7 @@ BEGIN
         WHERE orphan.queue_id = ANY (queues)
         GROUP BY orphan.queue_id
     LOOP
-        SELECT ended.* INTO back FROM telesto.end_consumers(gone.queue_id, gone.consumer_ids, true) AS ended;
+        SELECT ended.* INTO back FROM telesto.end_consumers(gone.queue_id, gone.consumer_ids, true, NULL) AS ended;
         queue_ids := queue_ids || back.queue_ids;
         receiver_ids := receiver_ids || back.receiver_ids;
         done := done + cardinality(gone.consumer_ids);

@@ -9,6 +9,7 @@ from telesto.middleware.consumers import Consumers
 from telesto.middleware.departures import Departures
 from telesto.middleware.failures import FailedError, LostError, check_error, failure_of
 from telesto.middleware.handlers.ack import lease_results, own_leases
+from telesto.middleware.lease_keeper import LeaseKeeper
 from telesto.middleware.requests import Request
 from telesto.middleware.services import Peers
 from telesto.middleware.settings import ServerSettings
@@ -17,14 +18,16 @@ from telesto.middleware.single import Call, OneCall, Reply, Row, arrivals_of, nu
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import JoinQueueResponse, LeaseRef, NackResponse, Success, TouchResponse
 
+NACK = "SELECT * FROM telesto.nack_numbered($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
 JOIN = "SELECT * FROM telesto.join_queue($1, $2, $3, $4, $5)"
 
 
 class JoinQueueHandler:
     """JoinQueue."""
 
-    def __init__(self, consumers: Consumers, peers: Peers, shares: Shares) -> None:
+    def __init__(self, consumers: Consumers, leases: LeaseKeeper, peers: Peers, shares: Shares) -> None:
         self._consumers = consumers
+        self._leases = leases
         self._peers = peers
         self._shares = shares
 
@@ -56,7 +59,9 @@ class JoinQueueHandler:
             packet.credit_messages,
             packet.credit_bytes,
             _patience(row),
+            row["lease_ms"] / 1000,
         )
+        self._leases.work.poke()
         return Reply(
             JoinQueueResponse(row["consumer_id"], row["lease_ms"]),
             arrivals=arrivals_of(row["queue_ids"], row["receiver_ids"]),
@@ -81,7 +86,7 @@ class LeaveQueueHandler:
         consumer = self._consumers.find(request.line, request.packet.consumer_id)
         if consumer is not None:
             self._consumers.remove(consumer)
-            self._departures.add(consumer, False)
+            self._departures.add(consumer, False, asked=True)
             await self._departures.send()
         return Reply(Success())
 
@@ -94,12 +99,21 @@ def _columns(leases: list[LeaseRef]) -> tuple[list[int], list[int], list[int]]:
     )
 
 
-def _nack_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, ...]:
-    packet = request.packet
-    return *numbered(request), *_columns(packet.leases), packet.failed, packet.delay_ms
+class NackHandler:
+    """Nack."""
+
+    def __init__(self, consumers: Consumers) -> None:
+        self._consumers = consumers
+
+    async def __call__(self, call: Call, request: Request, settings: ServerSettings) -> Reply:
+        """Gives messages back; those that were not begun as if they had never been given."""
+        packet = request.packet
+        begun_ids = self._consumers.begun_ids(own_leases(request))
+        arguments = *_columns(packet.leases), packet.failed, packet.delay_ms, begun_ids
+        return _nack_reply(request, await call(NACK, *numbered(request), *arguments))
 
 
-def _nack_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
+def _nack_reply(request: Request, rows: list[Row]) -> Reply:
     row, leases = rows[0], request.packet.leases
     check_error(row["error"], "nothing was given back")
     failed = [lease for lease, error in zip(leases, row["errors"], strict=True) if error is None]
@@ -135,9 +149,4 @@ def _touch_reply(request: Request, rows: list[Row], _settings: ServerSettings) -
     return Reply(TouchResponse(lease_results(leases, row["errors"])), settled=lost, touched=kept)
 
 
-NACK = OneCall(
-    "SELECT * FROM telesto.nack_numbered($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
-    _nack_arguments,
-    _nack_reply,
-)
 TOUCH = OneCall("SELECT * FROM telesto.touch_leases($1, $2, $3, $4, $5)", _touch_arguments, _touch_reply)

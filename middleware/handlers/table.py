@@ -7,8 +7,9 @@ from collections.abc import Hashable
 from telesto.middleware.consumers import Consumers
 from telesto.middleware.departures import Departures
 from telesto.middleware.handlers import administration, clients, dead_letters, history, queues, topics
-from telesto.middleware.handlers.consumers import NACK, TOUCH, JoinQueueHandler, LeaveQueueHandler
+from telesto.middleware.handlers.consumers import TOUCH, JoinQueueHandler, LeaveQueueHandler, NackHandler
 from telesto.middleware.handlers.put import queue_of as queue_of_put
+from telesto.middleware.lease_keeper import LeaseKeeper
 from telesto.middleware.requests import Kind, Request
 from telesto.middleware.services import Peers
 from telesto.middleware.shares import Shares
@@ -39,19 +40,19 @@ _SHARED: dict[int, Handler] = {
     packets.ListDeadLetters.METHOD_ID: dead_letters.LIST_DEAD_LETTERS,
     packets.RedriveDeadLetters.METHOD_ID: dead_letters.REDRIVE_DEAD_LETTERS,
     packets.DeleteDeadLetters.METHOD_ID: dead_letters.DELETE_DEAD_LETTERS,
-    packets.Nack.METHOD_ID: NACK,
     packets.Touch.METHOD_ID: TOUCH,
     packets.GetMessageHistory.METHOD_ID: history.MESSAGE_HISTORY,
 }
 
 
 def single_handlers(
-    consumers: Consumers, departures: Departures, peers: Peers, shares: Shares
+    consumers: Consumers, leases: LeaseKeeper, departures: Departures, peers: Peers, shares: Shares
 ) -> dict[int, Handler]:
     """All handlers of single requests, those that keep consumers included."""
     return {
         **_SHARED,
-        packets.JoinQueue.METHOD_ID: JoinQueueHandler(consumers, peers, shares),
+        packets.JoinQueue.METHOD_ID: JoinQueueHandler(consumers, leases, peers, shares),
+        packets.Nack.METHOD_ID: NackHandler(consumers),
         packets.LeaveQueue.METHOD_ID: LeaveQueueHandler(consumers, departures),
     }
 

@@ -76,7 +76,7 @@ USUAL_SETTINGS = {
     "late_after_ms": None,
     "late_limit": 3,
     "late_window_ms": 60_000,
-    "fail_limit": 3,
+    "fail_limit": 0,
     "history": packets.HistoryMode.METADATA,
     "history_days": 7,
 }

@@ -9,9 +9,10 @@ import pytest
 
 from telesto.client import ClientOptions
 from telesto.client.calls import DONE
-from telesto.client.consuming import LEASES_OVER_MAX, ConsumerState, Consuming, JoinCall, NextCall
+from telesto.client.consuming import BRISK, LEASES_OVER_MAX, ConsumerState, Consuming, JoinCall, NextCall
 from telesto.client.models import LeaseId
 from telesto.protocol import packets
+from telesto.protocol.framing import FrameDecoder
 from telesto.protocol.packets import Delivery, ElementResult, LeaseRef
 
 CONSUMER, LEASE = 5, 70
@@ -45,11 +46,14 @@ class Bench:
         call.response = packets.JoinQueueResponse(consumer_id, 30_000)
         self.consuming.joined(call)
 
-    def deliver(self, *message_ids: int, key: str | None = "key", lease: int = LEASE) -> None:
-        deliveries = [
-            Delivery(lease, packets.Message(number, 1, 2, 0, 5, 0, 1, False, b"", None, partition_key=key))
+    def deliver(
+        self, *message_ids: int, key: str | None = "key", lease: int = LEASE, redelivered: bool = False
+    ) -> None:
+        messages = [
+            packets.Message(number, 1, 2, 0, 5, 0, 1, redelivered, b"", None, partition_key=key)
             for number in message_ids
         ]
+        deliveries = [Delivery(lease, message) for message in messages]
         self.consuming.delivered(packets.Deliver(self.state.consumer_id, deliveries))
 
     def call(self) -> NextCall:
@@ -75,8 +79,18 @@ class Bench:
     def lease(self, message_id: int, lease: int = LEASE) -> LeaseId:
         return LeaseId(self.state.consumer_id, lease, message_id)
 
+    def begins(self) -> list[tuple[bool, list[int]]]:
+        """What is told of the application, and would be written now."""
+        told = []
+        for frame in FrameDecoder(1 << 24).feed(self.consuming.take_begins()):
+            assert (frame.method_id, frame.packet_id) == (packets.Begin.METHOD_ID, 0)
+            begin = packets.Begin.decode(frame.payload)
+            assert all(ref.consumer_id == self.state.consumer_id for ref in begin.leases)
+            told.append((begin.begun, [ref.message_id for ref in begin.leases]))
+        return told
+
     def give_back(self, message_id: int, lease: int = LEASE) -> None:
-        self.consuming.answering(self.state, [self.lease(message_id, lease)])
+        self.consuming.answering(self.state, [self.lease(message_id, lease)], done=False)
         self.consuming.given_back(self.state, [self.lease(message_id, lease)])
 
     def lose(self, *message_ids: int, lease: int = LEASE) -> None:
@@ -137,14 +151,110 @@ def test_one_that_is_lost_takes_those_after_it_along_before_they_are_named() -> 
 def test_one_that_a_touch_finds_lost_takes_those_after_it_along() -> None:
     bench = Bench(keep_alive=True)
     bench.deliver(1, 2, 3)
+    assert bench.take() == 1
     bench.now = 11.0
     bench.consuming.tick(bench.now)
     errand = bench.host.sent[-1]
-    errand.response = packets.TouchResponse(
-        [ElementResult(1, 27), ElementResult(2, None), ElementResult(3, None)]
-    )
+    errand.response = packets.TouchResponse([ElementResult(1, 27)])
     errand.on_answer(errand)
     assert bench.take_all() == []
+
+
+# ---------------------------------------------------------------------------------- what is begun
+
+
+def test_what_the_application_is_given_is_told_and_nothing_else() -> None:
+    bench = Bench()
+    bench.deliver(1, 2, 3)
+    assert bench.begins() == []
+    assert [bench.take(), bench.take()] == [1, 2]
+    assert bench.begins() == [(True, [1, 2])]
+    assert bench.begins() == []
+
+
+def test_who_waits_is_given_what_comes_and_that_is_told() -> None:
+    bench = Bench()
+    call = bench.call()
+    bench.deliver(1, 2)
+    assert call.message is not None
+    assert bench.begins() == [(True, [1])]
+
+
+def test_what_the_application_was_not_given_after_all_is_told() -> None:
+    bench = Bench()
+    bench.deliver(1)
+    call = bench.call()
+    assert bench.begins() == [(True, [1])]
+    bench.consuming.forget(call)
+    assert bench.begins() == [(False, [1])]
+    assert bench.take() == 1
+    assert bench.begins() == [(True, [1])]
+
+
+def test_what_another_call_is_given_in_the_same_turn_has_begun() -> None:
+    bench = Bench()
+    bench.deliver(1)
+    call, other = bench.call(), bench.call()
+    bench.consuming.forget(call)
+    assert other.message is not None
+    assert bench.begins() == [(True, [1])]
+
+
+def test_what_is_done_before_that_was_told_has_not_to_be_told() -> None:
+    bench = Bench()
+    bench.deliver(1, 2)
+    bench.take_all()
+    bench.consuming.answering(bench.state, [bench.lease(1)], done=True)
+    bench.consuming.answering(bench.state, [bench.lease(2)], done=False)
+    assert bench.begins() == [(True, [2])]
+
+
+def test_only_those_who_are_quick_are_given_before_that_is_told() -> None:
+    bench = Bench()
+    bench.deliver(1, 2, 3, lease=LEASE)
+    assert bench.call().tell_first
+    assert not bench.call().tell_first
+    bench.now = BRISK
+    assert bench.call().tell_first
+
+
+def test_what_was_handed_over_before_is_told_first() -> None:
+    bench = Bench()
+    bench.deliver(1, 2, redelivered=True)
+    assert [bench.call().tell_first, bench.call().tell_first] == [True, True]
+
+
+def test_nothing_is_told_over_another_connection() -> None:
+    bench = Bench()
+    bench.deliver(1)
+    bench.take()
+    bench.consuming.parted()
+    assert bench.begins() == []
+
+
+def test_many_are_told_in_frames_that_fit() -> None:
+    bench = Bench()
+    bench.deliver(*range(1, 1_001))
+    bench.take_all()
+    begins = bench.begins()
+    assert [len(ids) for _, ids in begins] == [512, 488]
+    assert [number for _, ids in begins for number in ids] == list(range(1, 1_001))
+
+
+@pytest.mark.parametrize("keep_alive", [True, False])
+def test_the_service_hears_of_a_client_with_messages(keep_alive: bool) -> None:
+    bench = Bench(keep_alive)
+    bench.deliver(1, 2)
+    bench.take()
+    for at in (7.5, 15.0, 22.5):
+        assert bench.consuming.due == at
+        bench.now = at
+        bench.consuming.tick(at)
+    assert [type(errand.packet) for errand in bench.host.sent] == [
+        packets.Touch if keep_alive else packets.Ping
+    ] * 3
+    if keep_alive:  # what waits is the service's matter
+        assert all(len(errand.packet.leases) == 1 for errand in bench.host.sent)
 
 
 def test_a_new_consumer_does_not_know_of_old_leases() -> None:

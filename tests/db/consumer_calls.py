@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,12 +74,13 @@ class Consuming:
         assert row["error"] is None, row
         return Consumer(row["consumer_id"], queue, client)
 
-    def leave(self, *consumers: Consumer, counted: bool = False) -> None:
+    def leave(self, *consumers: Consumer, counted: bool = False, begun: Iterable[Lease] = ()) -> None:
         self.calls.row(
             "leave_queues",
             [consumer.queue for consumer in consumers],
             [consumer.consumer_id for consumer in consumers],
             [counted] * len(consumers),
+            [lease.message_id for lease in begun],
         )
 
     def change(self, *consumers: Consumer, slow: bool = False, paused: bool = False) -> list[bool]:
@@ -150,11 +151,26 @@ class Consuming:
         return list(errors or [None] * len(leases))
 
     def nack(
-        self, client: Client, *leases: Lease, failed: bool = True, delay_ms: int | None = 0
+        self,
+        client: Client,
+        *leases: Lease,
+        failed: bool = True,
+        delay_ms: int | None = 0,
+        begun: Iterable[Lease] | None = None,
     ) -> list[int | None]:
-        row = self.calls.numbered("nack", client, *_columns(leases), failed, delay_ms)
+        """Give messages back; unless it is said which were begun, all of them were."""
+        begun_ids = [lease.message_id for lease in (leases if begun is None else begun)]
+        row = self.calls.numbered("nack", client, *_columns(leases), failed, delay_ms, begun_ids)
         assert row["error"] is None, row
         return list(row["errors"])
+
+    def keep(self, *leases: Lease, begun_ms: int | None = None) -> list[int | None]:
+        """Have leases hold on: of messages that wait, or that were begun so long ago."""
+        return list(self.calls.value("keep_leases", *_columns(leases), [begun_ms] * len(leases)))
+
+    def return_waiting(self, *leases: Lease) -> dict[str, Any]:
+        """Give back what nobody has begun."""
+        return self.calls.row("return_waiting", *_columns(leases))
 
     def touch(self, client: Client, *leases: Lease) -> list[int | None]:
         row = self.calls.row("touch_leases", client.client_id, client.session, *_columns(leases))

@@ -26,6 +26,8 @@ class Entry:
         lease: who has it; None while it waits.
         deadline: the hour at which the lease runs out.
         held: an application has acknowledged it in a transaction that is open.
+        begun: the application was given it, as its middleware knows.
+        noted: the database knows that.
         dead: why it is a dead letter; empty while it is none.
     """
 
@@ -41,6 +43,8 @@ class Entry:
     lease: Lease | None = None
     deadline: int = 0
     held: bool = False
+    begun: bool = False
+    noted: bool = False
     dead: str = ""
 
     @property
@@ -180,10 +184,12 @@ class Model:
         self.over.add(entry.message_id)
         del self.entries[entry.message_id]
 
-    def give_back(self, entries: Iterable[Entry], reason: str, wait_h: int, counted: bool) -> list[Entry]:
+    def give_back(
+        self, entries: Iterable[Entry], reason: str, wait_h: int, counted: bool, *, known: bool = True
+    ) -> list[Entry]:
         """Messages come back; returns what came along: the later ones of their partitions, unless held.
 
-        Of a partition's messages that were lost or late only the first one can have been begun.
+        Without ``known`` nobody can say what was begun but the database, as far as it has noted that.
         """
         given = sorted(entries, key=lambda entry: entry.message_id)
         firsts: dict[int, int] = {}
@@ -201,19 +207,23 @@ class Model:
             and entry.message_id > firsts[entry.lease.lease_id]
         ]
         self.ended.update(firsts)
+        unsure = not known or (
+            counted and reason == "lost"
+        )  # what a lost connection told last may not have come
         for entry in given:
-            assert entry.lease is not None
-            first = firsts.get(entry.lease.lease_id, entry.message_id) == entry.message_id
-            self._return(entry, reason, wait_h, counted and (first or reason == "failed"))
+            begun = entry.noted or (known and entry.begun) or (reason == "failed" and counted)
+            self._return(entry, reason, wait_h, counted and begun, begun or unsure)
         for entry in followers:
-            self._return(entry, reason, 0, False)
+            self._return(entry, reason, 0, False, entry.begun or unsure)
         return followers
 
-    def _return(self, entry: Entry, reason: str, wait_h: int, failed: bool) -> None:
+    def _return(self, entry: Entry, reason: str, wait_h: int, failed: bool, marked: bool) -> None:
         entry.lease = None
-        entry.redelivered = True
+        entry.begun = entry.noted = False
+        entry.redelivered |= marked
         entry.attempt += failed
         if failed and entry.attempt == ATTEMPTS_MAX:
+            entry.redelivered = True
             entry.dead = reason
             return
         entry.surfaced = wait_h == 0

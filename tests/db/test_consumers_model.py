@@ -56,8 +56,8 @@ Draw = Callable[..., Any]
 #: What may happen, each as often as it is likely.
 KINDS = (
     *["claim"] * 7,
-    *["put", "acknowledge", "nack"] * 5,
-    *["come", "hour", "leases", "letters"] * 2,
+    *["put", "acknowledge", "nack", "begin_some"] * 5,
+    *["come", "hour", "leases", "letters", "keep"] * 2,
     *["hold", "let_go"] * 2,
     *[
         "change",
@@ -65,6 +65,8 @@ KINDS = (
         "take_over",
         "crash",
         "touch",
+        "be_slow",
+        "return_waiting",
         "acknowledge_for_another",
         "job",
         "ask_what_was_lost",
@@ -196,11 +198,13 @@ class ConsumerMachine(RuleBasedStateMachine):
         """Joining ends what the client had in earlier sessions."""
         if len(self.members) < MEMBERS_MAX or all(self._is_orphan(member) for member in self.members):
             consumer = self.sides[side].join(self.clients[client], self.queue)
-            self._end([member for member in self.members if self._is_fenced(member, client)], counted=True)
+            self._end(
+                [member for member in self.members if self._is_fenced(member, client)], True, known=False
+            )
             self.members.append(Member(consumer, side))
 
     def leave(self, member: Member, counted: bool) -> None:
-        self.sides[0].leave(member.consumer, counted=counted)
+        self.sides[0].leave(member.consumer, counted=counted, begun=self._begun())
         self._end([member], counted)
 
     def lose_middleware(self, side: int) -> None:
@@ -218,12 +222,12 @@ class ConsumerMachine(RuleBasedStateMachine):
         wanted = self.clients if client is None else [self.clients[client]]
         return any(mine.client_id == now.client_id and mine.session != now.session for now in wanted)
 
-    def _end(self, members: list[Member], counted: bool) -> None:
+    def _end(self, members: list[Member], counted: bool, *, known: bool = True) -> None:
         for member in members:
             self.members.remove(member)
             self.model.untold.pop(member.consumer.consumer_id, None)
             entries = [entry for entry in self.model.leased(member.consumer) if not entry.held]
-            self._give_back(entries, "lost", 0, counted)
+            self._give_back(entries, "lost", 0, counted, known=known)
             self.seen["ended with messages"] += bool(entries)
 
     # ------------------------------------------------------------------ messages go out
@@ -314,7 +318,9 @@ class ConsumerMachine(RuleBasedStateMachine):
             return
         late = [lease for owner, lease in self.stale[-1:] if owner == client.client_id]
         delay_ms = None if delay is None else delay * HOUR_MS
-        answers = self.sides[0].nack(client, *leases, *late, failed=failed, delay_ms=delay_ms)
+        answers = self.sides[0].nack(
+            client, *leases, *late, failed=failed, delay_ms=delay_ms, begun=self._begun()
+        )
         expected = [LEASE_LOST if self._is_held(lease) else None for lease in leases]
         assert answers == expected + [LEASE_LOST] * len(late)
         # The backoff is an hour at most.
@@ -332,6 +338,57 @@ class ConsumerMachine(RuleBasedStateMachine):
         for lease in leases:
             if not self._is_held(lease):
                 self.model.entries[lease.message_id].deadline = self.model.now + LEASE_H
+
+    # ------------------------------------------------------------------ what is begun, and what waits
+
+    def begin_some(self, draw: Draw) -> None:
+        """Applications are given messages; only their middleware hears of it."""
+        for entry in _chosen(draw(several, "which"), self.model.leased()):
+            entry.begun = True
+
+    def keep(self, draw: Draw) -> None:
+        """Leases hold on; of those that were begun the database notes it."""
+        which, hours = draw(several, "which"), draw(st.integers(0, LEASE_H - 1), "hours")
+        chosen = _chosen(which, self.model.leased())
+        for begun in (False, True):
+            entries = [entry for entry in chosen if entry.begun is begun and entry.lease is not None]
+            leases = [entry.lease for entry in entries if entry.lease is not None]
+            stale = [lease for _, lease in self.stale[-1:]]
+            if not leases:
+                continue
+            answers = self.sides[0].keep(*leases, *stale, begun_ms=hours * HOUR_MS if begun else None)
+            held = [self._is_held(lease) for lease in leases]
+            assert answers == [-1 if is_held else None for is_held in held] + [LEASE_LOST] * len(stale)
+            for entry, is_held in zip(entries, held, strict=True):
+                if not is_held:
+                    entry.deadline = max(entry.deadline, self.model.now + LEASE_H - hours * begun)
+                    entry.noted |= begun
+            self.seen["kept"] += len(leases)
+
+    def be_slow(self, draw: Draw) -> None:
+        """An application begins messages, and takes longer than it may."""
+        which = draw(several, "which")
+        entries = [entry for entry in _chosen(which, self.model.leased()) if not entry.held]
+        leases = [entry.lease for entry in entries if entry.lease is not None]
+        if not leases:
+            return
+        self.sides[0].keep(*leases, begun_ms=0)
+        for entry in entries:
+            entry.begun = entry.noted = True
+            entry.deadline = self.model.now + LEASE_H
+        for _ in range(LEASE_H):
+            self.let_an_hour_go_by()
+        self.sweep_leases()
+
+    def return_waiting(self, draw: Draw) -> None:
+        """What has waited at silent consumers comes back, and that is no attempt."""
+        chosen = _chosen(draw(several, "which"), self.model.leased())
+        entries = [entry for entry in chosen if not entry.begun and not entry.noted and not entry.held]
+        if entries:
+            leases = [entry.lease for entry in entries if entry.lease is not None]
+            self.sides[0].return_waiting(*leases)
+            self._give_back(entries, "late", 0, False, known=False)
+            self.seen["waited in vain"] += len(entries)
 
     # ------------------------------------------------------------------ an application's transaction
 
@@ -382,11 +439,12 @@ class ConsumerMachine(RuleBasedStateMachine):
         self._sweep("leases")
         late = [entry for entry in self.model.leased() if entry.deadline <= self.model.now and not entry.held]
         members = {member.consumer.consumer_id for member in self.members}
-        for lease in self._give_back(late, "late", 0, True):
+        self.seen["ran out begun"] += sum(entry.noted for entry in late)
+        for lease in self._give_back(late, "late", 0, True, known=False):
             if lease.consumer.consumer_id in members:
                 self.model.untold.setdefault(lease.consumer.consumer_id, set()).add(lease.ref)
         self.seen["ran out"] += len(late)
-        self._end([member for member in self.members if self._is_orphan(member)], counted=True)
+        self._end([member for member in self.members if self._is_orphan(member)], True, known=False)
 
     def sweep(self, job: str) -> None:
         self._sweep(job)
@@ -442,10 +500,16 @@ class ConsumerMachine(RuleBasedStateMachine):
         (client,) = (client for client in self.clients if client.client_id == client_id)
         return client, [lease for lease in leases if lease.consumer.client.client_id == client_id]
 
-    def _give_back(self, entries: list[Entry], reason: str, wait_h: int, counted: bool) -> list[Lease]:
+    def _begun(self) -> list[Lease]:
+        """What applications were given, as middlewares know it."""
+        return [entry.lease for entry in self.model.leased() if entry.begun and entry.lease is not None]
+
+    def _give_back(
+        self, entries: list[Entry], reason: str, wait_h: int, counted: bool, *, known: bool = True
+    ) -> list[Lease]:
         """Messages come back; returns the leases that are over."""
         before = {entry.message_id: entry.lease for entry in self.model.leased()}
-        followers = self.model.give_back(entries, reason, wait_h, counted)
+        followers = self.model.give_back(entries, reason, wait_h, counted, known=known)
         over = [lease for entry in [*entries, *followers] if (lease := before[entry.message_id]) is not None]
         self.stale += [(lease.consumer.client.client_id, lease) for lease in over]
         return over
@@ -540,6 +604,9 @@ def test_consumers_agree_with_the_model(calls: Calls, other: psycopg.Connection,
         "given back",
         "followed",
         "ran out",
+        "ran out begun",
+        "kept",
+        "waited in vain",
         "ended with messages",
         "committed",
         "rolled back",

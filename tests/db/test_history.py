@@ -454,7 +454,8 @@ def test_leases_that_ran_out_or_were_left_are_known(calls: Calls) -> None:
     consuming = Consuming(calls)
     (message_id,) = calls.put_bodies(sender, queue, b"x")
     consumer = consuming.join(worker, queue)
-    consuming.claim(consumer)
+    (lease,) = consuming.claim(consumer).leases
+    consuming.keep(lease, begun_ms=0)
     consuming.age(60)
     consuming.sweep()
     consuming.claim(consumer)

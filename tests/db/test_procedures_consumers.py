@@ -269,6 +269,7 @@ def test_a_lease_that_ran_out_is_given_back_and_told(
 ) -> None:
     put_numbered(calls, client, queue, 2)
     first, second = consuming.claim(consumer, count=2).leases
+    assert consuming.keep(first, begun_ms=1_000) == [None]
     consuming.age(20)
     assert consuming.touch(client, second) == [None]
     consuming.age(15)
@@ -280,6 +281,80 @@ def test_a_lease_that_ran_out_is_given_back_and_told(
     assert (again.body, again.message["attempt"]) == (b"0", 2)
     assert consuming.ack(client, first, second) == [LEASE_LOST, None]
     assert consuming.sweep()["done"] == 0
+
+
+def test_a_lease_that_ran_out_before_anybody_knew_that_it_was_begun_does_not_count(
+    calls: Calls, consuming: Consuming, client: Client, queue: int, consumer: Consumer
+) -> None:
+    put_numbered(calls, client, queue, 1)
+    for _ in range(10):
+        (lease,) = consuming.claim(consumer).leases
+        assert lease.message["attempt"] == 1
+        consuming.age(40)
+        assert consuming.sweep()["done"] == 1
+    # It may have been processed all the same.
+    assert lease.message["redelivered"]
+
+
+def test_what_is_kept_holds_on_and_what_is_gone_is_told(
+    calls: Calls, consuming: Consuming, client: Client, queue: int, consumer: Consumer
+) -> None:
+    put_numbered(calls, client, queue, 3)
+    waiting, begun, gone = consuming.claim(consumer, count=3).leases
+    consuming.ack(client, gone)
+    consuming.age(20)
+    assert consuming.keep(waiting, gone) == [None, LEASE_LOST]
+    assert consuming.keep(begun, begun_ms=5_000) == [None]
+    consuming.age(27)
+    assert consuming.sweep()["done"] == 1
+    assert consuming.lost() == [begun.ref]
+    # Noting a begin does not shorten what was touched.
+    assert consuming.touch(client, waiting) == [None]
+    assert consuming.keep(waiting, begun_ms=25_000) == [None]
+    consuming.age(20)
+    assert consuming.sweep()["done"] == 0
+
+
+def test_a_lease_that_an_application_holds_is_kept_later(
+    calls: Calls,
+    consuming: Consuming,
+    client: Client,
+    queue: int,
+    consumer: Consumer,
+    other: psycopg.Connection,
+) -> None:
+    put_numbered(calls, client, queue, 1)
+    (lease,) = consuming.claim(consumer).leases
+    other.execute("SELECT telesto.ack(%s, %s, %s)", lease.ref)
+    assert consuming.keep(lease) == [-1]
+    other.rollback()
+    assert consuming.keep(lease) == [None]
+
+
+def test_what_nobody_has_begun_comes_back_uncounted_and_marked_where_its_begin_may_be_lost(
+    calls: Calls, consuming: Consuming, client: Client, queue: int, consumer: Consumer
+) -> None:
+    put_numbered(calls, client, queue, 3)
+    leases = consuming.claim(consumer, count=3).leases
+    assert consuming.return_waiting(*leases[1:])["queue_ids"] == [queue] * 2
+    consuming.leave(consumer, counted=True, begun=leases[:1])
+    again = consuming.claim(consuming.join(client, queue), count=3).leases
+    assert [(lease.body, lease.message["attempt"], lease.message["redelivered"]) for lease in again] == [
+        (b"0", 2, True),
+        (b"1", 1, True),
+        (b"2", 1, True),
+    ]
+
+
+def test_what_is_given_back_unbegun_is_not_marked(
+    calls: Calls, consuming: Consuming, client: Client, queue: int, consumer: Consumer
+) -> None:
+    put_numbered(calls, client, queue, 2)
+    first, second = consuming.claim(consumer, count=2).leases
+    consuming.nack(client, first, second, failed=False, begun=[first])
+    again = consuming.claim(consumer, count=2).leases
+    assert [lease.message["redelivered"] for lease in again] == [True, False]
+    assert [lease.message["attempt"] for lease in again] == [1, 1]
 
 
 def test_a_lease_held_by_an_open_transaction_is_left_alone(
@@ -301,17 +376,20 @@ def test_a_lease_held_by_an_open_transaction_is_left_alone(
     assert consuming.lost() == [first.ref]
 
 
+@pytest.mark.parametrize("noted", [False, True])
 def test_consumers_of_a_middleware_that_is_gone_end(
-    calls: Calls, consuming: Consuming, client: Client, queue: int, consumer: Consumer
+    calls: Calls, consuming: Consuming, client: Client, queue: int, consumer: Consumer, noted: bool
 ) -> None:
     put_numbered(calls, client, queue, 1)
     (lease,) = consuming.claim(consumer).leases
     survivor = Consuming(calls, "127.0.0.1:7002")
+    if noted:
+        consuming.keep(lease, begun_ms=1_000)
     calls.value("unregister_middleware", consuming.middleware)
     assert survivor.sweep()["done"] == 1
     assert consuming.ack(client, lease) == [LEASE_LOST]
     (again,) = survivor.claim(survivor.join(client, queue)).leases
-    assert again.message["attempt"] == 2
+    assert (again.message["attempt"], again.message["redelivered"]) == (1 + noted, True)
 
 
 def test_consumers_of_an_earlier_session_end_with_the_next_join_or_sweep(

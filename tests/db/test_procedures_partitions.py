@@ -239,7 +239,7 @@ def test_what_comes_after_a_message_given_back_comes_back_with_it(
     put_in_partitions(calls, client, queue, "a1", "a2", "a3", "a4", "b1")
     leases = {lease.body: lease for lease in claim_all(consuming, consumer)}
     assert consuming.ack(client, leases[b"a1"]) == [None]
-    row = calls.numbered("nack", client, *[[part] for part in leases[b"a2"].ref], True, 0)
+    row = calls.numbered("nack", client, *[[part] for part in leases[b"a2"].ref], True, 0, [])
     assert row["errors"] == [None]
     assert set(row["follower_ids"]) == {leases[b"a3"].message_id, leases[b"a4"].message_id}
     assert consuming.ack(client, leases[b"a3"]) == [LEASE_LOST]
@@ -283,6 +283,7 @@ def test_a_late_message_takes_those_after_it_along(
     put_in_partitions(calls, client, queue, "a1", "a2", "a3")
     first, second, third = claim_all(consuming, consumer)
     consuming.ack(client, first)
+    consuming.keep(second, begun_ms=0)
     calls.query(
         "UPDATE telesto.leases SET deadline = now() - interval '1 hour' WHERE message_id = %s RETURNING 1",
         second.message_id,
@@ -295,11 +296,11 @@ def test_a_late_message_takes_those_after_it_along(
     assert [lease.message["attempt"] for lease in again] == [2, 1]
 
 
-def test_all_late_at_once_count_once(
+def test_of_all_late_at_once_that_counts_which_was_begun(
     calls: Calls, consuming: Consuming, client: Client, queue: int, consumer: Consumer
 ) -> None:
     put_in_partitions(calls, client, queue, "a1", "a2", "a3")
-    claim_all(consuming, consumer)
+    consuming.keep(claim_all(consuming, consumer)[0], begun_ms=0)
     consuming.age(3600)
     consuming.sweep()
     again = claim_all(consuming, consumer)
@@ -319,7 +320,7 @@ def test_a_consumer_that_is_lost_leaves_its_partitions_in_order(
     put_in_partitions(calls, client, queue, "a6")
     heir = consuming.join(client, queue)
     assert claim_all(consuming, heir) == []
-    consuming.leave(consumer, counted=True)
+    consuming.leave(consumer, counted=True, begun=leases[3:4])
     again = claim_all(consuming, heir)
     assert names_of(again) == ["a4", "a5", "a6"]
     assert [lease.message["attempt"] for lease in again] == [2, 1, 1]

@@ -382,12 +382,13 @@ def test_the_reason_tells_how_the_last_attempt_ended(
     calls.query("UPDATE telesto.queues SET max_attempts = 1 RETURNING 1")
     calls.put_bodies(client, queue, b"1")
     consumer = consuming.join(client, queue)
-    consuming.claim(consumer)
+    (lease,) = consuming.claim(consumer).leases
     if end == "late":
+        consuming.keep(lease, begun_ms=0)
         consuming.age(3600)
         consuming.sweep()
     else:
-        consuming.leave(consumer, counted=True)
+        consuming.leave(consumer, counted=True, begun=[lease])
     assert [letter["reason"] for letter in letters(calls, queue)] == [reason]
 
 

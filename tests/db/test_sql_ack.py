@@ -154,6 +154,7 @@ def test_a_lease_that_runs_out_during_the_transaction_stays_until_it_ends(
     committed: bool,
 ) -> None:
     (lease,) = leased(calls, consuming, consumer)
+    consuming.keep(lease, begun_ms=0)
     other = consuming.join(client, consumer.queue)
     consuming.age(31)
     begin(application, lease)

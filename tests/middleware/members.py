@@ -34,6 +34,11 @@ class Member:
     async def bodies(self, count: int) -> list[bytes]:
         return [message.body for message in await self.next(count)]
 
+    def begin(self, *bodies: bytes, begun: bool = True) -> None:
+        """Says that the application is given messages, or was not after all; nothing answers that."""
+        leases = [self.refs[body] for body in bodies]
+        self.wire.write(packets.Begin(leases, begun).encode(0))
+
     async def ack(self, *bodies: bytes) -> list[int | None]:
         leases = [self.refs[body] for body in bodies]
         answer = await self.wire.ask(packets.Ack(self.wire.number(), [], leases))

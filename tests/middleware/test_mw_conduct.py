@@ -192,7 +192,7 @@ async def test_three_attempts_that_nobody_answered_make_it_inactive(
 ) -> None:
     server = await start_middleware(**QUICK_SWEEPS)
     wire, other = await (await connect(server)).register(), await (await connect(server)).register()
-    queue_id = await wire.create_queue(lease_ms=200, max_attempts=1_000)
+    queue_id = await wire.create_queue(lease_ms=200, max_attempts=1_000, fail_limit=3)
     await put_keyed(wire, queue_id, "a1", "a2")
     answer = await wire.ask(packets.JoinQueue(queue_id, 1, 0))
     attempts, lost = [], 0
@@ -201,6 +201,11 @@ async def test_three_attempts_that_nobody_answered_make_it_inactive(
         if isinstance(packet, packets.Deliver):
             assert [delivery.message.body for delivery in packet.deliveries] == [b"a1"]
             attempts.append(packet.deliveries[0].message.attempt)
+            refs = [
+                packets.LeaseRef(packet.consumer_id, delivery.lease_id, delivery.message.message_id)
+                for delivery in packet.deliveries
+            ]
+            wire.write(packets.Begin(refs, True).encode(0))
         elif packet.ended:
             break
         else:
@@ -227,7 +232,7 @@ async def test_three_different_messages_given_back_as_failed_make_it_inactive(
 ) -> None:
     server = await start_middleware()
     wire, other = await (await connect(server)).register(), await (await connect(server)).register()
-    queue_id = await wire.create_queue(backoff_ms=3_600_000, backoff_max_ms=3_600_000)
+    queue_id = await wire.create_queue(fail_limit=3, backoff_ms=3_600_000, backoff_max_ms=3_600_000)
     await put_all(wire, queue_id, b"1", b"2", b"3", b"4")
     member = await join(wire, queue_id)
     await member.next(4)
@@ -250,7 +255,7 @@ async def test_three_different_messages_given_back_as_failed_make_it_inactive(
 
 async def test_a_success_between_failures_starts_anew(connect: Connect) -> None:
     wire = await (await connect()).register()
-    queue_id = await wire.create_queue(backoff_ms=3_600_000, backoff_max_ms=3_600_000)
+    queue_id = await wire.create_queue(fail_limit=3, backoff_ms=3_600_000, backoff_max_ms=3_600_000)
     await put_all(wire, queue_id, b"1", b"2", b"3", b"4", b"5")
     member = await join(wire, queue_id)
     await member.next(5)
@@ -265,7 +270,7 @@ async def test_a_success_between_failures_starts_anew(connect: Connect) -> None:
 
 async def test_one_bad_message_does_not_make_it_inactive(connect: Connect) -> None:
     wire = await (await connect()).register()
-    queue_id = await wire.create_queue(backoff_ms=0, max_attempts=5)
+    queue_id = await wire.create_queue(fail_limit=3, backoff_ms=0, max_attempts=5)
     await put_all(wire, queue_id, b"bad")
     member = await join(wire, queue_id)
     for _ in range(5):

@@ -355,7 +355,7 @@ async def test_settings_change_what_the_next_put_is_told(
         bury_expired=False,
         late_limit=3,
         late_window_ms=60_000,
-        fail_limit=3,
+        fail_limit=0,
         history=packets.HistoryMode.METADATA,
         history_days=7,
     )

@@ -57,8 +57,7 @@ def route(packet: Packet) -> str:
     if packet.sender == "server":
         return _route_from_server(packet)
     states = " or ".join(f"`{state}`" for state in packet.allowed)
-    response = f"[{packet.response}](#{(packet.response or '').lower()})"
-    sentences = [f"Sent by the client in {states}; answered by {response} or [Error](#error)."]
+    sentences = [f"Sent by the client in {states}; {_answer(packet)}."]
     if packet.leads_to:
         sentences.append(f"Its success leads to `{packet.leads_to}`.")
     if packet.mode == "FULL":
@@ -66,6 +65,12 @@ def route(packet: Packet) -> str:
     if packet.numbered:
         sentences.append("Numbered.")
     return " ".join(sentences)
+
+
+def _answer(packet: Packet) -> str:
+    if packet.response is None:
+        return "there is no answer, but an [Error](#error) to one that is not valid"
+    return f"answered by [{packet.response}](#{packet.response.lower()}) or [Error](#error)"
 
 
 def _route_from_server(packet: Packet) -> str:

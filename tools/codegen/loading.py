@@ -38,7 +38,17 @@ _KEYS = {
     "tagged field": ({"tag", "name", "type", "doc"}, set[str]()),
     "packet": (
         {"name", "id", "sender", "doc", "fields"},
-        {"response", "allowed", "leads_to", "numbered", "record", "mode", "unsolicited", "tagged"},
+        {
+            "response",
+            "allowed",
+            "leads_to",
+            "numbered",
+            "record",
+            "mode",
+            "unsolicited",
+            "answered",
+            "tagged",
+        },
     ),
     "error": (
         {"code", "name", "class", "exception", "doc", "seen", "number", "recorded"},
@@ -225,6 +235,7 @@ def _packet(table: Table, enums: set[str], structs: set[str]) -> Packet:
         mode=table.get("mode"),
         unsolicited=table.get("unsolicited", False),
         record=table.get("record", ""),
+        answered=table.get("answered", True),
     )
 
 
@@ -278,15 +289,22 @@ def _check_request(packet: Packet, packets: Mapping[str, Packet], spec: Spec) ->
         raise SpecError(f"{where}: only the server sends unsolicited packets")
     if packet.numbered != bool(packet.record):
         raise SpecError(f"{where}: record belongs to a numbered request, and a numbered request has one")
+    if packet.answered:
+        _check_response(where, packet, packets)
+    elif packet.response or packet.numbered or packet.leads_to:
+        raise SpecError(f"{where}: without an answer there is no response, number or new state")
+    _check_states(where, packet, spec)
+    modes = {value.name for enum in spec.enums if enum.name == "ClientMode" for value in enum.values}
+    if packet.mode is not None and packet.mode not in modes:
+        raise SpecError(f"{where}: there is no client mode {packet.mode}")
+
+
+def _check_response(where: str, packet: Packet, packets: Mapping[str, Packet]) -> None:
     response = packets.get(packet.response or "")
     if response is None or response.is_request:
         raise SpecError(f"{where}: response {packet.response!r} is not a packet that the server sends")
     if response.name != "Success" and response.id != packet.id + 1:
         raise SpecError(f"{where}: the response's id must be 0x{packet.id + 1:02x}, not 0x{response.id:02x}")
-    _check_states(where, packet, spec)
-    modes = {value.name for enum in spec.enums if enum.name == "ClientMode" for value in enum.values}
-    if packet.mode is not None and packet.mode not in modes:
-        raise SpecError(f"{where}: there is no client mode {packet.mode}")
 
 
 def _check_states(where: str, packet: Packet, spec: Spec) -> None:
@@ -304,6 +322,8 @@ def _check_from_server(packet: Packet, packets: Mapping[str, Packet], spec: Spec
         raise SpecError(f"{where}: a server's packet has an even id, not 0x{packet.id:02x}")
     if packet.numbered or packet.response or packet.mode:
         raise SpecError(f"{where}: number, response and mode belong to a client's packet")
+    if not packet.answered:
+        raise SpecError(f"{where}: only a client's packet can go without an answer")
     if packet.unsolicited:
         _check_states(where, packet, spec)
     elif packet.allowed or packet.leads_to:

@@ -60,10 +60,11 @@ class Packet(Struct):
     unsolicited: bool = False
     #: What its OperationResult tells; of a numbered request.
     record: str = ""
+    answered: bool = True
 
     @property
     def is_request(self) -> bool:
-        """Whether a client sends it and gets an answer."""
+        """Whether a client sends it."""
         return self.sender == "client"
 
 

@@ -1,0 +1,68 @@
+-- Procedure:  return_waiting
+-- Purpose:    Gives back messages that have waited in vain to be begun, at consumers that are silent. It counts as no
+--             attempt; they are marked redelivered, since their begin may be on its way.
+-- Parameters:
+--   consumer_ids bigint[]   per message: the consumer that got it
+--   lease_ids bigint[]      per message: the lease
+--   message_ids bigint[]    per message: its id; one that is gone is passed over
+-- Returns:
+--   queue_ids bigint[]      per message that can be read again: its queue
+--   receiver_ids bigint[]   per message that can be read again: for whom; 0 for anyone
+--   follower_consumers bigint[]   per message of a partition that came back with one before it: the consumer that had it
+--   follower_leases bigint[]    per message that came back with another: its lease
+--   follower_ids bigint[]       per message that came back with another: its id
+-- Errors:     none raised
+-- Locks:      queues' take locks (wait). Leases that another transaction ends are left to it
+-- Tables:     queues, consumers (read), leases (delete), messages, keyed_messages (insert), take_states, receiver_states,
+--             partitions (insert, delete), history_calendar (read), history (insert)
+CREATE OR REPLACE FUNCTION telesto.return_waiting(
+    consumer_ids bigint[],
+    lease_ids bigint[],
+    message_ids bigint[],
+    OUT queue_ids bigint[],
+    OUT receiver_ids bigint[],
+    OUT follower_consumers bigint[],
+    OUT follower_leases bigint[],
+    OUT follower_ids bigint[]
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_sort = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    queues bigint[];
+    lease_rows tid[];
+BEGIN
+    PERFORM telesto.require_read_committed();
+    queues := ARRAY(SELECT DISTINCT lease.queue_id
+                    FROM (SELECT unnest(consumer_ids) AS consumer_id, unnest(lease_ids) AS lease_id,
+                                 unnest(message_ids) AS message_id) AS item
+                    CROSS JOIN LATERAL (SELECT lease.queue_id FROM telesto.leases AS lease
+                                        WHERE lease.consumer_id = item.consumer_id AND lease.lease_id = item.lease_id
+                                          AND lease.message_id = item.message_id
+                                        LIMIT 1) AS lease
+                    ORDER BY lease.queue_id);
+    PERFORM pg_advisory_xact_lock(telesto.take_lock_key(queue.queue_id))
+    FROM (SELECT unnest(queues) AS queue_id) AS queue;
+    lease_rows := ARRAY(SELECT lease.lease_row
+                        FROM (SELECT unnest(consumer_ids) AS consumer_id, unnest(lease_ids) AS lease_id,
+                                     unnest(message_ids) AS message_id) AS item
+                        CROSS JOIN LATERAL (SELECT lease.ctid AS lease_row FROM telesto.leases AS lease
+                                            WHERE lease.consumer_id = item.consumer_id
+                                              AND lease.lease_id = item.lease_id
+                                              AND lease.message_id = item.message_id
+                                              AND lease.queue_id = ANY (queues)
+                                            LIMIT 1
+                                            FOR UPDATE SKIP LOCKED) AS lease);
+    SELECT back.queue_ids, back.receiver_ids, back.follower_consumers, back.follower_leases, back.follower_ids
+    INTO queue_ids, receiver_ids, follower_consumers, follower_leases, follower_ids
+    FROM telesto.return_leases(queues, lease_rows, false, NULL, 'late', 0) AS back;
+END
+$$;
