@@ -242,6 +242,7 @@ CASES: list[tuple[str, ErrorCode, Ask]] = [
     ("Nack", ErrorCode.LEASE_LOST, lambda w: packets.Nack(w.asker.number(), [], _lease(w), True)),
     ("Nack", ErrorCode.LEASE_LOST, lambda w: packets.Nack(w.asker.number(), [], _lease(w), False)),
     ("Touch", ErrorCode.LEASE_LOST, lambda w: packets.Touch(_lease(w))),
+    ("Begin", ErrorCode.INVALID_PARAMETER, lambda w: packets.Begin([], True)),
     (
         "PurgeQueue",
         ErrorCode.QUEUE_NOT_EXISTING,
