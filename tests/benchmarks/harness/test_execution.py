@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -35,6 +36,10 @@ from telesto.benchmarks.tiers.databases import with_database
 TINY = {"duration_s": 0.9, "warm_up_s": 0.1, "cool_down_s": 0.1, "sample_every": 1}
 
 
+#: The names of the databases begin with it; several workers may share the server.
+NAME = f"tiny-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"
+
+
 @dataclass
 class Heard:
     """What a listener was told."""
@@ -56,7 +61,7 @@ class Heard:
 
 def experiment(seed: int | None = 1, **values: Any) -> Experiment:
     settings = TINY | values.pop("settings", {})
-    defaults = {"name": "tiny", "title": "Tiny", "seed": seed, "keep_databases": False}
+    defaults = {"name": NAME, "title": "Tiny", "seed": seed, "keep_databases": False}
     return check_experiment(defaults | values | {"settings": settings}, "test")
 
 
@@ -270,7 +275,7 @@ async def test_what_is_whole_stays_and_what_is_half_is_done_again(
     again = Heard()
     await carry_out(wanted, out, again, server_url)
     assert (again.begun, again.ended) == ([(4, 4)], [])
-    assert not any(name.startswith("bench_tiny") for name in await databases(server_url))
+    assert not any(name.startswith(f"bench_{NAME.replace('-', '_')}") for name in await databases(server_url))
     assert is_clean(directory)
 
 
