@@ -274,6 +274,17 @@ def recorded_put(queue_id: int, result: ElementResult) -> packets.PutResult:
     return packets.PutResult(queue_id, abs(result.related_id), result.related_id < 0, result.error)
 
 
+def queue_was_full(call: Call[Any]) -> bool:
+    """Tells whether a put was answered, and a queue did not take it or a part of it."""
+    if call.error is not None:
+        return False
+    if type(call) is PutCall:
+        return call.refused
+    if isinstance(call, (PutSeveralCall, PutManyCall)):
+        return any(result.error is not None for result in call.response.results)
+    return False
+
+
 def put_results(call: Call[Any], results: list[packets.PutResult]) -> list[PutResult]:
     """Returns a put's results as the application sees them."""
     return [

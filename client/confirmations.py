@@ -79,6 +79,8 @@ class Confirmations:
     """The confirmations that are owed, and how many numbers of the session are open.
 
     Attributes:
+        refused: puts for which a queue was full: the last call that was made before the application knew, and
+            the put's number. No call up to that one confirms it.
         open: numbers sent in this session whose confirmation was not sent: what the service limits.
         held: messages that this process has and has not decided on; a takeover must not offer them again.
         due: when what is owed has to be sent, by the session's clock; infinity when nothing is.
@@ -96,6 +98,7 @@ class Confirmations:
         #: Reads of several messages among those taken: what they consist of, should some be given back.
         self._batches: dict[OperationId, list[int]] = {}
         self.open = 0
+        self.refused: list[tuple[int, int]] = []
         self.held: set[HandOverId] = set()
         self.due = math.inf
         self.overdue = False
@@ -120,6 +123,17 @@ class Confirmations:
             self.overdue = True
         if self.due == math.inf:
             self.due = now + self._confirm_after
+
+    def take_refused(self, session: int, number: int, order: int, now: float) -> None:
+        """The application knows that a queue was full for this put.
+
+        Calls up to ``order`` were made before, so none of them carries the confirmation: it would end the
+        refusal for them.
+        """
+        if session == self._session:
+            self.refused.append((order, number))
+        else:
+            self.take(session, number, now)
 
     def take_messages(self, names: Sequence[HandOverId], now: float) -> None:
         """The application has all messages of a read."""
@@ -179,8 +193,15 @@ class Confirmations:
 
     # What goes to the service and comes back
 
-    def carry(self) -> list[int]:
-        """Returns the numbers that the next numbered request confirms; they count as carried by it."""
+    def carry(self, order: int) -> list[int]:
+        """Returns the numbers that the next numbered request confirms; they count as carried by it.
+
+        Args:
+            order: the request's position among all calls of the client.
+        """
+        if self.refused:
+            self._taken += [number for last, number in self.refused if last < order]
+            self.refused = [refused for refused in self.refused if refused[0] >= order]
         if not self._taken:
             return []  # not the list itself, to which later answers are appended
         taken, self._taken = self._taken, []
@@ -243,8 +264,15 @@ class Confirmations:
         """Requests have the numbers of this session from now on."""
         self._session = session
 
+    def line_is_empty(self, now: float) -> None:
+        """All calls have been sent, or are over: what was refused before them need not wait for another."""
+        for _, number in self.refused:
+            self.take(self._session, number, now)
+        self.refused = []
+
     def session_ended(self) -> None:
         """The connection is lost: what its numbers confirm is confirmed as that of an earlier session."""
+        self.line_is_empty(0.0)
         self._earlier.update((OperationId(self._session, number), None) for number in self._taken)
         self._taken = []
         self._reads = {}

@@ -59,6 +59,7 @@ class JointPut(PutManyCall):
         super().__init__(parts[0].queue_id, cast("list[packets.QueuedMessage]", parts))
         self.parts = parts
         self.untaken = 0
+        self.order = parts[0].order
         self.tries = max(part.tries for part in parts)
         for part in parts:
             part.phase = SENT

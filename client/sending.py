@@ -128,9 +128,13 @@ class Sender:
                     self._books.topics.sent(call)
             elif confirmations.room(limit) and host.has_room():
                 calls.popleft()
-                self._send_numbered(link, self._joint_puts.with_neighbours(call, calls), now)
+                if not confirmations.refused:  # where it matters which of them were called before
+                    call = self._joint_puts.with_neighbours(call, calls)
+                self._send_numbered(link, call, now)
             else:
                 return
+        if confirmations.refused and not calls:
+            confirmations.line_is_empty(now)
 
     def _regroup(self, link: Link) -> bool:
         """Begins again once nothing sent before a refusal is open; tells whether that is so."""
@@ -158,7 +162,7 @@ class Sender:
         if isinstance(call, DeleteClientCall):
             self._before_deleting(call)
         number = self._next_number
-        confirmed = confirmations.carry()
+        confirmed = confirmations.carry(call.order)
         if self._host.send(link, call, number, confirmed, now):
             self._next_number = number + 1
             confirmations.open += 1

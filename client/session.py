@@ -36,6 +36,7 @@ from telesto.client.calls import (
     PutCall,
     ReleaseCall,
     TakingCall,
+    queue_was_full,
 )
 from telesto.client.consumers import Consumers
 from telesto.client.consuming import JoinCall, NextCall, SettleCall
@@ -206,7 +207,12 @@ class Session(Membership):
     def confirm_answer(self, call: Call[Any]) -> None:
         """The caller has the answer, or nobody wants it."""
         if call.number and not call.orphaned and not self._others_wait(call):
-            self._books.confirmations.take(call.session, call.number, self._clock())
+            confirmations = self._books.confirmations
+            if self._line.calls and queue_was_full(call):
+                # What waits in line was called before that was known, and is to be refused too.
+                confirmations.take_refused(call.session, call.number, self._line.last_order, self._clock())
+            else:
+                confirmations.take(call.session, call.number, self._clock())
 
     def _others_wait(self, call: Call[Any]) -> bool:
         """Tells whether the request has answered others too, who have not taken their results yet."""
@@ -258,6 +264,8 @@ class Session(Membership):
             if call.phase < DONE and not call.unattended and call not in told:
                 self._fail_open(call, failures.closed_error(call))
         self._line.keep(told)
+        if not told:
+            self._books.confirmations.line_is_empty(self._clock())
         self.pump()
         self._pings.clear()
         if self._connecting is not None:

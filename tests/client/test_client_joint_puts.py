@@ -191,10 +191,11 @@ def test_a_body_that_is_too_large_concerns_no_other(
 def test_a_value_that_no_field_holds_concerns_no_other(
     wire: Wire, service: FakeService, queue_id: int
 ) -> None:
-    calls = [
-        wire.start(put(queue_id, b"%d" % number, context=(1 << 70) if number == 1 else None))
-        for number in range(4)
-    ]
+    """Arguments are checked when a call is made; an application may change its message after that."""
+    calls = [put(queue_id, b"%d" % number) for number in range(4)]
+    calls[1].message.context = 1 << 70
+    for call in calls:
+        wire.start(call)
     wire.settle()
     with pytest.raises(InvalidParameterError):
         wire.finish(calls.pop(1))
@@ -334,3 +335,44 @@ def test_with_a_state_each_is_a_request(clock: Clock, service: FakeService, queu
     assert [type(packet) for packet in requests(service)] == [packets.PutMessage] * 3
     for call in calls:
         wire.finish(call)
+
+
+@pytest.mark.parametrize("together", [1, 2])
+def test_a_put_that_waits_in_line_when_its_caller_learns_of_a_refusal_is_refused_behind_it(
+    wire: Wire, service: FakeService, together: int
+) -> None:
+    """Its caller did not know of the refusal, so it may not fill the place of what was refused."""
+    full = service.add_queue("full", max_messages=1)
+    wire.run(put(full, b"first"))
+    refused = [wire.start(put(full, b"refused")) for _ in range(together)]
+    wire.settle()
+    wire.run(ReadCall(full, None, ReadMode.TIME, 0))
+    in_line = wire.start(put(full, b"in line"))
+    with pytest.raises(QueueFullError):
+        wire.finish(refused[0])
+    wire.settle()
+    with pytest.raises(QueueFullError):
+        wire.finish(in_line)
+    assert wire.run(put(full, b"again"))
+    for call in refused[1:]:
+        with pytest.raises(QueueFullError):
+            wire.finish(call)
+    wire.advance(1)
+    assert not service.operations
+    assert stored(service) == [b"first", b"again"]
+
+
+def test_a_refusal_that_no_request_can_confirm_is_confirmed_when_the_line_is_empty(
+    wire: Wire, service: FakeService
+) -> None:
+    full = service.add_queue("full", max_messages=1)
+    wire.run(put(full, b"first"))
+    refused = wire.start(put(full, b"refused"))
+    wire.settle()
+    in_line = wire.start(put(full, b"in line"))
+    with pytest.raises(QueueFullError):
+        wire.finish(refused)
+    wire.session.abandon(in_line)
+    wire.settle()
+    wire.advance(1)
+    assert not service.operations
