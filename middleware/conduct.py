@@ -23,6 +23,12 @@ class Patience(NamedTuple):
     fail_limit: int
 
 
+#: A consumer that has failed so often in a row fails everything, as far as one can tell.
+_FAILS_ALL = 5
+#: It then rests after each failure, in seconds: twice as long each time, but not longer than this.
+_REST_S = 0.1
+_REST_MAX_S = 5.0
+
 #: Puts up with everything.
 ENDLESS = Patience(math.inf, 0, 0.0, 0)
 
@@ -86,6 +92,13 @@ class Conduct:
             return False
         self._failed_at = now
         return self._failed()
+
+    @property
+    def rest_s(self) -> float:
+        """How long it is given nothing after this failure, in seconds; 0 unless it fails everything."""
+        if self.failures < _FAILS_ALL:
+            return 0.0
+        return min(_REST_MAX_S, _REST_S * 2.0 ** min(self.failures - _FAILS_ALL, 16))
 
     def _failed(self) -> bool:
         self.failures += 1

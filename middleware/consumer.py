@@ -68,6 +68,8 @@ class Consumer:
         ended: it is not a member any more.
         conduct: how it behaves.
         suspended: it is given nothing until the database knows that it is slow.
+        failing: it fails everything: it is given nothing, or one message to try, until it succeeds.
+        rests_until: how long it is given nothing, by the judge's clock; 0 when no timer waits for that.
         touched_at: when it touched messages last.
     """
 
@@ -77,16 +79,19 @@ class Consumer:
         "_credit_bytes",
         "_credit_messages",
         "_held",
+        "_limit",
         "_waiting",
         "client",
         "conduct",
         "consumer_id",
         "ended",
         "epoch",
+        "failing",
         "lease_s",
         "line",
         "queue_id",
         "ready",
+        "rests_until",
         "seen_claim",
         "suspended",
         "touched_at",
@@ -113,18 +118,36 @@ class Consumer:
         self.ended = False
         self.conduct = Conduct(patience)
         self.suspended = False
+        self.failing = False
+        self.rests_until = 0.0
         self.touched_at = 0.0
         self._held: dict[LeaseKey, Held] = {}
         # Those that wait, by their kept_at; those whose begin the database does not know, by begun_at.
         self._waiting: dict[LeaseKey, Held] = {}
         self._begun: dict[LeaseKey, Held] = {}
         self._bytes = 0
+        self._limit = messages
         self.set_credit(messages, size)
 
     def set_credit(self, messages: int, size: int) -> None:
         """Sets how many messages and bytes of bodies it may have at a time; 0 bytes for any number."""
         self._credit_messages = messages
         self._credit_bytes = size or UNLIMITED_BYTES
+        self._limit = min(self._limit, messages) if self.failing else messages
+
+    def rest(self) -> None:
+        """It has failed everything: it is given nothing for a while."""
+        self.failing = True
+        self._limit = 0
+
+    def try_one(self) -> None:
+        """It has rested: it may be given one message more than it has."""
+        self._limit = min(self._credit_messages, len(self._held) + 1)
+
+    def recover(self) -> None:
+        """It has succeeded: it is given messages as before."""
+        self.failing = False
+        self._limit = self._credit_messages
 
     @property
     def paused(self) -> bool:
@@ -144,7 +167,7 @@ class Consumer:
             return 0
         if self._bytes >= self._credit_bytes:
             return 0
-        return max(0, self._credit_messages - len(self._held))
+        return max(0, self._limit - len(self._held))
 
     @property
     def room_bytes(self) -> int:

@@ -57,6 +57,11 @@ class Consumers:
         """How many messages the consumers have."""
         return sum(consumer.held for consumer in self._all.values())
 
+    @property
+    def failing(self) -> int:
+        """How many of them fail everything."""
+        return sum(consumer.failing for consumer in self._all.values())
+
     # --- coming and going --------------------------------------------------------------------
 
     def join(
@@ -169,6 +174,10 @@ class Consumers:
         found = (self._all.get(consumer_id) for consumer_id in {ref.consumer_id for ref in refs})
         return [message_id for consumer in found if consumer is not None for message_id in consumer.begun_ids]
 
+    def has_room_again(self, consumer: Consumer) -> None:
+        """A consumer that failed everything may be given messages."""
+        self._consider(consumer.queue_id)
+
     def settled(self, refs: Iterable[LeaseRef]) -> None:
         """Consumers have answered, or lost, these messages."""
         queue_ids = set()
@@ -228,8 +237,8 @@ class Consumers:
         self.settled(refs)
 
     def moving(self, consumer: Consumer) -> None:
-        """Others get the partitions of a consumer that is slow: it should give back what it has not begun."""
-        details = "it has answered late too often: others get its partitions"
+        """Others get the partitions of a consumer: it should give back what it has not begun."""
+        details = "it answers late, or fails everything: others get its partitions"
         self._tell(consumer, [], failure_of(ErrorCode.CONSUMER_SLOW, details), ended=False)
 
     def writable(self, line: Line) -> None:

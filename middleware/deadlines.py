@@ -29,6 +29,11 @@ class Deadlines:
     def __len__(self) -> int:
         return len(self._actions)
 
+    @property
+    def now(self) -> float:
+        """The loop's clock."""
+        return self._loop.time()
+
     def add(self, when: float, action: Callable[[], None]) -> int:
         """Has the action called at a time; returns what cancels it."""
         self._last += 1

@@ -26,6 +26,7 @@ class Figures:
         delivered_total: messages pushed to consumers.
         recovered_total: those of them that a lost call had claimed.
         slow_consumers_total: how often a consumer became slow.
+        failing_consumers_total: how often a consumer began to fail everything.
         inactive_consumers_total: consumers that were ended because they failed.
     """
 
@@ -42,6 +43,7 @@ class Figures:
         self.delivered_total = 0
         self.recovered_total = 0
         self.slow_consumers_total = 0
+        self.failing_consumers_total = 0
         self.inactive_consumers_total = 0
         self._calls = dict.fromkeys(Kind, 0)
         self._requests = dict.fromkeys(Kind, 0)
@@ -112,6 +114,7 @@ class Figures:
             "delivered": ("Messages pushed to consumers.", self.delivered_total),
             "recovered": ("Messages that a lost call had claimed.", self.recovered_total),
             "slow_consumers": ("How often a consumer became slow.", self.slow_consumers_total),
+            "failed_consumers": ("How often one began to fail everything.", self.failing_consumers_total),
             "inactive_consumers": ("Consumers ended for their failures.", self.inactive_consumers_total),
             "dropped_wake_ups": ("Wake-ups for others that were too many.", self.dropped_wake_ups_total),
         }

@@ -1,12 +1,14 @@
-"""Judges how the consumers of this middleware behave: who is slow, who is inactive."""
+"""Judges how the consumers of this middleware behave: who is slow, who fails, who is inactive."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from telesto.middleware.consumer import Consumer, LeaseKey
 from telesto.middleware.consumers import Consumers
+from telesto.middleware.deadlines import Deadlines
 from telesto.middleware.failures import failure_of
 from telesto.middleware.figures import Figures
 from telesto.middleware.logs import logger
@@ -22,15 +24,23 @@ class Judge:
 
     Answers count when they come in: that the database is slow is not the consumer's fault.
 
+    A consumer that fails everything would use up the attempts of all messages that there are. So it rests
+    after each failure, longer and longer, and then tries one message, until it succeeds.
+
     Attributes:
-        on_slow: takes a consumer that has become slow.
+        on_slow: takes a consumer whose partitions others are to have.
     """
 
     def __init__(
-        self, consumers: Consumers, figures: Figures, clock: Callable[[], float] = time.monotonic
+        self,
+        consumers: Consumers,
+        figures: Figures,
+        deadlines: Deadlines,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._consumers = consumers
         self._figures = figures
+        self._deadlines = deadlines
         self._clock = clock
         self.on_slow: Callable[[Consumer], None] = lambda consumer: None
 
@@ -47,7 +57,7 @@ class Judge:
             if since:
                 self._answered(consumer, since, now)
             if since and isinstance(packet, Ack):
-                consumer.conduct.succeeded()
+                self._succeeded(consumer)
 
     def touched(self, kept: Iterable[LeaseRef], gone: Iterable[LeaseRef]) -> None:
         """The time of leases began anew; others are gone, as the application has acknowledged them by itself.
@@ -61,25 +71,30 @@ class Judge:
             since = [held for held in map(consumer.since, keys) if held is not None]
             if since:
                 self._answered(consumer, since, consumer.touched_at)
-                consumer.conduct.succeeded()
+                self._succeeded(consumer)
 
     def failed(self, refs: Iterable[LeaseRef]) -> None:
         """Consumers have given these messages back as failed."""
         for consumer, keys in self._by_consumer(refs):
             if any(consumer.conduct.gave_back(key.message_id) for key in keys):
                 self._found_inactive(consumer)
+            else:
+                self._failed(consumer)
 
     def ran_out(self, refs: list[LeaseRef]) -> None:
         """The time of these leases was up, or of one before them in their partitions."""
         now = self._clock()
-        inactive = []
+        inactive: list[Consumer] = []
+        failed: list[Consumer] = []
         for consumer, keys in self._by_consumer(refs):
             since = [
                 held for key in keys if consumer.has_begun(key) and (held := consumer.since(key)) is not None
             ]
-            if since and consumer.conduct.ran_out(max(since), now):
-                inactive.append(consumer)
+            if since:
+                (inactive if consumer.conduct.ran_out(max(since), now) else failed).append(consumer)
         self._consumers.lost(refs)
+        for consumer in failed:
+            self._failed(consumer)
         for consumer in inactive:
             self._found_inactive(consumer)
 
@@ -94,9 +109,49 @@ class Judge:
         if consumer.conduct.answered(since, now):
             self._found_slow(consumer)
 
+    def _succeeded(self, consumer: Consumer) -> None:
+        consumer.conduct.succeeded()
+        if consumer.failing:
+            consumer.recover()
+            _log.info("consumer_recovered", **_named(consumer))
+            self._consumers.has_room_again(consumer)
+
+    def _failed(self, consumer: Consumer) -> None:
+        """It rests if it fails everything."""
+        rest_s = consumer.conduct.rest_s
+        if not rest_s or consumer.ended:
+            return
+        if not consumer.failing:
+            self._figures.failing_consumers_total += 1
+            _log.warning("consumer_failing", failures=consumer.conduct.failures, **_named(consumer))
+            self._move_partitions(consumer)
+        consumer.rest()
+        waits = consumer.rests_until > 0
+        consumer.rests_until = self._clock() + rest_s
+        if not waits:
+            self._wake_later(consumer, rest_s)
+
+    def _wake_later(self, consumer: Consumer, rest_s: float) -> None:
+        self._deadlines.add(self._deadlines.now + rest_s, partial(self._rested, consumer))
+
+    def _rested(self, consumer: Consumer) -> None:
+        left_s = consumer.rests_until - self._clock()
+        if not consumer.failing or consumer.ended:
+            consumer.rests_until = 0.0
+        elif left_s > 0:  # it has failed once more meanwhile
+            self._wake_later(consumer, left_s)
+        else:
+            consumer.rests_until = 0.0
+            consumer.try_one()
+            self._consumers.has_room_again(consumer)
+
     def _found_slow(self, consumer: Consumer) -> None:
         self._figures.slow_consumers_total += 1
         _log.warning("consumer_slow", **_named(consumer))
+        self._move_partitions(consumer)
+
+    def _move_partitions(self, consumer: Consumer) -> None:
+        """Others get its partitions, where there are others; until the database knows, it gets nothing."""
         consumer.suspended = True
         self.on_slow(consumer)
 

@@ -97,7 +97,7 @@ class MiddlewareServer:
         self._room.on_readmit = self._readmit
         self._consumers = Consumers(self._room, settings)
         self._claims = Claims(self._consumers, self.figures, settings)
-        self._judge = Judge(self._consumers, self.figures)
+        self._judge = Judge(self._consumers, self.figures, self._deadlines)
         self._links = Links(settings)
         self._make_background()
         light_bytes = settings.max_answer_bytes // settings.max_batch // 2
@@ -308,6 +308,10 @@ class MiddlewareServer:
         gauges["unsent_bytes"] = ("Bytes of answers that peers have not taken.", lambda: self._budget.unsent)
         gauges["waiting_reads"] = ("Reads that wait.", lambda: self._room.parked)
         gauges["consumers"] = ("Consumers.", lambda: len(self._consumers))
+        gauges["failing_consumers"] = (
+            "Consumers that fail everything at present.",
+            lambda: self._consumers.failing,
+        )
         gauges["leases"] = ("Messages that consumers have.", lambda: self._consumers.held)
         gauges["disk_full"] = ("1 while puts are refused for want of space.", lambda: self._disk.is_full)
         gauges["disk_room_bytes"] = (

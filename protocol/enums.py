@@ -242,8 +242,8 @@ class ErrorCode(IntEnum):
     #: joins again.
     CONSUMER_INACTIVE = 54
 
-    #: The consumer has answered late too often: others get its partitions for some time. It stays a member.
-    #: Only LeaseLost has this code.
+    #: The consumer has answered late too often, or fails everything: others get its partitions for some time.
+    #: It stays a member. Only LeaseLost has this code.
     CONSUMER_SLOW = 55
 
     #: Nothing is known of the message: it never was, or its queue keeps no history, or the time for that is

@@ -311,8 +311,8 @@ class ConsumerInactiveError(RejectedError):
 
 
 class ConsumerSlowError(RejectedError):
-    """The consumer has answered late too often: others get its partitions for some time. It stays a
-    member. Only LeaseLost has this code."""
+    """The consumer has answered late too often, or fails everything: others get its partitions for some
+    time. It stays a member. Only LeaseLost has this code."""
 
     code = ErrorCode.CONSUMER_SLOW
 
@@ -706,8 +706,8 @@ ERRORS: dict[int, ErrorInfo] = {
         sqlstate="TL055",
         exception=ConsumerSlowError,
         doc=(
-            "The consumer has answered late too often: others get its partitions for some time. It "
-            "stays a member. Only LeaseLost has this code."
+            "The consumer has answered late too often, or fails everything: others get its partitions "
+            "for some time. It stays a member. Only LeaseLost has this code."
         ),
     ),
     64: ErrorInfo(

@@ -739,6 +739,23 @@ def test_a_consumer_that_fails_too_often_ends_and_may_come_again(client: Any) ->
     assert taken == {b"0": 2, b"1": 2, b"2": 1}
 
 
+def test_failing_messages_do_not_end_a_pool(client: Any, connected: Connect) -> None:
+    """By default it goes on, more slowly while everything fails, and comes to those that do not."""
+    queue_id = client.create_queue("failing", max_attempts=1).queue_id
+    client.put_many(queue_id, [b"bad"] * 9 + [b"good"])
+    done = threading.Event()
+
+    def handle(message: Any) -> None:
+        if message.body == b"bad":
+            raise ValueError("bad")
+        done.set()
+
+    worker = Worker(connected("worker"), queue_id, handle, credit=2, on_error=lambda *_: None)
+    assert done.wait(30)
+    worker.stop()
+    assert len(list(client.dead_letters(queue_id))) == 9
+
+
 def test_a_pool_whose_handler_fails_too_often_says_so(client: Any, connected: Connect) -> None:
     queue_id = client.create_queue("failing", fail_limit=3, backoff_ms=0, max_attempts=10).queue_id
     put_numbers(client, queue_id, 3)

@@ -13,6 +13,7 @@ import pytest
 
 from conftest import Connect, StartMiddleware
 from members import Member, join, put_all, put_keyed
+from telesto.middleware import judge
 from telesto.middleware.conduct import Conduct, Patience
 from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
@@ -280,6 +281,67 @@ async def test_one_bad_message_does_not_make_it_inactive(connect: Connect) -> No
     assert await member.bodies(1) == [b"good"]
 
 
+async def test_one_that_fails_everything_is_slowed_and_recovers(
+    start_middleware: StartMiddleware, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = await start_middleware()
+    logged: list[str] = []
+    for level in ("warning", "info"):
+        monkeypatch.setattr(judge._log, level, lambda event, **_: logged.append(event), raising=False)
+    wire, other = await (await connect(server)).register(), await (await connect(server)).register()
+    queue_id = await wire.create_queue(backoff_ms=3_600_000, backoff_max_ms=3_600_000)
+    await put_all(wire, queue_id, *(b"%d" % i for i in range(20)))
+    member = await join(wire, queue_id, messages=5)
+    consumer = server._consumers.get(member.consumer_id)
+    assert consumer is not None
+    fails = [message.body for message in await member.next(5)]
+    for body in fails[:4]:
+        assert await member.nack(body, failed=True) == [None]
+    assert not consumer.failing
+    fails = [fails[4], *(message.body for message in await member.next(4))]
+    for body in fails:
+        await member.nack(body, failed=True)
+    assert (consumer.failing, consumer.ended) == (True, False)
+    # Now it is given one at a time, and each only after a rest.
+    for _ in range(2):
+        assert (consumer.room, consumer.rests_until > 0) == (0, True)
+        (message,) = await member.next(1)
+        assert (consumer.held, consumer.room) == (1, 0)
+        await member.nack(message.body, failed=True)
+    (gauge,) = [read() for name, (_, read) in server.figures.gauges.items() if name == "failing_consumers"]
+    assert (gauge, server.figures.failing_consumers_total) == (1, 1)
+    # Others get the messages meanwhile.
+    another = await join(other, queue_id, messages=5)
+    assert len(await another.next(5)) == 5
+    (message,) = await member.next(1)
+    await member.ack(message.body)
+    assert len(await member.next(3)) == 3
+    assert server._consumers.failing == 0
+    assert (server.figures.inactive_consumers_total, server.figures.failing_consumers_total) == (0, 1)
+    assert logged == ["consumer_failing", "consumer_recovered"]
+
+
+async def test_one_that_fails_everything_loses_its_partitions(
+    start_middleware: StartMiddleware, connect: Connect
+) -> None:
+    server = await start_middleware()
+    wire, other = await (await connect(server)).register(), await (await connect(server)).register()
+    queue_id = await wire.create_queue(backoff_ms=3_600_000, backoff_max_ms=3_600_000, late_limit=0)
+    failing = await join(wire, queue_id, messages=5)
+    await put_all(wire, queue_id, *(b"%d" % i for i in range(5)))
+    await failing.next(5)
+    for i in range(4):
+        await failing.nack(b"%d" % i, failed=True)
+    keyed = [f"{key}{i}" for i in range(2) for key in "abc"]
+    await put_keyed(wire, queue_id, *keyed)
+    held = [message.body for message in await failing.next(4)]
+    idle = await join(other, queue_id)
+    await failing.nack(b"4", failed=True)
+    await told_slow(failing)
+    await failing.nack(*held)
+    assert sorted(await idle.bodies(6)) == sorted(name.encode() for name in keyed)
+
+
 async def test_what_the_application_acknowledged_itself_is_an_answer(
     start_middleware: StartMiddleware, connect: Connect, database_url: str
 ) -> None:
@@ -409,3 +471,17 @@ def test_a_message_that_fails_again_counts_once_until_a_success() -> None:
     conduct.succeeded()
     assert [conduct.gave_back(message) for message in (2, 3, 4)] == [False, False, True]
     assert not any(Conduct(PATIENCE._replace(fail_limit=0)).gave_back(i) for i in range(1, 9))
+
+
+def test_one_that_fails_everything_rests_longer_and_longer() -> None:
+    conduct = Conduct(PATIENCE._replace(fail_limit=0))
+    rests = []
+    for message in range(1, 13):
+        conduct.gave_back(message)
+        rests.append(conduct.rest_s)
+    assert rests == pytest.approx([0, 0, 0, 0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5, 5])
+    for message in range(1, 2_000):
+        conduct.gave_back(message)
+    assert conduct.rest_s == 5
+    conduct.succeeded()
+    assert conduct.rest_s == 0
