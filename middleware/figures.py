@@ -28,6 +28,7 @@ class Figures:
         slow_consumers_total: how often a consumer became slow.
         failing_consumers_total: how often a consumer began to fail everything.
         inactive_consumers_total: consumers that were ended because they failed.
+        clock_steps_total: steps of the database's clock that were noticed here first.
     """
 
     def __init__(self) -> None:
@@ -45,6 +46,7 @@ class Figures:
         self.slow_consumers_total = 0
         self.failing_consumers_total = 0
         self.inactive_consumers_total = 0
+        self.clock_steps_total = 0
         self._calls = dict.fromkeys(Kind, 0)
         self._requests = dict.fromkeys(Kind, 0)
         self._seconds = dict.fromkeys(Kind, 0.0)
@@ -116,6 +118,7 @@ class Figures:
             "slow_consumers": ("How often a consumer became slow.", self.slow_consumers_total),
             "failed_consumers": ("How often one began to fail everything.", self.failing_consumers_total),
             "inactive_consumers": ("Consumers ended for their failures.", self.inactive_consumers_total),
+            "clock_steps": ("Steps of the database's clock.", self.clock_steps_total),
             "dropped_wake_ups": ("Wake-ups for others that were too many.", self.dropped_wake_ups_total),
         }
 

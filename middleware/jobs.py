@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from telesto.middleware.database_clock import DatabaseClock
 from telesto.middleware.logs import logger
 from telesto.middleware.periodic import Periodic
 from telesto.middleware.results import Arrivals
@@ -13,7 +14,7 @@ from telesto.middleware.services import Peers
 from telesto.middleware.settings import ServerSettings
 from telesto.middleware.single import Call, arrivals_of
 
-SWEEP = "SELECT elected, done, more, queue_ids, receiver_ids FROM telesto.sweep($1, $2, $3, $4, $5)"
+SWEEP = "SELECT elected, done, more, queue_ids, receiver_ids FROM telesto.sweep($1, $2, $3, $4, $5, $6)"
 PLACE_STAGED = "SELECT queue_ids, receiver_ids, counts FROM telesto.place_staged($1)"
 PLACE_STAGED_TOPICS = """
 SELECT ARRAY(SELECT -unnest(topic_ids)), array_fill(0::bigint, ARRAY[cardinality(topic_ids)]), counts
@@ -50,8 +51,9 @@ class Jobs:
         on_placed: takes what messages came, or came back, to which queues.
     """
 
-    def __init__(self, call: Call, peers: Peers, settings: ServerSettings) -> None:
+    def __init__(self, call: Call, peers: Peers, clock: DatabaseClock, settings: ServerSettings) -> None:
         self._call = call
+        self._clock = clock
         self._peers = peers
         self._settings = settings
         self.on_placed: Callable[[Arrivals], None] = lambda arrivals: None
@@ -74,7 +76,13 @@ class Jobs:
         more = True
         while more:
             rows = await self._call(
-                SWEEP, self._peers.middleware_id, job, settings.sweep_rows, hold_s, settings.retention_s
+                SWEEP,
+                self._peers.middleware_id,
+                job,
+                settings.sweep_rows,
+                hold_s,
+                settings.retention_s,
+                self._clock.latest(),
             )
             elected, done, more, queue_ids, receiver_ids = rows[0]
             if done:

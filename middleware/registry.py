@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from telesto.middleware.database_clock import DatabaseClock
 from telesto.middleware.logs import logger
 from telesto.middleware.periodic import Periodic
 from telesto.middleware.services import Peers
@@ -12,7 +13,7 @@ from telesto.middleware.single import Call
 
 REGISTER = "SELECT telesto.register_middleware($1, $2)"
 UNREGISTER = "SELECT telesto.unregister_middleware($1)"
-HEARTBEAT = "SELECT * FROM telesto.heartbeat($1, $2, $3)"
+HEARTBEAT = "SELECT * FROM telesto.heartbeat($1, $2, $3, $4)"
 
 _log = logger("registry")
 
@@ -36,6 +37,7 @@ class Registry:
         pids: Callable[[], Iterable[int]],
         on_registered_again: Callable[[], None],
         clock: Callable[[], float],
+        database_clock: DatabaseClock,
     ) -> None:
         self._call = call
         self._peers = peers
@@ -44,6 +46,7 @@ class Registry:
         self._pids = pids
         self._on_registered_again = on_registered_again
         self._clock = clock
+        self._database_clock = database_clock
         self._pardon_s = 0.0
         self._pardon_until = 0.0
         self.beat_at = clock()
@@ -70,7 +73,11 @@ class Registry:
 
     async def _beat(self) -> None:
         rows = await self._call(
-            HEARTBEAT, self._peers.middleware_id, sorted(self._pids()), self._others_silent_s()
+            HEARTBEAT,
+            self._peers.middleware_id,
+            sorted(self._pids()),
+            self._others_silent_s(),
+            self._database_clock.latest(),
         )
         self._note_beat()
         alive = {row["middleware_id"]: row["address"] for row in rows if row["alive"]}

@@ -22,6 +22,7 @@ from telesto.middleware.claims import Claims
 from telesto.middleware.connection import Connection, Connections
 from telesto.middleware.consumer_changes import ConsumerChanges
 from telesto.middleware.consumers import Consumers
+from telesto.middleware.database_clock import DatabaseClock
 from telesto.middleware.database_start import DatabaseStart
 from telesto.middleware.database_watch import DatabaseWatch
 from telesto.middleware.deadlines import Deadlines
@@ -173,9 +174,17 @@ class MiddlewareServer:
             settings.heartbeat_timeout_s,
         )
         self._wake_listener.on_changed = self._wake_sweep.work.poke
+        jobs_call = shared(links.make("jobs"))
+        self._clock = DatabaseClock(jobs_call, self.figures)
         registry_link = links.make("registry", gated=False)
         self._registry = Registry(
-            registry_link.call, peers, settings, links.pids, self._registered_again, self._loop.time
+            registry_link.call,
+            peers,
+            settings,
+            links.pids,
+            self._registered_again,
+            self._loop.time,
+            self._clock,
         )
         links.on_connected = self._registry.poke
         self._watch = DatabaseWatch(links, self._registry, registry_link, settings, self._loop.time)
@@ -183,7 +192,7 @@ class MiddlewareServer:
         self._registry.on_beat = self._watch.confirmed
         links.on_moved = self._database_moved
         self._disk = Disk(links.make("disk").call, self.figures, settings, self._loop.time)
-        self._jobs = Jobs(shared(links.make("jobs")), peers, settings)
+        self._jobs = Jobs(jobs_call, peers, self._clock, settings)
 
     def _make_consuming(self) -> None:
         settings, call = self._settings, shared(self._links.make("consumers"))
@@ -266,6 +275,7 @@ class MiddlewareServer:
             self._wake_listener.work,
             self._registry.work,
             self._watch.work,
+            self._clock.work,
             *self._jobs.work,
             self._disk.work,
             self._departures.work,

@@ -23,7 +23,10 @@ BEGIN
     SET holder = elect.middleware_id, deadline = clock_timestamp() + make_interval(secs => hold_s)
     WHERE job.job = (SELECT free.job FROM telesto.jobs AS free
                      WHERE free.job = wanted_job
-                       AND (free.holder = elect.middleware_id OR free.deadline < clock_timestamp())
+                       AND (free.holder = elect.middleware_id
+                            -- One further away than it is ever given was given before the clock was set back.
+                            OR free.deadline NOT BETWEEN clock_timestamp()
+                                                 AND clock_timestamp() + make_interval(secs => hold_s))
                      FOR UPDATE SKIP LOCKED);
     RETURN FOUND;
 END

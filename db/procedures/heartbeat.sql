@@ -7,6 +7,7 @@
 --   own_id bigint           the middleware that lives
 --   pids int[]              the server processes that work for it
 --   timeout_s double precision   how long the others may be silent, in seconds
+--   latest timestamptz      the clock of this server was not beyond this, unless it was set; NULL when that is not known
 -- Returns:
 --   middleware_id bigint    a middleware, the caller included; not listed: it has been removed
 --   address text            where its clients reach it
@@ -14,7 +15,12 @@
 -- Errors:     none raised; a process that the caller may not end is logged
 -- Locks:      as renew_heartbeat
 -- Tables:     as renew_heartbeat
-CREATE OR REPLACE FUNCTION telesto.heartbeat(own_id bigint, pids int[], timeout_s double precision)
+CREATE OR REPLACE FUNCTION telesto.heartbeat(
+    own_id bigint,
+    pids int[],
+    timeout_s double precision,
+    latest timestamptz DEFAULT NULL
+)
 RETURNS TABLE (middleware_id bigint, address text, alive boolean)
 LANGUAGE plpgsql
 SET search_path = pg_catalog, telesto, pg_temp
@@ -32,19 +38,20 @@ DECLARE
     victim int;
 BEGIN
     FOR middleware IN
-        SELECT renewed.* FROM telesto.renew_heartbeat(own_id, heartbeat.pids, timeout_s) AS renewed
+        SELECT renewed.* FROM telesto.renew_heartbeat(own_id, heartbeat.pids, timeout_s, latest) AS renewed
     LOOP
         middleware_id := middleware.middleware_id;
         address := middleware.address;
         alive := middleware.alive;
         RETURN NEXT;
         CONTINUE WHEN alive;
-        -- A process that is younger than the last sign of life has got the number of one that ended.
+        -- A process that is younger than the last sign of life has got the number of one that ended. One that seems to
+        -- begin later than now began before the clock was set back.
         FOR victim IN
             SELECT activity.pid FROM pg_stat_activity AS activity
             WHERE activity.pid = ANY (middleware.pids)
               AND activity.datname = current_database()
-              AND activity.backend_start <= middleware.heartbeat_at
+              AND (activity.backend_start <= middleware.heartbeat_at OR activity.backend_start > clock_timestamp())
               AND activity.pid <> pg_backend_pid()
         LOOP
             BEGIN

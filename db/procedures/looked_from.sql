@@ -15,6 +15,8 @@ RETURNS timestamptz
 LANGUAGE sql STABLE
 AS $$
 SELECT CASE WHEN date_trunc('minute', look.ended_at + interval '2 seconds') < date_trunc('minute', due)
+              -- Or the clock has been set back since.
+              OR look.ended_at > due
             THEN '-infinity' ELSE look.ended_at END
 FROM (SELECT to_timestamp(job.position / 1e6) AS ended_at FROM telesto.jobs AS job
       WHERE job.job = looked_from.job) AS look

@@ -5,6 +5,7 @@
 --   own_id bigint           the middleware that lives
 --   own_pids int[]          the server processes that work for it
 --   timeout_s double precision   how long the others may be silent, in seconds
+--   latest timestamptz      the clock of this server was not beyond this, unless it was set; NULL when that is not known
 -- Returns:
 --   middleware_id bigint    a middleware
 --   address text            where its clients reach it
@@ -15,7 +16,12 @@
 -- Errors:     none raised
 -- Locks:      rows of middlewares; rows that others hold are passed over, their owners are alive
 -- Tables:     middlewares (read, update, delete), interests, lost_leases (delete), jobs (update)
-CREATE OR REPLACE FUNCTION telesto.renew_heartbeat(own_id bigint, own_pids int[], timeout_s double precision)
+CREATE OR REPLACE FUNCTION telesto.renew_heartbeat(
+    own_id bigint,
+    own_pids int[],
+    timeout_s double precision,
+    latest timestamptz DEFAULT NULL
+)
 RETURNS TABLE (
     middleware_id bigint,
     address text,
@@ -42,7 +48,7 @@ BEGIN
     WHERE middleware.middleware_id = own_id;
     dead := ARRAY(SELECT middleware.middleware_id FROM telesto.middlewares AS middleware
                   WHERE middleware.middleware_id <> own_id
-                    AND middleware.heartbeat_at < clock_timestamp() - make_interval(secs => timeout_s)
+                    AND middleware.heartbeat_at < least(clock_timestamp(), latest) - make_interval(secs => timeout_s)
                   FOR UPDATE SKIP LOCKED);
     RETURN QUERY
     SELECT middleware.middleware_id, middleware.address, middleware.middleware_id <> ALL (dead),

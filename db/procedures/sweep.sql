@@ -14,6 +14,8 @@
 --   max_rows int            at most so many messages in this turn
 --   hold_s double precision   how long the job is kept for the caller, in seconds
 --   retention_s double precision   how long a hand-over may be unconfirmed, in seconds; 7 days by default
+--   latest timestamptz      the clock of this server was not beyond this, unless it was set since the caller looked: what
+--                           comes due beyond it ('leases', 'delayed', 'due_partitions') is left; NULL when not known
 -- Returns:
 --   elected boolean         whether the job is the caller's
 --   done bigint             messages moved or removed, partitions made or dropped
@@ -29,6 +31,7 @@ CREATE OR REPLACE FUNCTION telesto.sweep(
     max_rows int DEFAULT 1000,
     hold_s double precision DEFAULT 30,
     retention_s double precision DEFAULT 604800,
+    latest timestamptz DEFAULT NULL,
     OUT elected boolean,
     OUT done bigint,
     OUT more boolean,
@@ -65,13 +68,13 @@ BEGIN
         PERFORM telesto.turn_keys();
     ELSIF job = 'leases' THEN
         SELECT swept.done, swept.more, swept.queue_ids, swept.receiver_ids INTO done, more, queue_ids, receiver_ids
-        FROM telesto.sweep_leases(max_rows) AS swept;
+        FROM telesto.sweep_leases(max_rows, latest) AS swept;
     ELSIF job = 'delayed' THEN
         SELECT swept.done, swept.more, swept.queue_ids, swept.receiver_ids INTO done, more, queue_ids, receiver_ids
-        FROM telesto.sweep_delayed(max_rows) AS swept;
+        FROM telesto.sweep_delayed(max_rows, latest) AS swept;
     ELSIF job = 'due_partitions' THEN
         SELECT swept.done, swept.more, swept.queue_ids, swept.receiver_ids INTO done, more, queue_ids, receiver_ids
-        FROM telesto.sweep_due_partitions(max_rows) AS swept;
+        FROM telesto.sweep_due_partitions(max_rows, latest) AS swept;
     ELSIF job = 'partitions' THEN
         SELECT swept.done, swept.more, swept.queue_ids, swept.receiver_ids INTO done, more, queue_ids, receiver_ids
         FROM telesto.sweep_partitions(max_rows) AS swept;

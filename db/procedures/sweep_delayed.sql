@@ -2,6 +2,7 @@
 -- Purpose:    Moves messages whose time has come to where they can be read, under their old ids.
 -- Parameters:
 --   max_rows int            at most so many messages
+--   latest timestamptz      the clock of this server was not beyond this, unless it was set; NULL when that is not known
 -- Returns:
 --   done bigint             how many were moved
 --   more boolean            whether there is more to do at once
@@ -13,6 +14,7 @@
 --             (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.sweep_delayed(
     max_rows int,
+    latest timestamptz,
     OUT done bigint,
     OUT more boolean,
     OUT queue_ids bigint[],
@@ -22,7 +24,7 @@ LANGUAGE plpgsql
 AS $$
 #variable_conflict use_column
 DECLARE
-    due constant timestamptz := clock_timestamp();
+    due constant timestamptz := least(clock_timestamp(), latest);
     looked_from constant timestamptz := telesto.looked_from('delayed', due);
     last_due timestamptz;
     queues bigint[];

@@ -2,6 +2,7 @@
 -- Purpose:    Has partitions go on whose first message was not due and is now.
 -- Parameters:
 --   max_rows int            at most about so many partitions
+--   latest timestamptz      the clock of this server was not beyond this, unless it was set; NULL when that is not known
 -- Returns:
 --   done bigint             how many go on
 --   more boolean            whether there is more to do at once
@@ -12,6 +13,7 @@
 -- Tables:     jobs (read, update), consumers, leases, keyed_messages (read), partitions (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.sweep_due_partitions(
     max_rows int,
+    latest timestamptz,
     OUT done bigint,
     OUT more boolean,
     OUT queue_ids bigint[],
@@ -21,7 +23,7 @@ LANGUAGE plpgsql
 AS $$
 #variable_conflict use_column
 DECLARE
-    due constant timestamptz := clock_timestamp();
+    due constant timestamptz := least(clock_timestamp(), latest);
     due_place constant bigint := (extract(epoch FROM due) * 1e6)::bigint;
     looked_from constant bigint := (CASE WHEN telesto.looked_from('due_partitions', due) = '-infinity' THEN 0
                                          ELSE extract(epoch FROM telesto.looked_from('due_partitions', due)) * 1e6

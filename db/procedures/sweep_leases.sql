@@ -4,6 +4,7 @@
 --             database knows that they were begun.
 -- Parameters:
 --   max_rows int            at most about so many messages, at most so many consumers
+--   latest timestamptz      the clock of this server was not beyond this, unless it was set; NULL when that is not known
 -- Returns:
 --   done bigint             leases and consumers ended
 --   more boolean            whether there is more to do at once
@@ -18,6 +19,7 @@
 --             history_calendar (read), history (insert)
 CREATE OR REPLACE FUNCTION telesto.sweep_leases(
     max_rows int,
+    latest timestamptz,
     OUT done bigint,
     OUT more boolean,
     OUT queue_ids bigint[],
@@ -27,7 +29,7 @@ LANGUAGE plpgsql
 AS $$
 #variable_conflict use_column
 DECLARE
-    due constant timestamptz := clock_timestamp();
+    due constant timestamptz := least(clock_timestamp(), latest);
     held_look constant interval := '10 seconds';
     looked_from constant timestamptz := telesto.looked_from('leases', due);
     queues bigint[];

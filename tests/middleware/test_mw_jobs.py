@@ -6,6 +6,8 @@ import asyncio
 from collections import Counter
 from typing import Any
 
+from telesto.middleware.database_clock import DatabaseClock
+from telesto.middleware.figures import Figures
 from telesto.middleware.jobs import SWEEP, Jobs
 from telesto.middleware.services import Peers
 from telesto.middleware.settings import ServerSettings
@@ -35,7 +37,7 @@ async def sweep_until(job: str, count: int, **settings: float) -> Counter[str]:
     """Runs all jobs until one has had so many turns; returns the turns of each."""
     sweeps = Sweeps()
     loaded = ServerSettings.load(database_url="postgresql://nowhere/nothing", **settings)
-    jobs = Jobs(sweeps.call, Peers("0"), loaded)
+    jobs = Jobs(sweeps.call, Peers("0"), DatabaseClock(sweeps.call, Figures()), loaded)
     tasks = [asyncio.create_task(work.run()) for work in jobs.work]
     async with asyncio.timeout(30):
         await sweeps.reach(job, count)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from telesto.middleware.database_clock import DatabaseClock
+from telesto.middleware.figures import Figures
 from telesto.middleware.registry import HEARTBEAT, Registry
 from telesto.middleware.services import Peers
 from telesto.middleware.settings import ServerSettings
@@ -21,7 +23,13 @@ class Members:
         self._peers = Peers("1")
         settings = ServerSettings(heartbeat_interval_s=INTERVAL_S, heartbeat_timeout_s=TIMEOUT_S)
         self.registry = Registry(
-            self._call, self._peers, settings, lambda: [], lambda: None, lambda: self.now
+            self._call,
+            self._peers,
+            settings,
+            lambda: [],
+            lambda: None,
+            lambda: self.now,
+            DatabaseClock(self._call, Figures()),
         )
         self.registry.on_beat = lambda: self.beats.append(self.now)
 

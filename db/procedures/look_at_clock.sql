@@ -1,0 +1,22 @@
+-- Procedure:  look_at_clock
+-- Purpose:    The time by the clock of this server, for those who compare its progress with that of a clock which
+--             nobody sets, see note_clock_step.
+-- Parameters: none
+-- Returns:
+--   at timestamptz          the time
+--   steps bigint            how many steps have been noted
+--   last_id bigint          a message id; those that are given later are higher
+-- Errors:     none
+-- Locks:      none
+-- Tables:     clock (read)
+CREATE OR REPLACE FUNCTION telesto.look_at_clock(OUT at timestamptz, OUT steps bigint, OUT last_id bigint)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+AS $$
+#variable_conflict use_column
+BEGIN
+    at := clock_timestamp();
+    SELECT clock.steps INTO look_at_clock.steps FROM telesto.clock AS clock;
+    SELECT ids.last_value INTO look_at_clock.last_id FROM telesto.message_ids AS ids;
+END
+$$;
