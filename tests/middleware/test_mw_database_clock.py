@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -14,6 +15,7 @@ from members import join
 from telesto.middleware.database_clock import LOOK, DatabaseClock
 from telesto.middleware.failures import LostError, RefusedError
 from telesto.middleware.figures import Figures
+from telesto.middleware.server import MiddlewareServer
 from wire import until
 
 #: In microseconds since 1970.
@@ -186,9 +188,43 @@ MOVE = (
 )
 
 
+#: So many wait to note the step.
+NOTING = """
+SELECT count(*) = $1 FROM pg_stat_activity
+WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%note_clock_step%'
+"""
+
+
+async def until_beaten(servers: list[MiddlewareServer]) -> None:
+    """Waits for the next sign of life of each."""
+    beats = [server._registry.beat_at for server in servers]
+    await until(
+        lambda: all(server._registry.beat_at > beat for server, beat in zip(servers, beats, strict=True))
+    )
+
+
+@pytest.fixture
+async def connection(database_url: str) -> AsyncIterator[asyncpg.Connection]:
+    connection = await asyncpg.connect(database_url)
+    yield connection
+    connection.terminate()
+
+
+@pytest.fixture
+async def watcher(database_url: str) -> AsyncIterator[asyncpg.Connection]:
+    """Outside of the transaction, which would see what there was when it looked first."""
+    watcher = await asyncpg.connect(database_url)
+    yield watcher
+    watcher.terminate()
+
+
 @pytest.mark.parametrize("hours", [1, -1])
 async def test_consumers_and_middlewares_do_not_notice_that_the_clock_was_set(
-    connect: Connect, start_middleware: StartMiddleware, database_url: str, hours: int
+    connect: Connect,
+    start_middleware: StartMiddleware,
+    connection: asyncpg.Connection,
+    watcher: asyncpg.Connection,
+    hours: int,
 ) -> None:
     settings: dict[str, Any] = {"heartbeat_interval_s": 0.1, "lease_sweep_s": 0.05}
     servers = [await start_middleware(**settings) for _ in range(2)]
@@ -199,7 +235,6 @@ async def test_consumers_and_middlewares_do_not_notice_that_the_clock_was_set(
     for _ in range(2):
         await wires[0].put_one(queue_id)
     delayed_id = await wires[0].put_one(queue_id, delay_ms=3 * 3_600_000)
-    connection = await asyncpg.connect(database_url)
     await until(lambda: connection.fetchval("SELECT count(*) = 2 FROM telesto.leases"))
     # Only what was put before a look is known to have been put before the step.
     for server in servers:
@@ -210,14 +245,15 @@ async def test_consumers_and_middlewares_do_not_notice_that_the_clock_was_set(
 
     step = timedelta(hours=hours)
     async with connection.transaction():
-        # Nobody notes the step before all of it is there.
+        # Nobody notes the step before all of it is there, nor is a call under way that began before it.
         await connection.execute("SELECT FROM telesto.clock FOR UPDATE")
-        for table in ("jobs", "middlewares"):
-            await connection.execute(f"LOCK TABLE telesto.{table} IN EXCLUSIVE MODE")
         for server in servers:
             last = server._clock._last
             assert last is not None
             server._clock._last = replace(last, at_us=last.at_us - hours * 3_600_000_000)
+        await until(lambda: watcher.fetchval(NOTING, len(servers)))
+        for _ in range(2):
+            await until_beaten(servers)
         for statement in MOVE:
             await connection.execute(statement, step)
     await until(lambda: connection.fetchval("SELECT steps = 1 FROM telesto.clock"))
@@ -226,10 +262,7 @@ async def test_consumers_and_middlewares_do_not_notice_that_the_clock_was_set(
     await until(lambda: all(server._clock._last and server._clock._last.steps == 1 for server in servers))
     assert sum(server.figures.clock_steps_total for server in servers) == 1
 
-    beats = [server._registry.beat_at for server in servers]
-    await until(
-        lambda: all(server._registry.beat_at > beat for server, beat in zip(servers, beats, strict=True))
-    )
+    await until_beaten(servers)
     assert [server._peers.middleware_id for server in servers] == was
     assert await connection.fetchval("SELECT count(*) FROM telesto.leases") == 2
     left = await connection.fetchval("SELECT min(deadline) - clock_timestamp() FROM telesto.leases")
@@ -238,4 +271,3 @@ async def test_consumers_and_middlewares_do_not_notice_that_the_clock_was_set(
     assert timedelta(hours=2) < left <= timedelta(hours=3)
     assert await connection.fetchval("SELECT steps FROM telesto.clock") == 1
     assert len(consumers) == 2
-    await connection.close()
