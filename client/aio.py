@@ -12,7 +12,7 @@ from signal import Signals
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
-from telesto.client import arguments, calls, forks, shared
+from telesto.client import arguments, calls, failures, forks, shared
 from telesto.client.aio_consumer import AsyncConsumer, AsyncHandler, AsyncPool, stopping_at
 from telesto.client.blocking_consumer import DRAIN, OnError, log_failure
 from telesto.client.calls import Call
@@ -106,6 +106,7 @@ class AsyncTelestoClient:
         self._tried: Identity | None = None
         self._pools: set[AsyncPool] = set()
         self._closer: asyncio.Task[None] | None = None
+        self._ending = False
         self._connection: Connection | None = None
         self._closing: Connection | None = None
         self._connector: asyncio.Task[None] | None = None
@@ -208,7 +209,8 @@ class AsyncTelestoClient:
 
         Reads that wait end with ClientClosedError. Puts under way are waited for, at most ``close_timeout``.
         With a state_dir, what the application got counts as processed; leaving the ``async with`` block by an
-        exception gives it back instead. Closing again does nothing.
+        exception gives it back instead. Closing again while handlers end, with a shorter ``drain``, leaves
+        them less time; else it does nothing.
 
         Called in a handler of ``run_consumer`` it returns at once, and the client is closed when the handlers
         have ended.
@@ -217,6 +219,7 @@ class AsyncTelestoClient:
 
     async def _close(self, *, failed: bool, drain: float | None = None) -> None:
         arguments.check_timeout(drain, "drain")
+        self._ending = True
         if any(pool.is_mine for pool in self._pools):
             self._closer = asyncio.create_task(self._close_all(failed, drain))
         else:
@@ -778,7 +781,8 @@ class AsyncTelestoClient:
             keep_alive: extend the leases of what the consumer has for as long as this process lives.
             ack_in_database: the handler acknowledges its message in a transaction of its own, by
                 ``telesto.ack(*message.lease)`` in SQL, and has committed it when it returns.
-            on_error: takes a message and what its handler raised; without it that is logged.
+            on_error: takes a message and what its handler raised; without it that is logged, as is what it
+                raises itself.
             drain: how long handlers under way may take when it ends, in seconds. Nothing more is begun then.
                 What has not ended in time is cancelled and goes back, as does what was not begun, which
                 counts as no attempt.
@@ -803,6 +807,8 @@ class AsyncTelestoClient:
         pool = AsyncPool(consumer, handler, on_error, concurrency, drain)
         self._pools.add(pool)
         try:
+            if self._ending:
+                raise failures.closed_error()
             with stopping_at(signals, pool.stop):
                 async with consumer:
                     await pool.run()
@@ -867,7 +873,8 @@ class AsyncTelestoClient:
                 goes back as failed, to come again.
             concurrency: how many requests are worked on at a time.
             keep_alive: extend the leases of requests for as long as this process lives.
-            on_error: takes a request and what its handler raised; without it that is logged.
+            on_error: takes a request and what its handler raised; without it that is logged, as is what it
+                raises itself.
             drain, stop_signals: as for ``run_consumer``.
 
         A request is acknowledged after its response was put. If that does not happen any more it comes again,

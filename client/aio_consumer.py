@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from telesto.client import arguments
-from telesto.client.blocking_consumer import OnError, log_unanswered
+from telesto.client.blocking_consumer import OnError, log_unanswered, put_back, tell_failure
 from telesto.client.calls import Call
 from telesto.client.consuming import AckCall, ConsumerState, NackCall, SettleCall, TouchCall
 from telesto.client.errors import ClientClosedError
@@ -113,6 +113,7 @@ class AsyncLeasedMessage:
             self._shell.session.consumers.ack_soon(self._state, self.lease)
         else:
             failed = isinstance(error, Exception)
+            failed = failed or (isinstance(error, asyncio.CancelledError) and not _is_cancelled())
             call = NackCall(self._state.queue_id, [self.lease], failed)
             self._shell.session.consumers.settle_soon(self._state, call)
         self._shell.flush()
@@ -243,6 +244,8 @@ class AsyncPool:
         self._tasks: set[asyncio.Task[None]] = set()
         self._free = asyncio.Semaphore(concurrency)
         self._stopping = False
+        self._until = math.inf
+        self._cutter: asyncio.TimerHandle | None = None
         self.ended = asyncio.Event()
 
     @property
@@ -252,10 +255,11 @@ class AsyncPool:
         return task is not None and (task is self._runner or task in self._tasks)
 
     def stop(self, drain: float | None = None) -> None:
-        """Has nothing more begun, and what runs ended within ``drain`` seconds, or what it was made with."""
-        if drain is not None:
-            self._drain = drain
-        self._stopping = True
+        """Has nothing more begun, and what runs ended within ``drain`` seconds, or what it was made with.
+
+        Again with ``drain`` while handlers end, it shortens the time that they have.
+        """
+        self._end_within(drain)
         self._free.release()  # it may wait for a handler to end
         self._consumer.stop()
 
@@ -280,15 +284,30 @@ class AsyncPool:
         except ClientClosedError:
             return
         finally:
-            self._stopping = True
+            self._end_within(None)
             try:
                 self._consumer.stop()
                 if self._tasks:
-                    await asyncio.wait(self._tasks, timeout=None if self._drain == math.inf else self._drain)
+                    await asyncio.wait(self._tasks)
             finally:
-                for task in self._tasks:
-                    task.cancel()
+                if self._cutter is not None:
+                    self._cutter.cancel()
+                self._cut()
                 await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _end_within(self, drain: float | None) -> None:
+        if drain is not None or not self._stopping:
+            loop = asyncio.get_running_loop()
+            self._until = min(self._until, loop.time() + (self._drain if drain is None else drain))
+            if self._cutter is not None:
+                self._cutter.cancel()
+            if self._until < math.inf:
+                self._cutter = loop.call_at(self._until, self._cut)
+        self._stopping = True
+
+    def _cut(self) -> None:
+        for task in self._tasks:
+            task.cancel()
 
     def _withdraw(self) -> list[LeaseId]:
         return [leased.lease for leased in self._lanes.withdraw()]
@@ -301,17 +320,25 @@ class AsyncPool:
                     if leased.held:  # it may have been lost while it waited for its turn
                         async with leased:
                             await self._handler(leased.message)
-                except Exception as error:  # noqa: BLE001 - a handler may fail in any way
+                except (Exception, asyncio.CancelledError) as error:
+                    if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+                        raise
                     if isinstance(error, ClientClosedError) and self._consumer.client_closed:
                         log_unanswered(leased.message)
                     else:
-                        self._on_error(leased.message, error)
+                        tell_failure(self._on_error, leased.message, error)
                 finally:
                     leased = self._lanes.ended(leased)
                     if self._stopping:
                         leased = None
         finally:
             self._free.release()
+
+
+def _is_cancelled() -> bool:
+    """Tells whether the current task was cancelled, and not only something that it waited for."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
 
 
 @contextmanager
@@ -325,10 +352,9 @@ def stopping_at(signals: Iterable[signal.Signals], stop: Callable[[], None]) -> 
     before: dict[signal.Signals, Any] = {}
 
     def restore() -> None:
-        while before:
-            number, handler = before.popitem()
+        for number in before:
             loop.remove_signal_handler(number)
-            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+        put_back(before)
 
     def arrived() -> None:
         restore()

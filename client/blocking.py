@@ -9,7 +9,7 @@ from signal import Signals
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from telesto.client import arguments, calls, forks, shared
+from telesto.client import arguments, calls, failures, forks, shared
 from telesto.client.blocking_consumer import (
     DRAIN,
     Consumer,
@@ -202,7 +202,8 @@ class TelestoClient:
 
         Reads that wait end with ClientClosedError. Puts under way are waited for, at most ``close_timeout``.
         With a state_dir, what the application got counts as processed; leaving the ``with`` block by an
-        exception gives it back instead. Closing again does nothing.
+        exception gives it back instead. Closing again while handlers end, with a shorter ``drain``, leaves
+        them less time; else it does nothing.
 
         It may be called in a handler of ``run_consumer``, and in a signal's handler. There it returns at once
         when it would wait for its own thread, and the client is closed when the handlers have ended.
@@ -782,7 +783,8 @@ class TelestoClient:
             keep_alive: extend the leases of what the consumer has for as long as this process lives.
             ack_in_database: the handler acknowledges its message in a transaction of its own, by
                 ``telesto.ack(*message.lease)`` in SQL, and has committed it when it returns.
-            on_error: takes a message and what its handler raised; without it that is logged.
+            on_error: takes a message and what its handler raised; without it that is logged, as is what it
+                raises itself.
             drain: how long handlers under way may take when it ends, in seconds. Nothing more is begun then.
                 What has not ended in time goes back, as does what was not begun, which counts as no attempt.
             stop_signals: signals that end it, such as ``(signal.SIGTERM, signal.SIGINT)``; a second one does
@@ -805,6 +807,8 @@ class TelestoClient:
         pool = Pool(consumer, handler, on_error, concurrency, drain)
         self._pools.add(pool)
         try:
+            if self._closing:
+                raise failures.closed_error()
             with stopping_at(signals, pool.stop), consumer:
                 pool.run()
         finally:
@@ -868,7 +872,8 @@ class TelestoClient:
                 to come again.
             concurrency: how many requests are worked on at a time.
             keep_alive: extend the leases of requests for as long as this process lives.
-            on_error: takes a request and what its handler raised; without it that is logged.
+            on_error: takes a request and what its handler raised; without it that is logged, as is what it
+                raises itself.
             drain, stop_signals: as for ``run_consumer``.
 
         A request is acknowledged after its response was put. If that does not happen any more it comes again,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
@@ -240,6 +241,7 @@ class Pool:
         self._lock = threading.Lock()
         self._runner = threading.get_ident()
         self._workers: set[int] = set()
+        self._until = math.inf
         self._free = threading.Semaphore(concurrency)
         self._stopping = False
         self.ended = threading.Event()
@@ -251,13 +253,14 @@ class Pool:
         return thread == self._runner or thread in self._workers
 
     def stop(self, drain: float | None = None) -> None:
-        """Has nothing more begun, and what runs ended within ``drain`` seconds, or what it was made with."""
-        if drain is not None:
-            self._drain = drain
-        self._stopping = True
+        """Has nothing more begun, and what runs ended within ``drain`` seconds, or what it was made with.
+
+        Again with ``drain`` while handlers end, it shortens the time that they have.
+        """
+        self._end_within(drain)
 
         def stop() -> None:
-            self._free.release()  # the thread that runs it may wait for a handler to end
+            self._free.release()  # the thread that runs it may wait for handlers to end
             self._consumer.stop()
 
         if self.is_mine:  # in a signal's handler, which may have interrupted a use of the semaphore
@@ -270,10 +273,9 @@ class Pool:
 
         What has not ended in time goes back, as does what was not begun.
         """
-        from concurrent.futures import Future, ThreadPoolExecutor, wait
+        from concurrent.futures import ThreadPoolExecutor
 
         threads = ThreadPoolExecutor(self._concurrency, "telesto consumer")
-        running: set[Future[None]] = set()
         self._consumer.on_slowed(self._withdraw)
 
         def work(leased: LeasedMessage) -> None:
@@ -290,19 +292,26 @@ class Pool:
                 with self._lock:
                     ready = self._lanes.arrived(leased)
                 if ready:
-                    running = {future for future in running if not future.done()}
-                    running.add(threads.submit(work, leased))
+                    threads.submit(work, leased)
                 else:
                     self._free.release()
         except ClientClosedError:
             return
         finally:
-            self._stopping = True
             try:
+                self._end_within(None)
                 self._consumer.stop()
-                wait(running, None if self._drain == math.inf else self._drain)
+                # One that is not among the workers yet will see that nothing more is to be begun.
+                while self._workers and (left := self._until - time.monotonic()) > 0:
+                    self._free.acquire(timeout=None if left == math.inf else left)
             finally:
                 threads.shutdown(wait=False, cancel_futures=True)
+
+    def _end_within(self, drain: float | None) -> None:
+        if drain is not None or not self._stopping:
+            until = time.monotonic() + (self._drain if drain is None else drain)
+            self._until = min(self._until, until)
+        self._stopping = True
 
     def _withdraw(self) -> list[LeaseId]:
         with self._lock:
@@ -312,14 +321,16 @@ class Pool:
         thread = threading.get_ident()
         self._workers.add(thread)
         leased: LeasedMessage | None = begun
-        while leased is not None and not self._stopping:
-            try:
-                if leased.held:  # it may have been lost while it waited for a thread
-                    self._handle(leased)
-            finally:
-                with self._lock:
-                    leased = self._lanes.ended(leased)
-        self._workers.discard(thread)
+        try:
+            while leased is not None and not self._stopping:
+                try:
+                    if leased.held:  # it may have been lost while it waited for a thread
+                        self._handle(leased)
+                finally:
+                    with self._lock:
+                        leased = self._lanes.ended(leased)
+        finally:
+            self._workers.discard(thread)
 
     def _handle(self, leased: LeasedMessage) -> None:
         """Has the handler work on a message, and answers it; that the client is closed is not its failure."""
@@ -330,7 +341,15 @@ class Pool:
             if isinstance(error, ClientClosedError) and self._consumer.client_closed:
                 log_unanswered(leased.message)
             else:
-                self._on_error(leased.message, error)
+                tell_failure(self._on_error, leased.message, error)
+
+
+def tell_failure(on_error: OnError, message: Message, failure: BaseException) -> None:
+    """Tells the application that its handler has failed; if it fails on that too, this is logged."""
+    try:
+        on_error(message, failure)
+    except Exception as error:  # noqa: BLE001 - other messages do not wait for it, whatever it is
+        log_failure(message, error)
 
 
 def log_failure(message: Message, error: BaseException) -> None:
@@ -361,13 +380,8 @@ def stopping_at(signals: Iterable[signal.Signals], stop: Callable[[], None]) -> 
     """
     before: dict[signal.Signals, Any] = {}
 
-    def restore() -> None:
-        while before:
-            number, handler = before.popitem()
-            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
-
     def arrived(number: int, frame: FrameType | None) -> None:
-        restore()
+        put_back(before)
         stop()
 
     try:
@@ -378,7 +392,14 @@ def stopping_at(signals: Iterable[signal.Signals], stop: Callable[[], None]) -> 
                 raise InvalidParameterError(f"stop_signals: no handler for {number!r}: {error}") from error
         yield
     finally:
-        restore()
+        put_back(before)
+
+
+def put_back(handlers: dict[signal.Signals, Any]) -> None:
+    """Has signals do what they did before, those that still do something else."""
+    while handlers:
+        number, handler = handlers.popitem()
+        signal.signal(number, handler if handler is not None else signal.SIG_DFL)
 
 
 def beside(act: Callable[[], None]) -> None:

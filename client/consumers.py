@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from telesto.client.calls import WAITING, Call
+from telesto.client.calls import DONE, SENT, WAITING, Call
 from telesto.client.consuming import (
     LEASES_MAX,
     AckCall,
@@ -44,6 +44,9 @@ class ConsumersHost(Protocol):
     def submit(self, call: Call[Any]) -> None:
         """Puts a call in line. Raises NotConnectedError and TooManyCallsError."""
 
+    def orphan(self, call: Call[Any]) -> None:
+        """The call ends before its request, which is under way; what comes of it is looked after."""
+
     def finish(self, call: Call[Any]) -> None:
         """The call is over."""
 
@@ -76,12 +79,19 @@ class Consumers:
         call = JoinCall(state)
         call.on_answer = self._joined
         self._host.submit(call)
+        state.joining = call
         return call
 
     def stop(self, state: ConsumerState) -> None:
         """Gives the application nothing more; what it has may still be answered."""
-        if not state.stopped and not self._host.closed:
-            self.consuming.stop(state)
+        if state.stopped or self._host.closed:
+            return
+        self.consuming.stop(state)
+        call, state.joining = state.joining, None
+        if call is not None and call.phase < DONE:  # whoever waits for it need not wait for the service
+            if call.phase == SENT:
+                self._host.orphan(call)
+            self._host.finish(call)
 
     def leave(self, state: ConsumerState) -> LeaveCall | None:
         """Ends a consumer, after all that it has answered; None when the service knows nothing of it."""
@@ -95,6 +105,7 @@ class Consumers:
         return call
 
     def _joined(self, call: JoinCall) -> None:
+        call.state.joining = None
         self.consuming.joined(call)
         self._host.finish(call)
 

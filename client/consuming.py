@@ -56,6 +56,7 @@ class ConsumerState:
         stopped: nothing more is given to the application; what it has may still be answered.
         given_at: when the application was given a message last.
         slowed: how often the service took it for slow.
+        joining: the call that makes it a member, until it is over.
         withdraw: takes what the application has of partitions and has not begun, as far as the library knows.
     """
 
@@ -87,6 +88,7 @@ class ConsumerState:
         self.given_at = -math.inf
         self.withdraw: Callable[[], list[LeaseId]] = list
         self.touch_at = math.inf
+        self.joining: JoinCall | None = None
 
     def join_packet(self) -> packets.JoinQueue:
         """The request that makes it a member."""

@@ -204,8 +204,8 @@ class Driver:
         self._intact = True
         thread = threading.get_ident()
         self._away.add(thread)
-        self.keepers_lock.release()
         try:
+            self.keepers_lock.release()
             for _ in range(_WRITES_INTERRUPTED_MAX):
                 try:
                     if changes:
@@ -274,8 +274,8 @@ class Driver:
         try:
             self._away.add(thread)
             self._followers[call] = gate
-            self.keepers_lock.release()
             try:
+                self.keepers_lock.release()
                 gate.acquire()
             finally:
                 self.keepers_lock.acquire()
@@ -308,8 +308,8 @@ class Driver:
         thread = threading.get_ident()
         while self._writer.locked():
             self._away.add(thread)
-            self.keepers_lock.release()
             try:
+                self.keepers_lock.release()
                 self._writer.acquire()
             finally:
                 self.keepers_lock.acquire()
@@ -365,8 +365,8 @@ class Driver:
             self._poll.register(self.sock, select.POLLIN | (select.POLLOUT if self._unsent else 0))
         self._waiting = True
         self._waiting_until = until
-        self.keepers_lock.release()
         try:
+            self.keepers_lock.release()
             events = self._poll.poll(timeout_ms)
         finally:
             self.keepers_lock.acquire()
@@ -450,8 +450,8 @@ class Driver:
     def _open(self, address: Address) -> socket.socket | OSError | UnicodeError:
         """Opens a connection, with the lock released; an attempt ends in time for what is due."""
         left = max(_CONNECT_TIME_MIN, self.session.timer - time.monotonic())
-        self.keepers_lock.release()
         try:
+            self.keepers_lock.release()
             return socket.create_connection(address, min(self._connect_timeout, left))
         except (OSError, UnicodeError) as failure:
             return failure

@@ -26,6 +26,7 @@ from telesto.client import (
     NotConnectedError,
     TelestoClient,
 )
+from telesto.client.consuming import JoinCall
 from telesto.protocol.packets import NewMessage
 
 QUICK = ClientOptions(connect_tries=2, backoff_initial=0.01, connect_timeout=1)
@@ -164,6 +165,21 @@ def test_what_does_not_speak_the_protocol_is_given_up(open_client: Open) -> None
         with pytest.raises(FatalError):
             client.connect(name="alice")
         answering.result(10)
+
+
+def test_a_consumer_that_is_stopped_does_not_wait_to_join(open_client: Open, fake_server: FakeServer) -> None:
+    client = open_client(fake_server.url, ClientOptions(try_timeout=1000, call_timeout=1000))
+    client.connect(name="alice")
+    consumer = client.consume(fake_server.service.add_queue("orders"))
+    session = getattr(client, "client", client)._session
+    fake_server.deaf = True
+    with ThreadPoolExecutor(1) as executor:
+        getting = executor.submit(consumer.get, 1000)
+        wait_until(lambda: any(isinstance(call, JoinCall) for call in list(session.link.pending.values())))
+        consumer.stop()
+        assert getting.result(20) is None
+    fake_server.deaf = False
+    consumer.close()
 
 
 def test_the_second_address_serves(open_client: Open, fake_server: FakeServer) -> None:

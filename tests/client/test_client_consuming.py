@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import math
 import threading
@@ -12,6 +13,8 @@ from typing import Any
 import pytest
 
 from telesto.client import (
+    AsyncTelestoClient,
+    ClientClosedError,
     ConsumerInactiveError,
     InvalidParameterError,
     LeaseLostError,
@@ -551,6 +554,80 @@ def test_closing_again_while_handlers_end_does_not_wait_for_them_twice(
         assert not closing.is_alive()
     worker.stop()
     assert client.queue_statistics(queue_id).depth == 0
+
+
+def test_closing_again_with_less_time_shortens_the_time_that_handlers_have(
+    client: Any, connected: Connect, queue_id: int
+) -> None:
+    slow = Slow()
+    messages = client.put_many(queue_id, [b"0", b"1"])
+    working = connected("worker")
+    worker = Worker(working, queue_id, slow, on_error=slow.failed)
+    assert slow.begun.wait(20)
+    wait_for_leases(client, messages)
+    closing = threading.Thread(target=working.close, kwargs={"drain": 1000})
+    closing.start()
+    assert in_queue(client, queue_id, 1) == [(b"1", 1)]  # so handlers have their time now
+    with pytest.raises(ClientClosedError):
+        working.run_consumer(queue_id, slow)
+    working.close(drain=0)
+    closing.join(20)
+    assert not closing.is_alive()
+    assert in_queue(client, queue_id, 1) == [(b"0", 1)]
+    slow.go_on.set()
+    worker.stop()
+    assert (slow.seen, slow.errors) == ([b"0"], [])
+
+
+def test_the_others_go_on_when_telling_of_a_failure_fails(
+    client: Any, connected: Connect, queue_id: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen: list[tuple[bytes, int]] = []
+    done = threading.Event()
+
+    def handle(message: Any) -> None:
+        seen.append((message.body, message.attempt))
+        if seen[-1] == (b"0", 1):
+            raise ValueError("not today")
+        if message.body == b"3":
+            done.set()
+
+    def fail(message: Any, error: BaseException) -> None:
+        raise RuntimeError("nor this")
+
+    client.put_many(queue_id, [NewMessage(b"%d" % i, partition_key="key") for i in range(4)])
+    worker = Worker(connected("worker"), queue_id, handle, concurrency=2, on_error=fail, drain=1000)
+    assert done.wait(20)
+    worker.stop()
+    assert seen == [(b"0", 1), (b"0", 2), (b"1", 1), (b"2", 1), (b"3", 1)]
+    told = [record.exc_info[1] for record in caplog.records if record.exc_info]
+    assert [str(error) for error in told] == ["nor this"]
+
+
+async def test_a_handler_that_was_not_cancelled_and_says_so_has_failed(real_service_url: str) -> None:
+    """What it waited for was cancelled, for example; that is a failure as any other."""
+    seen: list[tuple[bytes, int]] = []
+    errors: list[BaseException] = []
+
+    async def handle(message: Any) -> None:
+        seen.append((message.body, message.attempt))
+        if seen == [(b"0", 1)]:
+            raise asyncio.CancelledError
+        if message.body == b"1":
+            client.consuming = asyncio.create_task(client.close())
+
+    class Client(AsyncTelestoClient):
+        consuming: asyncio.Task[None]
+
+    client = Client(real_service_url)
+    await client.connect("worker")
+    queue = await client.create_queue("orders", backoff_ms=0)
+    await client.put_many(queue.queue_id, [NewMessage(b"%d" % i, partition_key="key") for i in range(2)])
+    async with asyncio.timeout(60):
+        await client.run_consumer(queue.queue_id, handle, on_error=lambda _, error: errors.append(error))
+        await client.consuming
+    assert seen == [(b"0", 1), (b"0", 2), (b"1", 1)]
+    assert [type(error) for error in errors] == [asyncio.CancelledError]
 
 
 def test_requests_under_way_are_answered_when_the_server_is_closed(

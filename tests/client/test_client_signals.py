@@ -11,7 +11,9 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from telesto.client import (
     AsyncTelestoClient,
     CallInterruptedBySignalError,
     ClientClosedError,
+    ClientInterruptedError,
     InvalidParameterError,
     TelestoClient,
     TelestoError,
@@ -106,6 +109,48 @@ def test_a_call_in_a_signal_handler_works_or_raises_at_once(
         expected = outcomes["main"] + outcomes["handler"] + outcomes["other"]
         assert client.queue_statistics(queue_id).depth == expected
     assert outcomes["refused"]
+
+
+class InterruptedLock:
+    """A driver's lock: a signal's handler raises just when a thread has let go of it, once."""
+
+    def __init__(self, lock: Any) -> None:
+        self._lock = lock
+        self.thread = 0
+        self._is_owned = lock._is_owned
+        self.acquire = lock.acquire
+
+    def release(self) -> None:
+        self._lock.release()
+        if threading.get_ident() == self.thread:
+            self.thread = 0
+            raise KeyboardInterrupt
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+@pytest.mark.parametrize("moment", ["connecting", "waiting", "writing"])
+def test_a_call_that_is_interrupted_when_it_begins_to_wait_leaves_the_lock_in_order(
+    fake_server: FakeServer, moment: str, tmp_path: Path
+) -> None:
+    queue_id = fake_server.service.add_queue("orders")
+    with TelestoClient(fake_server.url, state_dir=tmp_path if moment == "writing" else None) as client:
+        lock = InterruptedLock(client._driver.keepers_lock)
+        client._driver.keepers_lock = lock  # type: ignore[assignment]
+        if moment != "connecting":
+            client.connect(name="alice")
+        with ThreadPoolExecutor(1) as executor:
+            call = partial(client.put_message, queue_id, b"x") if moment == "writing" else client.ping
+            lock.thread = threading.get_ident()
+            with pytest.raises(KeyboardInterrupt):
+                call()
+            # Another thread goes on, or hears that the client cannot.
+            with suppress(ClientInterruptedError):
+                assert executor.submit(client.ping).result(PATIENCE_S) >= 0
 
 
 @pytest.mark.parametrize("durable", [False, True])
