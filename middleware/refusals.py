@@ -52,8 +52,11 @@ def note_failed(request: Request, failure: Failure) -> None:
 
 
 def note_full(request: Request, queue_id: int) -> None:
-    """Notes that a queue refused a put as full; of several the first counts, the others were behind it."""
-    if has_order(request):
+    """Notes that a queue refused a put as full; of several the first counts, the others were behind it.
+
+    What was marked as behind another says nothing about the queue: its own rule may have ended meanwhile.
+    """
+    if has_order(request) and queue_id not in request.refused:
         _enter_series(request)
         request.line.refused.setdefault(queue_id, request.packet.number)
 

@@ -347,6 +347,38 @@ async def test_a_put_refused_behind_another_stays_so_when_it_is_busy() -> None:
         assert errors == [ErrorCode.QUEUE_FULL, ErrorCode.QUEUE_FULL, None]
 
 
+async def test_what_was_refused_behind_another_begins_no_rule_of_its_own() -> None:
+    """A request in the same batch confirms the first refusal; what is refused after it is the first again."""
+    room = [0]
+
+    def procedure(*arguments: Any) -> list[Any]:
+        errors: list[int | None] = []
+        for queue_id in arguments[5]:
+            full = queue_id < 0 or (queue_id == 1 and not room[0])
+            errors.append(int(ErrorCode.QUEUE_FULL) if full else None)
+        return [(errors, [0 if error else 1 for error in errors])]
+
+    async with workbench(procedure) as bench:
+        sender = bench.sender(1)
+        first = sender.put(1)
+        bench.go(1)
+        await bench.until(lambda: len(sender.order) == 1)
+        behind = sender.put(1)
+        sender.put(2, confirmed=[first])
+        bench.go(1)
+        await bench.until(lambda: len(sender.order) == 3)
+        sender.put(1)  # refused by the queue
+        bench.go(1)
+        await bench.until(lambda: len(sender.order) == 4)
+        room[0] = 1
+        sender.put(1, confirmed=[behind])  # sent before that was known
+        bench.go(1)
+        await bench.until(lambda: len(sender.order) == 5)
+        errors = [sender.answers[packet_id].results[0].error for packet_id in (1, 2, 3, 4, 5)]
+        full = ErrorCode.QUEUE_FULL
+        assert errors == [full, full, None, full, full]
+
+
 async def test_a_plain_put_is_not_slowed_by_an_old_refusal() -> None:
     """The rule of a series that is over is forgotten."""
     async with workbench(put_all) as bench:
