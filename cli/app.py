@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from telesto.cli import exit_codes, output
+from telesto.cli import exit_codes, output, variables
 from telesto.cli.exit_codes import ExitCode
 from telesto.cli.failures import CommandError, OutputClosedError
 from telesto.cli.interrupts import take_over
@@ -91,6 +91,7 @@ def _print_version(asked: bool) -> None:
 
 
 def _root(
+    context: typer.Context,
     _version: Annotated[
         bool,
         typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit."),
@@ -106,8 +107,15 @@ def _root(
     ] = None,
 ) -> None:
     """What holds before any command."""
+    if context.invoked_subcommand != "serve":  # which tells it in its log
+        variables.tell_unknown(_print_unknown)
     if state_dir is not None:
         os.environ[STATE_DIR_VARIABLE] = state_dir
+
+
+def _print_unknown(name: str, nearest: str | None) -> None:
+    hint = f"; did you mean {nearest}?" if nearest else ""
+    output.print_error(f"the environment variable {name} is unknown and has no effect{hint}")
 
 
 def _discard_output() -> None:

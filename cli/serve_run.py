@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from telesto.cli import output
+from telesto.cli import output, variables
 from telesto.cli.database import explained_errors
 from telesto.cli.exit_codes import ExitCode
 from telesto.cli.failures import CommandError, usage_error
@@ -26,8 +26,10 @@ from telesto.db import schema
 from telesto.db.url import without_password
 from telesto.middleware import listening
 from telesto.middleware.database_start import DatabaseStart
-from telesto.middleware.logs import configure
+from telesto.middleware.logs import configure, logger
 from telesto.middleware.settings import ServerSettings
+
+_log = logger("serve")
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ def run_service(plan: ServePlan) -> int:
     schema does not fit.
     """
     configure(plan.settings.log_level, json=plan.settings.log_json)
+    variables.tell_unknown(_log_unknown)
     stop = Stop()
     with _address_errors(plan.settings):
         # Before the database is started: a port in use should be told at once.
@@ -60,6 +63,10 @@ def run_service(plan: ServePlan) -> int:
                     return serve(settings, announcement, stop)
             finally:
                 stop.served()
+
+
+def _log_unknown(name: str, nearest: str | None) -> None:
+    _log.warning("unknown_variable", name=name, nearest=nearest)
 
 
 @contextmanager

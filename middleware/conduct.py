@@ -49,16 +49,20 @@ class Conduct:
         self._failed_message = 0
         self.failures = 0
 
-    def answered(self, since: list[float], now: float) -> bool:
-        """Messages that it has had since then are answered together; returns whether that makes it slow.
+    def late(self, since: list[float], now: float) -> bool:
+        """Messages that it has had since then are answered together; returns whether that is late.
 
         The service does not know when it began one. It could do so when it had the message, and when it had
         answered the one before: what stands behind others in its hands is not late for that.
         """
-        patience = self._patience
         begun_at = max(self._answered_at, min(since))
         self._answered_at = now
-        if not patience.late_limit or now - begun_at <= patience.late_after_s:
+        return now - begun_at > self._patience.late_after_s
+
+    def too_often_late(self, now: float) -> bool:
+        """An answer was late; returns whether that makes it slow."""
+        patience = self._patience
+        if not patience.late_limit:
             return False
         self._late.append(now)
         while self._late[0] <= now - patience.late_window_s:

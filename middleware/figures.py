@@ -25,6 +25,7 @@ class Figures:
         claims_total: calls that claimed for consumers, those of puts with a claim among them.
         delivered_total: messages pushed to consumers.
         recovered_total: those of them that a lost call had claimed.
+        late_answers_total: answers of consumers later than late_after_ms.
         slow_consumers_total: how often a consumer became slow.
         failing_consumers_total: how often a consumer began to fail everything.
         inactive_consumers_total: consumers that were ended because they failed.
@@ -43,6 +44,7 @@ class Figures:
         self.claims_total = 0
         self.delivered_total = 0
         self.recovered_total = 0
+        self.late_answers_total = 0
         self.slow_consumers_total = 0
         self.failing_consumers_total = 0
         self.inactive_consumers_total = 0
@@ -115,6 +117,7 @@ class Figures:
             "claims": ("Calls that claimed messages for consumers.", self.claims_total),
             "delivered": ("Messages pushed to consumers.", self.delivered_total),
             "recovered": ("Messages that a lost call had claimed.", self.recovered_total),
+            "late_answers": ("Answers of consumers that were late.", self.late_answers_total),
             "slow_consumers": ("How often a consumer became slow.", self.slow_consumers_total),
             "failed_consumers": ("How often one began to fail everything.", self.failing_consumers_total),
             "inactive_consumers": ("Consumers ended for their failures.", self.inactive_consumers_total),

@@ -106,8 +106,10 @@ class Judge:
         return [(consumer, keys) for consumer, keys in consumers if consumer is not None]
 
     def _answered(self, consumer: Consumer, since: list[float], now: float) -> None:
-        if consumer.conduct.answered(since, now):
-            self._found_slow(consumer)
+        if consumer.conduct.late(since, now):
+            self._figures.late_answers_total += 1
+            if consumer.conduct.too_often_late(now):
+                self._found_slow(consumer)
 
     def _succeeded(self, consumer: Consumer) -> None:
         consumer.conduct.succeeded()

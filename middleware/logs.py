@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from contextlib import suppress
 from typing import TextIO
 
 import structlog
-from structlog.typing import FilteringBoundLogger, Processor
+from structlog.typing import EventDict, FilteringBoundLogger, Processor
+
+#: The middleware of this process, 0 before it is registered.
+_middleware_id = 0
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
@@ -20,32 +24,73 @@ def configure(level: str, *, json: bool) -> None:
         if json
         else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
     )
+    first: list[Processor] = [
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        _add_origin,
+    ]
+    last = [structlog.processors.format_exc_info, renderer]
+    stream = _Lasting(sys.stderr)
     structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            renderer,
-        ],
+        processors=[*first, *last],
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
-        logger_factory=structlog.PrintLoggerFactory(_Lasting(sys.stderr)),  # type: ignore[arg-type]
+        logger_factory=structlog.PrintLoggerFactory(stream),  # type: ignore[arg-type]
         cache_logger_on_first_use=False,
+    )
+    _take_over_logging(
+        _FromLibraries(stream),
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[*first, _add_part],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
+        ),
+        max(_LEVELS[level], logging.WARNING),
     )
 
 
+def identify(middleware_id: int) -> None:
+    """Has every further line of this process name its middleware."""
+    global _middleware_id
+    _middleware_id = middleware_id
+
+
+def _add_origin(_logger: object, _method: str, event: EventDict) -> EventDict:
+    """Lines of several processes may come in one stream."""
+    event["pid"] = os.getpid()
+    if _middleware_id:
+        event["middleware"] = _middleware_id
+    return event
+
+
+def _add_part(_logger: object, _method: str, event: EventDict) -> EventDict:
+    event["part"] = event["_record"].name
+    return event
+
+
+def _take_over_logging(handler: logging.Handler, formatter: logging.Formatter, level: int) -> None:
+    handler.setFormatter(formatter)
+    root = logging.getLogger()
+    for former in [former for former in root.handlers if isinstance(former, _FromLibraries)]:
+        root.removeHandler(former)
+    root.addHandler(handler)
+    root.setLevel(level)
+
+
+class _FromLibraries(logging.StreamHandler["_Lasting"]):
+    """Has what asyncio and others log come in the same form."""
+
+
 class _Lasting:
-    """A stream that may fail, as standard error does when its terminal is gone; the service goes on."""
+    """A stream that may fail or be closed, as when the terminal is gone; the service goes on."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> None:
-        with suppress(OSError):
+        with suppress(OSError, ValueError):
             self._stream.write(text)
 
     def flush(self) -> None:
-        with suppress(OSError):
+        with suppress(OSError, ValueError):
             self._stream.flush()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from telesto.middleware.database_clock import DatabaseClock
-from telesto.middleware.logs import logger
+from telesto.middleware.logs import identify, logger
 from telesto.middleware.periodic import Periodic
 from telesto.middleware.services import Peers
 from telesto.middleware.settings import ServerSettings
@@ -62,14 +62,18 @@ class Registry:
         """Registers under an address; raises what Call raises."""
         self._address = address
         rows = await self._call(REGISTER, address, self._peers.version)
-        self._peers.middleware_id = rows[0][0]
+        self._registered(rows[0][0])
         await self._beat()
-        _log.info("registered", middleware_id=self._peers.middleware_id, address=address)
+        _log.info("registered", address=address)
 
     async def unregister(self) -> None:
         """Removes the row; raises what Call raises."""
         if self._peers.middleware_id:
             await self._call(UNREGISTER, self._peers.middleware_id)
+
+    def _registered(self, middleware_id: int) -> None:
+        self._peers.middleware_id = middleware_id
+        identify(middleware_id)
 
     async def _beat(self) -> None:
         rows = await self._call(
@@ -111,6 +115,7 @@ class Registry:
 
     async def _register_again(self) -> None:
         rows = await self._call(REGISTER, self._address, self._peers.version)
-        _log.warning("registered_again", was=self._peers.middleware_id, middleware_id=rows[0][0])
-        self._peers.middleware_id = rows[0][0]
+        was = self._peers.middleware_id
+        self._registered(rows[0][0])
+        _log.warning("registered_again", was=was)
         self._on_registered_again()

@@ -87,7 +87,7 @@ async def test_after_the_third_late_answer_its_messages_move_in_order(
     for body in of_slow[3:]:
         assert await idle.bodies(1) == [body]
         await idle.ack(body)
-    assert server.figures.slow_consumers_total == 1
+    assert (server.figures.late_answers_total, server.figures.slow_consumers_total) == (3, 1)
 
     # It is a member still, and gets new work when the window has passed.
     await execute(database_url, "UPDATE telesto.consumers SET slow_until = clock_timestamp()")
@@ -106,7 +106,23 @@ async def test_small_delays_move_nothing(start_middleware: StartMiddleware, conn
         clock.ahead_s += LATE_S / 2
         await slow.ack(body)
         assert await slow.bodies(1) == [following]
-    assert server.figures.slow_consumers_total == 0
+    assert (server.figures.late_answers_total, server.figures.slow_consumers_total) == (0, 0)
+
+
+@pytest.mark.parametrize("limit", [0, 5])
+async def test_late_answers_below_the_limit_are_counted(
+    start_middleware: StartMiddleware, connect: Connect, limit: int
+) -> None:
+    server = await start_middleware()
+    clock = Clock(server)
+    wire = await (await connect(server)).register()
+    queue_id = await wire.create_queue(late_limit=limit)
+    member = await join(wire, queue_id, messages=1)
+    await put_all(wire, queue_id, b"1", b"2", b"3", b"4")
+    for _ in range(4):
+        (body,) = await member.bodies(1)
+        await answer_late(member, clock, body)
+    assert (server.figures.late_answers_total, server.figures.slow_consumers_total) == (4, 0)
 
 
 async def test_touching_is_being_in_time(start_middleware: StartMiddleware, connect: Connect) -> None:
@@ -432,7 +448,7 @@ PATIENCE = Patience(late_after_s=10, late_limit=3, late_window_s=60, fail_limit=
 
 def answers(*times: float, given: float = 0.0, patience: Patience = PATIENCE) -> list[bool]:
     conduct = Conduct(patience)
-    return [conduct.answered([given], at) for at in times]
+    return [conduct.late([given], at) and conduct.too_often_late(at) for at in times]
 
 
 @pytest.mark.parametrize(

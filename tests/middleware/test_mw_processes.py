@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 import os
 import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import asyncpg
+import pytest
 
 from started import STARTED
+from telesto.middleware import logs
 from telesto.protocol import packets
 from wire import PATIENCE_S, Wire, until
 
@@ -118,6 +123,55 @@ async def test_several_processes_share_a_port_and_come_back(database_url: str) -
     # Those that were told to stop have signed off, the killed one could not.
     assert len(await connection.fetchval(living)) == 1
     await connection.close()
+
+
+async def test_each_line_of_the_log_names_its_process_and_middleware(
+    database_url: str, tmp_path: Path
+) -> None:
+    connection = await asyncpg.connect(database_url)
+    log = tmp_path / "log"
+    async with running(database_url, "--processes", "2", log=log, log_json=True) as (process, port):
+        await (await until_serving(port)).close()
+        await until(lambda: connection.fetchval("SELECT count(*) = 2 FROM telesto.middlewares"))
+        living = await connection.fetch("SELECT middleware_id FROM telesto.middlewares")
+        children = await child_pids(process.pid)
+        process.send_signal(signal.SIGTERM)
+        assert await asyncio.wait_for(process.wait(), PATIENCE_S) == 0
+    await connection.close()
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    by_pid: dict[int, list[dict[str, Any]]] = {}
+    for line in lines:
+        by_pid.setdefault(line["pid"], []).append(line)
+    assert set(by_pid) == {process.pid, *children}
+    assert not any("middleware" in line for line in by_pid.pop(process.pid))
+    names = set()
+    for own in by_pid.values():
+        registered = next(at for at, line in enumerate(own) if line["event"] == "registered")
+        (name,) = {line["middleware"] for line in own[registered:]}
+        names.add(name)
+        assert [line["event"] for line in own][-1] == "stopped"
+    assert names == {row["middleware_id"] for row in living}
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_what_libraries_log_comes_in_the_same_form(capsys: pytest.CaptureFixture[str], as_json: bool) -> None:
+    logs.configure("info", json=as_json)
+    logging.getLogger("asyncio").error("Task %s was lost", 3)
+    logging.getLogger("asyncio").info("not worth a line")
+    (line,) = capsys.readouterr().err.splitlines()
+    if as_json:
+        told = json.loads(line)
+        assert told.pop("timestamp")
+        told.pop("middleware", None)
+        assert told == {
+            "event": "Task 3 was lost",
+            "level": "error",
+            "part": "asyncio",
+            "pid": os.getpid(),
+        }
+    else:
+        assert "[error    ] Task 3 was lost" in line
+        assert f"pid={os.getpid()}" in line
 
 
 async def test_processes_end_with_their_parent_however_it_ends(database_url: str) -> None:

@@ -15,13 +15,6 @@ METHOD = re.compile(r"\bclient\.([a-z_]+)\(")
 ERROR_CODE = re.compile(r"`([A-Z]+(?:_[A-Z]+)+)`")
 SETTING = re.compile(r"\bTELESTO_([A-Z][A-Z0-9_]*)\b")
 
-# Environment variables that are not settings of the server.
-OTHER_VARIABLES = {"DATA_DIR", "STATE_DIR", "TEST_DATABASE_URL", "TRACEBACK", "URL"}
-#: Of reports, and of their tests.
-OTHER_VARIABLES |= {"JDBC_DRIVER"}
-#: What `telesto consume --exec` tells its commands.
-OTHER_VARIABLES |= {"ATTEMPT", "MESSAGE_ID", "PARTITION_KEY", "PRIORITY", "QUEUE", "REDELIVERED", "SENDER_ID"}
-
 Problem = str
 Check = Callable[[str], Iterator[str]]
 
@@ -120,9 +113,11 @@ def _error_codes() -> Check:
 
 
 def _settings() -> Check:
+    from telesto.cli.variables import OTHERS, PREFIX
     from telesto.middleware.settings import ServerSettings
 
-    known = {name.upper() for name in ServerSettings.model_fields} | OTHER_VARIABLES
+    known = {name.upper() for name in ServerSettings.model_fields}
+    known |= {name.removeprefix(PREFIX) for name in OTHERS}
 
     def check(code: str) -> Iterator[str]:
         for name in SETTING.findall(code):
