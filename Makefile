@@ -46,7 +46,12 @@ verify: .venv/dev.stamp ## Fail when a generated file is not what `make generate
 	$(PY) -m tools.codegen --verify
 
 unit: .venv/dev.stamp ## Run the test suite only, or with POSTGRES=15 those of database and middleware on that release
-	$(PY) -m pytest -n 2 $(if $(POSTGRES),--postgres $(POSTGRES) tests/db tests/middleware)
+ifeq ($(POSTGRES),)
+	$(PY) -m pytest -n 2
+else
+	$(PY) -m pytest -n 2 --postgres $(POSTGRES) tests/db
+	$(PY) -m pytest -n 2 --postgres $(POSTGRES) tests/middleware
+endif
 
 faults: .venv/dev.stamp ## Kill, stop and cut everything under load, from a random seed (WORK=queues SIZE=small DATABASE=single)
 	$(PY) -m tests.faults.run --work $(WORK) --size $(SIZE) --database $(DATABASE)
