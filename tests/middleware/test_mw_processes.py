@@ -128,28 +128,33 @@ async def test_several_processes_share_a_port_and_come_back(database_url: str) -
 async def test_each_line_of_the_log_names_its_process_and_middleware(
     database_url: str, tmp_path: Path
 ) -> None:
-    connection = await asyncpg.connect(database_url)
     log = tmp_path / "log"
-    async with running(database_url, "--processes", "2", log=log, log_json=True) as (process, port):
-        await (await until_serving(port)).close()
-        await until(lambda: connection.fetchval("SELECT count(*) = 2 FROM telesto.middlewares"))
+
+    def lines() -> list[dict[str, Any]]:
+        return [json.loads(line) for line in log.read_text().splitlines(keepends=True) if line[-1] == "\n"]
+
+    async def both_serve() -> bool:
+        return [line["event"] for line in lines()].count("serving") == 3
+
+    async with running(database_url, "--processes", "2", log=log, log_json=True) as (process, _):
+        await until(both_serve)
+        connection = await asyncpg.connect(database_url)
         living = await connection.fetch("SELECT middleware_id FROM telesto.middlewares")
+        await connection.close()
         children = await child_pids(process.pid)
         process.send_signal(signal.SIGTERM)
         assert await asyncio.wait_for(process.wait(), PATIENCE_S) == 0
-    await connection.close()
-    lines = [json.loads(line) for line in log.read_text().splitlines()]
     by_pid: dict[int, list[dict[str, Any]]] = {}
-    for line in lines:
+    for line in lines():
         by_pid.setdefault(line["pid"], []).append(line)
     assert set(by_pid) == {process.pid, *children}
     assert not any("middleware" in line for line in by_pid.pop(process.pid))
     names = set()
     for own in by_pid.values():
-        registered = next(at for at, line in enumerate(own) if line["event"] == "registered")
-        (name,) = {line["middleware"] for line in own[registered:]}
+        events = [line["event"] for line in own]
+        (name,) = {line["middleware"] for line in own[events.index("registered") :]}
         names.add(name)
-        assert [line["event"] for line in own][-1] == "stopped"
+        assert events[-1] == "stopped"
     assert names == {row["middleware_id"] for row in living}
 
 
