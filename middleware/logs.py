@@ -29,7 +29,7 @@ def configure(level: str, *, json: bool) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         _add_origin,
     ]
-    last = [structlog.processors.format_exc_info, renderer]
+    last: list[Processor] = [structlog.processors.format_exc_info, renderer]
     stream = _Lasting(sys.stderr)
     structlog.configure(
         processors=[*first, *last],

@@ -120,8 +120,11 @@ async def test_several_processes_share_a_port_and_come_back(database_url: str) -
         await until(restarted)
         process.send_signal(signal.SIGTERM)
         assert await asyncio.wait_for(process.wait(), PATIENCE_S) == 0
-    # Those that were told to stop have signed off, the killed one could not.
-    assert len(await connection.fetchval(living)) == 1
+    # Those that were told to stop have signed off, the killed one could not; where its successor took long to
+    # start, the others have forgotten it.
+    left = set(await connection.fetchval(living) or ())
+    assert len(left) <= 1
+    assert left <= set(before)
     await connection.close()
 
 
