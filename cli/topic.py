@@ -1,4 +1,4 @@
-"""`telesto topic subscribe|unsubscribe|put|get|list`."""
+"""`telesto topic subscribe|unsubscribe|put|get|list|delete`."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ def register(root: typer.Typer) -> None:
     group.command("put")(put)
     group.command("get")(get)
     group.command("list")(list_topics)
+    group.command("delete")(delete)
     root.add_typer(group, name="topic")
 
 
@@ -183,6 +184,30 @@ def list_topics(
             _print_subscriptions(client.subscriptions(), as_json)
         else:
             _print_topics(client.topics(), as_json)
+
+
+def delete(
+    topic: Name, url: Url = DEFAULT_URL, client_name: ClientName = None, as_json: Json = False
+) -> None:
+    """Delete a topic to which nobody subscribes. One that is created later begins at number 1."""
+    from telesto.cli.connection import connected
+    from telesto.cli.exit_codes import ExitCode
+    from telesto.cli.failures import CommandError
+    from telesto.client import TopicInUseError, TopicNotExistingError
+
+    with connected(url, client_name) as client:
+        try:
+            client.delete_topic(topic)
+        except TopicNotExistingError as error:
+            raise CommandError(f"there is no topic {topic!r}", ExitCode.REFUSED) from error
+        except TopicInUseError as error:
+            raise CommandError(
+                f"somebody subscribes to {topic!r}; it can be deleted when nobody does", ExitCode.REFUSED
+            ) from error
+    if as_json:
+        output.print_json({"topic": topic})
+    else:
+        output.print_line(f"deleted the topic {topic}")
 
 
 def _print_topics(topics: list[Topic], as_json: bool) -> None:

@@ -45,6 +45,7 @@ from telesto.client.session import Delivery
 from telesto.client.shared import OutcomeT, StateDir
 from telesto.client.state import StoredClient
 from telesto.client.topic_calls import (
+    DeleteTopicCall,
     GetCall,
     PutOneToTopicCall,
     SubscribeCall,
@@ -639,6 +640,14 @@ class AsyncTelestoClient:
         Raises NotSubscribedError.
         """
         await self._run(UnsubscribeCall(topic))
+
+    async def delete_topic(self, topic: str) -> None:
+        """Deletes a topic to which nobody subscribes, and how far its publishers' own numbers are.
+
+        A topic of this name that is created later begins at number 1.
+        Raises TopicInUseError while somebody subscribes, and TopicNotExistingError.
+        """
+        await self._run(DeleteTopicCall(topic))
 
     async def put(self, topic: str, body: bytes, *, sequence: int | None = None) -> int:
         """Puts a message to a topic, for all who subscribe to it; returns its number once it is durable.

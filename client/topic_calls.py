@@ -59,6 +59,20 @@ class UnsubscribeCall(TopicCall[None], request=packets.Unsubscribe):
         """Returns nothing."""
 
 
+class DeleteTopicCall(Call[None], request=packets.DeleteTopic):
+    """Deletes a topic."""
+
+    def __init__(self, topic: str) -> None:
+        self.topic = arguments.check_topic(topic)
+
+    def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
+        """Encodes the request."""
+        return packets.DeleteTopic(number, confirmed, self.topic).encode(packet_id)
+
+    def result(self) -> None:
+        """Returns nothing."""
+
+
 class PutToTopicCall(Call[list[TopicPutResult]], request=packets.PutToTopic):
     """Puts messages to a topic."""
 

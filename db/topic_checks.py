@@ -74,6 +74,26 @@ TOPIC_INVARIANTS = (
         """,
     ),
     Invariant(
+        "topic_messages",
+        """
+        SELECT format('topic %s does not exist, but %s of its messages do', m.topic_id, count(*))
+        FROM telesto.topic_messages m
+        WHERE NOT EXISTS (SELECT 1 FROM telesto.topics t WHERE t.topic_id = m.topic_id)
+          AND NOT EXISTS (SELECT 1 FROM telesto.deleted_topics d WHERE d.topic_id = m.topic_id)
+        GROUP BY m.topic_id
+        """,
+    ),
+    Invariant(
+        "topics",
+        """
+        SELECT format('topic %s does not exist, but its %s do', left_over.topic_id, left_over.what)
+        FROM (SELECT topic_id, 'states' AS what FROM telesto.topic_states
+              UNION SELECT topic_id, 'subscriptions' FROM telesto.subscriptions
+              UNION SELECT topic_id, 'publishers'' sequences' FROM telesto.publisher_states) left_over
+        WHERE NOT EXISTS (SELECT 1 FROM telesto.topics t WHERE t.topic_id = left_over.topic_id)
+        """,
+    ),
+    Invariant(
         "subscriptions",
         """
         SELECT format('client %s does not exist, but %s of its subscriptions do', s.client_id, count(*))

@@ -14,7 +14,7 @@ from telesto.middleware.services import Peers
 from telesto.middleware.settings import ServerSettings
 from telesto.middleware.single import Call, arrivals_of
 
-SWEEP = "SELECT elected, done, more, queue_ids, receiver_ids FROM telesto.sweep($1, $2, $3, $4, $5, $6)"
+SWEEP = "SELECT elected, done, more, queue_ids, receiver_ids FROM telesto.sweep($1, $2, $3, $4, $5, $6, $7)"
 PLACE_STAGED = "SELECT queue_ids, receiver_ids, counts FROM telesto.place_staged($1)"
 PLACE_STAGED_TOPICS = """
 SELECT ARRAY(SELECT -unnest(topic_ids)), array_fill(0::bigint, ARRAY[cardinality(topic_ids)]), counts
@@ -83,6 +83,7 @@ class Jobs:
                 hold_s,
                 settings.retention_s,
                 self._clock.latest(),
+                settings.topic_idle_s,
             )
             elected, done, more, queue_ids, receiver_ids = rows[0]
             if done:

@@ -98,6 +98,7 @@ _CHECKS: dict[type[Any], Check] = {
     packets.GetQueueSettings: validation.check_queue_id,
     packets.Subscribe: topic_checks.check_subscribe,
     packets.Unsubscribe: topic_checks.check_topic,
+    packets.DeleteTopic: topic_checks.check_topic,
     packets.GetFromTopics: topic_checks.check_get,
     packets.PutToTopic: topic_checks.check_put,
     packets.ListTopics: topic_checks.check_topic_page,

@@ -266,6 +266,9 @@ class ServerSettings(BaseSettings):
         gt=0,
         description="Unconfirmed for so long, a message is dead; one look in a thousandth of this time.",
     )
+    topic_idle_s: float = Field(
+        86_400.0, gt=0, description="A topic to which nobody subscribes or puts for so long is removed."
+    )
     shutdown_limit_s: float = Field(
         10.0, ge=0, description="How long requests under way may take at the stop."
     )

@@ -26,7 +26,9 @@ def check_subscribe(packet: packets.Subscribe, _settings: ServerSettings, _frame
         raise invalid("drop", "true", "given with a limit")
 
 
-def check_topic(packet: packets.Unsubscribe, _settings: ServerSettings, _frame_bytes: int) -> None:
+def check_topic(
+    packet: packets.Unsubscribe | packets.DeleteTopic, _settings: ServerSettings, _frame_bytes: int
+) -> None:
     """Checks packets that name a topic."""
     _check_topic(packet.topic)
 

@@ -207,7 +207,7 @@ class ErrorCode(IntEnum):
     #: The client has no such subscription.
     NOT_SUBSCRIBED = 29
 
-    #: Reserved: a topic is created on its first use.
+    #: There is no such topic.
     TOPIC_NOT_EXISTING = 30
 
     #: The client could not prove who it is.
@@ -234,6 +234,9 @@ class ErrorCode(IntEnum):
 
     #: The subscription was further behind than its limit and has been dropped; subscribe again to begin anew.
     SUBSCRIPTION_DROPPED = 41
+
+    #: Somebody subscribes to the topic, so it cannot be deleted.
+    TOPIC_IN_USE = 42
 
     #: There is no such consumer (any more); join again.
     CONSUMER_NOT_EXISTING = 50

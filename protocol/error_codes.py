@@ -49,6 +49,7 @@ __all__ = [
     "TakeoverBusyError",
     "TooManyConnectionsError",
     "TooManyUnconfirmedError",
+    "TopicInUseError",
     "TopicNotExistingError",
     "UnexpectedPacketError",
     "UniqueConstraintError",
@@ -242,7 +243,7 @@ class NotSubscribedError(RejectedError):
 
 
 class TopicNotExistingError(RejectedError):
-    """Reserved: a topic is created on its first use."""
+    """There is no such topic."""
 
     code = ErrorCode.TOPIC_NOT_EXISTING
 
@@ -295,6 +296,12 @@ class SubscriptionDroppedError(RejectedError):
     anew."""
 
     code = ErrorCode.SUBSCRIPTION_DROPPED
+
+
+class TopicInUseError(RejectedError):
+    """Somebody subscribes to the topic, so it cannot be deleted."""
+
+    code = ErrorCode.TOPIC_IN_USE
 
 
 class ConsumerNotExistingError(RejectedError):
@@ -608,7 +615,7 @@ ERRORS: dict[int, ErrorInfo] = {
         error_class=ErrorClass.REJECTED,
         sqlstate="TL030",
         exception=TopicNotExistingError,
-        doc=("Reserved: a topic is created on its first use."),
+        doc=("There is no such topic."),
     ),
     31: ErrorInfo(
         code=ErrorCode.AUTHENTICATION_FAILED,
@@ -679,6 +686,14 @@ ERRORS: dict[int, ErrorInfo] = {
             "The subscription was further behind than its limit and has been dropped; subscribe again "
             "to begin anew."
         ),
+    ),
+    42: ErrorInfo(
+        code=ErrorCode.TOPIC_IN_USE,
+        name="TOPIC_IN_USE",
+        error_class=ErrorClass.REJECTED,
+        sqlstate="TL042",
+        exception=TopicInUseError,
+        doc=("Somebody subscribes to the topic, so it cannot be deleted."),
     ),
     50: ErrorInfo(
         code=ErrorCode.CONSUMER_NOT_EXISTING,

@@ -65,6 +65,7 @@ __all__ = [
     "DeleteDeadLetters",
     "DeleteDeadLettersResponse",
     "DeleteQueue",
+    "DeleteTopic",
     "Deliver",
     "Delivery",
     "ElementResult",
@@ -5376,6 +5377,64 @@ class ConfirmPositions(Packet):
 
 
 @dataclass(slots=True)
+class DeleteTopic(Packet):
+    """Deletes a topic to which nobody subscribes, and what it knows of the sequences of publishers. A
+    topic of the same name that is created later is another one, whose numbers begin at 1. A topic to which
+    nobody subscribes or puts for a day, unless the service is set otherwise, is deleted by itself, unless a
+    publisher has numbered its messages in it.
+
+    Attributes:
+        number: The request's number in this session, one more than the last one's.
+        confirmed: Numbers of this session whose answers the application has taken.
+        topic: The topic's name.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x4F
+
+    number: int
+    confirmed: list[int]
+    topic: str
+
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        try:
+            confirmed = self.confirmed
+            confirmed_count = len(confirmed)
+            topic = self.topic.encode()
+            topic_size = len(topic)
+            return b"".join(
+                (
+                    _PACK_U32_U16_U32_U64_U32(
+                        21 + 8 * confirmed_count + topic_size, 0x4F, packet_id, self.number, confirmed_count
+                    ),
+                    _PACK_U64S[confirmed_count](*confirmed),
+                    _PACK_U16(topic_size),
+                    topic,
+                    b"\x00",
+                )
+            )
+        except ENCODE_ERRORS as failure:
+            raise _DIAGNOSIS.of_packet("DeleteTopic", self, packet_id, failure) from None
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        try:
+            number, confirmed_count = _UNPACK_U64_U32(payload)
+            confirmed = list(_UNPACK_U64S[confirmed_count](payload, 12))
+            at = 12 + 8 * confirmed_count
+            (topic_size,) = _UNPACK_U16(payload, at)
+            topic = str(payload[at + 2 : at + 2 + topic_size], "utf-8")
+            at += 2 + topic_size
+            tags = payload[at]
+            if tags or len(payload) != at + 1:
+                check_end(payload, at + 1, tags)
+            return cls(number, confirmed, topic)
+        except DECODE_ERRORS:
+            raise _DIAGNOSIS.of_payload("DeleteTopic", payload) from None
+
+
+@dataclass(slots=True)
 class JoinQueue(Packet):
     """Makes a consumer of a queue: the middleware pushes messages to it with Deliver, each to one
     consumer. It lives as long as this connection; when it ends, what it has not acknowledged goes back to the
@@ -7817,6 +7876,15 @@ _LAYOUTS: dict[str, Layout] = {
         tagged={},
         extensible=True,
     ),
+    "DeleteTopic": Layout(
+        fields=(
+            ("number", "u64"),
+            ("confirmed", "list<u64>"),
+            ("topic", "string"),
+        ),
+        tagged={},
+        extensible=True,
+    ),
     "JoinQueue": Layout(
         fields=(
             ("queue_id", "i64"),
@@ -8132,6 +8200,7 @@ PACKETS: dict[int, type[Packet]] = {
     0x4B: ListSubscriptions,
     0x4C: ListSubscriptionsResponse,
     0x4D: ConfirmPositions,
+    0x4F: DeleteTopic,
     0x51: JoinQueue,
     0x52: JoinQueueResponse,
     0x53: Credit,
@@ -8494,6 +8563,18 @@ REQUESTS: dict[int, RequestInfo] = {
         leads_to=None,
         numbered=False,
         mode=ClientMode.READ_ONLY,
+    ),
+    0x4F: RequestInfo(
+        packet=DeleteTopic,
+        response=Success,
+        allowed=frozenset(
+            {
+                ConnectionState.IDENTIFIED,
+            }
+        ),
+        leads_to=None,
+        numbered=True,
+        mode=ClientMode.FULL,
     ),
     0x51: RequestInfo(
         packet=JoinQueue,

@@ -8,10 +8,10 @@
 --   drop_lagging boolean    whether it is dropped beyond its limit
 -- Returns:
 --   subscription_id bigint  the new subscription, or the one that there is
---   created boolean         whether it is new
+--   created boolean         whether it is new; NULL, and nothing is done, when the topic was deleted meanwhile
 -- Errors:     check_violation (23514) for a limit out of range
 -- Locks:      the topic (wait)
--- Tables:     subscriptions (read, insert, delete), positions (insert, delete), topic_states (insert, delete)
+-- Tables:     topics (read), subscriptions (read, insert, delete), positions (insert, delete), topic_states (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.add_subscription(
     client_id bigint,
     topic_id bigint,
@@ -29,6 +29,10 @@ DECLARE
     last bigint;
 BEGIN
     PERFORM pg_advisory_xact_lock(telesto.topic_lock_key(add_subscription.topic_id));
+    PERFORM FROM telesto.topics AS topic WHERE topic.topic_id = add_subscription.topic_id;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
     SELECT subscription.subscription_id, subscription.dropped_at INTO existing
     FROM telesto.subscriptions AS subscription
     WHERE subscription.client_id = add_subscription.client_id

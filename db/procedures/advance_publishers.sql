@@ -12,7 +12,7 @@
 --   void
 -- Errors:     none raised
 -- Locks:      none; the caller holds the topics'
--- Tables:     publisher_states (read, insert, delete)
+-- Tables:     publisher_states (read, insert, delete), topics (update)
 CREATE OR REPLACE FUNCTION telesto.advance_publishers(
     client_ids bigint[],
     topics bigint[],
@@ -51,5 +51,10 @@ BEGIN
     FROM unnest(moved_topics, moved_clients, versions, moved_sequences, moved_numbers)
          AS moved (topic_id, client_id, version, sequence, number);
     DELETE FROM telesto.publisher_states AS state WHERE state.ctid = ANY (old_rows);
+    IF 0 = ANY (versions) THEN
+        -- By the index, so in the order in which others lock them too.
+        UPDATE telesto.topics AS topic SET numbered = true
+        WHERE topic.topic_id = ANY (moved_topics) AND NOT topic.numbered;
+    END IF;
 END
 $$;

@@ -117,12 +117,13 @@ BEGIN
 
     SELECT array_agg(known.topic_id), array_agg(known.last_number)
     INTO distinct_topics, distinct_lasts
-    FROM (SELECT topic.topic_id, state.last_number
+    FROM (SELECT topic.topic_id, coalesce(state.last_number, 0) AS last_number
           FROM (SELECT DISTINCT unnest(topics) AS topic_id ORDER BY 1) AS topic
-          CROSS JOIN LATERAL (SELECT state.last_number FROM telesto.topic_states AS state
-                              WHERE state.topic_id = topic.topic_id
-                              ORDER BY state.version DESC
-                              LIMIT 1) AS state) AS known;
+          -- One that was left and deleted since is taken for empty.
+          LEFT JOIN LATERAL (SELECT state.last_number FROM telesto.topic_states AS state
+                             WHERE state.topic_id = topic.topic_id
+                             ORDER BY state.version DESC
+                             LIMIT 1) AS state ON true) AS known;
 
     SELECT array_agg(goal.position), array_agg(goal.last)
     INTO positions, lasts

@@ -1,6 +1,7 @@
 -- Procedure:  get_topics
 -- Purpose:    Finds topics by their names and creates those that are missing. All that create take the names
---             in one order, before any lock of a topic, so that they cannot wait for each other in a circle.
+--             in one order, before any lock of a topic, so that they cannot wait for each other in a circle. A
+--             topic may be deleted before its lock is had: who has the lock looks whether it is there.
 -- Parameters:
 --   names text[]            the names, each once
 -- Returns:
@@ -18,7 +19,8 @@ DECLARE
                                      FROM unnest(names) WITH ORDINALITY AS wanted (name, i) ORDER BY wanted.i);
     found bigint[];
 BEGIN
-    FOR turn IN 1..2 LOOP
+    -- Again only when another transaction deletes one of them meanwhile.
+    LOOP
         SELECT array_agg(topic.topic_id ORDER BY wanted.i)
         INTO found
         FROM unnest(hashes) WITH ORDINALITY AS wanted (hash, i)

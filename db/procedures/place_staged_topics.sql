@@ -58,14 +58,19 @@ BEGIN
     IF locked_topics IS NULL THEN
         RETURN;
     END IF;
-    SELECT array_agg(state.ctid), array_agg(state.last_number), array_agg(state.subscribers)
-    INTO state_rows, lasts, subscribers
-    FROM unnest(locked_topics) AS topic (topic_id)
+    -- One that was deleted before its lock was had is for the next call, which makes it anew.
+    SELECT array_agg(topic.topic_id), array_agg(topic.name), array_agg(state.ctid), array_agg(state.last_number),
+           array_agg(state.subscribers)
+    INTO locked_topics, locked_names, state_rows, lasts, subscribers
+    FROM unnest(locked_topics, locked_names) AS topic (topic_id, name)
     CROSS JOIN LATERAL (SELECT state.ctid, state.last_number, state.subscribers
                         FROM telesto.topic_states AS state
                         WHERE state.topic_id = topic.topic_id
                         ORDER BY state.version DESC
                         LIMIT 1) AS state;
+    IF locked_topics IS NULL THEN
+        RETURN;
+    END IF;
 
     -- The locks' last holders have committed, so this statement no longer sees the rows that they placed.
     arrived := clock_timestamp();

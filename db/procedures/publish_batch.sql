@@ -95,11 +95,17 @@ BEGIN
     SELECT array_agg(state.ctid), array_agg(state.last_number), array_agg(state.subscribers)
     INTO state_rows, lasts, subscribers
     FROM unnest(topics) AS topic (topic_id)
-    CROSS JOIN LATERAL (SELECT state.ctid, state.last_number, state.subscribers
-                        FROM telesto.topic_states AS state
-                        WHERE state.topic_id = topic.topic_id
-                        ORDER BY state.version DESC
-                        LIMIT 1) AS state;
+    LEFT JOIN LATERAL (SELECT state.ctid, state.last_number, state.subscribers
+                       FROM telesto.topic_states AS state
+                       WHERE state.topic_id = topic.topic_id
+                       ORDER BY state.version DESC
+                       LIMIT 1) AS state ON true;
+    IF array_position(lasts, NULL) IS NOT NULL THEN
+        -- One was deleted before its lock was had. The next try makes it anew.
+        granted := ARRAY(SELECT topic.granted AND topic.last IS NOT NULL
+                         FROM unnest(granted, lasts) WITH ORDINALITY AS topic (granted, last, i)
+                         ORDER BY topic.i);
+    END IF;
 
     plain := request_errors IS NULL AND NOT false = ANY (granted)
              AND sequences = array_fill(NULL::bigint, ARRAY[cardinality(sequences)]);

@@ -12,7 +12,8 @@
 --   max_age_ms bigint           when its next message is older, in milliseconds, it is lagging; NULL for none
 --   drop_lagging boolean        whether it is dropped then
 -- Returns:
---   error smallint              NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING (5),
+--   error smallint              NULL, -1 (a takeover is under way, or the topic was deleted meanwhile: try again),
+--                               CLIENT_NOT_EXISTING (5),
 --                               SESSION_FENCED (20), ALREADY_SUBSCRIBED (28) or NUMBER_REPEATED (36)
 --   subscription_id bigint      the new subscription; with error 28 the one that there is
 --   topic_id bigint             the topic
@@ -52,9 +53,12 @@ BEGIN
         RETURN;
     END IF;
     topic_id := (telesto.get_topics(ARRAY[topic]))[1];
-    SELECT added.subscription_id, CASE WHEN NOT added.created THEN 28 END
+    SELECT added.subscription_id, CASE WHEN added.created IS NULL THEN -1 WHEN NOT added.created THEN 28 END
     INTO subscription_id, error
     FROM telesto.add_subscription(client_id, topic_id, max_behind, max_age_ms, drop_lagging) AS added;
+    IF error = -1 THEN
+        RETURN;
+    END IF;
     PERFORM telesto.finish_request(client_id, session, number, 65::smallint, subscription_id, error,
                                    confirm_sessions, confirm_numbers);
 END

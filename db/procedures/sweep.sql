@@ -4,7 +4,7 @@
 --   middleware_id bigint    who offers to do it
 --   job text                'unconfirmed' (hand-overs kept too long go to the dead letters), 'deleted_queues'
 --                           (their messages are removed), 'message_keys' (the next generation of keys),
---                           'topics' (messages that all have confirmed are removed), 'subscriptions' (they
+--                           'topics' (messages that all have confirmed, and idle topics, are removed), 'subscriptions' (they
 --                           are compared with their limits), 'leases' (what consumers kept too long, or left
 --                           behind, goes back to the queues), 'delayed' (messages whose time has come can be
 --                           read), 'expired' and 'expired_keyed' (messages whose time is over are removed),
@@ -16,6 +16,8 @@
 --   retention_s double precision   how long a hand-over may be unconfirmed, in seconds; 7 days by default
 --   latest timestamptz      the clock of this server was not beyond this, unless it was set since the caller looked: what
 --                           comes due beyond it ('leases', 'delayed', 'due_partitions') is left; NULL when not known
+--   topic_idle_s double precision   for how long nobody subscribes or puts to a topic that goes, in seconds; a day by
+--                           default
 -- Returns:
 --   elected boolean         whether the job is the caller's
 --   done bigint             messages moved or removed, partitions made or dropped
@@ -32,6 +34,7 @@ CREATE OR REPLACE FUNCTION telesto.sweep(
     hold_s double precision DEFAULT 30,
     retention_s double precision DEFAULT 604800,
     latest timestamptz DEFAULT NULL,
+    topic_idle_s double precision DEFAULT 86400,
     OUT elected boolean,
     OUT done bigint,
     OUT more boolean,
@@ -92,7 +95,7 @@ BEGIN
         SELECT swept.done, swept.more INTO done, more
         FROM telesto.sweep_deleted_queues(max_rows) AS swept;
     ELSIF job = 'topics' THEN
-        SELECT swept.done, swept.more INTO done, more FROM telesto.sweep_topics(max_rows) AS swept;
+        SELECT swept.done, swept.more INTO done, more FROM telesto.sweep_topics(max_rows, topic_idle_s) AS swept;
     ELSE
         SELECT swept.done, swept.more INTO done, more FROM telesto.sweep_subscriptions(max_rows) AS swept;
     END IF;

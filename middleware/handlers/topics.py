@@ -1,4 +1,4 @@
-"""Subscribing, unsubscribing and listing."""
+"""Subscribing, unsubscribing, deleting and listing."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from telesto.middleware.handlers.rows import page_rows
 from telesto.middleware.requests import Request
 from telesto.middleware.settings import ServerSettings
 from telesto.middleware.single import OneCall, Reply, Row, numbered
+from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import (
     ListSubscriptionsResponse,
     ListTopicsResponse,
@@ -35,13 +36,20 @@ def _subscribe_reply(request: Request, rows: list[Row], _settings: ServerSetting
     return Reply(SubscribeResponse(row["subscription_id"]), changed_topic=row["topic_id"])
 
 
-def _unsubscribe_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, ...]:
+def _topic_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, ...]:
     return *numbered(request), request.packet.topic
 
 
 def _unsubscribe_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
     check_error(rows[0]["error"], f"the client does not subscribe to {request.packet.topic!r}")
     return Reply(Success(), changed_topic=rows[0]["topic_id"])
+
+
+def _delete_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
+    error, topic = rows[0]["error"], request.packet.topic
+    in_use = error == ErrorCode.TOPIC_IN_USE
+    check_error(error, f"somebody subscribes to {topic!r}" if in_use else f"there is no topic {topic!r}")
+    return Reply(Success())
 
 
 def _topics_arguments(request: Request, settings: ServerSettings) -> tuple[Any, ...]:
@@ -82,9 +90,14 @@ SUBSCRIBE = OneCall(
     _subscribe_arguments,
     _subscribe_reply,
 )
+DELETE_TOPIC = OneCall(
+    "SELECT * FROM telesto.delete_topic_numbered($1, $2, $3, $4, $5, $6)",
+    _topic_arguments,
+    _delete_reply,
+)
 UNSUBSCRIBE = OneCall(
     "SELECT * FROM telesto.unsubscribe_numbered($1, $2, $3, $4, $5, $6)",
-    _unsubscribe_arguments,
+    _topic_arguments,
     _unsubscribe_reply,
 )
 LIST_TOPICS = OneCall(

@@ -166,3 +166,14 @@ def test_following_goes_on_until_the_reader_leaves(
         process.send_signal(signal.SIGINT)
         assert process.wait(TIMEOUT_S) == 130
     assert telesto.run("topic", "get", topic, "--client", name).returncode == 4
+
+
+def test_a_topic_is_deleted_when_nobody_subscribes(telesto: CommandLine) -> None:
+    assert "no topic 'gone'" in telesto.error(1, "topic", "delete", "gone")
+    telesto.output("topic", "subscribe", "gone", "--client", "reader")
+    assert "somebody subscribes to 'gone'" in telesto.error(1, "topic", "delete", "gone")
+    telesto.output("topic", "unsubscribe", "gone", "--client", "reader")
+    assert telesto.output("topic", "delete", "gone") == b"deleted the topic gone\n"
+    assert "gone" not in telesto.output("topic", "list").decode()
+    telesto.output("topic", "put", "gone", "1")
+    assert telesto.objects("topic", "delete", "gone") == [{"topic": "gone"}]

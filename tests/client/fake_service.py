@@ -828,6 +828,18 @@ class FakeConnection:
         self._record(packet, [packets.ElementResult(0, None)])
         return packets.Success()
 
+    def _on_delete_topic(self, _: int, packet: packets.DeleteTopic) -> packets.Packet:
+        topics = self.service.topics
+        topic = topics.topics.get(packet.topic)
+        error = ErrorCode.TOPIC_NOT_EXISTING if topic is None else None
+        if any(found.topic is topic for found in topics.subscriptions.values()):
+            error = ErrorCode.TOPIC_IN_USE
+        self._record(packet, [packets.ElementResult(0, error)])
+        if error is not None:
+            raise RefusalError(error)
+        del topics.topics[packet.topic]
+        return packets.Success()
+
     def _on_put_to_topic(self, _: int, packet: packets.PutToTopic) -> packets.Packet:
         assert self.client is not None
         topics, client_id = self.service.topics, self.client.client_id

@@ -20,6 +20,8 @@ from telesto.client import (
     NotSubscribedError,
     SequenceGapError,
     SubscriptionState,
+    TopicInUseError,
+    TopicNotExistingError,
 )
 
 Connect = Callable[..., Any]
@@ -202,6 +204,24 @@ def test_topics_and_subscriptions_are_listed(connected: Connect, topic: str) -> 
     assert (second.subscription_id, second.max_behind, second.max_age, second.drop) == (two, 5, 1.5, True)
     assert second.state is SubscriptionState.ACTIVE
     assert len(other.subscriptions()) == 1
+
+
+def test_a_topic_is_deleted_when_nobody_subscribes(client: Any, topic: str) -> None:
+    with pytest.raises(TopicNotExistingError):
+        client.delete_topic(topic)
+    client.subscribe(topic)
+    assert client.put(topic, b"1") == 1
+    with pytest.raises(TopicInUseError):
+        client.delete_topic(topic)
+    assert client.get(topic, timeout=20).body == b"1"
+    client.unsubscribe(topic)
+    client.delete_topic(topic)
+    assert topic not in [each.name for each in client.topics()]
+    with pytest.raises(TopicNotExistingError):
+        client.delete_topic(topic)
+    client.subscribe(topic)
+    assert client.put(topic, b"another") == 1
+    assert client.get(topic, timeout=20).body == b"another"
 
 
 def test_a_read_only_client_subscribes_and_gets_but_does_not_put(connected: Connect, topic: str) -> None:

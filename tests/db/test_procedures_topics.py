@@ -15,6 +15,9 @@ from topic_calls import (
     NOT_SUBSCRIBED,
     POSITION_UNKNOWN,
     SEQUENCE_GAP,
+    SUBSCRIPTION_DROPPED,
+    TOPIC_IN_USE,
+    TOPIC_NOT_EXISTING,
     Get,
     Publish,
     TopicCalls,
@@ -332,3 +335,86 @@ def test_a_deleted_client_is_owed_nothing(topics: TopicCalls) -> None:
     for table in ("positions", "subscriptions", "publisher_states"):
         assert topics.query(f"SELECT FROM telesto.{table}") == []
     assert subscription
+
+
+def test_a_topic_is_deleted_when_nobody_subscribes(topics: TopicCalls) -> None:
+    client, other = topics.register(), topics.register()
+    assert topics.delete(client, "t") == TOPIC_NOT_EXISTING
+    topics.subscribe(other, "t")
+    (answer,) = topics.publish([Publish(client, "t", [(b"1", 1), (b"2", 2)])])
+    assert answer.numbers == [1, 2]
+    assert topics.delete(client, "t") == TOPIC_IN_USE
+    assert topics.unsubscribe(other, "t") is None
+    assert topics.delete(client, "t") is None
+    assert topics.names() == []
+    assert topics.delete(client, "t") == TOPIC_NOT_EXISTING
+    assert topics.sweep(max_rows=1) == 2
+    assert topics.scalar("SELECT count(*) FROM telesto.topic_messages") == 0
+    assert topics.scalar("SELECT count(*) FROM telesto.deleted_topics") == 0
+    # The next of this name is another one.
+    subscription = topics.subscribe(other, "t")
+    (answer,) = topics.publish([Publish(client, "t", [(b"new", 1)])])
+    assert (answer.numbers, answer.duplicates) == ([1], [False])
+    assert topics.get(other, subscription, max_messages=10).bodies == [b"new"]
+
+
+def test_a_deleted_topic_leaves_its_record(topics: TopicCalls) -> None:
+    client = topics.register()
+    topics.put_to(client, "t", b"1")
+    assert topics.delete(client, "t") is None
+    assert topics.delete(client, "t") == TOPIC_NOT_EXISTING
+    assert [row[1:] for row in topics.operations(client)][1:] == [
+        (2, [0], None),
+        (3, [0], [TOPIC_NOT_EXISTING]),
+    ]
+
+
+def test_an_idle_topic_goes(topics: TopicCalls) -> None:
+    client = topics.register()
+    for name in ("a", "b", "c"):
+        topics.put_to(client, name, b"1")
+    assert topics.sweep(idle_s=0) == 0
+    assert topics.sweep() == 0
+    assert topics.names() == ["a", "b", "c"]
+    topics.put_to(client, "b", b"2")
+    subscription = topics.subscribe(client, "c")
+    assert topics.sweep(idle_s=0) == 1
+    assert topics.names() == ["b", "c"]
+    topics.sweep(idle_s=0)
+    assert topics.names() == ["c"]
+    assert topics.put_to(client, "a", b"1") == [1]
+    for _ in range(3):
+        topics.sweep(idle_s=0)
+    assert topics.put_to(client, "c", b"2") == [2]
+    assert topics.get(client, subscription).numbers == [2]
+    assert topics.unsubscribe(client, "c") is None
+    for _ in range(3):
+        topics.sweep(idle_s=0)
+    assert topics.names() == []
+    assert topics.scalar("SELECT count(*) FROM telesto.topic_messages") == 0
+
+
+def test_many_idle_topics_go_in_bounded_turns(topics: TopicCalls) -> None:
+    client = topics.register()
+    names = [f"topic {i}" for i in range(150)]
+    topics.publish([Publish(client, name, [b"1"]) for name in names])
+    topics.sweep(idle_s=0)
+    row = topics.row("sweep", 1, "topics", 1_000, 30, 604_800, None, 0)
+    assert (row["done"], row["more"]) == (100, True)
+    assert topics.sweep(idle_s=0) == 50
+    assert topics.names() == []
+
+
+def test_a_topic_stays_for_a_dropped_subscription_and_for_sequences(topics: TopicCalls) -> None:
+    client = topics.register()
+    subscription = topics.subscribe(client, "dropped", 1, drop=True)
+    topics.put_to(client, "dropped", b"1", b"2", b"3")
+    assert topics.sweep("subscriptions") == 1
+    topics.publish([Publish(client, "numbered", [(b"1", 1)])])
+    for _ in range(3):
+        topics.sweep(idle_s=0)
+    assert topics.names() == ["dropped", "numbered"]
+    assert topics.get(client, subscription).error == SUBSCRIPTION_DROPPED
+    assert topics.delete(client, "dropped") == TOPIC_IN_USE
+    (answer,) = topics.publish([Publish(client, "numbered", [(b"1", 1), (b"2", 2)])])
+    assert (answer.errors, answer.duplicates) == ([None, None], [True, False])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
@@ -12,7 +13,7 @@ import pytest
 
 from procedure_calls import BUSY, Client
 from telesto.db.checks import find_contradictions
-from topic_calls import ALL, Get, Publish, TopicCalls
+from topic_calls import ALL, TOPIC_NOT_EXISTING, Get, Publish, TopicCalls
 
 PATIENCE_S = 60.0
 
@@ -211,3 +212,95 @@ def test_gets_of_two_sessions_never_move_a_position_back(
     for work in [pool.submit(confirm, step) for step in (1, 2, 3)]:
         work.result(PATIENCE_S)
     assert topic_calls.position(subscription) == 199
+
+
+def waits_for_a_lock(calls: TopicCalls) -> None:
+    """Returns when some connection to this database waits for an advisory lock."""
+    until = time.monotonic() + PATIENCE_S
+    waiting = (
+        "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    )
+    while not calls.scalar(waiting):
+        assert time.monotonic() < until
+
+
+def test_what_comes_to_a_topic_that_is_being_deleted_is_tried_again(
+    topic_calls: TopicCalls, open_calls: Open, pool: ThreadPoolExecutor
+) -> None:
+    client = topic_calls.register()
+    deleting, other = open_calls(), open_calls()
+
+    def during_the_deletion(topic: str, call: Callable[[], object]) -> object:
+        topic_calls.put_to(client, topic, b"before")
+        with deleting.connection.transaction():
+            topic_id = deleting.scalar("SELECT topic_id FROM telesto.topics WHERE name = %s", topic)
+            deleting.query("SELECT pg_advisory_xact_lock(telesto.topic_lock_key(%s))", topic_id)
+            called = pool.submit(call)
+            waits_for_a_lock(topic_calls)
+            assert deleting.scalar("SELECT telesto.remove_topic(%s)", topic_id)
+        return called.result(PATIENCE_S)
+
+    request = Publish(client, "t", [b"after", b"and more"])
+    (answer,) = during_the_deletion("t", lambda: other.publish([request]))  # type: ignore[misc]
+    assert answer.errors == [BUSY, BUSY]
+    assert other.publish([request])[0].numbers == [1, 2]
+    subscribed = during_the_deletion("s", lambda: other.numbered("subscribe", client, "s", None, None, False))
+    assert subscribed["error"] == BUSY  # type: ignore[index]
+    subscription = other.subscribe(client, "s")
+    assert other.put_to(client, "s", b"1") == [1]
+    assert other.get(client, subscription).bodies == [b"1"]
+    assert during_the_deletion("d", lambda: other.delete(client, "d")) == TOPIC_NOT_EXISTING
+
+
+def test_topics_go_beside_puts_and_subscribers_and_nothing_is_lost(
+    topic_calls: TopicCalls, open_calls: Open, pool: ThreadPoolExecutor
+) -> None:
+    topics = ["a", "b"]
+    done = threading.Event()
+
+    def publish(client: Client) -> None:
+        calls = open_calls()
+        while not done.is_set():
+            answers = calls.publish([Publish(client, topic, [b"noise"]) for topic in topics])
+            assert all(error in (None, BUSY) for answer in answers for error in answer.errors)
+
+    def stage(client: Client) -> None:
+        calls = open_calls()
+        while not done.is_set():
+            calls.value("put_to_topic", client.client_id, "b", b"staged")
+            calls.row("place_staged_topics", 100)
+
+    def delete(client: Client) -> int:
+        calls, deleted = open_calls(), 0
+        while not done.is_set():
+            deleted += calls.delete(client, "a") is None
+            calls.sweep(idle_s=0)
+        return deleted
+
+    def come_and_go(client: Client, topic: str) -> None:
+        calls = open_calls()
+        for i in range(25):
+            while (row := calls.numbered("subscribe", client, topic, None, None, False))["error"] == BUSY:
+                pass
+            assert row["error"] is None
+            while (answer := calls.publish([Publish(client, topic, [b"%d" % i])])[0]).errors == [BUSY]:
+                pass
+            assert answer.errors == [None]
+            got = drain(calls, client, row["subscription_id"])
+            numbers = [number for number, _ in got]
+            assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+            assert (answer.numbers[0], b"%d" % i) in got
+            assert calls.unsubscribe(client, topic) is None
+
+    working = [pool.submit(work, topic_calls.register()) for work in (publish, publish, stage, delete)]
+    visiting = [pool.submit(come_and_go, topic_calls.register(), topic) for topic in topics * 2]
+    try:
+        for future in visiting:
+            future.result(240)
+    finally:
+        done.set()
+    *_, deleting = working
+    for future in working:
+        future.result(PATIENCE_S)
+    assert deleting.result() > 0

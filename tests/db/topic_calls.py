@@ -12,8 +12,10 @@ SEQUENCE_GAP = 22
 MESSAGE_TOO_LARGE = 26
 ALREADY_SUBSCRIBED = 28
 NOT_SUBSCRIBED = 29
+TOPIC_NOT_EXISTING = 30
 POSITION_UNKNOWN = 40
 SUBSCRIPTION_DROPPED = 41
+TOPIC_IN_USE = 42
 
 ALL = -1
 
@@ -91,6 +93,13 @@ class TopicCalls(Calls):
     def unsubscribe(self, client: Client, topic: str) -> int | None:
         error: int | None = self.numbered("unsubscribe", client, topic)["error"]
         return error
+
+    def delete(self, client: Client, topic: str) -> int | None:
+        error: int | None = self.numbered("delete_topic", client, topic)["error"]
+        return error
+
+    def names(self) -> list[str]:
+        return [row["name"] for row in self.rows("list_topics", 0, 1_000)]
 
     def publish(self, requests: Sequence[Publish]) -> list[Published]:
         names = list(dict.fromkeys(request.topic for request in requests))
@@ -184,11 +193,11 @@ class TopicCalls(Calls):
         )
         return [row["number"] for row in rows]
 
-    def sweep(self, job: str = "topics", max_rows: int = 1000) -> int:
+    def sweep(self, job: str = "topics", max_rows: int = 1000, idle_s: float = 86_400) -> int:
         """Run a job until it has no more to do; return what it did."""
         done, more = 0, True
         while more:
-            row = self.row("sweep", 1, job, max_rows)
+            row = self.row("sweep", 1, job, max_rows, 30, 604_800, None, idle_s)
             assert row["elected"]
             done, more = done + row["done"], row["more"]
         return done

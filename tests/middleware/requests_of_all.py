@@ -33,6 +33,7 @@ def numbered_requests(queue_id: int) -> dict[str, Numbered]:
         "ReadMessage": lambda number: read(number, queue_id),
         "ReadResponse": lambda number: packets.ReadResponse(number, [], queue_id, 1, 0),
         "Subscribe": lambda number: packets.Subscribe(number, [], os.urandom(8).hex()),
+        "DeleteTopic": lambda number: packets.DeleteTopic(number, [], "none"),
         "Unsubscribe": lambda number: packets.Unsubscribe(number, [], "topic"),
         "PutToTopic": lambda number: packets.PutToTopic(number, [], "topic", [packets.NewTopicMessage(b"")]),
         "Ack": lambda number: packets.Ack(number, [], _LEASES),

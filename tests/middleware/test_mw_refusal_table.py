@@ -218,6 +218,18 @@ async def _(scene: Scene, number: int) -> Any:
     return number, await scene.wire.ask(packets.Subscribe(number, [], "topic"))
 
 
+@case("TOPIC_NOT_EXISTING")
+async def _(scene: Scene, number: int) -> Any:
+    return await scene.wire.ask(packets.DeleteTopic(number, [], "none"))
+
+
+@case("TOPIC_IN_USE")
+async def _(scene: Scene, number: int) -> Any:
+    await scene.wire.ask(packets.Subscribe(number, [], "topic"))
+    number = scene.wire.number()
+    return number, await scene.wire.ask(packets.DeleteTopic(number, [], "topic"))
+
+
 @case("NOT_SUBSCRIBED")
 async def _(scene: Scene, number: int) -> Any:
     return await scene.send("Unsubscribe", number)

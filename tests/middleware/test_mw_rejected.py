@@ -215,6 +215,12 @@ CASES: list[tuple[str, ErrorCode, Ask]] = [
         ErrorCode.ALREADY_SUBSCRIBED,
         lambda w: packets.Subscribe(w.asker.number(), [], "topic", max_behind=1),
     ),
+    (
+        "DeleteTopic",
+        ErrorCode.TOPIC_NOT_EXISTING,
+        lambda w: packets.DeleteTopic(w.asker.number(), [], "none"),
+    ),
+    ("DeleteTopic", ErrorCode.TOPIC_IN_USE, lambda w: packets.DeleteTopic(w.asker.number(), [], "topic")),
     ("Unsubscribe", ErrorCode.NOT_SUBSCRIBED, lambda w: packets.Unsubscribe(w.asker.number(), [], "none")),
     ("GetFromTopics", ErrorCode.NOT_SUBSCRIBED, lambda w: _get(w, topic="none", confirmed=1)),
     (

@@ -1,0 +1,56 @@
+-- Procedure:  delete_topic_numbered
+-- Purpose:    Deletes a topic to which nobody subscribes. Its name is free at once.
+-- Parameters:
+--   client_id bigint            who asks
+--   session bigint              the session
+--   number bigint               the request's number; 0 leaves no record
+--   confirm_sessions bigint[]   per confirmed request: its session
+--   confirm_numbers bigint[]    per confirmed request: its number
+--   topic text                  the topic's name
+-- Returns:
+--   error smallint              NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING (5),
+--                               SESSION_FENCED (20), TOPIC_NOT_EXISTING (30), NUMBER_REPEATED (36) or
+--                               TOPIC_IN_USE (42)
+-- Errors:     none raised
+-- Locks:      client (shared, try), the topic (wait)
+-- Tables:     clients, subscriptions (read), topics, topic_states, publisher_states (delete), deleted_topics (insert),
+--             operations (insert, delete), deliveries (delete)
+CREATE OR REPLACE FUNCTION telesto.delete_topic_numbered(
+    client_id bigint,
+    session bigint,
+    number bigint,
+    confirm_sessions bigint[],
+    confirm_numbers bigint[],
+    topic text,
+    OUT error smallint
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, telesto, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_sort = off
+SET jit = off
+AS $$
+#variable_conflict use_variable
+DECLARE
+    topic_id bigint;
+    removed boolean;
+BEGIN
+    PERFORM telesto.require_read_committed();
+    error := telesto.fence_client(client_id, session, number);
+    IF error IS NOT NULL THEN
+        RETURN;
+    END IF;
+    topic_id := telesto.find_topic(topic);
+    IF topic_id IS NOT NULL THEN
+        PERFORM pg_advisory_xact_lock(telesto.topic_lock_key(topic_id));
+        removed := telesto.remove_topic(topic_id);
+    END IF;
+    error := CASE WHEN removed IS NULL THEN 30 WHEN NOT removed THEN 42 END;
+    PERFORM telesto.finish_request(client_id, session, number, 79::smallint, 0, error,
+                                   confirm_sessions, confirm_numbers);
+END
+$$;
