@@ -323,6 +323,9 @@ DAMAGE = {
     "position before the start": "UPDATE telesto.positions SET position = 0",
     "topic message missing": "DELETE FROM telesto.topic_messages WHERE number = 3",
     "topic message above": "UPDATE telesto.topic_messages SET number = 9 WHERE number = 2",
+    "topic message left over": "INSERT INTO telesto.topic_messages"
+    " SELECT 999, number, sender_id, time_of_arrival, body FROM telesto.topic_messages",
+    "topic state left over": "INSERT INTO telesto.topic_states VALUES (999, 1, 1, 0)",
     "partition noted and missing": (
         "INSERT INTO telesto.history_partitions (day, name) VALUES ('2001-01-01', 'nowhere')"
     ),
