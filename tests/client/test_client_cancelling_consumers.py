@@ -78,8 +78,10 @@ async def leave_blocks(scene: Scene) -> None:
 
 async def close_with_messages(scene: Scene) -> None:
     consumer = scene.client.consume(scene.queue_id)
-    await consumer.get(PATIENCE_S)
-    await consumer.close()
+    try:  # what a consumer has is kept for it until it is closed
+        await consumer.get(PATIENCE_S)
+    finally:
+        await consumer.close()
 
 
 async def have_a_handler_work(scene: Scene) -> None:
