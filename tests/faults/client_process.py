@@ -120,7 +120,7 @@ class ClientProcess:
             work(client)
         self._recover(client)
         client.close()
-        self._ended([f"thread {thread.name}" for thread in threading.enumerate()[1:]] + _connections())
+        self._ended(_threads() + _connections())
 
     def run_asyncio(
         self, work: Callable[[AsyncTelestoClient], Awaitable[None]], *, auto_confirm: bool = True
@@ -199,6 +199,15 @@ class ClientProcess:
 
     def _stop(self, _number: int, _frame: object) -> None:
         self.stopping = True
+
+
+def _threads() -> list[str]:
+    """The threads that are left, besides the main one.
+
+    Python lists one that it did not start itself for ever, as a dummy, once that has waited for an event.
+    """
+    left = [thread.name for thread in threading.enumerate()[1:]]
+    return [f"thread {name}" for name in left if not name.startswith("Dummy-")]
 
 
 def _connections() -> list[str]:

@@ -1,9 +1,11 @@
-"""Consumes: one by one, many at a time, too slowly, without waiting for answers, by handlers."""
+"""Consumes: in turn, many at a time, too slowly, without waiting for answers, by handlers; puts results."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import signal
 import time
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -19,13 +21,15 @@ from telesto.client import (
 )
 from telesto.protocol.errors import LeaseLostError, TelestoError
 
-from .bodies import read_body
+from .bodies import make_body, read_body
 from .client_process import ClientProcess
 from .history import (
     DONE,
     DOUBT,
     REFUSED,
     Leased,
+    PutBegan,
+    PutEnded,
     Recorder,
     SettleBegan,
     SettleEnded,
@@ -36,7 +40,8 @@ from .recorded_call import AnyClient, RecordedCall, TakingCall, outcome_after
 
 _WAIT_S = (0.2, 2.0)
 _CREDIT = 32
-_WORKERS = 8
+#: So many messages at most is an application given at a time.
+AT_A_TIME = 8
 _LOOK_S = 0.05
 _CANCELLED_SHARE = 0.02
 _NACKED_SHARE = 0.05
@@ -45,6 +50,12 @@ _TOUCHED_SHARE = 0.05
 #: So many messages take longer than the lease, for a slow consumer.
 _LATE_SHARE = 0.02
 _LATE_S = (1.5, 3.0)
+#: A pool of handlers has messages for longer than the lease, which it begins later.
+_POOL = 4
+_POOL_S = (0.2, 0.6)
+#: The key of what is put because of a message: of which one, and under which lease.
+RESULT = "result"
+RESULT_PRIORITY = 5
 
 
 class AnyLeased(Protocol):
@@ -127,11 +138,18 @@ def leased_of(message: Message) -> Leased:
         message.redelivered,
         intact,
         message.partition_key or "",
+        message.attempt,
     )
 
 
 class ConsumerProcess(ClientProcess):
-    """Consumes until it is stopped."""
+    """Consumes until it is stopped; with SIGHUP, its next message kills it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._poisoned = False
+        self._closing: TelestoClient | None = None
+        signal.signal(signal.SIGHUP, self._poison)
 
     def run(self) -> None:
         """Works in the style of the task."""
@@ -144,6 +162,10 @@ class ConsumerProcess(ClientProcess):
                 self.run_asyncio(self._consume_at_once)
             case "handlers":
                 self.run_asyncio(self._handle)
+            case "pool":
+                self.run_blocking(self._handle_in_threads)
+            case "forwarding":
+                self.run_asyncio(self._forward)
             case _:
                 self.run_blocking(self._consume_in_turn)
 
@@ -151,6 +173,20 @@ class ConsumerProcess(ClientProcess):
         take = Take(self.recorder, self.number(), self.random.uniform(*_WAIT_S))
         take.began(client)
         return take
+
+    def _taken(self, take: Take, client: AnyClient, leased: AnyLeased | None) -> None:
+        """The application has a message, or none; a message may kill it."""
+        take.returned(client, leased)
+        if self._poisoned and leased is not None:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def _poison(self, _number: int, _frame: object) -> None:
+        self._poisoned = True
+
+    def _stop(self, number: int, frame: object) -> None:
+        super()._stop(number, frame)
+        if self._closing is not None:
+            self._closing.close()
 
     def _settle(self, client: AnyClient, message: Message, what: str) -> Settle:
         settle = Settle(self.recorder, self.number(), message, what)
@@ -203,15 +239,37 @@ class ConsumerProcess(ClientProcess):
         except TelestoError as error:
             take.raised(client, error)
             return None
-        take.returned(client, leased)
+        self._taken(take, client, leased)
         return leased
+
+    def _handle_in_threads(self, client: TelestoClient) -> None:
+        """Has handlers work that take longer for what they have than a lease lasts, until it is closed."""
+        self._closing = client
+        while not self.stopping and client.session is not None:
+            with contextlib.suppress(TelestoError):
+                client.run_consumer(
+                    self.task.queue_ids[0],
+                    lambda message: self._work_long(client, message),
+                    concurrency=_POOL,
+                    credit=_CREDIT,
+                    on_error=_ignore,
+                )
+        self._closing = None
+
+    def _work_long(self, client: TelestoClient, message: Message) -> None:
+        self._taken(self._take(client), client, Handled(message))
+        time.sleep(self.random.uniform(*_POOL_S))
+        what = self._answer()
+        self._settle(client, message, what).untold(client)
+        if what == "nack":
+            raise _GivenBackError
 
     # --- asyncio -----------------------------------------------------------------------------
 
     async def _consume_at_once(self, client: AsyncTelestoClient) -> None:
         consumer = client.consume(self.task.queue_ids[0], credit=_CREDIT)
         async with asyncio.TaskGroup() as workers:
-            for _ in range(_WORKERS):
+            for _ in range(AT_A_TIME):
                 workers.create_task(self._work(client, consumer))
         with contextlib.suppress(TelestoError):
             await consumer.close()
@@ -238,8 +296,36 @@ class ConsumerProcess(ClientProcess):
         except (TelestoError, asyncio.CancelledError) as error:
             take.raised(client, error)
             return None
-        take.returned(client, leased)
+        self._taken(take, client, leased)
         return leased
+
+    async def _forward(self, client: AsyncTelestoClient) -> None:
+        """Puts a result of each message and acknowledges it, without waiting for the put in between."""
+        consumer = client.consume(self.task.queue_ids[0], credit=_CREDIT)
+        while not self.stopping and client.session is not None:
+            leased = await self._next_async(client, consumer)
+            if leased is not None:
+                put = asyncio.ensure_future(self._put_result(client, leased.message))
+                await asyncio.sleep(0)  # the put is called first
+                await self._tell(client, leased, "ack")
+                await put
+        with contextlib.suppress(TelestoError):
+            await consumer.close()
+
+    async def _put_result(self, client: AsyncTelestoClient, message: Message) -> None:
+        assert message.lease is not None
+        queue_id = self.task.queue_ids[1]
+        key = f"{RESULT}.{message.message_id}.{message.lease.lease_id}"
+        put = RecordedCall(self.recorder, self.number())
+        put.record(client, PutBegan, key=key, queue_id=queue_id, priority=RESULT_PRIORITY)
+        values: dict[str, Any]
+        try:
+            message_id = await client.put_message(queue_id, make_body(key, 0), priority=RESULT_PRIORITY)
+        except TelestoError as error:
+            values = {"outcome": outcome_after(error), "error": type(error).__name__}
+        else:
+            values = {"outcome": DONE, "message_id": message_id}
+        put.record(client, PutEnded, key=key, queue_id=queue_id, **values)
 
     async def _tell(self, client: AsyncTelestoClient, leased: AsyncLeasedMessage, what: str) -> None:
         settle = self._settle(client, leased.message, what)
@@ -254,25 +340,27 @@ class ConsumerProcess(ClientProcess):
     # --- handlers ----------------------------------------------------------------------------
 
     async def _handle(self, client: AsyncTelestoClient) -> None:
-        """Has handlers work, of a partition one at a time, until it is to end."""
+        """Has handlers work, of a partition one at a time, until SIGTERM lets them end."""
         handling = asyncio.ensure_future(
             client.run_consumer(
                 self.task.queue_ids[0],
                 lambda message: self._handler(client, message),
-                concurrency=_WORKERS,
+                concurrency=AT_A_TIME,
                 credit=_CREDIT,
                 on_error=_ignore,
+                stop_signals=(signal.SIGTERM,),
             )
         )
+        # A signal that comes before the consumer takes signals sets self.stopping.
         while not (self.stopping or client.session is None or handling.done()):
             await asyncio.wait([handling], timeout=_LOOK_S)
         handling.cancel()
         with contextlib.suppress(TelestoError, asyncio.CancelledError):
             await handling
+            self.stopping = True
 
     async def _handler(self, client: AsyncTelestoClient, message: Message) -> None:
-        take = self._take(client)
-        take.returned(client, Handled(message))
+        self._taken(self._take(client), client, Handled(message))
         what = "nack"
         try:
             await asyncio.sleep(self.pause_s())

@@ -8,6 +8,8 @@ What is held against the service:
 - after an acknowledgement that was taken no further lease is given;
 - what comes again is marked redelivered;
 - what one client puts gets rising ids, in the order of the calls;
+- an acknowledgement that was called after a put is not taken when the put before it was refused;
+- an attempt counts when an application was given the message, and at no other time;
 - partitions keep their order, with one consumer at a time (partition_checker);
 - every call returns in time, nothing is left behind.
 """
@@ -19,6 +21,7 @@ from collections.abc import Iterable, Iterator
 
 from .calls import Bounds, misbehaviour, slowest_s
 from .checker import Verdict, disordered_puts
+from .consumer import AT_A_TIME, RESULT
 from .consumer_ledger import ConsumerLedger, Lease
 from .history import DONE, DOUBT, REFUSED, Event
 from .ledger import Name
@@ -34,6 +37,8 @@ def check_consumers(events: Iterable[Event], bounds: Bounds) -> Verdict:
         *phantoms(ledger),
         *doubled_puts(ledger),
         *doubled_acknowledgements(ledger),
+        *lost_results(ledger),
+        *miscounted_attempts(ledger),
         *disordered_puts(ledger),
         *partition_faults(ledger),
     ]
@@ -98,6 +103,35 @@ def doubled_acknowledgements(ledger: ConsumerLedger) -> Iterator[str]:
         for lease_id in sorted(leases)[1:]:
             if not leases[lease_id].leased.redelivered:
                 yield f"duplicate: message {message_id} came again under {lease_id}, not marked redelivered"
+
+
+def lost_results(ledger: ConsumerLedger) -> Iterator[str]:
+    """Messages whose acknowledgement overtook the put of their result, which was called before."""
+    there = {lease.leased.key for lease in ledger.all_leases()}
+    for name, put in ledger.puts.items():
+        if not name.key.startswith(f"{RESULT}.") or name.key in there:
+            continue
+        if put.ended is not None and put.outcome != DONE:
+            continue  # the application knows
+        message_id, lease_id = map(int, name.key.split(".")[1:])
+        leases = ledger.leases[message_id]
+        outcome = leases[lease_id].outcome
+        if outcome == DONE or (outcome == DOUBT and lease_id == max(leases)):
+            yield f"overtaken: message {message_id} is acknowledged under {lease_id}, its result was not put"
+
+
+def miscounted_attempts(ledger: ConsumerLedger) -> Iterator[str]:
+    """Attempts of which no application knows, beyond those that a killed process could not write down."""
+    unknown = {
+        message_id: max(
+            lease.leased.attempt - 1 - seen for seen, (_, lease) in enumerate(sorted(leases.items()))
+        )
+        for message_id, leases in ledger.leases.items()
+    }
+    miscounted = {message_id: count for message_id, count in unknown.items() if count > 0}
+    allowed = AT_A_TIME * sum(process.killed for process in ledger.processes.values())
+    if sum(miscounted.values()) > allowed:
+        yield f"miscounted: attempts of messages that no application was given: {miscounted}"
 
 
 def figures(ledger: ConsumerLedger) -> dict[str, int]:

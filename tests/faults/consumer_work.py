@@ -19,9 +19,11 @@ from .history import Began, Ended, Event, Recorder
 from .processes import PATIENCE_S, Database
 from .workload import CLIENT_OPTIONS, Part, Size, Workload, register, rows_left
 
-_CONSUMERS = ("blocking", "cancelling", "slow", "untold", "handlers")
+_CONSUMERS = ("blocking", "cancelling", "slow", "untold", "handlers", "pool", "forwarding")
 #: Each consumer has one of them: the styles are uneven in number, so that each is in both in the end.
 _QUEUES = ("work", "more-work")
+#: Takes what the forwarding consumers make of their messages.
+_RESULTS = "results"
 #: Short, so that leases run out in a run; no message dies of it.
 _LEASE_MS = 2_000
 _ATTEMPTS = 1_000_000
@@ -47,6 +49,7 @@ _DELAYED_SHARE = 0.02
 class ConsumerWork(Workload):
     """Puts, and messages pushed under leases."""
 
+    meaningless = frozenset({"kill-client-state"})
     sizes: ClassVar[Mapping[str, Size]] = {
         "small": Size(
             2, {"producer": ("blocking", "asyncio"), "consumer": _CONSUMERS}, rounds=1, at_once=2, keys=20
@@ -69,6 +72,7 @@ class ConsumerWork(Workload):
     def __init__(self, size: Size, histories: Path) -> None:
         super().__init__(size, histories)
         self._queue_ids: list[int] = []
+        self._results_id = 0
 
     async def prepare(self, url: str) -> list[Part]:
         """Registers the clients and creates the queues."""
@@ -89,12 +93,13 @@ class ConsumerWork(Workload):
                     fail_limit=0,
                 )
                 self._queue_ids.append(queue.queue_id)
+            self._results_id = (await client.create_queue(_RESULTS)).queue_id
         keys = [f"key-{number}" for number in range(1, self._size.keys + 1)]
         put = {"queue_ids": self._queue_ids, "partitions": keys, "delayed_share": _DELAYED_SHARE}
         parts = [Part("producer", name, style, put) for name, style in producers.items()]
         for number, (name, style) in enumerate(consumers.items()):
             queue_id = self._queue_ids[number % len(_QUEUES)]
-            parts.append(Part("consumer", name, style, {"queue_ids": [queue_id]}))
+            parts.append(Part("consumer", name, style, {"queue_ids": [queue_id, self._results_id]}))
         return parts
 
     def may_be_killed(self, part: Part) -> bool:
@@ -109,7 +114,10 @@ class ConsumerWork(Workload):
             recorder.write(Began, client_id=client.client_id)
             numbers = itertools.count(1)
             await asyncio.gather(
-                *(self._acknowledge_all(client, queue_id, recorder, numbers) for queue_id in self._queue_ids)
+                *(
+                    self._acknowledge_all(client, queue_id, recorder, numbers)
+                    for queue_id in (*self._queue_ids, self._results_id)
+                )
             )
         recorder.write(Ended)
         recorder.close()

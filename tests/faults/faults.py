@@ -29,6 +29,10 @@ _DELAY_S = (0.02, 0.4)
 _THROTTLE_BYTES_S = (2_000, 60_000)
 
 
+#: Ends a client; returns its exit code, None when it does not end.
+End = Callable[[Client], Awaitable[int | None]]
+
+
 class Stage(Protocol):
     """What faults strike.
 
@@ -47,8 +51,11 @@ class Stage(Protocol):
     def killable(self, durable: bool = False) -> list[Client]:
         """Those of them that may be killed, or of these those that keep a state."""
 
-    async def replace(self, client: Client, state: bool = False) -> None:
-        """Kills a client and starts it again under its name, with the state that it kept or without."""
+    async def replace(self, client: Client, state: bool = False, end: End = Client.kill) -> bool:
+        """Ends a client and starts it again under its name, with the state that it kept or without.
+
+        Returns False when the client is being replaced already, or does not end.
+        """
 
 
 @dataclass(slots=True)
@@ -145,6 +152,21 @@ async def kill_client_state(stage: Stage, blow: Blow) -> None:
     await _traffic(_site(stage, blow).front)
     blow.land(client.name)
     await stage.replace(client, state=True)
+
+
+async def end_client(stage: Stage, blow: Blow) -> None:
+    """SIGTERM to a client, which ends in good order, and a new start under the same name."""
+    client = blow.chance.choice(stage.killable())
+    await _traffic(_site(stage, blow).front)
+    blow.land(client.name, effect=0)
+    blow.effect = await stage.replace(client, state=True, end=Client.end)
+
+
+async def poison_client(stage: Stage, blow: Blow) -> None:
+    """The next message that a consumer begins kills its process, which is started again."""
+    client = blow.chance.choice([client for client in stage.killable() if client.role == "consumer"])
+    blow.land(client.name, effect=0)
+    blow.effect = await stage.replace(client, end=Client.poison)
 
 
 async def stop_client(stage: Stage, blow: Blow) -> None:
@@ -372,6 +394,8 @@ KINDS: dict[str, Strike] = {
     "restart-middleware": restart_middleware,
     "kill-client": kill_client,
     "kill-client-state": kill_client_state,
+    "end-client": end_client,
+    "poison-client": poison_client,
     "stop-client": stop_client,
     "cut": _cut(back=False),
     "half-open": _half_open(back=False),

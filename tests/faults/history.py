@@ -364,6 +364,7 @@ class Leased:
         lease_id: rises with each lease in the service.
         intact: the body is what was put under this key.
         partition: the key of its partition; empty without.
+        attempt: which attempt this is, as the service counts.
     """
 
     message_id: int
@@ -375,6 +376,7 @@ class Leased:
     redelivered: bool
     intact: bool
     partition: str = ""
+    attempt: int = 1
 
 
 @dataclass(slots=True)

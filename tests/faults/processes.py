@@ -26,6 +26,9 @@ from .proxy import Address
 
 #: A process that does not do what it is told within so long has failed, in seconds.
 PATIENCE_S = 60.0
+#: A client ends within so long when it is told to, and a consumer is given a message.
+_END_S = 30.0
+_POISONED_S = 10.0
 
 #: Below those that the system takes for connections by itself: a middleware starts again on its port.
 _PORTS = range(10_000, 32_000)
@@ -272,10 +275,10 @@ class Process:
             assert self._process is not None
             self._process.send_signal(number)
 
-    async def kill(self) -> None:
-        """Kills the process, also a stopped one."""
+    async def kill(self) -> int:
+        """Kills the process, also a stopped one; returns its exit code."""
         self.signal(signal.SIGKILL)
-        await self.wait()
+        return await self.wait()
 
     async def wait(self, patience_s: float = PATIENCE_S) -> int:
         """Waits for the end; returns the exit code. Raises TimeoutError."""
@@ -333,10 +336,35 @@ class Middleware(Process):
 
 
 class Client(Process):
-    """A client: a producer or a reader, see the modules of these names."""
+    """A client: a producer or a reader, see the modules of these names.
+
+    Attributes:
+        role: which of these modules.
+        replaced: another process takes its place, or is about to.
+    """
 
     def __init__(self, role: str, directory: Path, task: Mapping[str, Any]) -> None:
+        self.role = role
+        self.replaced = False
         self.name: str = task["name"]
         self.run: int = task["run"]
         self.log = directory / f"{self.name}.{self.run}.log"
         super().__init__(role, self.log, {}, json.dumps({"history": str(directory), **task}))
+
+    async def end(self) -> int | None:
+        """Asks the client to end; returns its exit code. One that does not end shows what it is doing."""
+        self.signal(signal.SIGTERM)
+        try:
+            return await self.wait(_END_S)
+        except TimeoutError:
+            self.signal(signal.SIGUSR2)
+            self.signal(signal.SIGUSR1)
+            return None
+
+    async def poison(self) -> int:
+        """Lets the next message kill this consumer; kills it when none comes. Returns its exit code."""
+        self.signal(signal.SIGHUP)
+        try:
+            return await self.wait(_POISONED_S)
+        except TimeoutError:
+            return await self.kill()

@@ -26,7 +26,7 @@ _QUEUES = {"shared": None, "bounded": 200, _SOLO_QUEUE: None}
 class QueueWork(Workload):
     """Puts and reads."""
 
-    durable = True
+    meaningless = frozenset({"poison-client"})
     sizes: ClassVar[Mapping[str, Size]] = {
         "small": Size(
             2,

@@ -23,7 +23,7 @@ from .calls import Bounds
 from .client_process import Task
 from .cluster import Cluster
 from .consumer_work import ConsumerWork
-from .faults import KINDS, PAIR_KINDS, Blow, Strike
+from .faults import KINDS, PAIR_KINDS, Blow, End, Strike
 from .history import Fault, Killed, Left, Recorder, read_histories
 from .logs import client_complaints, middleware_complaints, warnings_of
 from .pair import Pair
@@ -37,8 +37,6 @@ from .workload import CLIENT_OPTIONS, Part, Size, Workload
 #: What a call may take beyond its own time limit before it counts as hung: the machine may be busy.
 _SLACK_S = 5.0
 _GAP_S = (0.1, 0.8)
-#: A client without faults around it ends within so long when it is told to.
-_END_S = 20.0
 #: A fault that meets nothing is tried again.
 _TRIES = 3
 
@@ -141,22 +139,32 @@ class Run:
         parts = [part for part, _ in self._parts.values() if part.durable or not durable]
         return [self._clients[part.name] for part in parts if self._work.may_be_killed(part)]
 
-    async def replace(self, client: Client, state: bool = False) -> None:
-        """Kills a client and starts it again under its name, with the state that it kept or without."""
-        if self._clients.get(client.name) is not client or not client.running:
-            return
+    async def replace(self, client: Client, state: bool = False, end: End = Client.kill) -> bool:
+        """Ends a client and starts it again under its name, with the state that it kept or without.
+
+        Returns False when the client is being replaced already, or does not end.
+        """
+        if client.replaced or not client.running:
+            return False
+        client.replaced = True
         part, task = self._parts[client.name]
-        await client.kill()
-        self._recorder.write_event(Killed(client.name, client.run, time.monotonic()))
-        if state and task.state_dir is not None:
-            left = puts_of_state(task.state_dir)
-            self._recorder.write_event(Left(client.name, client.run, time.monotonic(), left))
-        elif part.durable:
+        code = await end(client)
+        if code is None:
+            return False
+        if code == -signal.SIGKILL:
+            self._recorder.write_event(Killed(client.name, client.run, time.monotonic()))
+            if state and task.state_dir is not None:
+                left = puts_of_state(task.state_dir)
+                self._recorder.write_event(Left(client.name, client.run, time.monotonic(), left))
+        elif code:
+            self.failures.append(f"{client.name}.{client.run} ended with exit code {code}")
+        if part.durable and not state:
             shutil.rmtree(self._states / part.name, ignore_errors=True)
         task.run += 1
         successor = self._clients[client.name] = Client(part.role, self.histories, vars(task))
         await successor.start()
         await successor.line()  # it is connected
+        return True
 
     async def _end_clients(self, role: str) -> None:
         await asyncio.gather(
@@ -168,16 +176,10 @@ class Run:
         )
 
     async def _end(self, client: Client) -> None:
-        """Asks a client to end; one that takes its time shows what it is doing."""
-        client.signal(signal.SIGTERM)
-        try:
-            code = await client.wait(_END_S)
-        except TimeoutError:
-            client.signal(signal.SIGUSR2)
-            client.signal(signal.SIGUSR1)
-            self.failures.append(f"{client.name} did not end within {_END_S} s; its log shows what it did")
-            return
-        if code:
+        code = await client.end()
+        if code is None:
+            self.failures.append(f"{client.name} did not end in time; its log shows what it did")
+        elif code:
             self.failures.append(f"{client.name} ended with exit code {code}")
 
     # --- faults ------------------------------------------------------------------------------
@@ -237,7 +239,7 @@ async def perform(
 ) -> Report:
     """Performs a run in an empty directory that other accounts can reach."""
     workload = WORK[work]
-    kinds = [kind for kind in kinds if workload.durable or kind != "kill-client-state"]
+    kinds = [kind for kind in kinds if kind not in workload.meaningless]
     run = Run(directory, workload, workload.sizes[size], seed, kinds, DATABASES[database])
     return await run.perform()
 

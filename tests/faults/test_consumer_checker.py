@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from .calls import Bounds
+from .consumer import RESULT
 from .consumer_checker import check_consumers
 from .history import (
     DONE,
@@ -25,7 +26,7 @@ from .history import (
     TakeEnded,
 )
 
-QUEUE = 7
+QUEUE, RESULTS = 7, 8
 IDS = {"producer": 1, "one": 2, "two": 3, "many": 4}
 #: Takes several messages at a time.
 UNORDERED = ("many",)
@@ -83,11 +84,13 @@ class Story:
         redelivered: bool = False,
         intact: bool = True,
         partition: str | None = None,
+        attempt: int = 1,
     ) -> None:
         self.numbers += 1
         if partition is None:
             partition = self.partitions.get(message, "")
-        leased = Leased(message, QUEUE, lease, key or f"key-{message}", 5, 1, redelivered, intact, partition)
+        key = key or f"key-{message}"
+        leased = Leased(message, QUEUE, lease, key, 5, 1, redelivered, intact, partition, attempt)
         self.tell(TakeBegan, client, number=self.numbers, wait=0.0, session=1)
         self.tell(TakeEnded, client, number=self.numbers, messages=[leased], session=1)
 
@@ -131,6 +134,46 @@ def given_back_and_done_by_another(story: Story) -> None:
     story.settle(1, 10, what="nack")
     story.lease(1, 11, "two", redelivered=True)
     story.settle(1, 11, "two")
+
+
+def begun_and_begun_again(story: Story) -> None:
+    story.put(1)
+    story.lease(1, 10)
+    story.settle(1, 10, what="nack")
+    story.lease(1, 11, "two", redelivered=True, attempt=2)
+    story.settle(1, 11, "two")
+
+
+def begun_by_a_process_that_was_killed_at_once(story: Story) -> None:
+    story.put(1)
+    story.tell(Killed, "one")
+    story.lease(1, 11, "two", redelivered=True, attempt=2)
+    story.settle(1, 11, "two")
+
+
+def _forward(story: Story, message: int, lease: int, put: str | None) -> None:
+    """Puts the result of a message and acknowledges it; ``put`` tells how the put ended, if it did."""
+    values = {"number": 1_000 + lease, "key": f"{RESULT}.{message}.{lease}", "queue_id": RESULTS}
+    story.put(message)
+    story.lease(message, lease)
+    story.tell(PutBegan, "one", session=1, priority=5, **values)
+    story.settle(message, lease)
+    if put is not None:
+        story.tell(PutEnded, "one", session=1, outcome=put, message_id=50 if put == DONE else 0, **values)
+    else:
+        story.tell(Killed, "one")
+
+
+def forwarded(story: Story) -> None:
+    _forward(story, 1, 10, DONE)
+    leased = Leased(50, RESULTS, 12, f"{RESULT}.1.10", 5, IDS["one"], False, True)
+    story.tell(TakeBegan, "two", number=2_000, wait=0.0, session=1)
+    story.tell(TakeEnded, "two", number=2_000, messages=[leased], session=1)
+    story.settle(50, 12, "two")
+
+
+def forwarded_and_told_that_it_failed(story: Story) -> None:
+    _forward(story, 1, 10, REFUSED)
 
 
 def late_and_told_so(story: Story) -> None:
@@ -233,6 +276,10 @@ def two_partitions_and_some_without(story: Story) -> None:
         two_partitions_and_some_without,
         good,
         given_back_and_done_by_another,
+        begun_and_begun_again,
+        begun_by_a_process_that_was_killed_at_once,
+        forwarded,
+        forwarded_and_told_that_it_failed,
         late_and_told_so,
         killed_with_a_message,
         doubt_that_was_done,
@@ -283,6 +330,16 @@ def not_marked(story: Story) -> None:
     story.lease(1, 10)
     story.lease(1, 11, "two")
     story.settle(1, 11, "two")
+
+
+def counted_though_never_begun(story: Story) -> None:
+    story.put(1)
+    story.lease(1, 10, attempt=2)
+    story.settle(1, 10)
+
+
+def acknowledged_before_its_result(story: Story) -> None:
+    _forward(story, 1, 10, None)
 
 
 def one_lease_twice(story: Story) -> None:
@@ -408,6 +465,8 @@ def two_of_a_partition_at_a_time(story: Story) -> None:
     ("tell", "word"),
     [
         (in_another_partition, "changed"),
+        (counted_though_never_begun, "miscounted"),
+        (acknowledged_before_its_result, "overtaken"),
         (partition_inverted, "reordered: key"),
         (partition_inverted_over_leases, "skipped"),
         (partition_inverted_unseen, "skipped"),

@@ -30,7 +30,7 @@ _PAUSE_S = 0.012
 class TopicWork(Workload):
     """Puts to topics and gets from them."""
 
-    durable = True
+    meaningless = frozenset({"poison-client"})
     sizes: ClassVar[Mapping[str, Size]] = {
         "small": Size(
             2,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -79,11 +79,11 @@ class Workload(ABC):
 
     Attributes:
         sizes: by name.
-        durable: some clients keep a state.
+        meaningless: the kinds of faults that strike nothing here.
     """
 
     sizes: ClassVar[Mapping[str, Size]]
-    durable: ClassVar[bool] = False
+    meaningless: ClassVar[Set[str]] = frozenset()
 
     def __init__(self, size: Size, histories: Path) -> None:
         self._size = size
