@@ -25,9 +25,13 @@ from .calls import Bounds, Calls, misbehaviour, slowest_s
 from .history import DONE, DOUBT, REFUSED, Event
 from .ledger import HandOver, Ledger, Name, Put
 
-QUEUE_FULL = "QueueFullError"
+QUEUE_FULL, CANCELLED = "QueueFullError", "CancelledError"
 #: The library knows an answer so much earlier than the application writes it down, at most.
 _TOLD_S = 0.05
+#: The service answers a put within so long, as a rule.
+_ANSWERED_S = 5.0
+#: So many refusals in a row are looked at together.
+_REMEMBERED = 200
 
 
 @dataclass(slots=True)
@@ -172,9 +176,10 @@ def disordered_hand_overs(ledger: Ledger) -> Iterator[str]:
 
 
 def overtaken_refusals(ledger: Ledger) -> Iterator[str]:
-    """Puts that were done although they were under way when an earlier one was refused as too many.
+    """Puts that were done although one called before them was refused as too many, and that was not known.
 
-    A put to several queues may be refused for one of them, so it says nothing about the others.
+    A caller that knows of the first of several refusals has the queue decide anew about what it calls then.
+    A put to several queues may be refused for one of them, so it says nothing about what comes after it.
     """
     queues: dict[tuple[str, int, int], set[int]] = defaultdict(set)
     for put in ledger.puts.values():
@@ -182,26 +187,39 @@ def overtaken_refusals(ledger: Ledger) -> Iterator[str]:
     lines: dict[tuple[str, int, int, int], list[Put]] = defaultdict(list)
     for put in sorted(ledger.puts.values(), key=lambda put: put.place):
         began, ended = put.began, put.ended
-        single = len(queues[began.client, began.run, began.number]) == 1
-        single = single and ledger.process(began).ordered
-        if single and ended is not None and began.session == ended.session:
-            lines[began.client, began.run, began.queue_id, began.session].append(put)
+        if ended is not None and ledger.process(began).ordered:
+            lines[began.client, began.run, began.queue_id, ended.session].append(put)
     for puts in lines.values():
-        yield from _overtaken(puts)
+        yield from _overtaken(
+            puts, lambda put: len(queues[put.began.client, put.began.run, put.began.number]) == 1
+        )
 
 
-def _overtaken(puts: list[Put]) -> Iterator[str]:
-    refused: Put | None = None
+def _overtaken(puts: list[Put], single: Callable[[Put], bool]) -> Iterator[str]:
+    refused: list[Put] = []  # the last ones, and what was cancelled, which may have been refused too
     for put in puts:
         assert put.ended is not None
-        if put.outcome == REFUSED and put.ended.error == QUEUE_FULL:
-            # What was called before that was known was refused behind it; what came later, by the queue.
-            if refused is None or refused.ended is None or put.began.at >= refused.ended.at:
-                refused = put
-        elif put.outcome == DONE and refused is not None:
-            assert refused.ended is not None
-            if put.began.at < refused.ended.at - _TOLD_S:
-                yield f"reordered: {put.began.key} was put after {refused.began.key} and overtook its refusal"
+        if put.ended.error in (QUEUE_FULL, CANCELLED):
+            refused = [*refused[1 - _REMEMBERED :], put]
+        elif put.outcome == DONE and put.began.session == put.ended.session and single(put):
+            for place, before in enumerate(refused):
+                assert before.ended is not None
+                unknown = before.ended.error == QUEUE_FULL and put.began.at < before.ended.at - _TOLD_S
+                if not unknown or not single(before) or before.began.session != before.ended.session:
+                    continue
+                if not any(_ends_rule(first, before, put) for first in refused[:place]):
+                    keys = f"{put.began.key} was put after {before.began.key}"
+                    yield f"reordered: {keys} and overtook its refusal"
+                    break
+
+
+def _ends_rule(first: Put, before: Put, put: Put) -> bool:
+    """Tells whether a put was called when the first refusal was known, and the other was under way then."""
+    assert first.ended is not None
+    told_until = first.ended.at
+    if first.ended.error == CANCELLED:  # its answer came later
+        told_until = first.began.at + _ANSWERED_S
+    return first.ended.at <= put.began.at + _TOLD_S and told_until > before.began.at
 
 
 def forgotten_puts(ledger: Ledger) -> Iterator[str]:

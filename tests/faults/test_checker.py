@@ -368,6 +368,27 @@ def test_a_put_after_a_refusal_may_be_done_while_those_behind_it_are_under_way(s
     blamed(story)
 
 
+def test_a_put_to_several_queues_begins_a_refusal_too(story: Story) -> None:
+    first = story.call("k4")
+    story.tell(PutBegan, "sender", number=first, key="k4", queue_id=QUEUE + 1, priority=5)
+    second = story.call("k5")
+    story.answer(first, "k4", outcome=REFUSED, error="QueueFullError")
+    again = story.call("k6")
+    story.answer(second, "k5", outcome=REFUSED, error="QueueFullError")
+    story.answer(again, "k6", 6)
+    story.take("reader", "k6", 6)
+    blamed(story)
+
+
+def test_a_cancelled_put_may_have_been_refused_first(story: Story) -> None:
+    story.answer(story.call("k4"), "k4", outcome=DOUBT, error="CancelledError")
+    second, third = story.call("k5"), story.call("k6")
+    story.answer(second, "k5", outcome=REFUSED, error="QueueFullError")
+    story.answer(third, "k6", 6)
+    story.take("reader", "k6", 6)
+    blamed(story)
+
+
 def test_a_fence_without_a_rival_is_found(story: Story) -> None:
     story.answer(story.call("k4"), "k4", outcome=DOUBT, error="SessionFencedError")
     blamed(story, "fenced")
