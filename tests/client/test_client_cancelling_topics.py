@@ -89,6 +89,7 @@ async def come_and_go(scene: TopicScene) -> None:
     await scene.client.topics()
     await scene.client.subscriptions()
     await scene.client.unsubscribe("prices")
+    await scene.client.delete_topic("prices")
 
 
 SCENARIOS: list[Callable[[TopicScene], Awaitable[None]]] = [
