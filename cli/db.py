@@ -13,6 +13,7 @@ from telesto.cli.options import DEFAULT_DATA_DIRECTORY, DatabaseUrl, Json, Yes
 
 if TYPE_CHECKING:
     from telesto.db.roles import RolesReport
+    from telesto.db.schema import SchemaStatus
 
 DataDirectory = Annotated[
     Path,
@@ -20,6 +21,13 @@ DataDirectory = Annotated[
         "--data-dir", metavar="DIRECTORY", help="The data directory of an embedded PostgreSQL, without a URL."
     ),
 ]
+
+Moved = Annotated[
+    bool,
+    typer.Option("--moved", help="The data is complete, and only where it is has changed (pg_upgrade)."),
+]
+SURE_THAT_RESTORED = "Give the database a new identity? Clients lose what they know about requests in doubt."
+SURE_THAT_MOVED = "Is the data all that there was? If anything is missing, clients believe what is wrong."
 
 
 def register(root: typer.Typer) -> None:
@@ -76,7 +84,7 @@ def current(
 
     with database_for(database_url, data_dir) as url, explained_errors(url):
         status = schema.current(url)
-        usable, newer, up_to_date = status.usable, status.newer, status.up_to_date
+        usable = status.usable
     if as_json:
         output.print_json(
             {
@@ -84,7 +92,8 @@ def current(
                 "head": status.head,
                 "edition": status.edition,
                 "expected_edition": status.expected_edition,
-                "up_to_date": up_to_date,
+                "up_to_date": status.up_to_date,
+                "elsewhere": status.elsewhere,
                 "usable": usable,
             }
         )
@@ -93,7 +102,7 @@ def current(
             {
                 "revision": status.revision,
                 "revision of this release": status.head,
-                "state": _state(up_to_date=up_to_date, newer=newer, usable=usable),
+                "state": _state(status),
             }
         )
     return ExitCode.DONE if usable else ExitCode.SCHEMA
@@ -121,6 +130,7 @@ def check(
 def restored(
     database_url: DatabaseUrl = None,
     data_dir: DataDirectory = DEFAULT_DATA_DIRECTORY,
+    moved: Moved = False,
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
@@ -129,21 +139,34 @@ def restored(
     For a restored backup, and for a standby that took over without all of the primary's commits; with all
     middlewares stopped. Clients that were in doubt about a request then get IncarnationChangedError, instead
     of taking what the database has never seen for what was never done.
+
+    With --moved the data is all that there was, only on another server or in other tables: the database keeps
+    its identity.
     """
     from telesto.cli.asking import ask
     from telesto.cli.database import database_for, explained_errors
     from telesto.cli.failures import CommandError
-    from telesto.db.restored import MiddlewaresAliveError, NotInstalledError, renew_incarnation
+    from telesto.db.restored import MiddlewaresAliveError, NotInstalledError, note_move, renew_incarnation
 
     with database_for(database_url, data_dir) as url, explained_errors(url):
-        ask(yes, "Give the database a new identity? Clients lose what they know about requests in doubt.")
+        ask(yes, SURE_THAT_MOVED if moved else SURE_THAT_RESTORED)
         try:
-            renewal = renew_incarnation(url)
+            if moved:
+                noted, renewal = note_move(url), None
+            else:
+                noted, renewal = True, renew_incarnation(url)
         except MiddlewaresAliveError as error:
             raise CommandError(str(error), ExitCode.IN_USE) from error
         except NotInstalledError as error:
             raise CommandError(f"{error}: run telesto db upgrade", ExitCode.SCHEMA) from error
-    if as_json:
+    if renewal is None:
+        if as_json:
+            output.print_json({"moved": noted})
+        else:
+            output.print_line(
+                "noted: the data is complete here" if noted else "nothing to do: the data is where it was"
+            )
+    elif as_json:
         output.print_json({"incarnation_before": renewal.before, "incarnation": renewal.incarnation})
     else:
         output.print_line(f"the database is {renewal.incarnation} now; it was {renewal.before}")
@@ -154,13 +177,15 @@ def _rights(roles: RolesReport) -> str:
     return f"{created}{roles.granted} rights granted, {roles.revoked} revoked"
 
 
-def _state(*, up_to_date: bool, newer: bool, usable: bool) -> str:
-    if up_to_date:
+def _state(status: SchemaStatus) -> str:
+    if status.elsewhere:
+        return "restored or moved: run telesto db restored"
+    if status.up_to_date:
         return "up to date"
-    if newer:
+    if status.newer:
         return (
             "upgraded by a later release, which still serves this one"
-            if usable
+            if status.usable
             else "too new for this release"
         )
     return "too old: run telesto db upgrade"

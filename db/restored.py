@@ -1,10 +1,14 @@
-"""Gives a database that was put back to an earlier state an identity of its own."""
+"""Notes what a database is that was restored or moved: one in an earlier state, or the same one elsewhere."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import psycopg
+
+from telesto.db.place import keep_place, read_places
 
 #: A middleware that gave a sign of life so short ago may live; the default of its own `heartbeat_timeout_s`.
 ALIVE_S = 6.0
@@ -42,6 +46,23 @@ class Renewal:
     incarnation: str
 
 
+def note_move(url: str) -> bool:
+    """Note that the data is complete where it is now; return whether that was not known.
+
+    It keeps its identity, so that clients in doubt believe what it says. Needs the rights of the
+    schema's owner.
+
+    Raises what `renew_incarnation` raises.
+    """
+    with _at_rest(url) as connection:
+        places = read_places(connection)
+        moved = places is not None and (places.kept is None or places.differ)
+        if moved:
+            keep_place(connection)
+            connection.execute(FORGET)
+    return moved
+
+
 def renew_incarnation(url: str) -> Renewal:
     """Give the database a new identity, and forget the middlewares of the time before.
 
@@ -50,6 +71,19 @@ def renew_incarnation(url: str) -> Renewal:
 
     Raises MiddlewaresAliveError, NotInstalledError, or psycopg.Error when the database refuses.
     """
+    with _at_rest(url) as connection:
+        renewed = connection.execute(RENEW).fetchone()
+        if read_places(connection) is not None:
+            keep_place(connection)
+        connection.execute(FORGET)
+    if renewed is None:
+        raise NotInstalledError("the table telesto.installation is empty")
+    return Renewal(*renewed)
+
+
+@contextmanager
+def _at_rest(url: str) -> Iterator[psycopg.Connection]:
+    """Give a transaction in which no middleware is there, and none comes before its end."""
     with psycopg.connect(url) as connection, connection.transaction():
         row = connection.execute("SELECT to_regclass('telesto.installation') IS NULL").fetchone()
         if row is None or row[0]:
@@ -57,11 +91,7 @@ def renew_incarnation(url: str) -> Renewal:
         # None registers from here to the commit.
         connection.execute("LOCK TABLE telesto.middlewares IN SHARE ROW EXCLUSIVE MODE")
         _require_rest(connection)
-        renewed = connection.execute(RENEW).fetchone()
-        connection.execute(FORGET)
-    if renewed is None:
-        raise NotInstalledError("the table telesto.installation is empty")
-    return Renewal(*renewed)
+        yield connection
 
 
 def _require_rest(connection: psycopg.Connection) -> None:

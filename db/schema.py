@@ -12,12 +12,14 @@ from telesto.db.checks import Problem, find_problems
 from telesto.db.install import install_procedures
 from telesto.db.manifest import Manifest, load_manifest
 from telesto.db.migrate import engine_for, head_revision, known_revisions, migrate
+from telesto.db.place import keep_place, read_places
 from telesto.db.roles import RolesReport, apply_grants
 from telesto.db.url import for_writing
 
 __all__ = [
     "NoRightsError",
     "Problem",
+    "RestoredError",
     "SchemaError",
     "SchemaStatus",
     "SchemaTooNewError",
@@ -48,6 +50,12 @@ SELECT current_user::text, coalesce(bool_and(has_function_privilege(oid, 'EXECUT
 FROM pg_proc WHERE pronamespace = 'telesto'::regnamespace AND proname = 'register_middleware'
 """
 
+RESTORED = (
+    "the data is not where it was (another server, or other tables): run `telesto db restored`; only if it "
+    "was moved with all that there was (pg_upgrade, or a dump made when nothing was at work any more), "
+    "`telesto db restored --moved`"
+)
+
 
 class SchemaError(Exception):
     """The database, or the schema in it, does not fit this release."""
@@ -59,6 +67,10 @@ class UnfitServerError(SchemaError):
 
 class NoRightsError(SchemaError):
     """The user may not do a middleware's work."""
+
+
+class RestoredError(SchemaError):
+    """The data is not where it was, and nobody has said whether it is complete."""
 
 
 class SchemaTooOldError(SchemaError):
@@ -75,6 +87,7 @@ class SchemaStatus:
 
     `revision` and `checksum` are None, `edition` and `serves` 0, before the first upgrade.
     `max_body_bytes` is the longest body that may be put from SQL, None where there is no such bound.
+    `elsewhere` tells that the data was restored or moved, and that nobody has said yet which of them.
     """
 
     revision: str | None
@@ -85,6 +98,7 @@ class SchemaStatus:
     expected_edition: int
     serves: int
     max_body_bytes: int | None
+    elsewhere: bool
 
     @property
     def up_to_date(self) -> bool:
@@ -100,6 +114,8 @@ class SchemaStatus:
     @property
     def usable(self) -> bool:
         """Whether middlewares of this release may run: up to date, or newer and still serving them."""
+        if self.elsewhere:
+            return False
         return self.up_to_date or (self.newer and self.serves <= self.expected_edition)
 
 
@@ -120,7 +136,8 @@ def upgrade(url: str) -> UpgradeReport:
     """Apply the migrations, then install this release's procedures in one transaction.
 
     Safe to repeat and to run at the same time from several places. Raises SchemaTooNewError, and changes
-    nothing, when a later release has been here; UnfitServerError; psycopg.Error when the database refuses.
+    nothing, when a later release has been here, and RestoredError when the data was restored or moved and
+    nobody has said so; UnfitServerError; psycopg.Error when the database refuses.
     """
     manifest = load_manifest()
     with psycopg.connect(for_writing(url)) as guard:
@@ -129,12 +146,15 @@ def upgrade(url: str) -> UpgradeReport:
         guard.execute("SELECT pg_advisory_xact_lock(%s)", (UPGRADE_LOCK,))
         with psycopg.connect(for_writing(url), autocommit=True) as connection:
             before = _read_status(connection, manifest)
+            if before.elsewhere:
+                raise RestoredError(RESTORED)
             if before.newer:
                 raise SchemaTooNewError(_too_new(before))
             if before.up_to_date:
                 roles = apply_grants(connection)
                 return UpgradeReport(False, before.revision, before.head, 0, (), manifest.checksum, roles)
             _migrate(url)
+            _keep_first_place(connection)
             done = install_procedures(connection, manifest)
     return UpgradeReport(
         True, before.revision, before.head, done.installed, done.dropped, manifest.checksum, done.roles
@@ -161,6 +181,8 @@ def require_current(url: str) -> SchemaStatus:
             raise NoRightsError(_no_rights(connection.info.user)) from error
     if status.usable:
         return status
+    if status.elsewhere:
+        raise RestoredError(RESTORED)
     if status.newer:
         raise SchemaTooNewError(_too_new(status))
     raise SchemaTooOldError(
@@ -179,6 +201,8 @@ def check(url: str) -> list[Problem]:
     with psycopg.connect(for_writing(url), autocommit=True) as connection:
         status = _read_status(connection, manifest)
         problems = [] if status.up_to_date else [Problem("installation", _outdated(status))]
+        if status.elsewhere:
+            problems.append(Problem("installation", RESTORED))
         if status.revision is None:
             return problems
         return problems + find_problems(connection, manifest)
@@ -219,12 +243,15 @@ def _no_rights(user: str) -> str:
 def _read_status(connection: psycopg.Connection, manifest: Manifest) -> SchemaStatus:
     revision = checksum = max_body_bytes = None
     edition = serves = 0
+    elsewhere = False
     if _exists(connection, "telesto.schema_revision"):
         row = connection.execute("SELECT version_num FROM telesto.schema_revision").fetchone()
         revision = row[0] if row else None
     if _exists(connection, "telesto.installation"):
         row = connection.execute(INSTALLATION).fetchone()
         checksum, edition, serves, max_body_bytes = row or (None, 0, 0, None)
+        places = read_places(connection)
+        elsewhere = places is not None and places.differ
     return SchemaStatus(
         revision=revision,
         head=head_revision(),
@@ -234,7 +261,14 @@ def _read_status(connection: psycopg.Connection, manifest: Manifest) -> SchemaSt
         expected_edition=manifest.edition,
         serves=serves,
         max_body_bytes=max_body_bytes,
+        elsewhere=elsewhere,
     )
+
+
+def _keep_first_place(connection: psycopg.Connection) -> None:
+    places = read_places(connection)
+    if places is not None and places.kept is None:
+        keep_place(connection)
 
 
 def _exists(connection: psycopg.Connection, table: str) -> bool:

@@ -81,6 +81,23 @@ def test_a_restored_database_gets_a_new_identity(
     assert "telesto db upgrade" in bare_telesto.error(6, *none)
 
 
+def test_a_database_that_was_moved_keeps_its_identity(bare_telesto: CommandLine, database_url: str) -> None:
+    url = ("--database-url", database_url)
+    move = "UPDATE telesto.installation SET system_identifier = system_identifier + 1"
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        before = connection.execute("SELECT telesto.get_incarnation()").fetchone()
+        connection.execute(move)
+        for command in (("serve", "--port", "0"), ("db", "upgrade")):
+            assert "telesto db restored" in bare_telesto.error(6, *command, *url)
+        assert bare_telesto.run("db", "current", *url).returncode == 6
+        assert "--yes" in bare_telesto.error(2, "db", "restored", "--moved", *url)
+        moved = ("db", "restored", "--moved", "--yes", *url)
+        assert bare_telesto.output(*moved) == b"noted: the data is complete here\n"
+        assert bare_telesto.objects(*moved) == [{"moved": False}]
+        assert bare_telesto.output("db", "upgrade", *url).startswith(b"nothing to do")
+        assert connection.execute("SELECT telesto.get_incarnation()").fetchone() == before
+
+
 def test_works_on_a_data_directory_at_rest_and_in_use(bare_telesto: CommandLine, data_dir: Path) -> None:
     said = bare_telesto.error(2, "db", "current", "--data-dir", str(data_dir))
     assert "there is no data directory" in said
