@@ -136,11 +136,13 @@ async def test_each_line_of_the_log_names_its_process_and_middleware(
     def lines() -> list[dict[str, Any]]:
         return [json.loads(line) for line in log.read_text().splitlines(keepends=True) if line[-1] == "\n"]
 
-    async def both_serve() -> bool:
+    def both_serve() -> bool:
         return [line["event"] for line in lines()].count("serving") == 3
 
     async with running(database_url, "--processes", "2", log=log, log_json=True) as (process, _):
-        await until(both_serve)
+        async with asyncio.timeout(2 * START_S):
+            while not both_serve():
+                await asyncio.sleep(0.05)
         connection = await asyncpg.connect(database_url)
         living = await connection.fetch("SELECT middleware_id FROM telesto.middlewares")
         await connection.close()
