@@ -31,7 +31,7 @@ MEANINGS: dict[ExitCode, str] = {
     ExitCode.UNREACHABLE: "the service or its database cannot be reached",
     ExitCode.NOTHING: "nothing there: get found no message",
     ExitCode.IN_USE: "the port, the data directory, the database or the client's state is in use",
-    ExitCode.SCHEMA: "the database does not fit: schema, encoding, rights of the user; or it was restored",
+    ExitCode.SCHEMA: "the database does not fit: its schema, its encoding, the user's rights; or restored",
     ExitCode.IN_DOUBT: "it may or may not have been done",
     ExitCode.INTERNAL: "a failure that the command does not know",
     ExitCode.INTERRUPTED: "interrupted by Ctrl-C",

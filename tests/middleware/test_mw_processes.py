@@ -141,7 +141,7 @@ async def test_each_line_of_the_log_names_its_process_and_middleware(
 
     async with running(database_url, "--processes", "2", log=log, log_json=True) as (process, _):
         async with asyncio.timeout(2 * START_S):
-            while not both_serve():
+            while not both_serve():  # noqa: ASYNC110 - others do it
                 await asyncio.sleep(0.05)
         connection = await asyncpg.connect(database_url)
         living = await connection.fetch("SELECT middleware_id FROM telesto.middlewares")
