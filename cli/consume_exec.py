@@ -21,8 +21,6 @@ from telesto.cli.exit_codes import ExitCode
 from telesto.cli.failures import CommandError
 from telesto.cli.taking import exit_code
 from telesto.client import Consumer, LeasedMessage, Message, TelestoError
-from telesto.client.lanes import Lanes
-from telesto.client.models import LeaseId
 
 CANNOT_RUN = {126: "cannot be executed", 127: "was not found"}
 """What a shell says by its exit status: that no message will ever fare better."""
@@ -75,7 +73,6 @@ class Running:
         self._consumer = consumer
         self._plan = plan
         self._lock = threading.Lock()
-        self._lanes: Lanes[LeasedMessage] = Lanes()
         self._processes: set[subprocess.Popen[bytes]] = set()
         self._stopping = False
         self._ended_by_us = False
@@ -88,7 +85,7 @@ class Running:
     def run(self) -> None:
         """Run commands until there are enough, nothing has come, or a signal raises; waits for all."""
         threads = ThreadPoolExecutor(self._plan.concurrency, "command")
-        self._consumer.on_slowed(self._withdraw)
+        self._consumer.give_to_handlers()
         try:
             try:
                 self._begin_all(threads)
@@ -106,12 +103,7 @@ class Running:
 
     def _begin_all(self, threads: ThreadPoolExecutor) -> None:
         while (leased := self._next()) is not None:
-            with self._lock:
-                ready = self._lanes.arrived(leased)
-            if ready:
-                threads.submit(self._work, leased)
-            else:
-                self._slots.release()
+            threads.submit(self._work, leased)
 
     def _stop(self, error: BaseException) -> None:
         """Begin nothing more."""
@@ -145,10 +137,6 @@ class Running:
         """What still comes goes back when the consumer is closed."""
         self._inbox.put(None)
 
-    def _withdraw(self) -> list[LeaseId]:
-        with self._lock:
-            return [leased.lease for leased in self._lanes.withdraw()]
-
     @property
     def _enough(self) -> bool:
         return self._stopping or (self._plan.count is not None and self.begun >= self._plan.count)
@@ -176,15 +164,12 @@ class Running:
 
     # ------------------------------------------------------------------ one after the other
 
-    def _work(self, first: LeasedMessage) -> None:
-        leased: LeasedMessage | None = first
+    def _work(self, leased: LeasedMessage) -> None:
         try:
-            while leased is not None:
-                if leased.held:  # it may have been lost while it waited for its turn
-                    self._process(leased)
-                with self._lock:
-                    leased = self._lanes.ended(leased)
+            if leased.begin():
+                self._process(leased)
         finally:
+            self._consumer.ended(leased)
             self._slots.release()
 
     def _process(self, leased: LeasedMessage) -> None:

@@ -6,19 +6,18 @@ import asyncio
 import math
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Protocol, Self
 
 from telesto.client import arguments
 from telesto.client.blocking_consumer import OnError, log_unanswered, put_back, tell_failure
 from telesto.client.calls import Call
-from telesto.client.consuming import AckCall, ConsumerState, NackCall, SettleCall, TouchCall
+from telesto.client.consuming import AckCall, ConsumerState, NackCall, SettleCall, TouchCall, elapsed
 from telesto.client.errors import ClientClosedError
-from telesto.client.lanes import Lanes
 from telesto.client.models import LeaseId, Message
 from telesto.client.session import Session
-from telesto.protocol.errors import InvalidParameterError
+from telesto.protocol.errors import InvalidParameterError, LeaseLostError
 
 AsyncHandler = Callable[[Message], Awaitable[object]]
 
@@ -42,10 +41,11 @@ class AsyncLeasedMessage:
         lease: consumer_id, lease_id and message_id, as ``telesto.ack`` in SQL takes them.
     """
 
-    def __init__(self, shell: AsyncShell, state: ConsumerState, message: Message) -> None:
+    def __init__(self, shell: AsyncShell, state: ConsumerState, message: Message, given_at: float) -> None:
         assert message.lease is not None
         self._shell = shell
         self._state = state
+        self._given_at = given_at
         self.lease: LeaseId = message.lease
         self._answered = False
         self.message = message
@@ -92,7 +92,34 @@ class AsyncLeasedMessage:
     async def touch(self) -> None:
         """Begins the time of the lease anew. Raises LeaseLostError when it is over."""
         consumers = self._shell.session.consumers
-        await self._shell.answer(consumers.settle(self._state, TouchCall(self._state.queue_id, [self.lease])))
+        call = TouchCall(self._state.queue_id, [self.lease])
+        try:
+            await self._shell.answer(consumers.settle(self._state, call))
+        except LeaseLostError:
+            consumers.consuming.touch_failed(self._state, self.lease)
+            raise
+
+    async def can_be_begun(self) -> bool:
+        """Tells whether it is the consumer's still; after a pause of the process the service is asked."""
+        consuming = self._shell.session.consumers.consuming
+        held = consuming.can_be_begun(self._state, self.lease, self._given_at)
+        if held is None:
+            with suppress(LeaseLostError):
+                await self.touch()
+            held = self.held
+        return held
+
+    async def begin(self) -> bool:
+        """Says that a handler begins; returns False when the message is not the consumer's any more."""
+        if not await self.can_be_begun():
+            return False
+        self._given_at = elapsed()
+        tell_first = self._shell.session.consumers.consuming.begin(self._state, self.message)
+        self._shell.flush()
+        if not tell_first:
+            return True
+        await written()
+        return await self.can_be_begun()
 
     async def _settle(self, call: SettleCall) -> None:
         self._answered = True
@@ -132,6 +159,10 @@ class AsyncConsumer:
         self._joined = False
         self._joining = asyncio.Lock()
 
+    def __del__(self) -> None:
+        # What waits would be kept for ever. What was taken may still be answered.
+        self._state.forgotten = True
+
     @property
     def joins(self) -> int:
         """How often it has joined; more than once after lost connections."""
@@ -152,9 +183,15 @@ class AsyncConsumer:
         """Tells whether the client was closed, or is being closed."""
         return self._shell.session.closed
 
-    def on_slowed(self, withdraw: Callable[[], list[LeaseId]]) -> None:
-        """Has what was taken and will not be begun given back when others get the partitions."""
-        self._state.withdraw = withdraw
+    def give_to_handlers(self) -> None:
+        """Has messages begin with ``begin``, and gives one of each partition at a time, until ``ended``."""
+        self._state.buffer.by_partition = True
+
+    def ended(self, leased: AsyncLeasedMessage) -> None:
+        """A message is worked on no more."""
+        if leased.message.partition_key is not None:
+            self._shell.session.consumers.consuming.ended(self._state, leased.message)
+            self._shell.flush()
 
     async def get(self, timeout: float | None = None) -> AsyncLeasedMessage | None:  # noqa: ASYNC109
         """Takes the next message; None when none came within ``timeout`` seconds or the consumer is closed.
@@ -164,23 +201,23 @@ class AsyncConsumer:
         """
         await self._join()
         wait = arguments.check_timeout(timeout)
-        call = self._shell.session.consumers.next_message(self._state, wait)
-        message = await self._shell.answer(call)
-        if message is None:
-            return None
-        if not call.tell_first:
-            return AsyncLeasedMessage(self._shell, self._state, message)
-        # The service is told before the application has it, even should that kill the process. What others
-        # are given in this turn is told in the same write. Of some loops it leaves at the end of the turn.
-        self._shell.flush()
-        try:
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-        except BaseException:
-            self._shell.session.consumers.not_taken(call)
-            self._shell.flush()
-            raise
-        return AsyncLeasedMessage(self._shell, self._state, message)
+        while True:
+            call = self._shell.session.consumers.next_message(self._state, wait)
+            message = await self._shell.answer(call)
+            if message is None:
+                return None
+            leased = AsyncLeasedMessage(self._shell, self._state, message, call.given_at)
+            try:
+                if call.tell_first:
+                    self._shell.flush()
+                    await written()
+                if await leased.can_be_begun():
+                    return leased
+            except BaseException:
+                self._shell.session.consumers.not_taken(call)
+                self._shell.flush()
+                raise
+            self.ended(leased)
 
     def stop(self) -> None:
         """Gives nothing more: ``get`` returns None, and what was not taken goes back to the queue, in order.
@@ -196,7 +233,11 @@ class AsyncConsumer:
             return
         call = self._shell.session.consumers.leave(self._state)
         if call is not None:
-            await self._shell.answer(call)
+            try:
+                await self._shell.answer(call)
+            except BaseException:
+                self._state.forgotten = True
+                raise
 
     async def __aiter__(self) -> AsyncIterator[AsyncLeasedMessage]:
         while (lease := await self.get()) is not None:
@@ -239,10 +280,10 @@ class AsyncPool:
         self._handler = handler
         self._on_error = on_error
         self._drain = drain
-        self._lanes: Lanes[AsyncLeasedMessage] = Lanes()
         self._runner = asyncio.current_task()
         self._tasks: set[asyncio.Task[None]] = set()
         self._free = asyncio.Semaphore(concurrency)
+        self._beginning = asyncio.Lock()
         self._stopping = False
         self._until = math.inf
         self._cutter: asyncio.TimerHandle | None = None
@@ -269,18 +310,15 @@ class AsyncPool:
         What has not ended in time, or when this is cancelled again, is cancelled and goes back, as does what
         was not begun.
         """
-        self._consumer.on_slowed(self._withdraw)
+        self._consumer.give_to_handlers()
         try:
             while True:
                 await self._free.acquire()
                 if self._stopping or (leased := await self._consumer.get()) is None:
                     return
-                if self._lanes.arrived(leased):
-                    task = asyncio.create_task(self._work(leased))
-                    self._tasks.add(task)
-                    task.add_done_callback(self._tasks.discard)
-                else:
-                    self._free.release()
+                task = asyncio.create_task(self._work(leased))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
         except ClientClosedError:
             return
         finally:
@@ -309,29 +347,22 @@ class AsyncPool:
         for task in self._tasks:
             task.cancel()
 
-    def _withdraw(self) -> list[LeaseId]:
-        return [leased.lease for leased in self._lanes.withdraw()]
-
-    async def _work(self, begun: AsyncLeasedMessage) -> None:
-        leased: AsyncLeasedMessage | None = begun
+    async def _work(self, leased: AsyncLeasedMessage) -> None:
         try:
-            while leased is not None:
-                try:
-                    if leased.held:  # it may have been lost while it waited for its turn
-                        async with leased:
-                            await self._handler(leased.message)
-                except (Exception, asyncio.CancelledError) as error:
-                    if isinstance(error, asyncio.CancelledError) and _is_cancelled():
-                        raise
-                    if isinstance(error, ClientClosedError) and self._consumer.client_closed:
-                        log_unanswered(leased.message)
-                    else:
-                        tell_failure(self._on_error, leased.message, error)
-                finally:
-                    leased = self._lanes.ended(leased)
-                    if self._stopping:
-                        leased = None
+            async with self._beginning:  # no message has begun before the handler of the one in front runs
+                begun = await leased.begin()
+            if begun and not self._stopping:
+                async with leased:
+                    await self._handler(leased.message)
+        except (Exception, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+                raise
+            if isinstance(error, ClientClosedError) and self._consumer.client_closed:
+                log_unanswered(leased.message)
+            else:
+                tell_failure(self._on_error, leased.message, error)
         finally:
+            self._consumer.ended(leased)
             self._free.release()
 
 
@@ -339,6 +370,15 @@ def _is_cancelled() -> bool:
     """Tells whether the current task was cancelled, and not only something that it waited for."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
+
+
+async def written() -> None:
+    """Waits until what was to be flushed has left, so that the service is told even if the process dies.
+
+    What others have to tell in this turn leaves in the same write. Some loops write at the end of a turn.
+    """
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType, TracebackType
 from typing import Any, Self
 
@@ -16,9 +16,8 @@ from telesto.client.calls import Call
 from telesto.client.consuming import AckCall, ConsumerState, NackCall, SettleCall, TouchCall
 from telesto.client.driver import Driver
 from telesto.client.errors import ClientClosedError
-from telesto.client.lanes import Lanes
 from telesto.client.models import LeaseId, Message
-from telesto.protocol.errors import InvalidParameterError
+from telesto.protocol.errors import InvalidParameterError, LeaseLostError
 
 #: How long handlers under way may take when a consumer ends, in seconds, unless the application decides.
 #: Less than the 30 seconds that platforms for containers give between SIGTERM and SIGKILL.
@@ -39,10 +38,11 @@ class LeasedMessage:
         lease: consumer_id, lease_id and message_id, as ``telesto.ack`` in SQL takes them.
     """
 
-    def __init__(self, driver: Driver, state: ConsumerState, message: Message) -> None:
+    def __init__(self, driver: Driver, state: ConsumerState, message: Message, given_at: float) -> None:
         assert message.lease is not None
         self._driver = driver
         self._state = state
+        self._given_at = given_at
         self.lease: LeaseId = message.lease
         self._answered = False
         self.message = message
@@ -91,8 +91,33 @@ class LeasedMessage:
     def touch(self) -> None:
         """Begins the time of the lease anew. Raises LeaseLostError when it is over."""
         with self._driver.lock:
+            consumers = self._driver.session.consumers
             call = TouchCall(self._state.queue_id, [self.lease])
-            answer(self._driver, self._driver.session.consumers.settle(self._state, call))
+            try:
+                answer(self._driver, consumers.settle(self._state, call))
+            except LeaseLostError:
+                consumers.consuming.touch_failed(self._state, self.lease)
+                raise
+
+    def can_be_begun(self) -> bool:
+        """Tells whether it is the consumer's still; after a pause of the process the service is asked."""
+        consuming = self._driver.session.consumers.consuming
+        held = consuming.can_be_begun(self._state, self.lease, self._given_at)
+        if held is None:
+            with suppress(LeaseLostError):
+                self.touch()
+            held = self.held
+        return held
+
+    def begin(self) -> bool:
+        """Says that a handler begins; returns False when the message is not the consumer's any more."""
+        if not self.can_be_begun():
+            return False
+        with self._driver.lock:
+            self._driver.session.consumers.consuming.begin(self._state, self.message)
+            self._driver.push()
+            self._driver.hand_on()
+        return True
 
     def _settle(self, call: SettleCall) -> None:
         self._answered = True
@@ -134,6 +159,10 @@ class Consumer:
         self._joined = False
         self._joining = threading.Lock()
 
+    def __del__(self) -> None:
+        # What waits would be kept for ever. What was taken may still be answered.
+        self._state.forgotten = True
+
     @property
     def joins(self) -> int:
         """How often it has joined; more than once after lost connections."""
@@ -154,9 +183,17 @@ class Consumer:
         """Tells whether the client was closed, or is being closed."""
         return self._driver.session.closed
 
-    def on_slowed(self, withdraw: Callable[[], list[LeaseId]]) -> None:
-        """Has what was taken and will not be begun given back when others get the partitions."""
-        self._state.withdraw = withdraw
+    def give_to_handlers(self) -> None:
+        """Has messages begin with ``begin``, and gives one of each partition at a time, until ``ended``."""
+        self._state.buffer.by_partition = True
+
+    def ended(self, leased: LeasedMessage) -> None:
+        """A message is worked on no more."""
+        if leased.message.partition_key is not None:
+            with self._driver.lock:
+                self._driver.session.consumers.consuming.ended(self._state, leased.message)
+                self._driver.push()
+                self._driver.hand_on()
 
     def get(self, timeout: float | None = None) -> LeasedMessage | None:
         """Takes the next message; None when none came within ``timeout`` seconds or the consumer is closed.
@@ -166,9 +203,23 @@ class Consumer:
         """
         wait = arguments.check_timeout(timeout)
         self._join()
-        with self._driver.lock:
-            message = answer(self._driver, self._driver.session.consumers.next_message(self._state, wait))
-        return None if message is None else LeasedMessage(self._driver, self._state, message)
+        while True:
+            with self._driver.lock:
+                call = self._driver.session.consumers.next_message(self._state, wait)
+                message = answer(self._driver, call)
+            if message is None:
+                return None
+            leased = LeasedMessage(self._driver, self._state, message, call.given_at)
+            try:
+                if leased.can_be_begun():
+                    return leased
+            except BaseException:
+                with self._driver.lock:
+                    self._driver.session.consumers.not_taken(call)
+                    self._driver.push()
+                    self._driver.hand_on()
+                raise
+            self.ended(leased)
 
     def stop(self) -> None:
         """Gives nothing more: ``get`` returns None, and what was not taken goes back to the queue, in order.
@@ -197,7 +248,11 @@ class Consumer:
                 self._driver.push()
                 self._driver.hand_on()
             else:
-                answer(self._driver, call)
+                try:
+                    answer(self._driver, call)
+                except BaseException:
+                    self._state.forgotten = True
+                    raise
 
     def __iter__(self) -> Iterator[LeasedMessage]:
         while (lease := self.get()) is not None:
@@ -237,8 +292,6 @@ class Pool:
         self._on_error = on_error
         self._concurrency = concurrency
         self._drain = drain
-        self._lanes: Lanes[LeasedMessage] = Lanes()
-        self._lock = threading.Lock()
         self._runner = threading.get_ident()
         self._workers: set[int] = set()
         self._until = math.inf
@@ -276,7 +329,7 @@ class Pool:
         from concurrent.futures import ThreadPoolExecutor
 
         threads = ThreadPoolExecutor(self._concurrency, "telesto consumer")
-        self._consumer.on_slowed(self._withdraw)
+        self._consumer.give_to_handlers()
 
         def work(leased: LeasedMessage) -> None:
             try:
@@ -289,12 +342,7 @@ class Pool:
                 self._free.acquire()
                 if self._stopping or (leased := self._consumer.get()) is None:
                     return
-                with self._lock:
-                    ready = self._lanes.arrived(leased)
-                if ready:
-                    threads.submit(work, leased)
-                else:
-                    self._free.release()
+                threads.submit(work, leased)
         except ClientClosedError:
             return
         finally:
@@ -313,30 +361,22 @@ class Pool:
             self._until = min(self._until, until)
         self._stopping = True
 
-    def _withdraw(self) -> list[LeaseId]:
-        with self._lock:
-            return [leased.lease for leased in self._lanes.withdraw()]
-
-    def _work(self, begun: LeasedMessage) -> None:
+    def _work(self, leased: LeasedMessage) -> None:
         thread = threading.get_ident()
         self._workers.add(thread)
-        leased: LeasedMessage | None = begun
         try:
-            while leased is not None and not self._stopping:
-                try:
-                    if leased.held:  # it may have been lost while it waited for a thread
-                        self._handle(leased)
-                finally:
-                    with self._lock:
-                        leased = self._lanes.ended(leased)
+            if not self._stopping:
+                self._handle(leased)
         finally:
             self._workers.discard(thread)
+            self._consumer.ended(leased)
 
     def _handle(self, leased: LeasedMessage) -> None:
         """Has the handler work on a message, and answers it; that the client is closed is not its failure."""
         try:
-            with leased:
-                self._handler(leased.message)
+            if leased.begin():
+                with leased:
+                    self._handler(leased.message)
         except BaseException as error:  # noqa: BLE001 - a thread of a pool has nobody above it
             if isinstance(error, ClientClosedError) and self._consumer.client_closed:
                 log_unanswered(leased.message)

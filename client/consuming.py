@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from telesto.client import arguments
+from telesto.client.buffer import Buffer
 from telesto.client.calls import DONE, Call, delivered
 from telesto.client.link import Errand
 from telesto.client.models import LeaseId, Message
@@ -32,8 +34,19 @@ LEASES_OVER_MAX = 1024
 #: An asyncio application that comes for the next message sooner than this, in seconds, is given it at once,
 #: and the service is told at the end of the turn.
 BRISK = 0.001
+#: For so much of a lease after the service was asked last, and has answered, nothing can have been lost.
+SURE = 1 / 2
 #: In the time of a lease the service hears so often at least from a client that has messages.
 HEARD = 4
+
+
+#: On Linux the monotonic clock stands still while the machine sleeps; elsewhere there is no other.
+_CLOCK: int | None = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
+
+
+def elapsed() -> float:
+    """Seconds that have passed, those included in which the process was stopped or the machine slept."""
+    return time.clock_gettime(_CLOCK) if _CLOCK is not None else time.monotonic()
 
 
 class ConsumerState:
@@ -47,17 +60,19 @@ class ConsumerState:
         consumer_id: its id on the service; 0 while it is not a member.
         lease: how long it may take for a message, in seconds.
         joins: how often it has joined; more than once after lost connections.
-        buffer: what was pushed and the application has not taken.
+        buffer: what was pushed and the application was not given.
+        sure_since: when the service was asked for what it has answered last, as ``elapsed`` tells.
+        asking: how many answers are awaited before the application is given more.
         open: what the application has taken and not answered, with the keys of their partitions.
         over: leases of partitions that are over, and from which message on; nothing of them is to be begun.
         lost: how many messages it lost before it answered.
         ended: why nothing will be pushed any more; None while it lives.
         closed: the application has closed it.
+        forgotten: the application let go of it without closing it, or gave up waiting for that.
         stopped: nothing more is given to the application; what it has may still be answered.
-        given_at: when the application was given a message last.
+        begun_at: when the application began a message last, as ``elapsed`` tells.
         slowed: how often the service took it for slow.
         joining: the call that makes it a member, until it is over.
-        withdraw: takes what the application has of partitions and has not begun, as far as the library knows.
     """
 
     def __init__(
@@ -76,7 +91,9 @@ class ConsumerState:
         self.consumer_id = 0
         self.lease = 0.0
         self.joins = 0
-        self.buffer: deque[Message] = deque()
+        self.buffer = Buffer()
+        self.sure_since = -math.inf
+        self.asking = 0
         self.open: dict[LeaseId, str | None] = {}
         self.over: dict[int, int] = {}
         self.waiting: deque[NextCall] = deque()
@@ -84,14 +101,15 @@ class ConsumerState:
         self.ended: TelestoError | None = None
         self.closed = False
         self.stopped = False
+        self.forgotten = False
         self.slowed = 0
-        self.given_at = -math.inf
-        self.withdraw: Callable[[], list[LeaseId]] = list
+        self.begun_at = -math.inf
         self.touch_at = math.inf
         self.joining: JoinCall | None = None
 
     def join_packet(self) -> packets.JoinQueue:
-        """The request that makes it a member."""
+        """The request that makes it a member, to be sent now."""
+        self.sure_since = elapsed()
         return packets.JoinQueue(self.queue_id, self.credit_messages, self.credit_bytes)
 
 
@@ -133,12 +151,14 @@ class NextCall(Call["Message | None"]):
 
     Attributes:
         message: what it brought.
+        given_at: when, as ``elapsed`` tells.
         tell_first: even if the message kills the process, it has to count that it was begun.
     """
 
     method = "Deliver"
     message: Message | None = None
     tell_first = False
+    given_at = 0.0
 
     def __init__(self, state: ConsumerState) -> None:
         self.state = state
@@ -338,7 +358,6 @@ class Consuming:
         """The application has closed a consumer: what it has not taken is dropped."""
         state.closed = state.stopped = True
         state.buffer.clear()
-        state.touch_at = math.inf
         self._end_waits(state, None)
 
     def stop(self, state: ConsumerState) -> None:
@@ -346,8 +365,7 @@ class Consuming:
         state.stopped = True
         if state.consumer_id:
             self._host.send_when_ready(Errand(packets.Credit(state.consumer_id, 0, 0)))
-        self._give_back(state, [message.lease for message in state.buffer if message.lease is not None])
-        state.buffer.clear()
+        self._give_back(state, state.buffer.clear())
         self._end_waits(state, None)
 
     def left(self, state: ConsumerState) -> None:
@@ -374,6 +392,7 @@ class Consuming:
         state.consumer_id = response.consumer_id
         state.lease = response.lease_ms / 1000
         state.joins += 1
+        state.touch_at = self._clock() + state.lease / HEARD
         self._members[response.consumer_id] = state
 
     def _join_errand(self, state: ConsumerState) -> Errand:
@@ -398,6 +417,7 @@ class Consuming:
         state.lost += len(state.open)
         state.open.clear()
         state.over.clear()
+        state.asking = 0
         state.touch_at = math.inf
 
     def _end(self, state: ConsumerState, error: TelestoError) -> None:
@@ -417,25 +437,20 @@ class Consuming:
         state = self._members.get(packet.consumer_id)
         if state is None or state.closed:
             return
-        leases = [
-            LeaseId(packet.consumer_id, delivery.lease_id, delivery.message.message_id)
+        messages = [
+            delivered(
+                delivery.message,
+                LeaseId(packet.consumer_id, delivery.lease_id, delivery.message.message_id),
+            )
             for delivery in packet.deliveries
         ]
         if state.stopped:  # it was on its way
-            self._give_back(state, leases)
+            self._give_back(state, messages)
             return
-        for delivery, lease in zip(packet.deliveries, leases, strict=True):
-            message = delivered(delivery.message, lease)
-            if state.over and _is_over(state, lease, message.partition_key):
-                continue
-            if state.waiting:
-                call = state.waiting.popleft()
-                self._give(state, call, message)
-                self._host.finish_next(call)
-            else:
-                state.buffer.append(message)
-        if state.touch_at == math.inf:
-            state.touch_at = self._clock() + state.lease / HEARD
+        for message in messages:
+            if not (state.over and _is_over(state, message.lease, message.partition_key)):
+                state.buffer.add(message)
+        self._serve(state)
 
     def lost(self, packet: packets.LeaseLost) -> None:
         """Messages belong to somebody else by now."""
@@ -455,17 +470,11 @@ class Consuming:
         state.slowed += 1
         if state.closed:
             return
-        leases = [
-            message.lease
-            for message in state.buffer
-            if message.lease is not None and message.partition_key is not None
-        ]
-        state.buffer = deque(message for message in state.buffer if message.partition_key is None)
-        self._give_back(state, leases)
+        self._give_back(state, state.buffer.remove(lambda message: message.partition_key is not None))
 
-    def _give_back(self, state: ConsumerState, not_taken: list[LeaseId]) -> None:
-        """Gives back what was not taken and what was taken and will not be begun; it counts as no attempt."""
-        leases = [*(lease for lease in state.withdraw() if lease in state.open), *not_taken]
+    def _give_back(self, state: ConsumerState, messages: list[Message]) -> None:
+        """Gives back what the application was not given."""
+        leases = [message.lease for message in messages if message.lease is not None]
         for start in range(0, len(leases), LEASES_MAX):
             some = leases[start : start + LEASES_MAX]
             self._host.settle_soon(state, NackCall(state.queue_id, some, failed=False))
@@ -484,8 +493,9 @@ class Consuming:
     def next(self, call: NextCall) -> bool:
         """Gives the next message to a call; False when it has to wait for one."""
         state = call.state
-        if state.buffer:
-            self._give(state, call, state.buffer.popleft())
+        message = None if state.waiting else self._take(state)
+        if message is not None:
+            self._give(state, call, message)
             return True
         if state.stopped:
             return True
@@ -500,31 +510,105 @@ class Consuming:
         state = call.state
         if call.phase != DONE:
             state.waiting = deque(other for other in state.waiting if other is not call)
-        elif call.message is not None and call.message.lease in state.open:
+        elif call.message is not None and call.message.lease not in state.open:
+            self.ended(state, call.message)
+        elif call.message is not None and call.message.lease is not None:
             del state.open[call.message.lease]
             self._begun[call.message.lease] = False
             if state.stopped:
-                self._give_back(state, [call.message.lease])
+                self._give_back(state, [call.message])
                 return
-            self._put_back(state, call.message)
-            if state.waiting:
-                waiting = state.waiting.popleft()
-                self._give(state, waiting, state.buffer.popleft())
-                self._host.finish_next(waiting)
+            state.buffer.put_back(call.message)
+            self._serve(state)
 
-    def _put_back(self, state: ConsumerState, message: Message) -> None:
-        """Has a message come next, but after those before it in its partition."""
-        before = [at for at, other in enumerate(state.buffer) if _comes_before(other, message)]
-        state.buffer.insert(before[-1] + 1 if before else 0, message)
+    def ended(self, state: ConsumerState, message: Message) -> None:
+        """The application works on a message no more: the next one of its partition may be given."""
+        state.buffer.ended(message)
+        self._serve(state)
+
+    def is_sure(self, state: ConsumerState, since: float) -> bool:
+        """Tells whether no lease can be over that was begun, or confirmed, then."""
+        return elapsed() - since <= state.lease * SURE
+
+    def can_be_begun(self, state: ConsumerState, lease: LeaseId, given_at: float) -> bool | None:
+        """Tells whether a message that was given is the consumer's still; None if the service has to tell."""
+        if lease not in state.open:
+            return False
+        since = max(given_at, state.sure_since) if state.keep_alive else given_at
+        return True if self.is_sure(state, since) else None
+
+    def touch_failed(self, state: ConsumerState, lease: LeaseId) -> None:
+        """The application was told that it does not have a message any more."""
+        if lease in state.open:
+            self._lose(state, [lease])
+
+    def _serve(self, state: ConsumerState) -> None:
+        """Gives what there is to the calls that wait."""
+        while state.waiting and (message := self._take(state)) is not None:
+            call = state.waiting.popleft()
+            self._give(state, call, message)
+            self._host.finish_next(call)
+
+    def _take(self, state: ConsumerState) -> Message | None:
+        """The next message that may be given; when others may have it by now, the service is asked first."""
+        if not state.buffer or state.asking:
+            return None
+        if not self.is_sure(state, state.sure_since):
+            self._ask(state, set())
+            return None
+        return state.buffer.take()
+
+    def _ask(self, state: ConsumerState, told: set[LeaseId]) -> None:
+        """Asks what the consumer still has of what waits, beside what it was told; begins the leases anew."""
+        waiting = [message.lease for message in state.buffer.messages() if message.lease is not None]
+        leases = [lease for lease in waiting if lease not in told]
+        asked_at, consumer_id = elapsed(), state.consumer_id
+        chunks = [leases[start : start + LEASES_MAX] for start in range(0, len(leases), LEASES_MAX)]
+        state.asking = len(chunks)
+
+        def over() -> None:
+            if state.consumer_id != consumer_id:
+                return
+            state.asking -= 1
+            if state.asking or not told.issuperset(leases):
+                return  # what was refused is asked again when it is time for the next sign of life
+            if all(message.lease in told for message in state.buffer.messages()):
+                state.sure_since = asked_at
+                self._serve(state)
+            else:
+                self._ask(state, told)  # others came meanwhile, perhaps from long ago
+
+        for some in chunks:
+
+            def answered(errand: Errand, some: list[LeaseId] = some) -> None:
+                told.update(some)
+                if state.consumer_id == consumer_id:
+                    self._touched(state, some, errand.response.results)
+                over()
+
+            touch = packets.Touch([LeaseRef(*lease) for lease in some])
+            self._host.send_when_ready(Errand(touch, answered, lambda error: over(), over))
+
+    def _heard(self, state: ConsumerState, asked_at: float) -> None:
+        """The service gave a sign of life. After a gap it may not know yet what was lost in it."""
+        if self.is_sure(state, state.sure_since):
+            state.sure_since = asked_at
 
     def _give(self, state: ConsumerState, call: NextCall, message: Message) -> None:
-        now = self._clock()
-        call.message = message
-        call.tell_first = message.redelivered or now - state.given_at >= BRISK
-        state.given_at = now
         assert message.lease is not None
+        call.message, call.given_at = message, elapsed()
         state.open[message.lease] = message.partition_key
+        if not state.buffer.by_partition:
+            call.tell_first = self.begin(state, message)
+
+    def begin(self, state: ConsumerState, message: Message) -> bool:
+        """The application begins a message; tells whether the service has to be told before it does."""
+        assert message.lease is not None
+        now = elapsed()
+        brisk = now - state.begun_at < BRISK
+        state.begun_at = now
         self._begun[message.lease] = True
+        return message.redelivered or not brisk
 
     # ------------------------------------------------------------------ answers
 
@@ -556,15 +640,35 @@ class Consuming:
 
     def _touch(self, state: ConsumerState, now: float) -> None:
         """Touches what the application has; the leases of what waits hold on while the client is heard."""
-        state.touch_at = now + state.lease / HEARD if state.open or state.buffer else math.inf
+        state.touch_at = now + state.lease / HEARD
+        if not state.consumer_id:
+            return
+        if state.closed:
+            if state.forgotten:  # the request that should end it may have been given up
+
+                def left(errand: Errand) -> None:
+                    self.left(state)
+
+                self._host.send_when_ready(Errand(packets.LeaveQueue(state.consumer_id), left))
+            return
+        if state.forgotten and not state.stopped:
+            self.stop(state)
+        if state.waiting and state.buffer and not state.asking:
+            self._serve(state)
         leases = [*state.open] if state.keep_alive else []
-        if state.buffer and not leases:
-            self._host.send_when_ready(Errand(packets.Ping()))
+        asked_at = elapsed()
+        if not leases:
+
+            def heard(errand: Errand) -> None:
+                self._heard(state, asked_at)
+
+            self._host.send_when_ready(Errand(packets.Ping(), heard))
         for start in range(0, len(leases), LEASES_MAX):
             some = leases[start : start + LEASES_MAX]
 
             def answered(errand: Errand, some: list[LeaseId] = some) -> None:
                 self._touched(state, some, errand.response.results)
+                self._heard(state, asked_at)
 
             self._host.send_when_ready(Errand(packets.Touch([LeaseRef(*lease) for lease in some]), answered))
 
@@ -583,10 +687,8 @@ class Consuming:
             state.over[lease.lease_id] = min(first, lease.message_id)
         while len(state.over) > LEASES_OVER_MAX:
             del state.over[next(iter(state.over))]
-        state.buffer = deque(
-            message
-            for message in state.buffer
-            if message.lease not in gone and not _is_over(state, message.lease, message.partition_key)
+        state.buffer.remove(
+            lambda message: message.lease in gone or _is_over(state, message.lease, message.partition_key)
         )
         for lease in [
             lease for lease, key in state.open.items() if lease in gone or _is_over(state, lease, key)
@@ -604,13 +706,6 @@ def log_unacknowledged(queue_id: int, leases: list[LeaseId]) -> None:
         ", ".join(str(lease.message_id) for lease in leases),
         queue_id,
     )
-
-
-def _comes_before(message: Message, other: Message) -> bool:
-    """Tells whether a message is of the same partition, under the same lease, as another one after it."""
-    if message.lease is None or other.lease is None or message.partition_key is None:
-        return False
-    return message.lease.lease_id == other.lease.lease_id and message.message_id < other.message_id
 
 
 def _is_over(state: ConsumerState, lease: LeaseId | None, partition_key: str | None) -> bool:

@@ -25,8 +25,11 @@ JOIN = "SELECT * FROM telesto.join_queue($1, $2, $3, $4, $5)"
 class JoinQueueHandler:
     """JoinQueue."""
 
-    def __init__(self, consumers: Consumers, leases: LeaseKeeper, peers: Peers, shares: Shares) -> None:
+    def __init__(
+        self, consumers: Consumers, departures: Departures, leases: LeaseKeeper, peers: Peers, shares: Shares
+    ) -> None:
         self._consumers = consumers
+        self._departures = departures
         self._leases = leases
         self._peers = peers
         self._shares = shares
@@ -39,6 +42,8 @@ class JoinQueueHandler:
                 failure_of(ErrorCode.OVERLOADED, "the middleware has as many consumers as it may")
             )
         try:
+            # Joining ends the consumers of an earlier connection, without knowing what they had begun.
+            await self._departures.send()
             rows = await call(
                 JOIN,
                 client.client_id,

@@ -52,7 +52,7 @@ def single_handlers(
     """All handlers of single requests, those that keep consumers included."""
     return {
         **_SHARED,
-        packets.JoinQueue.METHOD_ID: JoinQueueHandler(consumers, leases, peers, shares),
+        packets.JoinQueue.METHOD_ID: JoinQueueHandler(consumers, departures, leases, peers, shares),
         packets.Nack.METHOD_ID: NackHandler(consumers),
         packets.LeaveQueue.METHOD_ID: LeaveQueueHandler(consumers, departures),
     }

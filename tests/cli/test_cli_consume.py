@@ -168,6 +168,7 @@ def test_a_command_that_fails_gives_the_message_back(
 def test_commands_that_fail_for_one_message_after_the_other_end_it(
     telesto: CommandLine, quick: str, put: Put, depth: Depth
 ) -> None:
+    telesto.output("queue", "update", quick, "--fail-limit", "3")
     put(b"one", b"two", b"three", b"four")
     result = telesto.run("consume", quick, "--exec", "false")
     assert result.returncode == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import suppress
@@ -156,14 +157,18 @@ async def cancel_at(scenario: Coroutine[Any, Any, None], wait: int) -> bool:
     """Cancels at the so-manieth await; says whether there was one."""
     cancelled = CancelledAt(scenario, wait)
 
-    async def run() -> None:
+    async def run(cancelled: CancelledAt) -> None:
         await cancelled
 
-    task = asyncio.ensure_future(run())
+    task = asyncio.ensure_future(run(cancelled))
     await asyncio.wait([task], timeout=PATIENCE_S)
     if not task.cancelled():
         task.result()
-    return cancelled.reached
+    del task
+    reached = cancelled.reached
+    del cancelled, scenario, run
+    gc.collect()  # a consumer that nobody has closed, nor can take from any more, gives back what waits there
+    return reached
 
 
 async def drain(client: AsyncTelestoClient, queue_id: int, real_service: Any) -> list[bytes]:

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import math
 import random
 from typing import Any
 
 import pytest
 
-from telesto.client import ClientOptions
+from telesto.client import ClientOptions, consuming
 from telesto.client.calls import DONE
 from telesto.client.consuming import BRISK, LEASES_OVER_MAX, ConsumerState, Consuming, JoinCall, NextCall
 from telesto.client.models import LeaseId
 from telesto.protocol import packets
+from telesto.protocol.errors import StandbyUnavailableError
 from telesto.protocol.framing import FrameDecoder
 from telesto.protocol.packets import Delivery, ElementResult, LeaseRef
 
 CONSUMER, LEASE = 5, 70
+
+
+NOW = [0.0]
+
+
+@pytest.fixture(autouse=True)
+def clocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All clocks go as the bench says."""
+    monkeypatch.setattr(consuming, "elapsed", lambda: NOW[0])
 
 
 class Host:
@@ -23,9 +34,13 @@ class Host:
 
     def __init__(self) -> None:
         self.sent: list[Any] = []
+        self.settled: list[Any] = []
 
     def send_when_ready(self, errand: Any) -> None:
         self.sent.append(errand)
+
+    def settle_soon(self, state: ConsumerState, call: Any) -> None:
+        self.settled.append(call)
 
     def finish_next(self, call: NextCall, error: Exception | None = None) -> None:
         call.phase = DONE
@@ -41,8 +56,17 @@ class Bench:
         self.state = ConsumerState(1, 32, 0, keep_alive)
         self.joins(CONSUMER)
 
+    @property
+    def now(self) -> float:
+        return NOW[0]
+
+    @now.setter
+    def now(self, now: float) -> None:
+        NOW[0] = now
+
     def joins(self, consumer_id: int) -> None:
         call = JoinCall(self.state)
+        call.frame(0, [], 1, self.now)
         call.response = packets.JoinQueueResponse(consumer_id, 30_000)
         self.consuming.joined(call)
 
@@ -255,6 +279,152 @@ def test_the_service_hears_of_a_client_with_messages(keep_alive: bool) -> None:
     ] * 3
     if keep_alive:  # what waits is the service's matter
         assert all(len(errand.packet.leases) == 1 for errand in bench.host.sent)
+
+
+# ---------------------------------------------------------------------------------- after a gap
+
+
+def answer(errand: Any, *lost: int) -> list[int]:
+    """The service says that these are lost; returns which it was asked for."""
+    asked = [ref.message_id for ref in errand.packet.leases]
+    errand.response = packets.TouchResponse(
+        [ElementResult(ref, 27 if ref in lost else None) for ref in asked]
+    )
+    errand.on_answer(errand)
+    return asked
+
+
+def test_after_a_gap_the_service_is_asked_before_anything_is_given() -> None:
+    bench = Bench()
+    bench.deliver(1, 2, 3, key=None)
+    assert bench.take() == 1
+    bench.now = 15.1
+    call = bench.call()
+    assert call.message is None
+    assert answer(bench.host.sent[-1], 2) == [2, 3]
+    assert call.message is not None
+    assert call.message.message_id == 3
+    assert bench.begins() == [(True, [1, 3])]
+
+
+def test_what_comes_while_the_service_is_asked_is_asked_about_as_well() -> None:
+    bench = Bench()
+    bench.deliver(1, key=None)
+    bench.now = 60.0
+    call = bench.call()
+    bench.deliver(2, key=None)  # it may have been on its way since before the gap
+    assert answer(bench.host.sent[-1]) == [1]
+    assert call.message is None
+    assert answer(bench.host.sent[-1], 2) == [2]
+    assert call.message is not None
+    assert call.message.message_id == 1
+    assert bench.take_all() == []
+
+
+def test_signs_of_life_make_asking_unnecessary_unless_there_was_a_gap() -> None:
+    bench = Bench()
+    for at in (7.5, 15.0, 22.5):
+        bench.now = at
+        bench.consuming.tick(at)
+        bench.host.sent[-1].on_answer(bench.host.sent[-1])
+    bench.now = 37.5
+    bench.deliver(1, 2)
+    assert bench.take() == 1
+    bench.now = 40.0
+    bench.consuming.tick(40.0)
+    bench.host.sent[-1].on_answer(bench.host.sent[-1])
+    assert bench.call().message is None
+    assert isinstance(bench.host.sent[-1].packet, packets.Touch)
+
+
+def test_what_the_service_could_not_tell_is_asked_again() -> None:
+    bench = Bench()
+    bench.deliver(1)
+    bench.now = 20.0
+    call = bench.call()
+    bench.host.sent[-1].on_refused(StandbyUnavailableError("test"))
+    assert call.message is None
+    bench.consuming.tick(27.5)
+    touches = [errand for errand in bench.host.sent if isinstance(errand.packet, packets.Touch)]
+    assert len(touches) == 2
+    answer(touches[-1])
+    assert call.message is not None
+
+
+def test_a_new_connection_does_not_wait_for_the_answers_of_the_old_one() -> None:
+    bench = Bench()
+    bench.deliver(1)
+    bench.now = 20.0
+    call = bench.call()
+    asked = bench.host.sent[-1]
+    bench.consuming.parted()
+    bench.joins(CONSUMER + 1)
+    asked.on_lost()
+    bench.deliver(2)
+    assert call.message is not None
+    assert call.message.message_id == 2
+
+
+@pytest.mark.parametrize("keep_alive", [False, True])
+def test_what_was_given_before_a_gap_may_be_begun_only_if_the_service_confirms_it(keep_alive: bool) -> None:
+    bench = Bench(keep_alive)
+    bench.deliver(1)
+    call = bench.call()
+    ask = (bench.state, bench.lease(1), call.given_at)
+    bench.now = 15.0
+    assert bench.consuming.can_be_begun(*ask) is True
+    bench.consuming.tick(15.0)
+    if keep_alive:
+        answer(bench.host.sent[-1])
+    bench.now = 29.0
+    assert bench.consuming.can_be_begun(*ask) is (True if keep_alive else None)
+    bench.consuming.touch_failed(bench.state, bench.lease(1))
+    assert bench.consuming.can_be_begun(*ask) is False
+    assert bench.state.lost == 1
+
+
+def test_of_a_partition_that_is_worked_on_nothing_is_given_or_told() -> None:
+    bench = Bench()
+    bench.state.buffer.by_partition = True
+    bench.deliver(1, 2, 3)
+    bench.deliver(4, key=None)
+    call = bench.call()
+    assert bench.take_all() == [4]
+    waiting = bench.call()
+    assert bench.begins() == []  # a handler begins it later
+    assert call.message is not None
+    bench.consuming.begin(bench.state, call.message)
+    assert bench.begins() == [(True, [1])]
+    bench.consuming.ended(bench.state, call.message)
+    assert waiting.message is not None
+    assert waiting.message.message_id == 2
+    assert bench.begins() == []
+
+
+def test_what_waits_at_a_consumer_that_was_let_go_of_goes_back() -> None:
+    bench = Bench()
+    bench.deliver(1, 2, key=None)
+    assert bench.take() == 1
+    bench.state.forgotten = True
+    bench.now = 7.5
+    bench.consuming.tick(7.5)
+    assert [call.leases for call in bench.host.settled] == [[bench.lease(2)]]
+    assert bench.lease(1) in bench.state.open
+
+
+def test_a_consumer_whose_close_was_given_up_leaves_all_the_same() -> None:
+    bench = Bench()
+    bench.deliver(1)
+    bench.consuming.leave(bench.state)
+    bench.now = 7.5
+    bench.consuming.tick(7.5)
+    assert bench.host.sent == []  # it is told in its turn
+    bench.state.forgotten = True
+    bench.now = 15.0
+    bench.consuming.tick(15.0)
+    assert [type(errand.packet) for errand in bench.host.sent] == [packets.LeaveQueue]
+    bench.host.sent[-1].on_answer(bench.host.sent[-1])
+    assert bench.consuming.due == math.inf
 
 
 def test_a_new_consumer_does_not_know_of_old_leases() -> None:
