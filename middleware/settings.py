@@ -222,7 +222,7 @@ class ServerSettings(BaseSettings):
     max_put_elements: int = Field(1_000, ge=1, description="Messages or queues in one put.")
     max_read_messages: int = Field(1_000, ge=1, description="Messages that one read returns.")
     max_page_rows: int = Field(500, ge=1, description="Rows of one page of a list.")
-    max_references: int = Field(10_000, ge=1, description="References in one Confirm or Release.")
+    max_references: int = Field(10_000, ge=1_024, description="References in one Confirm or Release.")
     purge_rows: int = Field(10_000, ge=1, description="Messages removed by one call of a purge.")
     statistics_rows: int = Field(
         10_000, ge=1, description="Messages of a kind that a queue's figures count one by one."
