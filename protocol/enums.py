@@ -117,8 +117,7 @@ class ErrorCode(IntEnum):
     #: The middleware failed in a way it does not know; its log tells more.
     INTERNAL_ERROR = 0
 
-    #: The packet is not allowed in this state of the connection, or only the server sends it, or its number
-    #: does not rise.
+    #: The packet is not allowed in this state of the connection, or only the server sends it.
     UNEXPECTED_PACKET = 1
 
     #: The connection to the database or to the middleware was lost while the request was under way.
@@ -181,7 +180,7 @@ class ErrorCode(IntEnum):
     #: Too many numbered requests are unconfirmed; confirm some first.
     TOO_MANY_UNCONFIRMED = 21
 
-    #: The number is not the next one; the related id is the one expected.
+    #: The sequence is not the next one, which `number` names in the protocol and the related id in SQL.
     SEQUENCE_GAP = 22
 
     #: The middleware has as much under way as it may, or this client more than its share; try again later. As
@@ -225,7 +224,7 @@ class ErrorCode(IntEnum):
     #: A transaction of the client's earlier session is still running; try again.
     TAKEOVER_BUSY = 35
 
-    #: A request with this number was executed already in this session.
+    #: The number is not above the last one that the connection has sent.
     NUMBER_REPEATED = 36
 
     #: The number that the client says to have lies beyond the topic's end or before its subscription; the

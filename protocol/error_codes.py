@@ -66,8 +66,7 @@ class InternalError(InDoubtError):
 
 
 class UnexpectedPacketError(RejectedError):
-    """The packet is not allowed in this state of the connection, or only the server sends it, or its
-    number does not rise."""
+    """The packet is not allowed in this state of the connection, or only the server sends it."""
 
     code = ErrorCode.UNEXPECTED_PACKET
 
@@ -193,7 +192,7 @@ class TooManyUnconfirmedError(RetryableError):
 
 
 class SequenceGapError(RejectedError):
-    """The number is not the next one; the related id is the one expected."""
+    """The sequence is not the next one, which `number` names in the protocol and the related id in SQL."""
 
     code = ErrorCode.SEQUENCE_GAP
 
@@ -279,7 +278,7 @@ class TakeoverBusyError(RetryableError):
 
 
 class NumberRepeatedError(RejectedError):
-    """A request with this number was executed already in this session."""
+    """The number is not above the last one that the connection has sent."""
 
     code = ErrorCode.NUMBER_REPEATED
 
@@ -376,10 +375,7 @@ ERRORS: dict[int, ErrorInfo] = {
         error_class=ErrorClass.REJECTED,
         sqlstate="TL001",
         exception=UnexpectedPacketError,
-        doc=(
-            "The packet is not allowed in this state of the connection, or only the server sends it, or"
-            " its number does not rise."
-        ),
+        doc=("The packet is not allowed in this state of the connection, or only the server sends it."),
     ),
     2: ErrorInfo(
         code=ErrorCode.IO_ERROR,
@@ -547,7 +543,10 @@ ERRORS: dict[int, ErrorInfo] = {
         error_class=ErrorClass.REJECTED,
         sqlstate="TL022",
         exception=SequenceGapError,
-        doc=("The number is not the next one; the related id is the one expected."),
+        doc=(
+            "The sequence is not the next one, which `number` names in the protocol and the related id "
+            "in SQL."
+        ),
     ),
     23: ErrorInfo(
         code=ErrorCode.OVERLOADED,
@@ -663,7 +662,7 @@ ERRORS: dict[int, ErrorInfo] = {
         error_class=ErrorClass.REJECTED,
         sqlstate="TL036",
         exception=NumberRepeatedError,
-        doc=("A request with this number was executed already in this session."),
+        doc=("The number is not above the last one that the connection has sent."),
     ),
     40: ErrorInfo(
         code=ErrorCode.POSITION_UNKNOWN,

@@ -395,7 +395,7 @@ class Message:
         priority: 1 (lowest) to 10 (highest).
         time_of_arrival: Microseconds since the Unix epoch, UTC, by the database's clock.
         attempt: How often it has been handed over, this time included; 0 while it is browsed and never
-            was.
+            was. By consumers, deliveries count that had begun.
         redelivered: It was handed over before and may have been processed.
         body: The content.
         context: Connects a request and its response.
@@ -4956,7 +4956,8 @@ class GetFromTopics(Packet):
 
     Attributes:
         subscription_id: The subscription; 0 to name its topic instead.
-        topic: The topic, when subscription_id is 0; empty for all topics that the client subscribes to.
+        topic: The topic, when subscription_id is 0, and empty for all topics that the client subscribes
+            to; else empty.
         positions: How far the client is, of the subscriptions where it has something to say, each once.
             Those that the client does not have any more are passed over.
         wait_ms: How long to wait for the first message, in milliseconds; 0 not at all; 4294967295 without
@@ -5551,12 +5552,14 @@ class Deliver(Packet):
     """Gives messages to a consumer. They wait there until the application is given them, which Begin
     tells. One that has begun has to be answered by Ack or Nack before its lease ends, which begins with
     Begin; Touch begins the lease anew. The middleware has the leases of those that wait hold on as long as it
-    hears from the client at least every half of the lease, by Ping for example; else they come back, which
-    counts as no attempt, and nothing more is given until the client is heard.
+    hears from the client, which sends something at least every quarter of the lease, by Ping for example.
+    After three quarters of silence they come back, which counts as no attempt, and nothing more is given
+    until the client is heard.
 
     Attributes:
         consumer_id: The consumer.
-        deliveries: The messages, in order.
+        deliveries: The messages: the highest priority first, of equal ones the oldest. Several may have
+            one lease_id: consumer, lease and message together name a delivery.
     """
 
     METHOD_ID: ClassVar[int] = 0x54
