@@ -198,7 +198,8 @@ class SettleCall(Call[None]):
         if lost:
             message_id = lost[0].message_id
             raise LeaseLostError(
-                f"message {message_id} belongs to somebody else by now: its lease or its connection was lost",
+                f"message {message_id} is not this consumer's any more: it was answered already, "
+                "or its lease or its connection was lost",
                 related_id=message_id,
                 method=self.method,
                 queue_id=self.queue_id,

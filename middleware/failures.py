@@ -65,8 +65,10 @@ class Failure:
 
 _BY_SQLSTATE = {info.sqlstate: info for info in ERRORS.values()}
 
+#: Something is locked by another session.
+LOCKED_SQLSTATE = "55P03"
 #: Classes of SQLSTATE after which the same request may succeed later: no resources, conflicts, a missed lock.
-_TRANSIENT = ("53", "40", "55P03")
+_TRANSIENT = ("53", "40", LOCKED_SQLSTATE)
 
 #: The disk is full, or the quota used up.
 DISK_FULL_SQLSTATE = "53100"
@@ -75,7 +77,7 @@ DISK_FULL_SQLSTATE = "53100"
 _CANCELED = ("57014", "25P03", "25P04")
 
 #: What a call meets that each part of it would meet as well, or for which each part would wait as long.
-_OF_WHOLE_CALLS = (DISK_FULL_SQLSTATE, "55P03", *_CANCELED)
+_OF_WHOLE_CALLS = (DISK_FULL_SQLSTATE, LOCKED_SQLSTATE, *_CANCELED)
 
 #: Classes of SQLSTATE that end the connection, and may come after the commit.
 _LOSING = ("08", "57P01", "57P02", "57P03", "57P04", "57P05")

@@ -11,6 +11,7 @@ import asyncpg
 
 from telesto.middleware.dsn import CONNECT_ERRORS, Connection, brief, reason_of
 from telesto.middleware.failures import (
+    LOCKED_SQLSTATE,
     LOST,
     RACED_SQLSTATE,
     READ_ONLY_SQLSTATE,
@@ -214,8 +215,11 @@ class Link:
         self._connection = connection
 
     def _on_log_message(self, _connection: object, message: asyncpg.PostgresLogMessage) -> None:
-        """Notes a warning: no procedure warns, so it is about the commit's wait for a standby."""
-        if message.severity_en == "WARNING":
+        """Notes a warning: no procedure warns, so it is about the commit's wait for a standby.
+
+        VACUUM warns of the tables that it passes over because another middleware vacuums them.
+        """
+        if message.severity_en == "WARNING" and message.sqlstate != LOCKED_SQLSTATE:
             _log.warning("server_warning", link=self._name, message=message.message)
             self._warned = True
 

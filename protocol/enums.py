@@ -197,7 +197,7 @@ class ErrorCode(IntEnum):
     #: The message is larger than what is allowed or can be received; the related id names it.
     MESSAGE_TOO_LARGE = 26
 
-    #: The delivery belongs to somebody else by now.
+    #: The delivery was answered already, or its lease or its connection was lost.
     LEASE_LOST = 27
 
     #: The client has this subscription already.

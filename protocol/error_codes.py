@@ -224,7 +224,7 @@ class MessageTooLargeError(RejectedError):
 
 
 class LeaseLostError(RejectedError):
-    """The delivery belongs to somebody else by now."""
+    """The delivery was answered already, or its lease or its connection was lost."""
 
     code = ErrorCode.LEASE_LOST
 
@@ -590,7 +590,7 @@ ERRORS: dict[int, ErrorInfo] = {
         error_class=ErrorClass.REJECTED,
         sqlstate="TL027",
         exception=LeaseLostError,
-        doc=("The delivery belongs to somebody else by now."),
+        doc=("The delivery was answered already, or its lease or its connection was lost."),
     ),
     28: ErrorInfo(
         code=ErrorCode.ALREADY_SUBSCRIBED,

@@ -131,9 +131,9 @@ def _docker_trouble() -> str | None:
 def _run_container(release: int) -> Iterator[str]:
     from testcontainers.community.postgres import PostgresContainer
 
-    from telesto.db.embedded_settings import memory_mib, queue_settings
+    from telesto.db.embedded_settings import free_mib, memory_mib, queue_settings
 
-    settings = {**queue_settings(memory_mib()), **TEST_SETTINGS}
+    settings = {**queue_settings(memory_mib(), free_mib(Path("/"))), **TEST_SETTINGS}
     command = ["postgres", *(part for name, value in settings.items() for part in ("-c", f"{name}={value}"))]
     # PostgreSQL's parallel workers share memory through /dev/shm, of which a container has 64 MiB by default.
     container = PostgresContainer(_image(release), driver=None, shm_size="256m").with_command(command)

@@ -91,6 +91,6 @@ def test_what_a_queue_keeps_is_a_setting(telesto: CommandLine) -> None:
     telesto.output("queue", "update", "audit", "--history", "metadata", "--history-days", "1")
     shown_lines = telesto.output("queue", "show", "audit").decode()
     assert "history\tmetadata" in shown_lines
-    assert "history days\t1" in shown_lines
+    assert "history_days\t1" in shown_lines
     for wrong in (("--history", "all"), ("--history-days", "0"), ("--history-days", "367")):
         assert wrong[0] in telesto.error(2, "queue", "update", "audit", *wrong)

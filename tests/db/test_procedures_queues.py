@@ -29,6 +29,14 @@ def test_a_new_queue_is_empty_and_recorded(calls: Calls) -> None:
         "put_total": 0,
         "taken_total": 0,
         "max_messages": 7,
+        "ready": 0,
+        "delayed": 0,
+        "backing_off": 0,
+        "keyed": 0,
+        "leased": 0,
+        "dead": 0,
+        "oldest_age_ms": None,
+        "exact": True,
     }
     assert calls.operations(client) == [(1, 1, [row["queue_id"]], None)]
 

@@ -237,7 +237,10 @@ async def put_one_recorded(
         if number % 5:
             message_id = await client.put_message(queue_id, key.encode())
         else:
-            message_id = (await client.put_many(queue_id, [key.encode()]))[0].message_id or 0
+            (result,) = await client.put_many(queue_id, [key.encode()])
+            message_id = result.message_id or 0
+            if result.error is not None:
+                raise result.error
     except QueueFullError as refusal:
         outcome, error = REFUSED, type(refusal).__name__
     now = time.monotonic()

@@ -244,6 +244,16 @@ async def test_a_warning_about_the_commit_leaves_doubt(database_url: str) -> Non
         await link.call("DO $$ BEGIN RAISE NOTICE 'all is well'; END $$")
 
 
+async def test_a_warning_that_something_is_locked_is_not_about_the_commit(database_url: str) -> None:
+    """VACUUM passes over a table that another middleware vacuums, and says so."""
+    async with link_to(database_url) as link, link_to(database_url) as other:
+        await link.call("CREATE TABLE vacuumed AS SELECT 1 AS one")
+        await other.call("BEGIN")
+        await other.call("LOCK TABLE vacuumed IN SHARE UPDATE EXCLUSIVE MODE")
+        await link.call("VACUUM (SKIP_LOCKED) vacuumed")
+        await other.call("ROLLBACK")
+
+
 async def test_a_link_has_fixed_settings_and_reads_times_as_microseconds(database_url: str) -> None:
     async with link_to(database_url) as link:
         rows = await link.call(
