@@ -28,6 +28,9 @@ OLDEST_RELEASE = 15
 SOURCE = pytest.StashKey[servers.Source]()
 #: What the servers of the tests were, as each process of the run has seen it.
 COVERED = pytest.StashKey[set[str]]()
+#: What the workers share, ended with the session: at a fixture's end the owner would wait for the others
+#: within the time limit of its last test.
+SHARED = pytest.StashKey[contextlib.ExitStack]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -42,6 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[COVERED] = set()
+    config.stash[SHARED] = contextlib.ExitStack()
     release = config.getoption(RELEASE_OPTION)
     if release is None:
         config.stash[SOURCE] = servers.embedded()
@@ -57,6 +61,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
+    session.config.stash[SHARED].close()
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["covered"] = sorted(session.config.stash[COVERED])
 
@@ -90,23 +95,25 @@ def module_data_dir() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def postgres_url(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[str]:
+def postgres_url(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> str:
     """Give the URL of a running PostgreSQL, as a superuser."""
     if given := os.environ.get(SERVER_URL_VARIABLE):
         pytestconfig.stash[COVERED].add(f"PostgreSQL {_version(given)} ({SERVER_URL_VARIABLE})")
-        yield given
-        return
+        return given
     source = pytestconfig.stash[SOURCE]
-    with _shared(tmp_path_factory, "server", source.run) as url:
-        pytestconfig.stash[COVERED].add(f"PostgreSQL {_version(url)} ({source.name})")
-        yield url
+    url = pytestconfig.stash[SHARED].enter_context(_shared(tmp_path_factory, "server", source.run))
+    pytestconfig.stash[COVERED].add(f"PostgreSQL {_version(url)} ({source.name})")
+    return url
 
 
 @pytest.fixture(scope="session")
-def template_database(postgres_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def template_database(
+    postgres_url: str, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> str:
     """Give the name of a database that holds the schema and nothing else."""
-    with _shared(tmp_path_factory, "template", lambda: _template(postgres_url)) as name:
-        yield name
+    return pytestconfig.stash[SHARED].enter_context(
+        _shared(tmp_path_factory, "template", lambda: _template(postgres_url))
+    )
 
 
 @pytest.fixture

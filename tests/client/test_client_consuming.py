@@ -93,7 +93,7 @@ def test_answers_by_hand(client: Any, queue_id: int) -> None:
         first, second = take(consumer, 2)
         first.touch()
         first.ack()
-        with pytest.raises(LeaseLostError, match="somebody else"):
+        with pytest.raises(LeaseLostError, match="not this consumer's"):
             first.ack()
         second.nack(failed=False)
         (again,) = take(consumer, 1)
