@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -47,10 +48,14 @@ def disk() -> Iterator[Path]:
 
 
 def fill(disk: Path, name: str, left_mib: int) -> None:
-    """Another program leaves so much of the disk."""
-    size = shutil.disk_usage(disk).free - left_mib * MIB
+    """Another program leaves so much of the disk, while PostgreSQL takes and frees some of it."""
     with (disk / name).open("wb") as file:
-        os.posix_fallocate(file.fileno(), 0, size)
+        while (size := shutil.disk_usage(disk).free - left_mib * MIB) > 0:
+            try:
+                os.posix_fallocate(file.fileno(), os.fstat(file.fileno()).st_size, size)
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
 
 
 @contextmanager
