@@ -21,18 +21,23 @@ DATA = {".sql", ".toml", ".mako", ".typed", ".json"}
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    # A copy, because building leaves folders behind.
-    source = folder / "source"
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    # A copy, because building leaves folders behind; it is called as a clone is by default.
+    source = tmp_path_factory.mktemp("source") / "telesto"
     _run("git", "clone", "--quiet", str(ROOT), str(source))
+    return source
+
+
+@pytest.fixture(scope="module")
+def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
     _run(*build, "--wheel-dir", str(folder), str(source))
     return next(folder.glob("telesto_mq-*.whl"))
 
 
-def _run(*command: str) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+def _run(*command: str, cwd: Path | None = None) -> str:
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -56,6 +61,16 @@ def test_the_client_runs_without_any_dependency(wheel: Path, tmp_path: Path) -> 
     assert "AsyncTelestoClient" in _run(
         str(python), "-c", f"import sys; sys.path.insert(0, {str(tmp_path / 'installed')!r}); {code}"
     )
+
+
+def test_an_editable_install_is_found_from_the_folder_around_the_clone(source: Path, tmp_path: Path) -> None:
+    build = "import sys; from setuptools import build_meta; print(build_meta.build_editable(sys.argv[1]))"
+    name = _run(sys.executable, "-c", build, str(tmp_path), cwd=source).splitlines()[-1]
+    installed = tmp_path / "installed"
+    zipfile.ZipFile(tmp_path / name).extractall(installed)
+    code = f"import site; site.addsitedir({str(installed)!r}); import telesto; print(*telesto.__path__)"
+    found = _run(sys.executable, "-S", "-c", code, cwd=source.parent)
+    assert found == f"{source / 'telesto'}\n"
 
 
 def test_the_package_offers_what_the_client_offers() -> None:
