@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -108,14 +108,9 @@ def _root(
 ) -> None:
     """What holds before any command."""
     if context.invoked_subcommand != "serve":  # which tells it in its log
-        variables.tell_unknown(_print_unknown)
+        variables.print_unknown()
     if state_dir is not None:
         os.environ[STATE_DIR_VARIABLE] = state_dir
-
-
-def _print_unknown(name: str, nearest: str | None) -> None:
-    hint = f"; did you mean {nearest}?" if nearest else ""
-    output.print_error(f"the environment variable {name} is unknown and has no effect{hint}")
 
 
 def _discard_output() -> None:
@@ -124,12 +119,42 @@ def _discard_output() -> None:
 
 
 def _report_usage(error: typer.TyperException) -> ExitCode:
-    message = error.format_message()
+    message = _misplaced_option(error) or error.format_message()
     command = getattr(getattr(error, "ctx", None), "command_path", "telesto")
     if message:
         hint = QUOTES_HINT if message.startswith("Got unexpected extra") and command.endswith(" put") else ""
         output.print_error(f"{message.rstrip('.')}{hint} (see: {command} --help)")
     return ExitCode.USAGE
+
+
+def _misplaced_option(error: typer.TyperException) -> str | None:
+    """What to say of an option that stands at the wrong side of the command."""
+    context, name = getattr(error, "ctx", None), getattr(error, "option_name", None)
+    if context is None or name is None or not error.format_message().startswith("No such option"):
+        return None
+    path = context.command_path
+    if (option := _option_below(context.command, name)) is not None:
+        return f"the option {name} goes behind the command: {path} COMMAND ... {_usage(name, option)}"
+    while (context := context.parent) is not None:
+        if (option := _option_of(context.command, name)) is not None:
+            above, words = context.command_path, path.removeprefix(context.command_path)
+            return f"the option {name} goes before the command: {above} {_usage(name, option)}{words}"
+    return None
+
+
+def _option_below(group: Any, name: str) -> Any:
+    for command in getattr(group, "commands", {}).values():
+        if (found := _option_of(command, name) or _option_below(command, name)) is not None:
+            return found
+    return None
+
+
+def _option_of(command: Any, name: str) -> Any:
+    return next((option for option in command.params if name in option.opts), None)
+
+
+def _usage(name: str, option: Any) -> str:
+    return f"{name} {option.metavar}" if option.metavar else name
 
 
 def _report_failure(error: Exception) -> ExitCode:

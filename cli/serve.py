@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from telesto.cli import variables
 from telesto.cli.options import DEFAULT_DATA_DIRECTORY, DatabaseUrl
 
 Host = Annotated[str | None, typer.Option("--host", help="The address to listen on. Default: 127.0.0.1.")]
@@ -81,6 +82,7 @@ def serve(
         processes=processes,
     )
     if show_config:
+        variables.print_unknown()
         print_settings(settings)
         return 0
     from telesto.cli.serve_run import ServePlan, run_service

@@ -49,7 +49,7 @@ def run_service(plan: ServePlan) -> int:
     schema does not fit.
     """
     configure(plan.settings.log_level, json=plan.settings.log_json)
-    variables.tell_unknown(_log_unknown)
+    variables.tell_unknown(_log_unknown, _log_links)
     stop = Stop()
     with _address_errors(plan.settings):
         # Before the database is started: a port in use should be told at once.
@@ -67,6 +67,10 @@ def run_service(plan: ServePlan) -> int:
 
 def _log_unknown(name: str, nearest: str | None) -> None:
     _log.warning("unknown_variable", name=name, nearest=nearest)
+
+
+def _log_links(names: list[str]) -> None:
+    _log.warning("service_links_ignored", names=names, hint="enableServiceLinks: false")
 
 
 @contextmanager

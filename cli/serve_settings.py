@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import SecretStr, ValidationError
 
-from telesto.cli import output
+from telesto.cli import output, variables
 from telesto.cli.failures import usage_error
 from telesto.db.url import without_password
 from telesto.middleware.settings import ServerSettings
+
+#: What the value of a Kubernetes service link begins with.
+_LINK = re.compile(r"(tcp|udp|sctp)://")
 
 
 def load_settings(config: Path | None, **options: str | int | None) -> ServerSettings:
@@ -19,7 +25,7 @@ def load_settings(config: Path | None, **options: str | int | None) -> ServerSet
     try:
         settings = ServerSettings.load(config, **options)
     except ValidationError as error:
-        raise usage_error(_wrong_settings(error)) from error
+        raise usage_error(_wrong_settings(error, options)) from error
     except tomllib.TOMLDecodeError as error:
         raise usage_error(f"{str(config)!r} is not TOML: {error}") from error
     except OSError as error:
@@ -50,18 +56,31 @@ def _as_toml(value: object) -> str:
     return json.dumps(str(value) if isinstance(value, Path) else value, ensure_ascii=False)
 
 
-def _wrong_settings(error: ValidationError) -> str:
+def _wrong_settings(error: ValidationError, options: Mapping[str, object]) -> str:
     problems = [
-        _wrong_setting(".".join(map(str, item["loc"])), item["msg"], item["input"]) for item in error.errors()
+        _wrong_setting(".".join(map(str, item["loc"])), item["msg"], item["input"], options)
+        for item in error.errors()
     ]
     return "; ".join(problems)
 
 
-def _wrong_setting(name: str, problem: str, value: object) -> str:
+def _wrong_setting(name: str, problem: str, value: object, options: Mapping[str, object]) -> str:
     problem = problem.removeprefix("Value error, ")
     if not name:
         return f"the settings contradict each other: {problem}"
-    if name.endswith("_url"):
-        # With a password, perhaps; the problem shows it without.
-        return f"the setting {name} cannot be used: {problem[:1].lower()}{problem[1:]}"
-    return f"the setting {name} cannot be {value!r}: {problem[:1].lower()}{problem[1:]}"
+    said = f"the setting {name}{_origin(name, options)} cannot be"
+    # With a password, perhaps; the problem shows it without.
+    said += " used" if name.endswith("_url") else f" {value!r}"
+    said += f": {problem[:1].lower()}{problem[1:]}"
+    if isinstance(value, str) and _LINK.match(value):
+        said += "; if Kubernetes has set it, give the pod enableServiceLinks: false"
+    return said
+
+
+def _origin(name: str, options: Mapping[str, object]) -> str:
+    """Where a setting comes from, unless from the file. Options of the command line read variables too."""
+    given = options.get(name)
+    for variable, value in os.environ.items():
+        if variable.upper() == variables.PREFIX + name.upper() and given in (None, value):
+            return f" ({variable})"
+    return "" if given is None else f" (--{name.replace('_', '-')})"

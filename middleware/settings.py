@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from pathlib import Path
 from typing import Any, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
-from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 
 from telesto.middleware.database_url import read_database_url
+from telesto.middleware.service_links import service_links
 from telesto.protocol.packets import DEFAULT_PORT, MAX_FRAME_DEFAULT, MAX_FRAME_UNIDENTIFIED
 
 #: What a frame holds beside the body of a message, generously, in bytes.
@@ -320,8 +327,17 @@ class ServerSettings(BaseSettings):
         return self
 
     @classmethod
+    def settings_customise_sources(
+        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, *_: Any, **__: Any
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Takes what it is given and nothing else; `load` reads the environment."""
+        return (init_settings,)
+
+    @classmethod
     def load(cls, config: Path | None = None, **overrides: Any) -> Self:
         """Merges the TOML file, then TELESTO_*, then the overrides; overrides that are None do not count.
+
+        Links to a Kubernetes service, such as TELESTO_PORT=tcp://10.0.0.1:7001, are no settings.
 
         Raises pydantic.ValidationError, which names the setting, and OSError or tomllib.TOMLDecodeError for
         the file. A name in the file that is no setting is an error, so that a slip of the pen is noticed.
@@ -329,7 +345,10 @@ class ServerSettings(BaseSettings):
         values: dict[str, Any] = {}
         if config is not None:
             values.update(_read_file(config, cls))
-        values.update(EnvSettingsSource(cls)())
+        variables, links = EnvSettingsSource(cls), {name.lower() for name in service_links(os.environ)}
+        # The source has the names in lower case.
+        variables.env_vars = {name: value for name, value in variables.env_vars.items() if name not in links}
+        values.update(variables())
         values.update({name: value for name, value in overrides.items() if value is not None})
         return cls(**values)
 

@@ -41,6 +41,19 @@ def test_version(bare_telesto: CommandLine) -> None:
         (["get", "q", "--cuont", "3"], "No such option: --cuont"),
         (["get", "q", "--count", "many"], "--count"),
         (["queue", "make"], "No such command 'make'"),
+        (
+            ["--url", "telesto://localhost", "ping"],
+            "the option --url goes behind the command: telesto COMMAND",
+        ),
+        (
+            ["queue", "--json", "list"],
+            "--json goes behind the command: telesto queue COMMAND ... --json (see",
+        ),
+        (
+            ["get", "--state-dir", "x", "q"],
+            "before the command: telesto --state-dir DIR get (see: telesto get",
+        ),
+        (["--ulr", "telesto://localhost", "ping"], "No such option: --ulr (see: telesto --help)"),
         (["ping", "--url", "http://localhost"], "'http://localhost' does not begin with telesto://"),
         (["ping", "--url", "telesto://localhost:seven"], "no valid port"),
     ],

@@ -16,9 +16,22 @@ from telesto.middleware.settings import ServerSettings
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def said(command_line: CommandLine, **environment: str) -> list[str]:
+LINKS = {
+    "TELESTO_SERVICE_HOST": "10.0.0.1",
+    "TELESTO_SERVICE_PORT": "7001",
+    "TELESTO_SERVICE_PORT_CLIENTS": "7001",
+    "TELESTO_PORT": "tcp://10.0.0.1:7001",
+    "TELESTO_PORT_7001_TCP": "tcp://10.0.0.1:7001",
+    "TELESTO_PORT_7001_TCP_PROTO": "tcp",
+    "TELESTO_PORT_7001_TCP_PORT": "7001",
+    "TELESTO_PORT_7001_TCP_ADDR": "10.0.0.1",
+}
+"""What Kubernetes sets for a service called `telesto`."""
+
+
+def said(command_line: CommandLine, *command: str, **environment: str) -> list[str]:
     command_line.environment |= environment
-    result = command_line.run("version")
+    result = command_line.run(*command or ("version",))
     assert result.returncode == 0
     return result.stderr.decode().splitlines()
 
@@ -68,3 +81,71 @@ def test_a_service_tells_it_in_its_log(bare_telesto: CommandLine, database_url: 
         process.communicate(timeout=TIMEOUT_S)
     assert (line["event"], line["level"]) == ("unknown_variable", "warning")
     assert (line["name"], line["nearest"]) == ("TELESTO_MAX_BACTH", "TELESTO_MAX_BATCH")
+
+
+def test_shown_settings_come_with_what_is_unknown(bare_telesto: CommandLine) -> None:
+    lines = said(bare_telesto, "serve", "--show-config", TELESTO_MAX_BACTH="3")
+    assert (
+        [line for line in lines if "TELESTO_MAX_BACTH" in line and "TELESTO_MAX_BATCH" in line] == lines != []
+    )
+
+
+@pytest.mark.parametrize("command", ["version", "serve"])
+def test_links_to_a_kubernetes_service_are_no_settings(bare_telesto: CommandLine, command: str) -> None:
+    options = ["--show-config"] if command == "serve" else []
+    bare_telesto.environment |= LINKS | {"TELESTO_MAX_BATCH": "77"}
+    result = bare_telesto.run(command, *options)
+    assert result.returncode == 0
+    assert result.stderr.decode() == (
+        "telesto: TELESTO_PORT and 7 more environment variables are links to a Kubernetes service "
+        "and have no effect; enableServiceLinks: false in the pod's specification removes them\n"
+    )
+    if command == "serve":
+        assert b"\nport = 7001\n" in result.stdout
+        assert b"\nmax_batch = 77\n" in result.stdout
+
+
+def test_a_service_starts_beside_links_and_logs_them(bare_telesto: CommandLine, database_url: str) -> None:
+    bare_telesto.environment |= LINKS | {"TELESTO_LOG_JSON": "true"}
+    arguments = ("serve", "--host", "127.0.0.1", "--port", "0", "--json", "--database-url", database_url)
+    with bare_telesto.started(*arguments) as process:
+        assert process.stderr is not None
+        line = json.loads(process.stderr.readline())
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["url"].startswith("telesto://127.0.0.1:")
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=TIMEOUT_S)
+    assert (line["event"], line["level"]) == ("service_links_ignored", "warning")
+    assert line["names"] == sorted(LINKS)
+
+
+@pytest.mark.parametrize(
+    ("environment", "options", "expected"),
+    [
+        ({"TELESTO_PORT": "many"}, [], "the setting port (TELESTO_PORT) cannot be 'many'"),
+        ({"telesto_max_batch": "0"}, [], "the setting max_batch (telesto_max_batch) cannot be '0'"),
+        # A link without its companions may be a mistake of a person.
+        (
+            {"TELESTO_PORT": "tcp://10.0.0.1:7001"},
+            [],
+            "if Kubernetes has set it, give the pod enableServiceLinks: false",
+        ),
+        (
+            {"TELESTO_DATABASE_URL": "http://x"},
+            [],
+            "the setting database_url (TELESTO_DATABASE_URL) cannot be used",
+        ),
+        (
+            {"TELESTO_DATABASE_URL": "http://x"},
+            ["--database-url", "http://y"],
+            "(--database-url) cannot be used",
+        ),
+        ({}, ["--config", "wrong.toml"], "the setting max_batch cannot be 0"),
+    ],
+)
+def test_a_wrong_setting_is_told_with_where_it_comes_from(
+    bare_telesto: CommandLine, environment: dict[str, str], options: list[str], expected: str
+) -> None:
+    (bare_telesto.home / "wrong.toml").write_text("max_batch = 0")
+    bare_telesto.environment |= environment
+    assert expected in bare_telesto.error(2, "serve", "--show-config", *options)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from telesto.middleware.service_links import service_links
 from telesto.middleware.settings import ServerSettings
 
 
@@ -67,3 +68,56 @@ def test_settings_do_not_change() -> None:
     settings = ServerSettings.load()
     with pytest.raises(ValidationError):
         settings.port = 1  # type: ignore[misc]
+
+
+def links(service: str, host: str, address: str, protocol: str = "TCP") -> dict[str, str]:
+    """What Kubernetes sets for a service with two ports."""
+    link = f"{protocol.lower()}://{address}:7001"
+    return {
+        f"{service}_SERVICE_HOST": host,
+        f"{service}_SERVICE_PORT": "7001",
+        f"{service}_SERVICE_PORT_ADMIN": "9001",
+        f"{service}_PORT": link,
+        f"{service}_PORT_7001_{protocol}": link,
+        f"{service}_PORT_7001_{protocol}_ADDR": host,
+        f"{service}_PORT_9001_{protocol}": f"{protocol.lower()}://{address}:9001",
+    }
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        links("TELESTO", "10.0.0.1", "10.0.0.1"),
+        links("TELESTO", "fd00::1", "[fd00::1]"),
+        links("TELESTO_ADMIN", "10.0.0.1", "10.0.0.1", "UDP"),
+        links("TELESTO", "10.0.0.1", "10.0.0.1") | links("TELESTO_ADMIN", "10.0.0.2", "10.0.0.2"),
+    ],
+)
+def test_links_to_services_are_found(found: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {"TELESTO_HOST": "::1", "TELESTO_MAX_BATCH": "9", "OTHER_SERVICE_HOST": "10.0.0.1"}
+    assert service_links(found | settings) == found.keys()
+    for name, value in (found | settings).items():
+        monkeypatch.setenv(name, value)
+    loaded = ServerSettings.load()
+    assert (loaded.host, loaded.port, loaded.admin_port, loaded.max_batch) == ("::1", 7001, None, 9)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("TELESTO_SERVICE_HOST", "10.0.0.2"),
+        ("TELESTO_SERVICE_PORT", "7002"),
+        ("TELESTO_PORT_7001_TCP", "tcp://10.0.0.2:7001"),
+    ],
+)
+def test_links_that_do_not_agree_are_none(name: str, value: str) -> None:
+    changed = links("TELESTO", "10.0.0.1", "10.0.0.1") | {name: value}
+    assert service_links(changed) == set()
+    del changed[name]
+    assert service_links(changed) == set()
+
+
+def test_a_port_that_is_set_in_place_of_the_link_is_the_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (links("TELESTO", "10.0.0.1", "10.0.0.1") | {"TELESTO_PORT": "7002"}).items():
+        monkeypatch.setenv(name, value)
+    assert ServerSettings.load().port == 7002

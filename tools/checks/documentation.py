@@ -118,6 +118,7 @@ def _settings() -> Check:
 
     known = {name.upper() for name in ServerSettings.model_fields}
     known |= {name.removeprefix(PREFIX) for name in OTHERS}
+    known |= {"SERVICE_HOST", "SERVICE_PORT", "PORT_7001_TCP"}  # links to a Kubernetes service, no settings
 
     def check(code: str) -> Iterator[str]:
         for name in SETTING.findall(code):
