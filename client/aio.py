@@ -8,6 +8,7 @@ import time
 from asyncio import get_running_loop
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
+from inspect import isawaitable
 from signal import Signals
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
@@ -782,8 +783,8 @@ class AsyncTelestoClient:
 
         Args:
             queue_id: the queue.
-            handler: a coroutine function, takes a ``Message``. When it raises, the message goes back as
-                failed, to come again.
+            handler: an async function, takes a ``Message``. When it raises, the message goes back as failed,
+                to come again.
             concurrency: how many messages are worked on at a time, of a partition one, in order.
             credit: how many messages the consumer may have at a time; four times ``concurrency`` if it is not
                 given.
@@ -800,11 +801,12 @@ class AsyncTelestoClient:
 
         It runs until one of these signals arrives, the client is closed, or it is cancelled. Cancelled again
         while handlers are ending, it cancels them at once.
-        Raises QueueNotExistingError when the queue was deleted.
+        Raises QueueNotExistingError when the queue was deleted, and InvalidParameterError for a handler that
+        returns nothing to await (a plain ``def``); what it was given counts as no attempt.
         """
         arguments.check_count("concurrency", concurrency)
-        arguments.check_callable("handler", handler)
-        arguments.check_callable("on_error", on_error)
+        arguments.check_awaited("handler", handler)
+        arguments.check_plain("on_error", on_error)
         arguments.check_timeout(drain, "drain")
         signals = arguments.check_signals("stop_signals", stop_signals)
         consumer = self.consume(
@@ -877,7 +879,7 @@ class AsyncTelestoClient:
 
         Args:
             queue_id: the queue.
-            handler: a coroutine function, takes a request, a ``Message``, and returns the body of the
+            handler: an async function, takes a request, a ``Message``, and returns the body of the
                 response; None, or a message without a context, means no response. When it raises, the request
                 goes back as failed, to come again.
             concurrency: how many requests are worked on at a time.
@@ -892,12 +894,16 @@ class AsyncTelestoClient:
         It runs as long as ``run_consumer`` does.
         Raises QueueNotExistingError when the queue was deleted.
         """
-        arguments.check_callable("handler", handler)
+        arguments.check_awaited("handler", handler)
 
-        async def serve(request: Message) -> None:
-            body = await handler(request)
+        async def answer(request: Message, answering: Awaitable[bytes | None]) -> None:
+            body = await answering
             if body is not None and request.context is not None:
                 await self._run(shared.reply_call(request, body, once=True))
+
+        def serve(request: Message) -> Awaitable[object]:
+            answering = handler(request)
+            return answer(request, answering) if isawaitable(answering) else answering
 
         await self.run_consumer(
             queue_id,

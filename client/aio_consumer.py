@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import math
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
@@ -121,6 +122,13 @@ class AsyncLeasedMessage:
         await written()
         return await self.can_be_begun()
 
+    def give_back(self, *, failed: bool = False) -> None:
+        """Gives the message back to its queue without waiting for the answer."""
+        self._answered = True
+        call = NackCall(self._state.queue_id, [self.lease], failed)
+        self._shell.session.consumers.settle_soon(self._state, call)
+        self._shell.flush()
+
     async def _settle(self, call: SettleCall) -> None:
         self._answered = True
         await self._shell.answer(self._shell.session.consumers.settle(self._state, call))
@@ -141,8 +149,8 @@ class AsyncLeasedMessage:
         else:
             failed = isinstance(error, Exception)
             failed = failed or (isinstance(error, asyncio.CancelledError) and not _is_cancelled())
-            call = NackCall(self._state.queue_id, [self.lease], failed)
-            self._shell.session.consumers.settle_soon(self._state, call)
+            self.give_back(failed=failed)
+            return
         self._shell.flush()
 
 
@@ -211,7 +219,12 @@ class AsyncConsumer:
                 if call.tell_first:
                     self._shell.flush()
                     await written()
-                if await leased.can_be_begun():
+                held = await leased.can_be_begun()
+                if self._state.stopped:  # since the message was given to this call
+                    self._shell.session.consumers.not_taken(call)
+                    self._shell.flush()
+                    return None
+                if held:
                     return leased
             except BaseException:
                 self._shell.session.consumers.not_taken(call)
@@ -286,6 +299,7 @@ class AsyncPool:
         self._beginning = asyncio.Lock()
         self._stopping = False
         self._until = math.inf
+        self._unfit: InvalidParameterError | None = None
         self._cutter: asyncio.TimerHandle | None = None
         self.ended = asyncio.Event()
 
@@ -308,19 +322,19 @@ class AsyncPool:
         """Works until it is stopped or cancelled, or the client is closed; then handlers may end in time.
 
         What has not ended in time, or when this is cancelled again, is cancelled and goes back, as does what
-        was not begun.
+        was not begun. Raises InvalidParameterError when the handler turns out to return nothing to await.
         """
         self._consumer.give_to_handlers()
         try:
             while True:
                 await self._free.acquire()
                 if self._stopping or (leased := await self._consumer.get()) is None:
-                    return
+                    break
                 task = asyncio.create_task(self._work(leased))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
         except ClientClosedError:
-            return
+            pass
         finally:
             self._end_within(None)
             try:
@@ -332,6 +346,8 @@ class AsyncPool:
                     self._cutter.cancel()
                 self._cut()
                 await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._unfit is not None:
+            raise self._unfit
 
     def _end_within(self, drain: float | None) -> None:
         if drain is not None or not self._stopping:
@@ -350,10 +366,17 @@ class AsyncPool:
     async def _work(self, leased: AsyncLeasedMessage) -> None:
         try:
             async with self._beginning:  # no message has begun before the handler of the one in front runs
-                begun = await leased.begin()
-            if begun and not self._stopping:
+                begun = not self._stopping and await leased.begin()
+            if self._stopping:
+                if leased.held:
+                    leased.give_back()
+            elif begun:
                 async with leased:
-                    await self._handler(leased.message)
+                    working = self._handler(leased.message)
+                    if inspect.isawaitable(working):
+                        await working
+                    else:
+                        self._refuse(leased, working)
         except (Exception, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and _is_cancelled():
                 raise
@@ -364,6 +387,16 @@ class AsyncPool:
         finally:
             self._consumer.ended(leased)
             self._free.release()
+
+    def _refuse(self, leased: AsyncLeasedMessage, result: object) -> None:
+        """Ends the pool, whose handler is no asynchronous one; the message is no failed attempt."""
+        self._unfit = InvalidParameterError(
+            "handler must be an async function, or return something else to await, not "
+            f"{type(result).__name__}; "
+            "have it await asyncio.to_thread(...) for what is plain, or use TelestoClient"
+        )
+        self.stop()
+        leased.give_back()
 
 
 def _is_cancelled() -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 import signal
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -215,6 +217,57 @@ def check_callable(name: str, value: object) -> None:
     """Checks a function of the application."""
     if not callable(value):
         raise TypeError(f"{name} must be callable, not {type(value).__name__}")
+
+
+def check_plain(name: str, value: object) -> None:
+    """Checks a function of the application that is called and not awaited: one that only returns what would
+    have to be run still has done nothing."""
+    check_callable(name, value)
+    if deferred := _deferred(value):
+        raise InvalidParameterError(
+            f"{name} must be a plain function, not {deferred}, which does nothing when it is called"
+            + ("; AsyncTelestoClient awaits a handler" if name == "handler" else "")
+        )
+
+
+def check_awaited(name: str, value: object) -> None:
+    """Checks a function of the application whose result is awaited; what a plain one returns is not known."""
+    check_callable(name, value)
+    if _deferred(value) == _ASYNC_GENERATOR:
+        raise InvalidParameterError(f"{name} must be an async function that does not yield")
+
+
+def check_has_run(name: str, result: object) -> None:
+    """Checks what a function returned that is called and not awaited, however it is wrapped."""
+    if is_to_be_run(result):
+        if inspect.iscoroutine(result):
+            result.close()
+        raise InvalidParameterError(
+            f"{name} must do its work when it is called, but it returned a {type(result).__name__}, "
+            "which would have to be run still: is it an async function, or does it yield?"
+        )
+
+
+def is_to_be_run(result: object) -> bool:
+    """Tells whether a result only stands for work that is to be done."""
+    return inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result)
+
+
+_ASYNC_GENERATOR = "an async function that yields"
+
+
+def _deferred(function: Any) -> str:
+    """Says what a function is that does nothing when it is called; nothing for any other."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    for called in (function, type(function).__call__):
+        if inspect.iscoroutinefunction(called):
+            return "an async one"
+        if inspect.isasyncgenfunction(called):
+            return _ASYNC_GENERATOR
+        if inspect.isgeneratorfunction(called):
+            return "one that yields"
+    return ""
 
 
 def check_history(name: str, value: object) -> HistoryMode:

@@ -784,7 +784,8 @@ class TelestoClient:
 
         Args:
             queue_id: the queue.
-            handler: takes a ``Message``. When it raises, the message goes back as failed, to come again.
+            handler: a plain function, takes a ``Message``. When it raises, the message goes back as failed,
+                to come again.
             concurrency: how many messages are worked on at a time, of a partition one, in order; each
                 in a thread of a pool.
             credit: how many messages the consumer may have at a time; four times ``concurrency`` if it is not
@@ -800,11 +801,12 @@ class TelestoClient:
                 what it does without this. In the main thread only.
 
         It runs until one of these signals arrives, the client is closed, or a signal's handler raises here.
-        Raises QueueNotExistingError when the queue was deleted.
+        Raises QueueNotExistingError when the queue was deleted, and InvalidParameterError for a handler that
+        does nothing when it is called (``async def``); what it was given counts as no attempt.
         """
         arguments.check_count("concurrency", concurrency)
-        arguments.check_callable("handler", handler)
-        arguments.check_callable("on_error", on_error)
+        arguments.check_plain("handler", handler)
+        arguments.check_plain("on_error", on_error)
         arguments.check_timeout(drain, "drain")
         signals = arguments.check_signals("stop_signals", stop_signals)
         consumer = self.consume(
@@ -876,9 +878,9 @@ class TelestoClient:
 
         Args:
             queue_id: the queue.
-            handler: takes a request, a ``Message``, and returns the body of the response; None, or a
-                message without a context, means no response. When it raises, the request goes back as failed,
-                to come again.
+            handler: a plain function, takes a request, a ``Message``, and returns the body of the response;
+                None, or a message without a context, means no response. When it raises, the request goes back
+                as failed, to come again.
             concurrency: how many requests are worked on at a time.
             keep_alive: extend the leases of requests for as long as this process lives.
             on_error: takes a request and what its handler raised; without it that is logged, as is what it
@@ -891,12 +893,13 @@ class TelestoClient:
         It runs as long as ``run_consumer`` does.
         Raises QueueNotExistingError when the queue was deleted.
         """
-        arguments.check_callable("handler", handler)
+        arguments.check_plain("handler", handler)
 
-        def serve(request: Message) -> None:
+        def serve(request: Message) -> object:
             body = handler(request)
-            if body is not None and request.context is not None:
-                self._run(shared.reply_call(request, body, once=True))
+            if body is None or request.context is None or arguments.is_to_be_run(body):
+                return body
+            return self._run(shared.reply_call(request, body, once=True))
 
         self.run_consumer(
             queue_id,

@@ -24,7 +24,7 @@ from telesto.protocol.errors import InvalidParameterError, LeaseLostError
 DRAIN = 20.0
 
 Handler = Callable[[Message], object]
-OnError = Callable[[Message, BaseException], None]
+OnError = Callable[[Message, BaseException], object]
 
 
 class LeasedMessage:
@@ -119,6 +119,15 @@ class LeasedMessage:
             self._driver.hand_on()
         return True
 
+    def give_back(self, *, failed: bool = False) -> None:
+        """Gives the message back to its queue without waiting for the answer."""
+        self._answered = True
+        with self._driver.lock:
+            call = NackCall(self._state.queue_id, [self.lease], failed)
+            self._driver.session.consumers.settle_soon(self._state, call)
+            self._driver.push()
+            self._driver.hand_on()
+
     def _settle(self, call: SettleCall) -> None:
         self._answered = True
         with self._driver.lock:
@@ -132,16 +141,16 @@ class LeasedMessage:
     ) -> None:
         if self._answered:
             return
+        if error is not None:
+            self.give_back(failed=isinstance(error, Exception))
+            return
         self._answered = True
         with self._driver.lock:
             consumers = self._driver.session.consumers
-            if error is None and self._state.ack_in_database:
+            if self._state.ack_in_database:
                 consumers.acked_in_database(self._state, self.lease)
-            elif error is None:
-                consumers.ack_soon(self._state, self.lease)
             else:
-                failed = isinstance(error, Exception)
-                consumers.settle_soon(self._state, NackCall(self._state.queue_id, [self.lease], failed))
+                consumers.ack_soon(self._state, self.lease)
             self._driver.push()
             self._driver.hand_on()
 
@@ -295,6 +304,7 @@ class Pool:
         self._runner = threading.get_ident()
         self._workers: set[int] = set()
         self._until = math.inf
+        self._unfit: InvalidParameterError | None = None
         self._free = threading.Semaphore(concurrency)
         self._stopping = False
         self.ended = threading.Event()
@@ -324,7 +334,8 @@ class Pool:
     def run(self) -> None:
         """Works until it is stopped, or the client or the consumer is closed; then handlers may end in time.
 
-        What has not ended in time goes back, as does what was not begun.
+        What has not ended in time goes back, as does what was not begun. Raises InvalidParameterError when
+        the handler turns out not to do its work when it is called.
         """
         from concurrent.futures import ThreadPoolExecutor
 
@@ -341,10 +352,10 @@ class Pool:
             while True:
                 self._free.acquire()
                 if self._stopping or (leased := self._consumer.get()) is None:
-                    return
+                    break
                 threads.submit(work, leased)
         except ClientClosedError:
-            return
+            pass
         finally:
             try:
                 self._end_within(None)
@@ -354,6 +365,8 @@ class Pool:
                     self._free.acquire(timeout=None if left == math.inf else left)
             finally:
                 threads.shutdown(wait=False, cancel_futures=True)
+        if self._unfit is not None:
+            raise self._unfit
 
     def _end_within(self, drain: float | None) -> None:
         if drain is not None or not self._stopping:
@@ -365,8 +378,7 @@ class Pool:
         thread = threading.get_ident()
         self._workers.add(thread)
         try:
-            if not self._stopping:
-                self._handle(leased)
+            self._handle(leased)
         finally:
             self._workers.discard(thread)
             self._consumer.ended(leased)
@@ -374,20 +386,34 @@ class Pool:
     def _handle(self, leased: LeasedMessage) -> None:
         """Has the handler work on a message, and answers it; that the client is closed is not its failure."""
         try:
-            if leased.begin():
+            if self._stopping:
+                if leased.held:
+                    leased.give_back()
+            elif leased.begin():
                 with leased:
-                    self._handler(leased.message)
+                    result = self._handler(leased.message)
+                    if result is not None:
+                        self._check(leased, result)
         except BaseException as error:  # noqa: BLE001 - a thread of a pool has nobody above it
             if isinstance(error, ClientClosedError) and self._consumer.client_closed:
                 log_unanswered(leased.message)
             else:
                 tell_failure(self._on_error, leased.message, error)
 
+    def _check(self, leased: LeasedMessage, result: object) -> None:
+        """Ends the pool when nothing was done for a message, which goes back and is no failed attempt."""
+        try:
+            arguments.check_has_run("handler", result)
+        except InvalidParameterError as error:
+            self._unfit = error
+            self.stop()
+            leased.give_back()
+
 
 def tell_failure(on_error: OnError, message: Message, failure: BaseException) -> None:
     """Tells the application that its handler has failed; if it fails on that too, this is logged."""
     try:
-        on_error(message, failure)
+        arguments.check_has_run("on_error", on_error(message, failure))
     except Exception as error:  # noqa: BLE001 - other messages do not wait for it, whatever it is
         log_failure(message, error)
 

@@ -1,0 +1,285 @@
+"""Handlers of the wrong kind, which do nothing when they are called or return nothing to await."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from telesto.client import AsyncTelestoClient, InvalidParameterError, TelestoClient
+from telesto.client.aio_consumer import AsyncConsumer
+from telesto.client.blocking_consumer import Consumer
+
+#: Nothing listens there: what is refused is refused before anything is sent.
+NOWHERE = "telesto://127.0.0.1:1"
+WAYS = ["run_consumer", "serve_requests"]
+
+
+async def waits(*_: Any) -> None:
+    raise AssertionError("not to be run")
+
+
+def yields(*_: Any) -> Iterator[None]:
+    raise AssertionError("not to be run")
+    yield
+
+
+async def waits_and_yields(*_: Any) -> AsyncIterator[None]:
+    raise AssertionError("not to be run")
+    yield
+
+
+class Waiting:
+    async def __call__(self, *_: Any) -> None:
+        raise AssertionError("not to be run")
+
+    async def method(self, *_: Any) -> None:
+        raise AssertionError("not to be run")
+
+
+DEFERRED = [waits, yields, waits_and_yields, Waiting(), Waiting().method, functools.partial(waits, None)]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("handler", DEFERRED)
+def test_a_handler_that_does_nothing_when_it_is_called_is_refused_at_once(
+    way: str, handler: Callable[..., Any]
+) -> None:
+    with (
+        TelestoClient(NOWHERE) as client,
+        pytest.raises(InvalidParameterError, match="handler must be a plain function"),
+    ):
+        getattr(client, way)(1, handler)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("handler", DEFERRED)
+async def test_so_is_one_that_should_tell_of_failures(way: str, handler: Callable[..., Any]) -> None:
+    """Both clients call it and do not await it."""
+    said = "on_error must be a plain function"
+    with TelestoClient(NOWHERE) as client, pytest.raises(InvalidParameterError, match=said):
+        getattr(client, way)(1, print, on_error=handler)
+    async with AsyncTelestoClient(NOWHERE) as other:
+        with pytest.raises(InvalidParameterError, match=said):
+            await getattr(other, way)(1, waits, on_error=handler)
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_an_async_handler_that_yields_is_refused_at_once(way: str) -> None:
+    async with AsyncTelestoClient(NOWHERE) as client:
+        with pytest.raises(InvalidParameterError, match="async function that does not yield"):
+            await getattr(client, way)(1, waits_and_yields)
+
+
+def message_again(url: str, queue_id: int) -> tuple[bytes, int]:
+    """Takes the message that must have come back, and how often it was tried."""
+    with TelestoClient(url) as client:
+        client.connect("heir", existing="use")
+        with client.consume(queue_id) as consumer:
+            leased = consumer.get(20)
+            assert leased is not None
+            leased.ack()
+            return leased.body, leased.message.attempt
+
+
+def queue_with_message(url: str) -> int:
+    with TelestoClient(url) as client:
+        client.connect("boss", existing="use")
+        queue = client.create_queue("orders", backoff_ms=0)
+        client.put_message(queue.queue_id, b"one", context=7)
+        return queue.queue_id
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("handler", "returned"),
+    [
+        (lambda message: waits(message), "coroutine"),
+        (lambda message: yields(message), "generator"),
+        (lambda message: waits_and_yields(message), "async_generator"),
+    ],
+)
+def test_what_was_wrapped_ends_with_the_reason_and_gives_the_message_back(
+    real_service_url: str, way: str, handler: Callable[..., Any], returned: str
+) -> None:
+    """It would be acknowledged otherwise, with nothing done."""
+    queue_id = queue_with_message(real_service_url)
+    failed: list[BaseException] = []
+    with TelestoClient(real_service_url) as client:
+        client.connect("worker")
+        with pytest.raises(InvalidParameterError, match=f"it returned a {returned}"):
+            getattr(client, way)(queue_id, handler, on_error=lambda _, error: failed.append(error))
+    assert failed == []
+    assert message_again(real_service_url, queue_id) == (b"one", 1)
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_plain_handler_of_the_asyncio_client_ends_with_the_reason(
+    real_service_url: str, way: str
+) -> None:
+    queue_id = await asyncio.to_thread(queue_with_message, real_service_url)
+    failed: list[BaseException] = []
+    async with AsyncTelestoClient(real_service_url) as client:
+        await client.connect("worker")
+        async with asyncio.timeout(60):
+            with pytest.raises(InvalidParameterError, match="something else to await, not NoneType"):
+                await getattr(client, way)(
+                    queue_id, lambda _: None, on_error=lambda _, error: failed.append(error)
+                )
+    assert failed == []
+    assert await asyncio.to_thread(message_again, real_service_url, queue_id) == (b"one", 1)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, lambda f: lambda m: f(m), functools.partial])
+async def test_whatever_returns_something_to_await_works(
+    real_service_url: str, wrap: Callable[[Any], Any]
+) -> None:
+    queue_id = await asyncio.to_thread(queue_with_message, real_service_url)
+    handled = asyncio.Event()
+
+    async def handle(message: Any) -> None:
+        handled.set()
+
+    async with AsyncTelestoClient(real_service_url) as client:
+        await client.connect("worker")
+        working = asyncio.create_task(client.run_consumer(queue_id, wrap(handle)))
+        async with asyncio.timeout(60):
+            await handled.wait()
+            await client.close()
+            await working
+
+
+def test_a_failure_that_is_told_in_vain_is_logged(
+    real_service_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue_id = queue_with_message(real_service_url)
+    done = threading.Event()
+
+    def handle(message: Any) -> None:
+        if message.attempt == 1:
+            raise ValueError("not today")
+        done.set()
+
+    with TelestoClient(real_service_url) as client:
+        client.connect("worker")
+        working = threading.Thread(
+            target=client.run_consumer,
+            args=(queue_id, handle),
+            kwargs={"on_error": lambda message, error: waits(message, error)},
+        )
+        working.start()
+        assert done.wait(20)
+    working.join(20)
+    (record,) = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert record.exc_info is not None
+    assert "on_error must do its work when it is called" in str(record.exc_info[1])
+
+
+# ---------------------------------------------------------------------------------- as it is stopped
+
+
+def put_two(url: str) -> int:
+    with TelestoClient(url) as client:
+        client.connect("boss", existing="use")
+        queue = client.create_queue("orders", backoff_ms=0)
+        client.put_many(queue.queue_id, [b"first", b"second"])
+        return queue.queue_id
+
+
+async def test_what_comes_as_a_pool_is_stopped_goes_back_unbegun_before_handlers_end(
+    real_service_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue_id = await asyncio.to_thread(put_two, real_service_url)
+    running, go_on = asyncio.Event(), asyncio.Event()
+    seen: list[bytes] = []
+    get = AsyncConsumer.get
+
+    async def handle(message: Any) -> None:
+        seen.append(message.body)
+        running.set()
+        await go_on.wait()
+
+    async def get_as_it_stops(self: AsyncConsumer, timeout: float | None = None) -> Any:  # noqa: ASYNC109
+        leased = await get(self, timeout)
+        if leased is not None and leased.body == b"second":
+            await running.wait()
+            (pool,) = client._pools
+            pool.stop(1000)
+        return leased
+
+    monkeypatch.setattr(AsyncConsumer, "get", get_as_it_stops)
+    async with AsyncTelestoClient(real_service_url) as client, asyncio.timeout(60):
+        await client.connect("worker")
+        working = asyncio.create_task(client.run_consumer(queue_id, handle, concurrency=2))
+        await running.wait()
+        # It would wait for the handler of the first otherwise, and count as begun.
+        assert await asyncio.to_thread(message_again_by_get, real_service_url, queue_id) == b"second"
+        go_on.set()
+        await working
+    assert seen == [b"first"]
+
+
+def test_what_comes_as_a_pool_of_threads_is_stopped_goes_back_before_handlers_end(
+    real_service_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue_id = put_two(real_service_url)
+    running, go_on = threading.Event(), threading.Event()
+    seen: list[bytes] = []
+    get = Consumer.get
+
+    def handle(message: Any) -> None:
+        seen.append(message.body)
+        running.set()
+        assert go_on.wait(60)
+
+    def get_as_it_stops(self: Consumer, timeout: float | None = None) -> Any:
+        leased = get(self, timeout)
+        if leased is not None and leased.body == b"second":
+            assert running.wait(20)
+            (pool,) = client._pools
+            pool._end_within(1000)
+        return leased
+
+    monkeypatch.setattr(Consumer, "get", get_as_it_stops)
+    with TelestoClient(real_service_url) as client:
+        client.connect("worker")
+        working = threading.Thread(
+            target=client.run_consumer, args=(queue_id, handle), kwargs={"concurrency": 2}
+        )
+        working.start()
+        try:
+            assert running.wait(20)
+            assert message_again_by_get(real_service_url, queue_id) == b"second"
+        finally:
+            go_on.set()
+        working.join(20)
+    assert seen == [b"first"]
+
+
+def message_again_by_get(url: str, queue_id: int) -> bytes | None:
+    with TelestoClient(url) as client:
+        client.connect("heir", existing="use")
+        message = client.retrieve_message(queue_id, timeout=30)
+        return None if message is None else message.body
+
+
+async def test_a_consumer_stopped_as_a_message_comes_gives_nothing(real_service_url: str) -> None:
+    queue_id = await asyncio.to_thread(queue_with_message, real_service_url)
+    async with AsyncTelestoClient(real_service_url) as client, asyncio.timeout(60):
+        await client.connect("worker")
+        consumer = client.consume(queue_id)
+        waiting = asyncio.create_task(consumer.get())
+        finish = client._session.consumers.finish_next
+
+        def finish_and_stop(*args: Any) -> None:
+            finish(*args)
+            asyncio.get_running_loop().call_soon(consumer.stop)
+
+        client._session.consumers.finish_next = finish_and_stop  # type: ignore[method-assign]
+        assert await waiting is None
+        assert await asyncio.to_thread(message_again_by_get, real_service_url, queue_id) == b"one"
