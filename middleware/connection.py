@@ -19,7 +19,7 @@ from telesto.middleware.services import Services
 from telesto.middleware.settings import UNIDENTIFIED_FRAME_BYTES
 from telesto.middleware.shares import UNCOUNTED_UNSENT_BYTES, Resource, address_of
 from telesto.protocol.errors import ErrorClass, ErrorCode, FrameTooLargeError
-from telesto.protocol.framing import FrameDecoder
+from telesto.protocol.framing import FRAME_COST, UNBOUNDED, FrameDecoder
 from telesto.protocol.packets import GoAway
 
 #: Of a frame of which no more than this has come, the rest is waited for also when the budget is used up.
@@ -32,7 +32,8 @@ class Connection(asyncio.Protocol):
     """Connects a transport with a conversation and a line.
 
     Attributes:
-        buffered: bytes of a frame that is not complete, as counted in the budget.
+        buffered: bytes of a frame that is not complete, or of frames that wait for their turn, as counted in
+            the budget.
         frame_since: since when a frame is not complete, by the loop's clock in seconds; None without one.
         unsent: bytes of answers that the peer has not taken, as counted in the budget.
         unsent_since: since when there are any.
@@ -86,24 +87,7 @@ class Connection(asyncio.Protocol):
         self._line.heard_at = self._services.loop.time()
         if self._line.silent:
             self._services.consumers.heard(self._line)
-        try:
-            frames = self._decoder.feed(data)
-            if frames:
-                self.frame_since = None
-                self._conversation.receive(frames)
-        except BrokenConversationError as broken:
-            self._break(broken.packet_id, broken.failure)
-            return
-        except FrameTooLargeError:
-            pass
-        # Raised, the error that the decoder keeps would hold this connection by its traceback.
-        if self._decoder.error is not None:
-            details = self._decoder.error.details
-            self._break(0, Failure(ErrorCode.FRAME_TOO_LARGE, ErrorClass.FATAL, details))
-            return
-        if self._decoder.buffered or self.buffered:
-            self._account_buffered()
-        self._flow.check_line()
+        self._services.intake.came(self, data)
 
     def pause_writing(self) -> None:
         """The peer does not read."""
@@ -135,6 +119,56 @@ class Connection(asyncio.Protocol):
         self._services.deadlines.cancel(self._watch_entry)
         self._services.shares.forget(self)
         self._connections.leave(self)
+
+    # --- for the intake ----------------------------------------------------------------------
+
+    @property
+    def waits(self) -> bool:
+        """Frames that came wait for their turn."""
+        return self._decoder.waiting > 0
+
+    def take(self, data: bytes, room: int) -> int:
+        """Handles what came, and what waits, up to so much room; returns how much that took.
+
+        The rest waits, if it may be kept.
+        """
+        if self._deaf:
+            return 0
+        decoder = self._decoder
+        there = len(data) + decoder.waiting
+        count = 0
+        has_room = True
+        try:
+            while True:
+                frames = decoder.feed(data, room)
+                count += len(frames)
+                if frames:
+                    self.frame_since = None
+                    self._conversation.receive(frames)
+                has_room = self._account_buffered()
+                if has_room or not decoder.waiting:
+                    break
+                # It cannot wait. What follows is refused, and needs no room then.
+                data, room = b"", UNBOUNDED
+        except BrokenConversationError as broken:
+            self._break(broken.packet_id, broken.failure)
+            return 0
+        except FrameTooLargeError:
+            pass
+        # Raised, the error that the decoder keeps would hold this connection by its traceback.
+        if decoder.error is not None:
+            details = decoder.error.details
+            self._break(0, Failure(ErrorCode.FRAME_TOO_LARGE, ErrorClass.FATAL, details))
+            return 0
+        if not has_room:
+            self._break(0, Failure(ErrorCode.OVERLOADED, ErrorClass.FATAL, "there is no room for this frame"))
+            return 0
+        if decoder.waiting:
+            self._flow.wait()
+        else:
+            self._flow.go_on()
+        self._flow.check_line()
+        return count * FRAME_COST + there - decoder.waiting
 
     # --- for the line ------------------------------------------------------------------------
 
@@ -260,19 +294,21 @@ class Connection(asyncio.Protocol):
         self._line.waiting.clear()
         self._services.consumers.drop(self._line)
 
-    def _account_buffered(self) -> None:
-        """Counts what is kept of an incomplete frame; a big one is given up when there is no room for it."""
-        buffered = self._decoder.buffered
+    def _account_buffered(self) -> bool:
+        """Counts what is kept of an incomplete frame, and what waits; tells whether there is room for it."""
+        incomplete = self._decoder.buffered
+        buffered = incomplete + self._decoder.waiting
         grown = buffered - self.buffered
-        self._budget.enter(0, grown)
-        self.buffered = buffered
-        if not buffered:
+        if grown:
+            self._budget.enter(0, grown)
+            self.buffered = buffered
+        if not incomplete:
             self.frame_since = None
-            return
-        if self.frame_since is None:
+        elif self.frame_since is None:
             self.frame_since = self._line.heard_at
-        if buffered > _SMALL_BYTES and not self._services.shares.may_buffer(self._line, buffered, grown):
-            self._break(0, Failure(ErrorCode.OVERLOADED, ErrorClass.FATAL, "there is no room for this frame"))
+        if not buffered or buffered == incomplete <= _SMALL_BYTES:
+            return True
+        return self._services.shares.may_buffer(self._line, buffered, grown)
 
     def _forget_buffered(self) -> None:
         self._decoder.clear()

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Hashable, Iterable
 
 from telesto.middleware.budget import Budget
-from telesto.middleware.requests import Kind, Line, Read, Request
+from telesto.middleware.requests import SINGLY, Kind, Line, Read, Request
 from telesto.middleware.settings import ServerSettings
 from telesto.middleware.suspects import Suspects
 from telesto.middleware.turns import ApartTurns, Batch, BatchLimits, SingleTurns, Turns
@@ -90,7 +90,7 @@ class Dispatcher:
 
 
 def _limits(kind: Kind, settings: ServerSettings) -> BatchLimits:
-    if kind is Kind.SINGLE:
+    if kind in SINGLY:
         return BatchLimits(1, settings.max_batch_bytes, 1)
     weight = settings.max_answer_bytes if kind in _RETURNING else settings.max_batch_bytes
     return BatchLimits(settings.max_batch, weight, settings.quantum)

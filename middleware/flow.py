@@ -16,7 +16,7 @@ _ALIVE = Alive().encode(0)
 
 
 class Flow:
-    """Lets reading rest while the line is full or the peer does not read its answers.
+    """Lets reading rest while the line is full, what has come waits, or the peer does not read its answers.
 
     The line's bound is soft by what one read from the socket brings. A peer that does not read gets no turns
     either, so that what is unsent is bounded by one run and its woken reads.
@@ -27,6 +27,7 @@ class Flow:
         line_full: the line is full.
         slow: too much is unsent.
         slow_since: since when, by the loop's clock in seconds; None when it is not.
+        waits: what has come waits for its turn (see Intake).
         resumed_at: when reading went on last.
     """
 
@@ -41,6 +42,7 @@ class Flow:
         "resumed_at",
         "slow",
         "slow_since",
+        "waits",
     )
 
     def __init__(
@@ -59,6 +61,7 @@ class Flow:
         self._settings = settings
         self.line_full = False
         self.slow = False
+        self.waits = False
         self.slow_since: float | None = None
         self.resumed_at = 0.0
         transport.set_write_buffer_limits(settings.write_high_bytes, settings.write_low_bytes)
@@ -66,7 +69,19 @@ class Flow:
     @property
     def rests(self) -> bool:
         """Nothing is read from the peer now."""
-        return self.line_full or self.slow
+        return self.line_full or self.slow or self.waits
+
+    def wait(self) -> None:
+        """What has come waits for its turn."""
+        if not self.waits:
+            self.waits = True
+            self._transport.pause_reading()
+
+    def go_on(self) -> None:
+        """All that has come has had its turn."""
+        if self.waits:
+            self.waits = False
+            self._go_on()
 
     def check_line(self) -> None:
         """Lets reading rest if the line is full."""

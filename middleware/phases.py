@@ -1,6 +1,6 @@
 """How long a request is where: every so many-th is followed on its way and leaves a sample.
 
-Requests of the kind SINGLE, which are not gathered, are not followed.
+Requests that are not gathered are not followed.
 
 Nothing is measured of the others, and nothing at all when it is switched off, so that the figures of a load
 are not those of measuring it.
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
-from telesto.middleware.requests import Kind, Line, Read, Request
+from telesto.middleware.requests import SINGLY, Line, Read, Request
 from telesto.middleware.results import Mark, Outcome
 
 #: Samples that are kept for whoever asks; older ones are forgotten.
@@ -172,7 +172,7 @@ class Phases:
         return ",".join(COLUMNS) + "\n" + "".join(rows)
 
     def _follow(self, request: Request, line: Line, together: int, received_at: float) -> None:
-        if request.kind is Kind.SINGLE:
+        if request.kind in SINGLY:
             return
         followed = self._followed
         if len(followed) >= FOLLOWED_MAX:

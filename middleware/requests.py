@@ -26,6 +26,12 @@ class Kind(IntEnum):
     PUBLISH = 5
     FETCH = 6
     ACK = 7
+    BROWSE = 8
+
+
+#: These are not gathered: a call executes one of them. Pages of messages have calls of their own, so that
+#: nothing else waits for the time that large answers take.
+SINGLY = (Kind.SINGLE, Kind.BROWSE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,8 @@ _KINDS = {
     packets.GetFromTopics: Kind.FETCH,
     packets.ConfirmPositions: Kind.FETCH,
     packets.Ack: Kind.ACK,
+    packets.GetMessages: Kind.BROWSE,
+    packets.ListDeadLetters: Kind.BROWSE,
 }
 _CHECKS: dict[type[Any], Check] = {
     packets.RegisterClient: validation.check_register,

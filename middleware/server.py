@@ -37,6 +37,7 @@ from telesto.middleware.figures import Figures
 from telesto.middleware.flusher import Flusher
 from telesto.middleware.handlers.empty import empty_frame
 from telesto.middleware.handlers.table import queue_of, single_handlers
+from telesto.middleware.intake import Intake
 from telesto.middleware.interests import Interests, WakeSweep
 from telesto.middleware.jobs import Jobs
 from telesto.middleware.judge import Judge
@@ -126,6 +127,7 @@ class MiddlewareServer:
         )
         self._workers.on_failure = self.request_stop
         self._workers.add("claim", self._make_claimer)
+        intake = self._intake = Intake(loop)
         services = Services(
             settings,
             loop,
@@ -140,6 +142,7 @@ class MiddlewareServer:
             self._judge,
             self._shares,
             events,
+            intake,
         )
         self._services = services
         self._flusher = Flusher(loop)
@@ -316,6 +319,7 @@ class MiddlewareServer:
         gauges["requests_under_way"] = ("Requests under way.", lambda: self._budget.requests)
         gauges["bytes_under_way"] = ("Bytes they hold.", lambda: self._budget.bytes)
         gauges["unsent_bytes"] = ("Bytes of answers that peers have not taken.", lambda: self._budget.unsent)
+        gauges["senders_waiting"] = ("Connections of which frames wait.", lambda: len(self._intake))
         gauges["waiting_reads"] = ("Reads that wait.", lambda: self._room.parked)
         gauges["consumers"] = ("Consumers.", lambda: len(self._consumers))
         gauges["failing_consumers"] = (

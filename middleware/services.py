@@ -10,6 +10,7 @@ from telesto.middleware.deadlines import Deadlines
 from telesto.middleware.dispatcher import Dispatcher
 from telesto.middleware.event_log import EventLog
 from telesto.middleware.figures import Figures
+from telesto.middleware.intake import Intake
 from telesto.middleware.judge import Judge
 from telesto.middleware.phases import Phases
 from telesto.middleware.settings import ServerSettings
@@ -58,3 +59,4 @@ class Services:
     judge: Judge
     shares: Shares
     events: EventLog
+    intake: Intake

@@ -217,6 +217,7 @@ class ServerSettings(BaseSettings):
     publish_workers: int = Field(1, ge=1, le=64, description="Calls of puts to topics at a time.")
     fetch_workers: int = Field(1, ge=1, le=64, description="Calls of gets from topics at a time.")
     single_workers: int = Field(4, ge=1, le=64, description="Calls of all other requests at a time.")
+    browse_workers: int = Field(1, ge=1, le=64, description="Pages of messages that are looked up at a time.")
     busy_backoff_ms: int = Field(1, ge=1, description="First pause before a busy request is tried again.")
     busy_backoff_max_ms: int = Field(50, ge=1, description="Longest such pause.")
     busy_limit_s: float = Field(10.0, gt=0, description="Busy for so long, a request is answered OVERLOADED.")
@@ -229,6 +230,9 @@ class ServerSettings(BaseSettings):
     max_put_elements: int = Field(1_000, ge=1, description="Messages or queues in one put.")
     max_read_messages: int = Field(1_000, ge=1, description="Messages that one read returns.")
     max_page_rows: int = Field(500, ge=1, description="Rows of one page of a list.")
+    max_page_bytes: int = Field(
+        256 << 10, ge=1_024, description="Bytes of bodies of one page of messages, if it has more than one."
+    )
     max_references: int = Field(10_000, ge=1_024, description="References in one Confirm or Release.")
     purge_rows: int = Field(10_000, ge=1, description="Messages removed by one call of a purge.")
     statistics_rows: int = Field(

@@ -28,7 +28,7 @@ from telesto.middleware.failures import (
 from telesto.middleware.figures import Figures
 from telesto.middleware.link import Link
 from telesto.middleware.logs import logger
-from telesto.middleware.requests import Kind, Request
+from telesto.middleware.requests import Request
 from telesto.middleware.results import error_frame
 from telesto.middleware.settings import ServerSettings
 from telesto.middleware.single import Call, Handler, Reply, Row
@@ -82,7 +82,7 @@ class SingleWorker:
                 return
             outcome = self._busy_failure(request)
         finally:
-            self._figures.called(Kind.SINGLE, 1, perf_counter() - begun)
+            self._figures.called(request.kind, 1, perf_counter() - begun)
         request.line.busy_count = 0
         request.line.apart = False
         self._dispatcher.budget.leave(1, request.size)

@@ -136,8 +136,9 @@ class Workers:
                 runs.append(self._gatherer(f"{name} {number}", self._dispatcher.turns[kind], group))
             if kind in self._dispatcher.apart:
                 runs.append(self._gatherer(f"{name} apart", self._dispatcher.apart[kind], group))
-        for number in range(1, settings.single_workers + 1):
-            runs.append(self._single(f"single {number}"))
+        for kind, count in ((Kind.SINGLE, settings.single_workers), (Kind.BROWSE, settings.browse_workers)):
+            for number in range(1, count + 1):
+                runs.append(self._single(f"{kind.name.lower()} {number}", kind))
         return runs
 
     def _make_link(self, name: str) -> Link:
@@ -166,9 +167,9 @@ class Workers:
             return JointExecutor(group, link, self._disk, suspects, self._claims, self._settings)
         return Executor(group, link, self._disk, suspects, self._settings.overload_retry_ms)
 
-    def _single(self, name: str) -> tuple[str, Run]:
+    def _single(self, name: str, kind: Kind) -> tuple[str, Run]:
         worker = SingleWorker(
-            self._dispatcher.turns[Kind.SINGLE],
+            self._dispatcher.turns[kind],
             self._dispatcher,
             self._make_link(name),
             self._handlers,

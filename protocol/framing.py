@@ -7,7 +7,7 @@ packets in telesto.protocol.packets encode whole frames; here is the other direc
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from telesto.protocol.errors import FrameTooLargeError
 
@@ -17,6 +17,11 @@ _LENGTH_SIZE = 4
 _HEADER_SIZE = 10
 #: Method id and packet id, which the length counts.
 _LENGTH_MIN = _HEADER_SIZE - _LENGTH_SIZE
+
+#: What a frame takes of the room of one call, beside its bytes: it is work also when it is short.
+FRAME_COST: Final = 1024
+#: Room for more than any data.
+UNBOUNDED: Final = 1 << 59
 
 
 class Frame(NamedTuple):
@@ -30,7 +35,8 @@ class Frame(NamedTuple):
 class FrameDecoder:
     """Takes bytes as they come and gives frames.
 
-    It keeps the beginning of one frame at most: fewer than ``max_frame`` + 4 bytes between two calls.
+    It keeps the beginning of one frame at most: fewer than ``max_frame`` + 4 bytes between two calls; and,
+    where a call had not room for all frames, the rest of its data.
 
     Attributes:
         max_frame: the longest frame that is accepted, in bytes after the length field. It may be changed
@@ -38,7 +44,7 @@ class FrameDecoder:
         error: why the stream cannot be read any further; None as long as it can.
     """
 
-    __slots__ = ("_kept", "_needed", "error", "max_frame")
+    __slots__ = ("_kept", "_needed", "_rest", "_rest_at", "error", "max_frame")
 
     def __init__(self, max_frame: int) -> None:
         if max_frame < _LENGTH_MIN:
@@ -48,14 +54,25 @@ class FrameDecoder:
         self._kept = bytearray()
         #: So many bytes must be there before it is worth looking at them.
         self._needed = _LENGTH_SIZE
+        #: Data that no call had room for, from a place on. Nothing is kept then.
+        self._rest = b""
+        self._rest_at = 0
 
     @property
     def buffered(self) -> int:
         """How many bytes are kept; at the end of a stream, more than 0 means that it was cut short."""
         return len(self._kept)
 
-    def feed(self, data: bytes | bytearray | memoryview) -> list[Frame]:
+    @property
+    def waiting(self) -> int:
+        """How many bytes the last call had no room for."""
+        return len(self._rest) - self._rest_at
+
+    def feed(self, data: bytes | bytearray | memoryview, room: int = UNBOUNDED) -> list[Frame]:
         """Takes the next bytes and returns the frames that are complete now.
+
+        Each frame takes its bytes of the room and ``FRAME_COST``; once nothing of it is left, all that
+        follows waits for the next call, which may come without data. Any room is enough for one frame.
 
         Raises FrameTooLargeError for a length beyond ``max_frame`` or below that of a header, before
         anything of that frame is kept. If frames before the bad one were completed by the same call, they
@@ -67,10 +84,21 @@ class FrameDecoder:
             raise self._copy_of(self.error)
         if type(data) is not bytes:
             data = bytes(data)
+        at = 0
+        if self._rest:
+            at = self._rest_at
+            if data:
+                data, at = self._rest[at:] + data, 0
+            else:
+                data = self._rest
+            self._rest, self._rest_at = b"", 0
         frames: list[Frame] = []
-        at = self._complete(data, frames) if self._kept else 0
+        if self._kept:
+            at = self._complete(data, frames)
+            if frames:
+                room -= FRAME_COST + len(frames[0].payload)
         if at < len(data):
-            self._split(data, at, frames)
+            self._split(data, at, frames, room)
         if self.error is not None and not frames:
             raise self._copy_of(self.error)
         return frames
@@ -79,6 +107,7 @@ class FrameDecoder:
         """Forgets the beginning of a frame, whose end will not come."""
         self._kept = bytearray()
         self._needed = _LENGTH_SIZE
+        self._rest, self._rest_at = b"", 0
 
     def _complete(self, data: bytes, frames: list[Frame]) -> int:
         """Takes from the data what the frame lacks whose beginning is kept; returns how much that was.
@@ -107,13 +136,16 @@ class FrameDecoder:
                 break
         return at
 
-    def _split(self, data: bytes, at: int, frames: list[Frame]) -> None:
-        """Takes the complete frames off the data and keeps the rest."""
+    def _split(self, data: bytes, at: int, frames: list[Frame], room: int) -> None:
+        """Takes the complete frames off the data, as far as there is room, and keeps the rest."""
         new_frame = tuple.__new__  # half the cost of calling Frame
         size = len(data)
         last_header = size - _HEADER_SIZE
         max_frame = self.max_frame
         while at <= last_header:
+            if room <= 0:
+                self._rest, self._rest_at = data, at
+                return
             length, method_id, packet_id = _HEADER(data, at)
             if not _LENGTH_MIN <= length <= max_frame:
                 break
@@ -122,6 +154,7 @@ class FrameDecoder:
                 break
             frames.append(new_frame(Frame, (method_id, packet_id, data[at + _HEADER_SIZE : end])))
             at = end
+            room -= FRAME_COST + length
         if at < size:
             self._keep(data, at)
 

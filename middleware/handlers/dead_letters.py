@@ -42,7 +42,7 @@ def _bounds(request: Request, settings: ServerSettings) -> tuple[int, int]:
 def _list_arguments(request: Request, settings: ServerSettings) -> tuple[Any, ...]:
     packet = request.packet
     rows, size = _bounds(request, settings)
-    return packet.queue_id, packet.after_message_id, rows, min(size, settings.max_answer_bytes)
+    return packet.queue_id, packet.after_message_id, rows, min(size, settings.max_page_bytes)
 
 
 def _letter(row: Row) -> DeadLetter:

@@ -140,7 +140,7 @@ def _browse_bounds(request: Request, settings: ServerSettings) -> tuple[int, int
 def _browse_arguments(request: Request, settings: ServerSettings) -> tuple[Any, ...]:
     packet = request.packet
     rows, size = _browse_bounds(request, settings)
-    size = min(size, settings.max_answer_bytes)
+    size = min(size, settings.max_page_bytes)
     return request.line.client.client_id, packet.queue_id, packet.after_message_id, rows, size
 
 

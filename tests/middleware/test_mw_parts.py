@@ -25,7 +25,7 @@ from telesto.middleware.flusher import Flusher
 from telesto.middleware.handlers.table import single_handlers
 from telesto.middleware.notifier import Notifier
 from telesto.middleware.periodic import Periodic
-from telesto.middleware.requests import Kind, weight_of_put
+from telesto.middleware.requests import SINGLY, weight_of_put
 from telesto.middleware.routes import open_routes
 from telesto.middleware.services import Peers
 from telesto.middleware.suspects import Suspects
@@ -296,7 +296,7 @@ def test_every_request_has_a_route_and_somebody_to_execute_it() -> None:
     assert routes.keys() == REQUESTS.keys()
     handlers = single_handlers(Mock(), Mock(), Mock(), Mock(), Mock())
     for method_id, route in routes.items():
-        if route.kind is Kind.SINGLE:
+        if route.kind in SINGLY:
             assert method_id in handlers
         else:
             assert method_id not in handlers

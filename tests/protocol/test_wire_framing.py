@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 import tracemalloc
 from itertools import pairwise
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from telesto.protocol.errors import FatalError, FrameTooLargeError
-from telesto.protocol.framing import Frame, FrameDecoder
+from telesto.protocol.framing import FRAME_COST, Frame, FrameDecoder
 
 MAX_FRAME = 64
 PAYLOADS = st.binary(max_size=MAX_FRAME - 6)
@@ -169,3 +170,55 @@ def test_what_is_kept_of_a_frame_can_be_forgotten() -> None:
     decoder.clear()
     assert decoder.buffered == 0
     assert [frame.packet_id for frame in decoder.feed(struct.pack(">IHI", 6, 1, 2))] == [2]
+
+
+@given(
+    st.lists(FRAMES, max_size=12),
+    st.lists(st.integers(0, 10_000), max_size=6),
+    st.lists(st.integers(1, 3 * (FRAME_COST + MAX_FRAME)), min_size=1, max_size=5),
+)
+@settings(deadline=None)
+def test_any_room_gives_the_same_frames(frames: list[Frame], cuts: list[int], rooms: list[int]) -> None:
+    decoder = FrameDecoder(MAX_FRAME)
+    got: list[Frame] = []
+    room_of = itertools.cycle(rooms)
+    for piece in divide(b"".join(map(encode, frames)), cuts):
+        data = piece
+        while data or decoder.waiting:
+            room = next(room_of)
+            came = decoder.feed(data, room)
+            assert len(came) <= max(1, -(-room // FRAME_COST))
+            # What has no room waits whole, and nothing else is kept beside it.
+            assert not (decoder.waiting and decoder.buffered)
+            got += came
+            data = b""
+    assert got == frames
+    assert (decoder.buffered, decoder.waiting) == (0, 0)
+
+
+def test_data_that_comes_while_frames_wait_stands_behind_them() -> None:
+    decoder = FrameDecoder(MAX_FRAME)
+    frames = [Frame(1, number, b"abc") for number in range(5)]
+    stream = b"".join(map(encode, frames))
+    assert decoder.feed(stream[:40], 1) == frames[:1]
+    assert decoder.waiting == 27
+    assert decoder.feed(stream[40:], 1) == frames[1:2]
+    assert decoder.feed(b"") == frames[2:]
+    assert decoder.waiting == 0
+
+
+def test_a_bad_length_behind_frames_that_wait_is_found_when_they_are_taken() -> None:
+    decoder = FrameDecoder(MAX_FRAME)
+    frame = Frame(1, 2, b"abc")
+    assert decoder.feed(2 * encode(frame) + b"\xff\xff\xff\xff", 1) == [frame]
+    assert decoder.error is None
+    assert decoder.feed(b"") == [frame]
+    assert decoder.error is not None
+
+
+def test_frames_that_wait_can_be_forgotten() -> None:
+    decoder = FrameDecoder(MAX_FRAME)
+    assert len(decoder.feed(3 * encode(Frame(1, 1, b"")), 1)) == 1
+    decoder.clear()
+    assert decoder.waiting == 0
+    assert decoder.feed(encode(Frame(1, 2, b""))) == [Frame(1, 2, b"")]

@@ -1,0 +1,81 @@
+"""In which order connections are heard that have sent much."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Protocol
+
+from telesto.protocol.framing import FRAME_COST
+
+#: What is handled at once in one turn of the loop, all connections together.
+TURN_BYTES = 512 * FRAME_COST
+#: What is handled of one connection before it is the next one's turn; and, while connections wait, all that
+#: is handled in a turn of the loop of what waits.
+PORTION_BYTES = 16 * FRAME_COST
+#: What is handled of a connection at once while others wait: enough for those that ask for little.
+AT_ONCE_BYTES = 4 * FRAME_COST
+
+
+class Sender(Protocol):
+    """Somebody who has sent frames."""
+
+    @property
+    def waits(self) -> bool:
+        """Some of them wait for their turn."""
+
+    def take(self, data: bytes, room: int) -> int:
+        """Handles these and those that wait, up to so much room; returns how much that took."""
+
+
+class Intake:
+    """Shares the turns of the event loop among connections by what they send.
+
+    All that comes in one turn of the loop is handled in it, unless it is much: then a portion of each
+    connection is, and the rest waits. What waits is handled a portion in each turn, between the turn's other
+    work: those that have begun to wait and those that wait on alternate, first come first served. So what a
+    connection sends, however much that is, holds up another one that asks for little by one portion.
+
+    Room is counted in bytes; a frame counts at least as FRAME_COST.
+    """
+
+    __slots__ = ("_asked", "_fresh", "_loop", "_old", "_room")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._room = TURN_BYTES
+        self._fresh: deque[Sender] = deque()
+        self._old: deque[Sender] = deque()
+        self._asked = False
+
+    def __len__(self) -> int:
+        """How many senders wait."""
+        return len(self._fresh) + len(self._old)
+
+    def came(self, sender: Sender, data: bytes) -> None:
+        """Data came from a sender."""
+        waited = sender.waits
+        self._room -= sender.take(data, PORTION_BYTES if self._room > 0 else AT_ONCE_BYTES)
+        if sender.waits and not waited:
+            self._fresh.append(sender)
+        if not self._asked:
+            self._asked = True
+            self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        """The next turn of the loop: what waits, if anything does, has its portion."""
+        self._asked = False
+        room = PORTION_BYTES
+        first, second = self._fresh, self._old
+        while room > 0 and (first or second):
+            sender = (first or second).popleft()
+            room -= max(1, sender.take(b"", room))
+            if sender.waits:
+                self._old.append(sender)
+            first, second = second, first
+        if len(self):
+            self._room = 0
+            self._asked = True
+            self._loop.call_soon(self._turn)
+        else:
+            self._room = TURN_BYTES

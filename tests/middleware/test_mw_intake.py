@@ -1,0 +1,272 @@
+"""Connections that send much, and others that ask for little beside them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import asyncpg
+
+from conftest import Connect, StartMiddleware
+from telesto.middleware.connection import Connection
+from telesto.middleware.intake import AT_ONCE_BYTES, PORTION_BYTES, TURN_BYTES, Intake
+from telesto.middleware.server import MiddlewareServer
+from telesto.protocol import packets
+from telesto.protocol.errors import ErrorCode
+from telesto.protocol.framing import FRAME_COST
+from wire import PATIENCE_S, Wire, put, until
+
+PORTION = PORTION_BYTES // FRAME_COST
+AT_ONCE = AT_ONCE_BYTES // FRAME_COST
+TURN = TURN_BYTES // FRAME_COST
+
+
+class Loop:
+    """Stands for a loop: what is to be called in its next turn."""
+
+    def __init__(self) -> None:
+        self._calls: list[Callable[[], None]] = []
+
+    def call_soon(self, call: Callable[[], None]) -> None:
+        self._calls.append(call)
+
+    def turn(self) -> bool:
+        """Makes one turn; returns whether there is another one."""
+        calls, self._calls = self._calls, []
+        for call in calls:
+            call()
+        return bool(self._calls)
+
+
+class Sender:
+    """Notes in a log each frame that is taken of it."""
+
+    def __init__(self, name: str, log: list[str]) -> None:
+        self._name = name
+        self._log = log
+        self.left = 0
+
+    @property
+    def waits(self) -> bool:
+        return self.left > 0
+
+    def take(self, data: bytes, room: int) -> int:
+        self.left += len(data)
+        count = min(self.left, max(1, room // FRAME_COST))
+        self.left -= count
+        self._log += [self._name] * count
+        return count * FRAME_COST
+
+
+class Bench:
+    """An intake, and senders of frames: one for each byte that comes."""
+
+    def __init__(self) -> None:
+        self.loop = Loop()
+        loop: Any = self.loop
+        self.intake = Intake(loop)
+        self.log: list[str] = []
+
+    def sender(self, name: str) -> Sender:
+        return Sender(name, self.log)
+
+    def send(self, sender: Sender, count: int) -> None:
+        self.intake.came(sender, bytes(count))
+
+
+def test_what_little_comes_in_a_turn_is_handled_at_once() -> None:
+    bench = Bench()
+    for number in range(TURN // PORTION):
+        bench.send(bench.sender(str(number)), PORTION)
+    assert len(bench.log) == TURN
+    assert not bench.loop.turn()
+    bench.send(bench.sender("again"), PORTION)
+    assert bench.log[-PORTION:] == ["again"] * PORTION
+
+
+def test_a_greedy_sender_holds_up_a_modest_one_by_one_portion() -> None:
+    bench = Bench()
+    greedy = bench.sender("greedy")
+    bench.send(greedy, 10_000)
+    bench.loop.turn()
+    for number in range(100):
+        before = len(bench.log)
+        modest = bench.sender(f"modest {number}")
+        bench.send(modest, 1)
+        assert bench.log[before:] == [f"modest {number}"]
+        bench.loop.turn()
+        assert len(bench.log) - before <= 1 + PORTION
+    while bench.loop.turn():
+        pass
+    assert bench.log.count("greedy") == 10_000
+    assert len(bench.intake) == 0
+
+
+def test_many_greedy_senders_do_not_make_a_turn_longer() -> None:
+    bench = Bench()
+    senders = [bench.sender(str(number)) for number in range(105)]
+    for sender in senders:
+        bench.send(sender, 1_400)
+    assert len(bench.log) <= TURN + PORTION + len(senders) * AT_ONCE
+    before = len(bench.log)
+    while bench.loop.turn():
+        assert len(bench.log) - before <= PORTION
+        before = len(bench.log)
+    assert len(bench.log) == 105 * 1_400
+    # They had their portions one after the other, so they ended together.
+    ends = [len(bench.log) - bench.log[::-1].index(str(number)) for number in range(105)]
+    assert min(ends) > len(bench.log) - 105 * 2 * PORTION
+
+
+def test_one_that_comes_with_much_stands_ahead_of_those_that_wait_on() -> None:
+    bench = Bench()
+    for number in range(105):
+        bench.send(bench.sender(f"greedy {number}"), 1_400)
+    for _ in range(200):
+        bench.loop.turn()
+    before = len(bench.log)
+    bench.send(bench.sender("other"), AT_ONCE + PORTION)
+    for _ in range(2):
+        bench.loop.turn()
+    assert bench.log[before:].count("other") == AT_ONCE + PORTION
+
+
+def test_those_that_wait_on_have_every_other_portion() -> None:
+    bench = Bench()
+    bench.send(bench.sender("old"), 1_000 * PORTION)
+    bench.loop.turn()
+    waiting = deque(range(100))
+    for number in waiting:
+        bench.send(bench.sender(f"new {number}"), AT_ONCE + 1)
+    before = len(bench.log)
+    for _ in range(50):
+        bench.loop.turn()
+    assert bench.log[before:].count("old") >= 20 * PORTION
+
+
+# --- connections ------------------------------------------------------------------------------
+
+
+def connection_of(server: MiddlewareServer, wire: Wire) -> Connection:
+    """The middleware's side of a client's connection."""
+    (found,) = (
+        connection
+        for connection in server._connections.snapshot()
+        if connection.line.client.client_id == wire.client_id
+    )
+    return found
+
+
+async def test_frames_of_a_greedy_connection_and_a_modest_one_interleave(
+    connect: Connect, start_middleware: StartMiddleware
+) -> None:
+    server = await start_middleware()
+    greedy, modest = await (await connect(server)).register(), await (await connect(server)).register()
+    queue_id = await modest.create_queue()
+    sent = [greedy.expect() for _ in range(1_000)]
+    frames = b"".join(put(greedy.number(), queue_id).encode(packet_id) for packet_id, _ in sent)
+    theirs, ours = connection_of(server, greedy), connection_of(server, modest)
+    # Both came in one turn of the loop, the greedy one's first.
+    theirs.data_received(frames)
+    assert len(theirs.line.requests) == PORTION
+    packet_id, answer = modest.expect()
+    ours.data_received(put(modest.number(), queue_id).encode(packet_id))
+    assert len(ours.line.requests) == 1
+    assert theirs.waits
+    assert theirs._flow.rests
+    answered = await asyncio.wait_for(answer, PATIENCE_S)
+    message_id = answered.results[0].message_id
+    earlier = 0
+    for _, each in sent:
+        result = (await asyncio.wait_for(each, PATIENCE_S)).results[0]
+        assert result.error is None
+        earlier += result.message_id < message_id
+    assert earlier <= 2 * PORTION
+    # All has been read, and reading goes on.
+    assert not theirs._flow.rests
+    assert server._budget.bytes == 0
+    assert isinstance(await greedy.ask(packets.Ping()), packets.Pong)
+
+
+async def test_what_waits_goes_with_its_connection(
+    connect: Connect, start_middleware: StartMiddleware
+) -> None:
+    server = await start_middleware()
+    wire = await (await connect(server)).register()
+    other = await (await connect(server)).register()
+    connection = connection_of(server, wire)
+    connection.data_received(b"".join(packets.GetQueueId("x").encode(number) for number in range(1, 9_000)))
+    assert connection.waits
+    assert server._budget.bytes >= connection.buffered > 100_000
+    connection.abort()
+    await until(lambda: len(server._connections) == 1)
+    assert not connection.waits
+    await until(lambda: server._budget.bytes == 0 and len(server._intake) == 0)
+    assert isinstance(await other.ask(packets.Ping()), packets.Pong)
+
+
+async def test_a_broken_frame_among_those_that_wait_ends_the_connection(
+    connect: Connect, start_middleware: StartMiddleware
+) -> None:
+    server = await start_middleware()
+    wire = await (await connect(server)).register()
+    pings = [wire.expect() for _ in range(500)]
+    wire.write(b"".join(packets.Ping().encode(packet_id) for packet_id, _ in pings) + b"\xff" * 10)
+    await wire.closed()
+    assert all(isinstance(answer.result(), packets.Pong) for _, answer in pings)
+    assert wire.unasked.get_nowait().code == ErrorCode.FRAME_TOO_LARGE
+
+
+async def test_frames_for_which_there_is_no_room_do_not_wait(
+    connect: Connect, start_middleware: StartMiddleware
+) -> None:
+    server = await start_middleware(budget_bytes=1 << 18)
+    wire = await (await connect(server)).register()
+    connection = connection_of(server, wire)
+    server._budget.enter(0, 1 << 18)
+    sent = [wire.expect() for _ in range(500)]
+    connection.data_received(b"".join(packets.GetQueueId("x").encode(packet_id) for packet_id, _ in sent))
+    assert not connection.waits
+    for _, answer in sent:
+        assert (await asyncio.wait_for(answer, PATIENCE_S)).code == ErrorCode.OVERLOADED
+    server._budget.leave(0, 1 << 18)
+    assert server._budget.bytes == 0
+
+
+async def test_pages_of_messages_hold_up_nothing_else(
+    connect: Connect, start_middleware: StartMiddleware, database_url: str
+) -> None:
+    server = await start_middleware(single_workers=1)
+    browsing, other = await (await connect(server)).register(), await (await connect(server)).register()
+    queue_id = await other.create_queue("some")
+    holder = await asyncpg.connect(database_url)
+    try:
+        await holder.execute("BEGIN; LOCK telesto.take_states")
+        pages = [browsing.send(packets.GetMessages(queue_id, 0, 10)) for _ in range(5)]
+        await until(lambda: connection_of(server, browsing).line.in_flight)
+        answer = await other.ask(packets.GetQueueId("some"))
+        assert answer.queue_id == queue_id
+        assert not any(page.done() for page in pages)
+    finally:
+        await holder.close()
+    for page in pages:
+        assert (await asyncio.wait_for(page, PATIENCE_S)).messages == []
+
+
+async def test_pages_of_messages_are_bounded_by_their_bytes(
+    connect: Connect, start_middleware: StartMiddleware
+) -> None:
+    server = await start_middleware(max_page_bytes=10_000)
+    wire = await (await connect(server)).register()
+    queue_id = await wire.create_queue()
+    sizes = [4_000, 4_000, 4_000, 20_000, 9_000, 1_000, 1]
+    for size in sizes:
+        await wire.put_one(queue_id, body=bytes(size))
+    pages: list[list[int]] = []
+    after = 0
+    while messages := (await wire.ask(packets.GetMessages(queue_id, after, 100))).messages:
+        pages.append([len(message.body) for message in messages])
+        after = messages[-1].message_id
+    assert pages == [[4_000, 4_000], [4_000], [20_000], [9_000, 1_000], [1]]
