@@ -102,7 +102,8 @@ def _root(
             "--state-dir",
             envvar=STATE_DIR_VARIABLE,
             metavar="DIR",
-            help="Where the states of named clients (--client) are kept, by default in your state directory.",
+            help="The directory for the states of named clients (--client). Default: "
+            "~/.local/state/telesto/states.",
         ),
     ] = None,
 ) -> None:

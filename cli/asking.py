@@ -14,6 +14,6 @@ def ask(yes: bool, question: str) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise usage_error("this asks first and there is no terminal to ask on; add --yes")
+        raise usage_error("this command asks before it acts, but there is no terminal; add --yes")
     if not typer.confirm(question, err=True):
         raise typer.Exit(0)

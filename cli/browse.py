@@ -20,12 +20,14 @@ def register(root: typer.Typer) -> None:
 
 def browse(
     queue: QueueName,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many messages.")] = LIMIT,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, help="Show at most this many messages.")
+    ] = LIMIT,
     url: Url = DEFAULT_URL,
     client_name: ClientName = None,
     as_json: Json = False,
 ) -> None:
-    """Show the messages of a queue without taking them, by rising id: only those that this client may read.
+    """Show the messages of a queue that this client may read, without taking them, by rising id.
 
     Columns: id, arrival (UTC), priority, sender, receiver, bytes, the beginning of the body.
     """
@@ -56,4 +58,4 @@ def browse(
     if rows or not output.is_terminal():
         output.print_table(("id", "arrival (UTC)", "priority", "sender", "receiver", "bytes", "body"), rows)
     else:
-        output.print_line(f"Nothing waits in {queue} for this client.")
+        output.print_line(f"No message waits in {queue} for this client.")

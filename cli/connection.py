@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -65,7 +66,8 @@ def find_queue(client: TelestoClient, name: str) -> Queue:
         return client.get_queue_by_name(name)
     except QueueNotExistingError as error:
         raise CommandError(
-            f"there is no queue {name!r}; create it with: telesto queue create {name}", ExitCode.REFUSED
+            f"there is no queue {name!r}; create it with: telesto queue create {shlex.quote(name)}",
+            ExitCode.REFUSED,
         ) from error
 
 

@@ -43,7 +43,8 @@ class ConnectionNotices:
             self._away_since = now
         if not self._told and now - self._away_since >= NOTICE_AFTER_S:
             self._say(
-                f"no connection to {self._url}, is `telesto serve` running there? Trying on; Ctrl-C ends it"
+                f"there is no connection to {self._url}; is `telesto serve` running there? "
+                "This command keeps trying until Ctrl-C"
             )
             self._told = True
 

@@ -9,17 +9,19 @@ import typer
 from telesto.cli.options import DEFAULT_URL, ClientName, Json, QueueName, Url
 
 Count = Annotated[
-    int | None, typer.Option("--count", "-n", min=1, help="End after so many. Default: until Ctrl-C.")
+    int | None, typer.Option("--count", "-n", min=1, help="End after this many messages. Default: at Ctrl-C.")
 ]
 Wait = Annotated[
     float | None,
-    typer.Option("--wait", "-w", metavar="SECONDS", min=0.1, help="End when nothing has come for so long."),
+    typer.Option(
+        "--wait", "-w", metavar="SECONDS", min=0.1, help="End when no message has come for this time."
+    ),
 ]
 Credit = Annotated[
     int | None,
     typer.Option(
         min=1,
-        help="Have at most so many messages at a time. Default: 256, with --exec four for each command.",
+        help="Hold at most this many messages at a time. Default: 256; with --exec four for each command.",
     ),
 ]
 Exec = Annotated[
@@ -27,13 +29,15 @@ Exec = Annotated[
     typer.Option(
         "--exec",
         metavar="COMMAND",
-        help="Run this in a shell for each message, with the body on its standard input.",
+        help="Run this command in a shell for each message; it reads the body from its standard input.",
     ),
 ]
 Concurrency = Annotated[
     int | None,
     typer.Option(
-        min=1, max=1000, help="Run so many commands at a time, of a partition one. Default: 1. With --exec."
+        min=1,
+        max=1000,
+        help="Run this many commands at a time, but one for each partition. Default: 1. Needs --exec.",
     ),
 ]
 
@@ -56,10 +60,11 @@ def consume(
 ) -> int:
     """Consume a queue, together with its other consumers: print each body, or run a command for it.
 
-    A message is acknowledged after it was written, or its command has ended with 0. Otherwise it comes again,
-    to this consumer or another one. A command finds TELESTO_MESSAGE_ID, TELESTO_PARTITION_KEY (if the message
-    has one) and TELESTO_ATTEMPT in its environment. Ctrl-C gives back what was not begun and waits for the
-    commands that run; once more ends those too. The exit code is 4 when there was nothing, 1 when a command
+    Telesto acknowledges a message when it is written, or when its command has ended with exit status 0.
+    Otherwise the message comes again, to this consumer or to another one. A command finds
+    TELESTO_MESSAGE_ID, TELESTO_PARTITION_KEY (if the message has one) and TELESTO_ATTEMPT in its
+    environment. Ctrl-C gives back the messages that were not begun and waits for the commands that still
+    run; a second Ctrl-C ends those too. The exit code is 4 when there was no message, 1 when a command
     failed.
     """
     from telesto.cli.consume_exec import ExecPlan, consume_by_commands
@@ -68,12 +73,12 @@ def consume(
 
     if command is None:
         if concurrency is not None:
-            raise usage_error("--concurrency is for commands; give one with --exec COMMAND")
+            raise usage_error("--concurrency needs a command: --exec COMMAND")
         return consume_by_printing(PrintPlan(url, client_name, queue, count, wait, credit or 256, as_json))
     if not command.strip():
         raise usage_error("the command of --exec is empty")
     if as_json:
-        raise usage_error("--json is for printing; a command of --exec gets the body as it is")
+        raise usage_error("--json and --exec exclude each other: a command reads the body as it is")
     at_once = concurrency or 1
     plan = ExecPlan(url, client_name, queue, count, wait, credit or 4 * at_once, command, at_once)
     return consume_by_commands(plan)

@@ -109,7 +109,7 @@ class Running:
         """Begin nothing more."""
         self._stopping = True
         if self._any_runs and not isinstance(error, Exception):
-            output.print_note("telesto: waiting for the commands that run; Ctrl-C once more ends them")
+            output.print_note("telesto: waiting for the commands that still run; a second Ctrl-C ends them")
 
     def _next(self) -> LeasedMessage | None:
         """Wait for room and for a message; None when it is time to end."""

@@ -48,8 +48,8 @@ def report_lost(consumer: Consumer) -> None:
     """Say that messages come again although they were worked on; to be called when the consumer is closed."""
     if consumer.lost:
         output.print_note(
-            f"telesto: {consumer.lost} of the messages come again: the connection was lost, or their time "
-            "was up, before they were acknowledged"
+            f"telesto: {consumer.lost} of the messages will come again: the connection was lost, or their "
+            "lease ran out, before they were acknowledged"
         )
 
 

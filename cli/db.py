@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 DataDirectory = Annotated[
     Path,
     typer.Option(
-        "--data-dir", metavar="DIRECTORY", help="The data directory of an embedded PostgreSQL, without a URL."
+        "--data-dir", metavar="DIRECTORY", help="Without a URL: the data directory of an embedded PostgreSQL."
     ),
 ]
 
@@ -27,7 +27,7 @@ Moved = Annotated[
     typer.Option("--moved", help="The data is complete, and only where it is has changed (pg_upgrade)."),
 ]
 SURE_THAT_RESTORED = "Give the database a new identity? Clients lose what they know about requests in doubt."
-SURE_THAT_MOVED = "Is the data all that there was? If anything is missing, clients believe what is wrong."
+SURE_THAT_MOVED = "Is the data complete? If anything is missing, clients will draw wrong conclusions."
 
 
 def register(root: typer.Typer) -> None:
@@ -43,7 +43,7 @@ def register(root: typer.Typer) -> None:
 def upgrade(
     database_url: DatabaseUrl = None, data_dir: DataDirectory = DEFAULT_DATA_DIRECTORY, as_json: Json = False
 ) -> None:
-    """Bring the database to this release: apply the migrations, install the procedures. Safe to repeat."""
+    """Upgrade the database to this release: apply migrations, install procedures. It is safe to repeat."""
     from telesto.cli.database import database_for, explained_errors
     from telesto.db import schema
 
@@ -78,7 +78,7 @@ def upgrade(
 def current(
     database_url: DatabaseUrl = None, data_dir: DataDirectory = DEFAULT_DATA_DIRECTORY, as_json: Json = False
 ) -> ExitCode:
-    """Show where the database stands; the exit code is 6 when this release cannot run on it."""
+    """Show the database's revision; the exit code is 6 when this release cannot run on it."""
     from telesto.cli.database import database_for, explained_errors
     from telesto.db import schema
 
@@ -111,7 +111,7 @@ def current(
 def check(
     database_url: DatabaseUrl = None, data_dir: DataDirectory = DEFAULT_DATA_DIRECTORY, as_json: Json = False
 ) -> ExitCode:
-    """Compare the procedures with this release's and look for contradictions; reads all that waits."""
+    """Compare the procedures with this release's, and look for contradictions in all waiting messages."""
     from telesto.cli.database import database_for, explained_errors
     from telesto.db import schema
 
@@ -164,12 +164,12 @@ def restored(
             output.print_json({"moved": noted})
         else:
             output.print_line(
-                "noted: the data is complete here" if noted else "nothing to do: the data is where it was"
+                "noted that the data is complete here" if noted else "nothing to do: the data has not moved"
             )
     elif as_json:
         output.print_json({"incarnation_before": renewal.before, "incarnation": renewal.incarnation})
     else:
-        output.print_line(f"the database is {renewal.incarnation} now; it was {renewal.before}")
+        output.print_line(f"the database's identity is {renewal.incarnation} now; it was {renewal.before}")
 
 
 def _rights(roles: RolesReport) -> str:

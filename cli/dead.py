@@ -17,7 +17,7 @@ LIMIT = 20
 
 MessageIds = Annotated[
     list[int] | None,
-    typer.Argument(metavar="[MESSAGE_ID]...", help="Which ones, by their ids.", min=1),
+    typer.Argument(metavar="[MESSAGE_ID]...", help="The ids of the dead letters.", min=1),
 ]
 All = Annotated[bool, typer.Option("--all", help="All dead letters of the queue.")]
 
@@ -37,14 +37,16 @@ def register(root: typer.Typer) -> None:
 
 def list_letters(
     queue: QueueName,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many letters.")] = LIMIT,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, help="List at most this many dead letters.")
+    ] = LIMIT,
     url: Url = DEFAULT_URL,
     client_name: ClientName = None,
     as_json: Json = False,
 ) -> None:
     """List the dead letters of a queue, by rising id.
 
-    Columns: id, since when (UTC), why, attempts, bytes, the beginning of the body.
+    Columns: id, time of death (UTC), reason, attempts, bytes, the beginning of the body.
     """
     from itertools import islice
 
@@ -70,14 +72,16 @@ def list_letters(
         for letter in letters
     ]
     if rows or not output.is_terminal():
-        output.print_table(("id", "since (UTC)", "reason", "attempts", "bytes", "body"), rows)
+        output.print_table(("id", "died (UTC)", "reason", "attempts", "bytes", "body"), rows)
     else:
         output.print_line(f"{queue} has no dead letters.")
 
 
 def show(
     queue: QueueName,
-    message_id: Annotated[int, typer.Argument(metavar="MESSAGE_ID", min=1, help="The letter's id.")],
+    message_id: Annotated[
+        int, typer.Argument(metavar="MESSAGE_ID", min=1, help="The id of the dead letter.")
+    ],
     url: Url = DEFAULT_URL,
     client_name: ClientName = None,
     as_json: Json = False,
@@ -96,11 +100,11 @@ def show(
         {
             "id": message.message_id,
             "reason": letter.reason,
-            "since (UTC)": letter.died_at.strftime("%Y-%m-%d %H:%M:%S"),
+            "died (UTC)": letter.died_at.strftime("%Y-%m-%d %H:%M:%S"),
             "attempts": message.attempt,
-            "last had by": letter.client_id or "nobody",
-            "sender": message.sender_id,
-            "receiver": message.receiver_id or "anyone",
+            "last client id": letter.client_id or "none",
+            "sender id": message.sender_id,
+            "receiver id": message.receiver_id or "anyone",
             "priority": message.priority,
             "arrival (UTC)": message.time_of_arrival.strftime("%Y-%m-%d %H:%M:%S"),
             "bytes": len(message.body),
@@ -117,7 +121,7 @@ def redrive(
     client_name: ClientName = None,
     as_json: Json = False,
 ) -> None:
-    """Send dead letters back to their queue, their attempts forgotten."""
+    """Send dead letters back to their queue; their attempts count from zero again."""
     from telesto.cli.connection import connected, find_queue
 
     _check_which(message_ids, all_letters)

@@ -10,15 +10,21 @@ from telesto.cli.options import DEFAULT_URL, ClientName, Json, QueueName, Url
 
 Wait = Annotated[
     float,
-    typer.Option("--wait", "-w", metavar="SECONDS", min=0, help="Wait so long, in all, if there is nothing."),
+    typer.Option(
+        "--wait", "-w", metavar="SECONDS", min=0, help="Wait up to this time in total for messages."
+    ),
 ]
 Count = Annotated[
-    int | None, typer.Option("--count", "-n", min=1, help="At most so many. Default: 1, all with --follow.")
+    int | None,
+    typer.Option("--count", "-n", min=1, help="Take at most this many. Default: 1; with --follow no limit."),
 ]
-Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on and wait for what comes, until Ctrl-C.")]
-ByTime = Annotated[bool, typer.Option("--by-time", help="The oldest first, whatever its priority.")]
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Keep waiting for messages until Ctrl-C.")]
+ByTime = Annotated[bool, typer.Option("--by-time", help="Take the oldest first, whatever its priority.")]
 Sender = Annotated[
-    int | None, typer.Option("--sender", metavar="ID", min=1, help="Only what this client put.")
+    int | None,
+    typer.Option(
+        "--sender", metavar="ID", min=1, help="Take only messages that the client with this id put."
+    ),
 ]
 
 
@@ -40,8 +46,9 @@ def get(
 ) -> int:
     """Take messages from a queue and print their bodies as they are, a newline after each.
 
-    A message is confirmed after it was written, not before: if this command is interrupted or killed, what
-    was not written comes again, marked redelivered. The exit code is 4 when there was nothing.
+    Telesto confirms a message after it is written, not before: if this command is interrupted or killed, the
+    messages that were not written come again, marked redelivered. The exit code is 4 when there was no
+    message.
     """
     from telesto.cli.get_messages import GetPlan, get_messages
     from telesto.cli.taking import TakePlan

@@ -59,7 +59,7 @@ def read_body(body: str | None, file: Path | None) -> bytes:
     with opened(file if file is not None else Path(STANDARD_INPUT)) as source:
         content = source.file.read(BODY_BYTES_MAX + 1)
     if len(content) > BODY_BYTES_MAX:
-        raise usage_error(f"{source.name} is longer than {BODY_BYTES_MAX} bytes; a message cannot be")
+        raise usage_error(f"{source.name} is longer than {BODY_BYTES_MAX} bytes, which no message can be")
     return content
 
 

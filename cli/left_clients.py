@@ -42,8 +42,8 @@ def recorded(url: str, name: str) -> Iterator[Callable[[], None]]:
         descriptor = _create_locked(path)
     except OSError as error:
         output.print_error(
-            f"no record of this run's client in {str(path.parent)!r} ({error.strerror}): what it has taken "
-            "is not given back if it is killed; --client NAME avoids that"
+            f"cannot record this run's client in {str(path.parent)!r} ({error.strerror}): if the command is "
+            "killed, the messages that it has taken are not given back; --client NAME avoids that"
         )
         yield lambda: None
         return

@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 _STATES = {
     "READY": "waits in its queue",
-    "DELAYED": "waits in its queue for its time",
+    "DELAYED": "waits in its queue until its time comes",
     "HANDED_OVER": "handed over, not confirmed",
     "LEASED": "with a consumer, not acknowledged",
-    "DEAD_LETTER": "dead letter",
+    "DEAD_LETTER": "is a dead letter",
     "CONFIRMED": "confirmed",
     "ACKNOWLEDGED": "acknowledged",
     "UNRECORDED": "handed over without a record",
-    "RETURNED": "came back",
+    "RETURNED": "came back to its queue",
     "PURGED": "purged",
     "EXPIRED": "expired",
-    "DEAD": "gone to the dead letters",
-    "DELETED": "gone with its queue",
+    "DEAD": "became a dead letter",
+    "DELETED": "deleted with its queue",
 }
 """How each state is called on a terminal."""
 
@@ -39,7 +39,7 @@ MessageId = Annotated[int, typer.Argument(metavar="ID", min=1, help="The id of t
 
 def register(root: typer.Typer) -> None:
     """Add the commands to the command line."""
-    group = typer.Typer(no_args_is_help=True, help="Show what became of a message.")
+    group = typer.Typer(no_args_is_help=True, help="Show what happened to a message.")
     group.callback()(lambda: None)
     group.command("show")(show)
     root.add_typer(group, name="message")
@@ -54,10 +54,11 @@ def show(
     client_name: ClientName = None,
     as_json: Json = False,
 ) -> None:
-    """Show who put a message and when, to whom it was handed over, when it was confirmed, or where it is now.
+    """Show who put a message and when, which clients had it, how it ended, or where it is now.
 
-    What is over is known as far as the queue keeps a history. JSON has one object for each hand-over that
-    ended, for how the message ended, and for where it is now.
+    Of finished messages Telesto knows what the queue keeps (telesto queue update --history). There is one
+    block, with --json one object, for each hand-over that ended, for how the message ended, and for where it
+    is now.
     """
     from telesto.cli.connection import connected, find_queue
 
@@ -90,26 +91,34 @@ def _plain(value: Any) -> object:
     return value.isoformat(timespec="microseconds") if isinstance(value, datetime) else value
 
 
-def _as_properties(record: MessageRecord) -> dict[str, str | int]:
+def _as_properties(record: MessageRecord) -> dict[str, output.Cell]:
+    """What people read: each name and id stands alone, so that it can be pasted into another command."""
     from telesto.cli.message_lines import preview
 
-    shown: dict[str, str | int] = {
+    shown: dict[str, output.Cell] = {
         "state": _STATES[record.state.name],
-        "queue": _named(record.queue_name, record.queue_id),
-        "put": f"{_time(record.put_at)} by {_named(record.sender_name, record.sender_id)}"
-        f"{_through(record.put_through, record.put_address)}",
-        "receiver": "anyone" if record.receiver_id is None else record.receiver_id,
+        "queue": record.queue_name,
+        "queue id": record.queue_id,
+        "put at": _time(record.put_at),
+        "put by": record.sender_name,
+        "sender id": record.sender_id,
+        "put through": _through(record.put_through, record.put_address),
+        "receiver id": "anyone" if record.receiver_id is None else record.receiver_id,
         "priority": record.priority,
     }
     if record.context is not None:
         shown["context"] = record.context
     if record.client_id is not None and record.handed_over_at is not None:
-        shown["handed over"] = (
-            f"{_time(record.handed_over_at)} to {_named(record.client_name, record.client_id)}"
-            f"{_by_what(record)}{_through(record.handed_over_through, record.handed_over_address)}"
-        )
+        shown["handed over at"] = _time(record.handed_over_at)
+        shown["handed over to"] = record.client_name
+        shown["client id"] = record.client_id
+        if record.consumer_id is not None:
+            shown["consumer id"], shown["lease id"] = record.consumer_id, record.lease_id
+        elif record.session:
+            shown["session"], shown["request number"] = record.session, record.number
+        shown["handed over through"] = _through(record.handed_over_through, record.handed_over_address)
     shown["attempts"] = record.attempt
-    for label, moment in (("can be read", record.due_at), ("has it until", record.deadline)):
+    for label, moment in (("can be read from", record.due_at), ("lease ends", record.deadline)):
         if moment is not None:
             shown[label] = _time(moment)
     if record.ended_at is not None:
@@ -121,21 +130,11 @@ def _as_properties(record: MessageRecord) -> dict[str, str | int]:
     return shown
 
 
-def _by_what(record: MessageRecord) -> str:
-    if record.consumer_id is not None:
-        return f", consumer {record.consumer_id}, lease {record.lease_id}"
-    return f", session {record.session}, number {record.number}" if record.session else ""
-
-
 def _time(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%d %H:%M:%S.%f UTC")
 
 
-def _named(name: str | None, number: int) -> str:
-    return f"{number}" if name is None else f"{name} (id {number})"
-
-
 def _through(middleware_id: int | None, address: str | None) -> str:
     if middleware_id is None:
-        return " from SQL"
-    return f" through {address or 'a middleware'} (middleware {middleware_id})"
+        return "SQL"
+    return f"middleware {middleware_id}" if address is None else f"{address} (middleware {middleware_id})"

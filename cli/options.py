@@ -17,7 +17,7 @@ Url = Annotated[
         "--url",
         envvar="TELESTO_URL",
         metavar="URL",
-        help="The service: telesto://host:port, several with commas between.",
+        help="The service: telesto://host:port, or several with commas: telesto://host:port,host:port.",
     ),
 ]
 
@@ -26,9 +26,9 @@ ClientName = Annotated[
     typer.Option(
         "--client",
         metavar="NAME",
-        help="Act as this client, which is created if there is none and stays; a run goes on where the last "
-        "one ended. "
-        "Without it, a fresh client is created for this run and deleted at its end.",
+        help="Act as the client of this name. It is created if it does not exist, and stays; each run "
+        "goes on where the last one ended. Without this option a new client is created for this run and "
+        "deleted at its end.",
     ),
 ]
 

@@ -17,7 +17,7 @@ def register(root: typer.Typer) -> None:
 
 def ping(
     url: Url = DEFAULT_URL,
-    count: Annotated[int, typer.Option("--count", "-c", min=1, help="How many times.")] = 1,
+    count: Annotated[int, typer.Option("--count", "-c", min=1, help="Ask this many times.")] = 1,
     as_json: Json = False,
 ) -> None:
     """Ask the service for a sign of life and print how long it took."""

@@ -30,7 +30,9 @@ File = Annotated[Path | None, typer.Option("--file", metavar="FILE", help="Put a
 Priority = Annotated[int, typer.Option("--priority", "-p", min=1, max=10, help="1 lowest, 10 highest.")]
 Receiver = Annotated[
     int | None,
-    typer.Option("--receiver", metavar="ID", min=1, help="Only the client with this id may read it."),
+    typer.Option(
+        "--receiver", metavar="ID", min=1, help="Only the client with this id may read the message."
+    ),
 ]
 Context = Annotated[
     int | None,
@@ -42,16 +44,16 @@ DedupKey = Annotated[
     typer.Option(
         "--dedup-key",
         metavar="KEY",
-        help="Put it once: within the queue's window a repeated put finds the first message.",
+        help="Put the message once: within the queue's window another put with this key stores nothing.",
     ),
 ]
 Delay = Annotated[
     float | None,
-    typer.Option("--delay", metavar="SECONDS", min=0, help="Nobody can read it before so long."),
+    typer.Option("--delay", metavar="SECONDS", min=0, help="The message can be read after this time."),
 ]
 Expires = Annotated[
     float | None,
-    typer.Option("--expires", metavar="SECONDS", min=0.001, help="Nobody can read it after so long."),
+    typer.Option("--expires", metavar="SECONDS", min=0.001, help="The message expires after this time."),
 ]
 
 PartitionKey = Annotated[
@@ -59,7 +61,7 @@ PartitionKey = Annotated[
     typer.Option(
         "--partition-key",
         metavar="KEY",
-        help="Only consumers get it; those of one key go to one consumer at a time, in order.",
+        help="Only consumers get the message; messages of one key go to one consumer at a time, in order.",
     ),
 ]
 
@@ -129,6 +131,6 @@ def _put_one(client: TelestoClient, queue: Queue, message: NewMessage, as_json: 
             {"queue_id": queue.queue_id, "message_id": result.message_id, "duplicate": result.duplicate}
         )
     elif result.duplicate:
-        output.print_line(f"{queue.name} has this already, as message {result.message_id}")
+        output.print_line(f"{queue.name} already has this message, as message {result.message_id}")
     else:
         output.print_line(f"put message {result.message_id} into {queue.name}")

@@ -35,7 +35,7 @@ DedupWindow = Annotated[
         metavar="MS",
         min=1_000,
         max=7 * 24 * 3_600_000,
-        help="How long a dedup key stands for the message put first under it. Default: 300000.",
+        help="How long the queue remembers a dedup key. Default: 300000.",
     ),
 ]
 
@@ -47,7 +47,7 @@ Lease = Annotated[
         metavar="MS",
         min=100,
         max=24 * 3_600_000,
-        help="How long a consumer may take for a message. Default: 30000.",
+        help="How long a consumer may work on a message. Default: 30000.",
     ),
 ]
 MaxAttempts = Annotated[
@@ -57,7 +57,7 @@ MaxAttempts = Annotated[
         metavar="N",
         min=1,
         max=1_000_000,
-        help="A message that failed so often goes to the dead letters. Default: 5.",
+        help="A message that has failed this often becomes a dead letter. Default: 5.",
     ),
 ]
 Backoff = Annotated[
@@ -67,7 +67,7 @@ Backoff = Annotated[
         metavar="MS",
         min=0,
         max=24 * 3_600_000,
-        help="How long a message waits after its first failed attempt; twice as long after each other. "
+        help="How long a message waits after its first failed attempt; each further failure doubles that. "
         "Default: 1000.",
     ),
 ]
@@ -85,7 +85,7 @@ BuryExpired = Annotated[
     bool | None,
     typer.Option(
         "--bury-expired/--drop-expired",
-        help="Whether what has expired goes to the dead letters. Default: no.",
+        help="Whether expired messages become dead letters. Default: no.",
     ),
 ]
 LateLimit = Annotated[
@@ -95,7 +95,7 @@ LateLimit = Annotated[
         metavar="N",
         min=0,
         max=1000,
-        help="A consumer with so many late answers within the window loses its partitions; 0: never. "
+        help="A consumer loses its partitions after this many late answers within the window; 0: never. "
         "Default: 3.",
     ),
 ]
@@ -106,7 +106,7 @@ LateWindow = Annotated[
         metavar="MS",
         min=100,
         max=24 * 3_600_000,
-        help="Within which time late answers count, and for how long others have the partitions. "
+        help="The window in which late answers count, and how long other consumers then keep the partitions. "
         "Default: 60000.",
     ),
 ]
@@ -117,7 +117,7 @@ FailLimit = Annotated[
         metavar="N",
         min=0,
         max=1000,
-        help="A consumer that fails so often in a row has to join again. Default: 0, never.",
+        help="A consumer has to join again after this many failures in a row; 0: never. Default: 0.",
     ),
 ]
 DeadLetterQueue = Annotated[
@@ -125,7 +125,7 @@ DeadLetterQueue = Annotated[
     typer.Option(
         "--dead-letter-queue",
         metavar="QUEUE|none",
-        help="The queue to which dead letters go on. Default: none, they stay for telesto dead.",
+        help="The queue that receives the dead letters. Default: none; they stay here, see telesto dead.",
     ),
 ]
 
@@ -135,7 +135,10 @@ def create(
     max_messages: Annotated[
         int | None,
         typer.Option(
-            "--max-messages", metavar="N", min=1, help="Refuse a message beyond so many. Default: no bound."
+            "--max-messages",
+            metavar="N",
+            min=1,
+            help="Refuse messages when the queue holds this many. Default: no limit.",
         ),
     ] = None,
     dedup_window_ms: DedupWindow = None,
@@ -149,7 +152,7 @@ def create(
             "--expires-ms",
             metavar="MS",
             min=1,
-            help="How long a message may wait. Default: for ever.",
+            help="A message expires after this time. Default: never.",
         ),
     ] = None,
     bury_expired: BuryExpired = None,
@@ -161,7 +164,7 @@ def create(
             metavar="MS",
             min=1,
             max=24 * 3_600_000,
-            help="An answer of a consumer that takes longer is late. Default: a third of the lease.",
+            help="A consumer's answer is late after this time. Default: a third of the lease.",
         ),
     ] = None,
     late_limit: LateLimit = None,
@@ -208,26 +211,24 @@ def create(
 
 
 def _dead_letter_queue(client: TelestoClient, name: str | None) -> int | None:
-    """The id of the queue that is to have dead letters; None for none."""
+    """The id of the queue that is to receive dead letters; None for none."""
     from telesto.cli.connection import find_queue
 
     return None if name is None or name == NONE else find_queue(client, name).queue_id
 
 
-def _name(client: TelestoClient, queue_id: int | None) -> str:
-    """What a queue that is named in a setting is called; one that is gone by its id."""
+def _name(client: TelestoClient, queue_id: int | None) -> str | None:
+    """The name of the queue that receives dead letters; None without one, or if it was deleted."""
     from telesto.client import QueueNotExistingError
 
-    if queue_id is None:
-        return NONE
     try:
-        return client.get_queue_by_id(queue_id).name
+        return None if queue_id is None else client.get_queue_by_id(queue_id).name
     except QueueNotExistingError:
-        return f"{queue_id} (deleted)"
+        return None
 
 
 def list_queues(url: Url = DEFAULT_URL, client_name: ClientName = None, as_json: Json = False) -> None:
-    """List the queues: id, messages that wait, name."""
+    """List the queues. Columns: id, messages that wait, name."""
     from telesto.cli.connection import connected
 
     with connected(url, client_name) as client:
@@ -240,7 +241,7 @@ def list_queues(url: Url = DEFAULT_URL, client_name: ClientName = None, as_json:
             ("id", "waiting", "name"), [(queue.queue_id, depth, queue.name) for queue, depth in rows]
         )
     else:
-        output.print_line("There are no queues yet; create one with: telesto queue create NAME")
+        output.print_line("There are no queues yet. Create one with: telesto queue create NAME")
 
 
 def show(name: Name, url: Url = DEFAULT_URL, client_name: ClientName = None, as_json: Json = False) -> None:
@@ -251,7 +252,7 @@ def show(name: Name, url: Url = DEFAULT_URL, client_name: ClientName = None, as_
         queue = find_queue(client, name)
         statistics = client.queue_statistics(queue.queue_id)
         settings = client.queue_settings(queue.queue_id)
-        dead_letters_go_to = _name(client, settings.dead_letter_queue)
+        dead_letter_queue = _name(client, settings.dead_letter_queue)
     if as_json:
         output.print_json(
             {
@@ -269,7 +270,7 @@ def show(name: Name, url: Url = DEFAULT_URL, client_name: ClientName = None, as_
                 "exact": statistics.exact,
                 "put_total": statistics.put_total,
                 "taken_total": statistics.taken_total,
-                **as_dict(settings),
+                **as_dict(settings, dead_letter_queue),
             }
         )
         return
@@ -283,14 +284,13 @@ def show(name: Name, url: Url = DEFAULT_URL, client_name: ClientName = None, as_
             "ready": least + str(statistics.ready),
             "delayed": least + str(statistics.delayed),
             "backing off": least + str(statistics.backing_off),
-            "waiting behind their key": least + str(statistics.keyed),
+            "waiting behind their partition": least + str(statistics.keyed),
             "leased": least + str(statistics.leased),
             "dead letters": least + str(statistics.dead),
-            "oldest waits since": "-" if age is None else f"{least}{age:.3f} s",
-            "ever put": statistics.put_total,
-            "ever taken": statistics.taken_total,
-            **as_properties(settings),
-            "dead_letter_queue": dead_letters_go_to,
+            "oldest has waited": "-" if age is None else f"{least}{age:.3f} s",
+            "put in total": statistics.put_total,
+            "taken in total": statistics.taken_total,
+            **as_properties(settings, dead_letter_queue),
         }
     )
 
@@ -302,7 +302,7 @@ def update(
         typer.Option(
             "--max-messages",
             metavar="N|none",
-            help="Refuse a message beyond so many; none takes the bound away.",
+            help="Refuse messages when the queue holds this many; none: no limit.",
         ),
     ] = None,
     dedup_window_ms: DedupWindow = None,
@@ -315,7 +315,7 @@ def update(
         typer.Option(
             "--expires-ms",
             metavar="MS|none",
-            help="How long a message that is put may wait; none: for ever.",
+            help="A message that is put from now on expires after this time; none: never.",
         ),
     ] = None,
     bury_expired: BuryExpired = None,
@@ -325,7 +325,7 @@ def update(
         typer.Option(
             "--late-after-ms",
             metavar="MS|none",
-            help="An answer of a consumer that takes longer is late; none: a third of the lease.",
+            help="A consumer's answer is late after this time; none: a third of the lease.",
         ),
     ] = None,
     late_limit: LateLimit = None,
@@ -337,7 +337,7 @@ def update(
     client_name: ClientName = None,
     as_json: Json = False,
 ) -> None:
-    """Change settings of a queue; those that are not given stay."""
+    """Change settings of a queue; settings that are not given stay as they are."""
     from telesto.cli.connection import connected, find_queue
     from telesto.cli.failures import usage_error
 
@@ -378,8 +378,9 @@ def update(
             changed["dead_letter_queue"] = _dead_letter_queue(client, dead_letter_queue)
         client.update_queue(queue.queue_id, **changed)
         settings = client.queue_settings(queue.queue_id)
+        dead_letters = _name(client, settings.dead_letter_queue)
     if as_json:
-        output.print_json({"queue_id": queue.queue_id, "name": name, **as_dict(settings)})
+        output.print_json({"queue_id": queue.queue_id, "name": name, **as_dict(settings, dead_letters)})
     else:
         output.print_line(f"changed the queue {name}")
 

@@ -32,23 +32,34 @@ class HistoryChoice(StrEnum):
 History = Annotated[
     HistoryChoice | None,
     typer.Option(
-        "--history", help="What is kept of its messages once they are over. Default: metadata, no bodies."
+        "--history", help="What the queue keeps of finished messages. Default: metadata, without bodies."
     ),
 ]
 HistoryDays = Annotated[
     int | None,
-    typer.Option("--history-days", metavar="N", min=1, max=366, help="For how many days. Default: 7."),
+    typer.Option(
+        "--history-days", metavar="N", min=1, max=366, help="For how many days it keeps that. Default: 7."
+    ),
 ]
 
 
-def as_dict(settings: QueueSettings) -> dict[str, bool | int | str | None]:
-    """The settings as JSON has them."""
-    return {name: _plain(value) for name, value in dataclasses.asdict(settings).items()}
+def as_dict(settings: QueueSettings, dead_letter_queue: str | None) -> dict[str, bool | int | str | None]:
+    """The settings as JSON has them, the dead letter queue by its name, as in the option, and by its id."""
+    shown = {name: _plain(value) for name, value in dataclasses.asdict(settings).items()}
+    return shown | {
+        "dead_letter_queue": dead_letter_queue,
+        "dead_letter_queue_id": settings.dead_letter_queue,
+    }
 
 
-def as_properties(settings: QueueSettings) -> dict[str, int | str]:
+def as_properties(settings: QueueSettings, dead_letter_queue: str | None) -> dict[str, int | str]:
     """The settings as people read them."""
-    return {name: _shown(value) for name, value in as_dict(settings).items()}
+    shown = {name: _shown(_plain(value)) for name, value in dataclasses.asdict(settings).items()}
+    if settings.late_after_ms is None:
+        shown["late_after_ms"] = f"{max(1, settings.lease_ms // 3)} (a third of lease_ms)"
+    if settings.dead_letter_queue is not None:
+        shown["dead_letter_queue"] = dead_letter_queue or f"{settings.dead_letter_queue} (deleted)"
+    return shown
 
 
 def number_or_none(option: str, text: str) -> int | None:

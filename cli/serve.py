@@ -12,12 +12,15 @@ from telesto.cli.options import DEFAULT_DATA_DIRECTORY, DatabaseUrl
 
 Host = Annotated[str | None, typer.Option("--host", help="The address to listen on. Default: 127.0.0.1.")]
 Port = Annotated[
-    int | None, typer.Option("--port", min=0, max=65535, help="The port; 0 takes a free one. Default: 7001.")
+    int | None,
+    typer.Option(
+        "--port", min=0, max=65535, help="The port to listen on; 0 takes a free one. Default: 7001."
+    ),
 ]
 AdminPort = Annotated[
     int | None,
     typer.Option(
-        "--admin-port", min=0, max=65535, help="Serve /metrics and /healthz on this port. Default: not."
+        "--admin-port", min=0, max=65535, help="Serve /metrics and /healthz on this port. Default: none."
     ),
 ]
 DataDirectory = Annotated[
@@ -26,11 +29,12 @@ DataDirectory = Annotated[
         "--data-dir",
         envvar="TELESTO_DATA_DIR",
         metavar="DIRECTORY",
-        help="Where the embedded PostgreSQL keeps its data, without a database URL.",
+        help="Without a database URL: the directory in which an embedded PostgreSQL keeps its data.",
     ),
 ]
 Processes = Annotated[
-    int | None, typer.Option("--processes", min=1, max=256, help="Processes that share the port. Default: 1.")
+    int | None,
+    typer.Option("--processes", min=1, max=256, help="How many processes share the port. Default: 1."),
 ]
 Config = Annotated[
     Path | None,
@@ -38,13 +42,15 @@ Config = Annotated[
 ]
 Upgrade = Annotated[
     bool,
-    typer.Option("--upgrade", help="Upgrade the database given by URL first; an embedded one always is."),
+    typer.Option(
+        "--upgrade", help="First upgrade the database of the URL. An embedded one is always upgraded."
+    ),
 ]
 ShowConfig = Annotated[
-    bool, typer.Option("--show-config", help="Print the settings in effect as TOML and exit.")
+    bool, typer.Option("--show-config", help="Print the settings in effect as TOML, and exit.")
 ]
 StartJson = Annotated[
-    bool, typer.Option("--json", help="Print the address as JSON, in one line, once it is served.")
+    bool, typer.Option("--json", help="Print the address as one line of JSON when the service runs.")
 ]
 
 
@@ -67,9 +73,9 @@ def serve(
 ) -> int:
     """Run the service until Ctrl-C, SIGTERM or SIGHUP; a second Ctrl-C ends it at once.
 
-    Without a database URL it runs a PostgreSQL of its own in the data directory, made at the first start.
-    Settings come from these options, then TELESTO_* variables, then the file; TELESTO_LOG_LEVEL=warning
-    makes it quieter.
+    Without a database URL it runs a PostgreSQL of its own in the data directory; the first start creates it.
+    A setting comes from these options, else from its TELESTO_* variable, else from the file.
+    TELESTO_LOG_LEVEL=warning makes the log shorter.
     """
     from telesto.cli.serve_settings import load_settings, print_settings
 

@@ -52,10 +52,10 @@ def _watch(server: EmbeddedServer, stopping: threading.Event) -> None:
     """
     while not stopping.wait(WATCH_INTERVAL_S):
         if server.mind_disk():
-            output.print_error(f"the disk of {server.data_dir} is full; make room, or take messages out")
+            output.print_error(f"the disk of {server.data_dir} is full; free space, or take messages out")
         if server.running:
             continue
-        output.print_error("PostgreSQL has ended by itself; starting it again")
+        output.print_error("PostgreSQL has ended unexpectedly; telesto starts it again")
         try:
             server.start()
         except EmbeddedServerError as error:

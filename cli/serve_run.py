@@ -101,7 +101,9 @@ async def _await_database(url: str, settings: ServerSettings) -> None:
         nonlocal told
         if not told:
             where, limit_s = without_password(url), settings.database_start_s
-            output.print_error(f"cannot reach the database {where}: {reason}; trying for {limit_s:g} s")
+            output.print_error(
+                f"cannot reach the database {where}: {reason}; telesto keeps trying for {limit_s:g} s"
+            )
         told = True
 
     await DatabaseStart(settings, tell).reach()

@@ -46,7 +46,7 @@ class Stop:
         self._insisted |= number != signal.SIGHUP
         if not self.begun:
             self.begun = True
-            output.print_note("stopping; Ctrl-C again ends at once")
+            output.print_note("stopping; a second Ctrl-C ends at once")
             if self.graceful is None:
                 raise_for(number)
             else:

@@ -39,20 +39,21 @@ def register(root: typer.Typer) -> None:
 def subscribe(
     topic: Name,
     max_behind: Annotated[
-        int | None, typer.Option("--max-behind", metavar="N", min=1, help="Behind by more, it is lagging.")
+        int | None,
+        typer.Option("--max-behind", metavar="N", min=1, help="More messages behind than this is lagging."),
     ] = None,
     max_age: Annotated[
         float | None,
         typer.Option(
-            "--max-age", metavar="SECONDS", min=0.001, help="When its next message is older, it is lagging."
+            "--max-age", metavar="SECONDS", min=0.001, help="A next message older than this is lagging."
         ),
     ] = None,
-    drop: Annotated[bool, typer.Option("--drop", help="Drop the subscription when it is lagging.")] = False,
+    drop: Annotated[bool, typer.Option("--drop", help="End the subscription when it is lagging.")] = False,
     url: Url = DEFAULT_URL,
     client_name: Subscriber = None,
     as_json: Json = False,
 ) -> None:
-    """Subscribe a client to a topic, for good: to every message put from now on."""
+    """Subscribe a client to a topic: it gets every message that is put from now on, until it unsubscribes."""
     from telesto.cli.connection import connected, require_name
     from telesto.cli.exit_codes import ExitCode
     from telesto.cli.failures import CommandError, usage_error
@@ -65,7 +66,7 @@ def subscribe(
         try:
             subscription_id = client.subscribe(topic, max_behind=max_behind, max_age=max_age, drop=drop)
         except AlreadySubscribedError as error:
-            raise CommandError(f"{client.name} subscribes to {topic!r} already", ExitCode.REFUSED) from error
+            raise CommandError(f"{client.name} already subscribes to {topic!r}", ExitCode.REFUSED) from error
     if as_json:
         output.print_json({"subscription_id": subscription_id, "topic": topic})
     else:
@@ -75,7 +76,7 @@ def subscribe(
 def unsubscribe(
     topic: Name, url: Url = DEFAULT_URL, client_name: Subscriber = None, as_json: Json = False
 ) -> None:
-    """End a client's subscription of a topic; what it has not got yet, it does not get any more."""
+    """End a client's subscription to a topic; the messages that it has not got yet are gone for it."""
     from telesto.cli.connection import connected, require_name
     from telesto.cli.subscriptions import explained_subscription
 
@@ -99,14 +100,14 @@ def put(
             "--sequence",
             metavar="N",
             min=1,
-            help="The client's own number in the topic: put once, no gap.",
+            help="The client's own number for the message in this topic: each is stored once, without a gap.",
         ),
     ] = None,
     url: Url = DEFAULT_URL,
     client_name: ClientName = None,
     as_json: Json = False,
 ) -> None:
-    """Put a message, or every line of a file, to a topic. What nobody subscribes to is not kept."""
+    """Put a message, or every line of a file, to a topic. A topic without subscribers keeps no message."""
     from telesto.cli import inputs
     from telesto.cli.connection import connected
     from telesto.cli.failures import usage_error
@@ -132,7 +133,7 @@ def put(
         output.print_json({"topic": topic, "number": result.number, "duplicate": result.duplicate})
     elif result.duplicate:
         known = f", as message {result.number}" if result.number else ""
-        output.print_line(f"{topic} has this already{known}")
+        output.print_line(f"{topic} already has this message{known}")
     else:
         output.print_line(f"put message {result.number} to {topic}")
 
@@ -140,7 +141,7 @@ def put(
 def get(
     topic: OptionalName = None,
     all_topics: Annotated[
-        bool, typer.Option("--all-topics", "-a", help="Of all topics that the client subscribes to.")
+        bool, typer.Option("--all-topics", "-a", help="Get from all topics that the client subscribes to.")
     ] = False,
     wait: Wait = 0.0,
     count: Count = None,
@@ -151,9 +152,9 @@ def get(
 ) -> int:
     """Get messages that a client subscribes to and print their bodies as they are, a newline after each.
 
-    A message is confirmed after it was written, not before: if this command is interrupted or killed, what
-    was not written comes again. If it is killed between the two, a message comes twice; --json shows its
-    number. The exit code is 4 when there was nothing.
+    Telesto confirms a message after it is written, not before: if this command is interrupted or killed, the
+    messages that were not written come again. If it is killed between the two, a message comes twice; --json
+    shows its number. The exit code is 4 when there was no message.
     """
     from telesto.cli.connection import require_name
     from telesto.cli.failures import usage_error
@@ -168,13 +169,13 @@ def get(
 
 def list_topics(
     mine: Annotated[
-        bool, typer.Option("--mine", help="Only the client's subscriptions, and how far behind each is.")
+        bool, typer.Option("--mine", help="List only the client's subscriptions, and how far behind each is.")
     ] = False,
     url: Url = DEFAULT_URL,
     client_name: ClientName = None,
     as_json: Json = False,
 ) -> None:
-    """List the topics: messages ever put, subscribers, messages that somebody has not got, name."""
+    """List the topics. Columns: messages ever put, subscribers, messages that still wait, name."""
     from telesto.cli.connection import connected, require_name
 
     if mine:
@@ -202,7 +203,7 @@ def delete(
             raise CommandError(f"there is no topic {topic!r}", ExitCode.REFUSED) from error
         except TopicInUseError as error:
             raise CommandError(
-                f"somebody subscribes to {topic!r}; it can be deleted when nobody does", ExitCode.REFUSED
+                f"the topic {topic!r} has subscribers; it can be deleted when it has none", ExitCode.REFUSED
             ) from error
     if as_json:
         output.print_json({"topic": topic})
@@ -227,7 +228,7 @@ def _print_topics(topics: list[Topic], as_json: bool) -> None:
         output.print_table(("put", "subscribers", "waiting", "topic"), rows)
     else:
         output.print_line(
-            "There are no topics yet; subscribe to one with: telesto topic subscribe TOPIC --client NAME"
+            "There are no topics yet. Subscribe to one with: telesto topic subscribe TOPIC --client NAME"
         )
 
 

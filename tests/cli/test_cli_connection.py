@@ -91,7 +91,7 @@ def test_a_listener_that_never_answers_is_told_of(
         url = f"telesto://127.0.0.1:{silent.getsockname()[1]}"
         with bare_telesto.started(*command, "--url", url) as process:
             assert process.stderr is not None
-            assert process.stderr.readline().decode().startswith(f"telesto: no connection to {url}")
+            assert process.stderr.readline().decode().startswith(f"telesto: there is no connection to {url}")
             process.send_signal(signal.SIGINT)
             assert process.wait(TIMEOUT_S) == 130
 

@@ -119,7 +119,7 @@ def test_a_reader_that_goes_away_ends_it(telesto: CommandLine, queue: str, put: 
     [
         (("--concurrency", "2"), "--exec COMMAND"),
         (("--exec", " "), "empty"),
-        (("--exec", "cat", "--json"), "--json is for printing"),
+        (("--exec", "cat", "--json"), "--json and --exec exclude each other"),
         (("--count", "0"), "--count"),
         (("--wait", "0"), "--wait"),
         (("--credit", "0"), "--credit"),
@@ -227,7 +227,7 @@ def test_ctrl_c_waits_for_what_runs_and_gives_back_the_rest(
         process.send_signal(signal.SIGINT)
         assert process.stderr is not None
         assert process.stderr.readline() == (
-            b"telesto: waiting for the commands that run; Ctrl-C once more ends them\n"
+            b"telesto: waiting for the commands that still run; a second Ctrl-C ends them\n"
         )
         with gate.open("w") as opened:
             opened.write("go on\n")

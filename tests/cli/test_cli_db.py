@@ -92,7 +92,7 @@ def test_a_database_that_was_moved_keeps_its_identity(bare_telesto: CommandLine,
         assert bare_telesto.run("db", "current", *url).returncode == 6
         assert "--yes" in bare_telesto.error(2, "db", "restored", "--moved", *url)
         moved = ("db", "restored", "--moved", "--yes", *url)
-        assert bare_telesto.output(*moved) == b"noted: the data is complete here\n"
+        assert bare_telesto.output(*moved) == b"noted that the data is complete here\n"
         assert bare_telesto.objects(*moved) == [{"moved": False}]
         assert bare_telesto.output("db", "upgrade", *url).startswith(b"nothing to do")
         assert connection.execute("SELECT telesto.get_incarnation()").fetchone() == before

@@ -34,7 +34,7 @@ def test_dead_letters_are_listed_and_shown(telesto: CommandLine, queue: str, let
     assert b"expired" in telesto.output("dead", "list", queue)
     (shown,) = telesto.objects("dead", "show", queue, str(letters[1]))
     assert (shown["body"], shown["client_id"]) == ("two", None)
-    assert b"nobody" in telesto.output("dead", "show", queue, str(letters[1]))
+    assert b"last client id\tnone\n" in telesto.output("dead", "show", queue, str(letters[1]))
     assert "no dead letter" in telesto.error(1, "dead", "show", queue, "999")
 
 
@@ -52,7 +52,8 @@ def test_dead_letters_go_on_to_a_dead_letter_queue(
     telesto.output("queue", "create", "morgue")
     (changed,) = telesto.objects("queue", "update", queue, "--dead-letter-queue", "morgue")
     (morgue,) = telesto.objects("queue", "show", "morgue")
-    assert changed["dead_letter_queue"] == morgue["queue_id"]
+    assert changed["dead_letter_queue"] == "morgue"
+    assert changed["dead_letter_queue_id"] == morgue["queue_id"]
     assert "dead_letter_queue\tmorgue" in telesto.output("queue", "show", queue).decode()
     found = telesto.objects("get", "morgue", "--count", "3", "--wait", str(PATIENCE_S))
     assert [(message["body"], message["origin"]["message_id"]) for message in found] == list(
@@ -63,6 +64,8 @@ def test_dead_letters_go_on_to_a_dead_letter_queue(
     assert "dead_letter_queue\tnone" in telesto.output("queue", "show", queue).decode()
     telesto.output("queue", "create", "second", "--dead-letter-queue", "morgue")
     telesto.output("queue", "delete", "morgue", "--yes")
+    (second,) = telesto.objects("queue", "show", "second")
+    assert (second["dead_letter_queue"], second["dead_letter_queue_id"]) == (None, morgue["queue_id"])
     assert f"{morgue['queue_id']} (deleted)" in telesto.output("queue", "show", "second").decode()
     assert "morgue" in telesto.error(1, "queue", "create", "third", "--dead-letter-queue", "morgue")
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from command_line import CommandLine
+from command_line import TIMEOUT_S, CommandLine
 from telesto.client import HistoryMode, TelestoClient
 
 
@@ -48,8 +50,9 @@ def test_each_hand_over_is_shown(telesto: CommandLine, client: TelestoClient, ke
         assert leased is not None
         (record,) = telesto.objects("message", "show", message_id)
         assert record["state"] == "leased"
-        assert f"consumer {record['consumer_id']}" in telesto.output("message", "show", message_id).decode()
-        assert b"has it until" in telesto.output("message", "show", message_id)
+        shown = telesto.output("message", "show", message_id).decode()
+        assert f"\nconsumer id\t{record['consumer_id']}\nlease id\t{record['lease_id']}\n" in shown
+        assert "\nlease ends\t20" in shown
         leased.nack(delay=0)
         again = consumer.get(20)
         assert again is not None
@@ -63,13 +66,44 @@ def test_each_hand_over_is_shown(telesto: CommandLine, client: TelestoClient, ke
     assert b"came back" in telesto.output("message", "show", message_id)
 
 
+def test_what_is_shown_can_be_pasted_into_other_commands(telesto: CommandLine, client: TelestoClient) -> None:
+    queue = client.create_queue("a queue of several words", history=HistoryMode.FULL)
+    message_id = put(client, queue.name, b"hello")
+    assert telesto.output("get", queue.name, "--client", "a reader") == b"hello\n"
+    lines = telesto.output("message", "show", message_id).decode().splitlines()
+    shown = dict(line.split("\t") for line in lines)
+    assert (shown["put by"], shown["handed over to"]) == ("preparing", "a reader")
+    assert telesto.objects("queue", "show", shown["queue"])[0]["queue_id"] == int(shown["queue id"])
+    assert telesto.output("put", shown["queue"], "for it", "--receiver", shown["client id"])
+    read = telesto.objects("get", shown["queue"], "--client", shown["handed over to"])
+    assert read[0]["body"] == "for it"
+    put(client, queue.name, b"again")
+    read = telesto.objects("get", shown["queue"], "--sender", shown["sender id"])
+    assert read[0]["body"] == "again"
+    (again,) = telesto.objects("message", "show", shown["message"])
+    assert again["body"] == "hello"
+
+
+def test_a_queue_that_is_gone_is_shown_by_its_id(telesto: CommandLine, client: TelestoClient) -> None:
+    queue = client.create_queue("passing", history=HistoryMode.FULL)
+    message_id = put(client, queue.name, b"hello")
+    client.delete_queue(queue.queue_id)
+    # The history has the message when the middleware has removed what the queue held.
+    deadline = time.monotonic() + TIMEOUT_S
+    while telesto.run("message", "show", message_id).returncode == 1:
+        assert time.monotonic() < deadline
+    shown = telesto.output("message", "show", message_id).decode()
+    assert f"\nqueue\t-\nqueue id\t{queue.queue_id}\n" in shown
+    assert "deleted with its queue" in shown
+
+
 def test_a_delayed_message_is_shown_with_its_time(
     telesto: CommandLine, client: TelestoClient, kept: str
 ) -> None:
     message_id = str(client.put_message(client.get_queue_by_name(kept).queue_id, b"later", delay=3_600))
     (record,) = telesto.objects("message", "show", message_id)
     assert (record["state"], record["due_at"][:2]) == ("delayed", "20")
-    assert b"can be read" in telesto.output("message", "show", message_id)
+    assert b"can be read from" in telesto.output("message", "show", message_id)
 
 
 def test_an_unknown_message_is_refused(telesto: CommandLine, client: TelestoClient, kept: str) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -19,6 +20,10 @@ def test_creates_lists_shows_and_deletes(telesto: CommandLine) -> None:
     shown = telesto.output("queue", "show", "parcels").decode()
     assert "waiting\t1\n" in shown
     assert "max_messages\tnone\n" in shown
+    assert "\nlate_after_ms\t10000 (a third of lease_ms)\n" in shown
+    assert re.search(r"\noldest has waited\t[0-9.]+ s\n", shown)
+    telesto.output("queue", "update", "parcels", "--late-after-ms", "70")
+    assert b"\nlate_after_ms\t70\n" in telesto.output("queue", "show", "parcels")
 
     assert telesto.output("queue", "delete", "parcels", "--yes") == b"deleted the queue parcels\n"
     assert "parcels" not in telesto.output("queue", "list").decode()
@@ -34,6 +39,7 @@ def test_queue_that_does_not_exist_is_named_with_advice(telesto: CommandLine) ->
         said = telesto.error(1, *command, "nowhere")
         assert "no queue 'nowhere'" in said
         assert "telesto queue create nowhere" in said
+    assert "telesto queue create 'no where'\n" in telesto.error(1, "get", "no where")
 
 
 @pytest.mark.parametrize("name", ["two\nlines", "a\u202eb", "zero\u200bwidth", "byte\udcff"])

@@ -103,7 +103,7 @@ def test_second_ctrl_c_ends_at_once(bare_telesto: CommandLine, data_dir: Path) -
         with socket.create_connection((host, int(port))):
             process.send_signal(signal.SIGINT)
             assert process.stderr is not None
-            while b"Ctrl-C again" not in process.stderr.readline():
+            while b"a second Ctrl-C" not in process.stderr.readline():
                 pass
             process.send_signal(signal.SIGINT)
             assert process.wait(TIMEOUT_S) == 130
@@ -157,7 +157,7 @@ def test_database_that_cannot_be_reached(bare_telesto: CommandLine) -> None:
     assert result.returncode == 3
     lines = result.stderr.decode().splitlines()
     assert len(lines) == 2
-    assert lines[0].endswith("; trying for 0.5 s")
+    assert lines[0].endswith("; telesto keeps trying for 0.5 s")
     assert all("Connection refused" in line for line in lines)
     assert "secret" not in result.stderr.decode()
 

@@ -45,7 +45,7 @@ def _refusal(telesto: CommandLine, url: str, code: int, *options: str) -> str:
     """The one line that is said at once, without waiting for a database that will not change its mind."""
     telesto.environment["TELESTO_DATABASE_START_S"] = LONG_S
     said = telesto.error(code, "serve", "--database-url", url, "--port", "0", *options)
-    assert "trying for" not in said
+    assert "keeps trying" not in said
     assert "secret" not in said
     return said
 
@@ -56,7 +56,7 @@ def _given_up(telesto: CommandLine, url: str, *options: str) -> str:
     result = telesto.run("serve", "--database-url", url, "--port", "0", *options)
     assert result.returncode == 3, result
     first, last = result.stderr.decode().splitlines()
-    assert first == f"{last}; trying for {SHORT_S} s"
+    assert first == f"{last}; telesto keeps trying for {SHORT_S} s"
     return last
 
 

@@ -65,7 +65,7 @@ def test_lines_are_put_in_their_order_and_got_of_all_topics(
 def test_a_sequence_is_put_once(telesto: CommandLine, topic: str, name: str) -> None:
     put = ("topic", "put", topic, "once", "--sequence", "1", "--client", name)
     assert telesto.output(*put) == f"put message 1 to {topic}\n".encode()
-    assert telesto.output(*put) == f"{topic} has this already, as message 1\n".encode()
+    assert telesto.output(*put) == f"{topic} already has this message, as message 1\n".encode()
     assert telesto.objects(*put) == [{"topic": topic, "number": 1, "duplicate": True}]
     said = telesto.error(1, "topic", "put", topic, "late", "--sequence", "3", "--client", name)
     assert said == (
@@ -97,7 +97,7 @@ def test_what_is_subscribed_to_already_or_not_is_said(telesto: CommandLine, topi
     again = telesto.run("topic", "subscribe", topic, "--client", name)
     assert (again.returncode, again.stderr.decode()) == (
         1,
-        f"telesto: {name} subscribes to {topic!r} already\n",
+        f"telesto: {name} already subscribes to {topic!r}\n",
     )
     telesto.output("topic", "unsubscribe", topic, "--client", name)
     for command in (("unsubscribe", topic), ("get", topic), ("get", "--all-topics")):
@@ -171,7 +171,7 @@ def test_following_goes_on_until_the_reader_leaves(
 def test_a_topic_is_deleted_when_nobody_subscribes(telesto: CommandLine) -> None:
     assert "no topic 'gone'" in telesto.error(1, "topic", "delete", "gone")
     telesto.output("topic", "subscribe", "gone", "--client", "reader")
-    assert "somebody subscribes to 'gone'" in telesto.error(1, "topic", "delete", "gone")
+    assert "the topic 'gone' has subscribers" in telesto.error(1, "topic", "delete", "gone")
     telesto.output("topic", "unsubscribe", "gone", "--client", "reader")
     assert telesto.output("topic", "delete", "gone") == b"deleted the topic gone\n"
     assert "gone" not in telesto.output("topic", "list").decode()
