@@ -425,7 +425,10 @@ class AsyncTelestoClient:
                 yield message
 
     async def dead_letters(self, queue_id: int, *, after_message_id: int = 0) -> AsyncIterator[DeadLetter]:
-        """Yields the dead letters of a queue by rising message id, those above one; the queue may be gone."""
+        """Yields the dead letters of a queue by rising message id, those above one; the queue may be gone.
+
+        Raises QueueNotExistingError when there is neither the queue nor a dead letter of it.
+        """
         after, more = after_message_id, True
         while more:
             letters, more = await self._run(calls.DeadLettersCall(queue_id, after, self._options.page_size))
@@ -446,7 +449,7 @@ class AsyncTelestoClient:
         return await self._run(calls.RedriveCall(queue_id, message_ids))
 
     async def delete_dead_letters(self, queue_id: int, message_ids: Collection[int] | None = None) -> int:
-        """Deletes dead letters for good; the queue may be gone.
+        """Deletes dead letters for good; the queue may be gone, as for ``dead_letters``.
 
         Args:
             queue_id: the queue.

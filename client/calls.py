@@ -27,7 +27,7 @@ from telesto.client.models import (
 )
 from telesto.client.readers import Reader
 from telesto.protocol import packets
-from telesto.protocol.errors import ERRORS, ErrorClass, TelestoError, exception_for
+from telesto.protocol.errors import ERRORS, ErrorClass, ErrorCode, TelestoError, exception_for
 from telesto.protocol.packets import ElementResult, HistoryMode, Packet, ReadMode
 
 ResultT = TypeVar("ResultT")
@@ -37,6 +37,12 @@ WAITING = 0
 SENT = 1
 DONE = 2
 HELD = 3
+
+#: What is said of a queue when a code comes alone.
+_OF_QUEUE: dict[int, str] = {
+    ErrorCode.QUEUE_NOT_EXISTING: "there is no queue {}",
+    ErrorCode.QUEUE_FULL: "queue {} holds as many messages as it may",
+}
 
 #: An empty answer to a read that comes no earlier than this before its time is in time, in seconds.
 EARLY_MAX = 0.002
@@ -133,14 +139,18 @@ class Call(Generic[ResultT]):
         """Raises the recorded error of a request with one result."""
         code = results[0].error if results else None
         if code is not None:
-            raise self.refusal(code, self.queue_id)
+            raise self.refusal(code, self.queue_id, results[0].related_id or self.queue_id)
 
     def refusal(
         self, code: int, queue_id: int | None, related_id: int | None = None, details: str | None = None
     ) -> TelestoError:
-        """Makes the error for a code that comes alone; the details are by default the specification's."""
+        """Makes the error for a code that comes alone; else the details name the queue, or are those of the
+        specification."""
         info = ERRORS.get(code)
-        if details is None:
+        queue = related_id or queue_id
+        if details is None and code in _OF_QUEUE and queue is not None:
+            details = _OF_QUEUE[code].format(queue)
+        elif details is None:
             details = info.doc if info else ""
         error_class = info.error_class if info else ErrorClass.REJECTED
         return exception_for(

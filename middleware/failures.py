@@ -212,11 +212,22 @@ BUSY = -1
 _NOT_EXECUTED = (ErrorCode.CLIENT_NOT_EXISTING, ErrorCode.SESSION_FENCED, ErrorCode.NUMBER_REPEATED)
 
 
+def no_queue(queue_id: int) -> str:
+    """What clients are told of a queue that does not exist, whatever they wanted of it."""
+    return f"there is no queue {queue_id}"
+
+
 def check_error(error: int | None, details: str, related_id: int | None = None) -> None:
-    """Raises BusyError or FailedError for the error column of a procedure's row."""
+    """Raises BusyError or FailedError for the error column of a procedure's row.
+
+    ``related_id`` is the queue, if it is one that does not exist: then that is what the details say.
+    """
     if error is None:
         return
     if error == BUSY:
         raise BusyError
-    failure = failure_of(ErrorCode(error), details, related_id)
+    code = ErrorCode(error)
+    if code is ErrorCode.QUEUE_NOT_EXISTING and related_id is not None:
+        details = no_queue(related_id)
+    failure = failure_of(code, details, related_id)
     raise FailedError(replace(failure, recorded=failure.code not in _NOT_EXECUTED))

@@ -55,7 +55,7 @@ class TelestoError(Exception):
         context = (
             ("method", self.method),
             ("queue", self.queue_id),
-            ("related id", self.related_id),
+            ("related id", None if self.related_id == self.queue_id else self.related_id),
             ("retry after seconds", self.retry_after),
             ("at", self.address),
         )

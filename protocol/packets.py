@@ -3494,7 +3494,8 @@ class CreateQueue(Packet):
             Tag 10; may be left out.
         dead_letter_queue: The queue to which dead letters go on, as messages; without it they stay where
             ListDeadLetters shows them. What does not fit there, or whose dead letter queue is gone, stays
-            too. Queues that would send dead letters round in a ring are refused. Tag 11; may be left out.
+            too. One that does not exist is refused with QUEUE_NOT_EXISTING, whose related_id names it. Queues
+            that would send dead letters round in a ring are refused. Tag 11; may be left out.
         late_after_ms: An answer of a consumer is late when it takes longer than this, in milliseconds: 1
             to 86400000; a third of lease_ms without it. It is counted from when the message was pushed or
             touched, or from the consumer's answer before, whatever was last. Tag 12; may be left out.
@@ -6824,7 +6825,8 @@ class GetQueueSettingsResponse(Packet):
 @dataclass(slots=True)
 class ListDeadLetters(Packet):
     """Shows the dead letters of a queue, page by page: messages that left it without having been
-    processed. The queue may be gone.
+    processed. The queue may be gone; if there is no dead letter of it either, the first page is refused with
+    QUEUE_NOT_EXISTING.
 
     Attributes:
         queue_id: The queue.
@@ -6998,7 +7000,8 @@ class RedriveDeadLettersResponse(Packet):
 
 @dataclass(slots=True)
 class DeleteDeadLetters(Packet):
-    """Deletes dead letters for good. The queue may be gone.
+    """Deletes dead letters for good. The queue may be gone; if there is no dead letter of it either, this
+    is refused with QUEUE_NOT_EXISTING.
 
     Attributes:
         number: The request's number in this session, one more than the last one's.

@@ -13,6 +13,7 @@
 --                               CLIENT_NOT_EXISTING (5), QUEUE_NOT_EXISTING (7) for its dead letter queue, SESSION_FENCED
 --                               (20) or NUMBER_REPEATED (36)
 --   queue_id bigint             the new queue
+--   missing_queue bigint        the queue that does not exist, with QUEUE_NOT_EXISTING
 -- Errors:     check_violation (23514) for a name out of range, and what set_queue_settings raises
 -- Locks:      client (shared, try), that of check_dead_letter_queue
 -- Tables:     clients (read), queues (insert, update), put_states, take_states (insert), operations (insert, delete),
@@ -26,7 +27,8 @@ CREATE OR REPLACE FUNCTION telesto.create_queue_numbered(
     name text,
     settings jsonb,
     OUT error smallint,
-    OUT queue_id bigint
+    OUT queue_id bigint,
+    OUT missing_queue bigint
 )
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, telesto, pg_temp
@@ -49,8 +51,10 @@ BEGIN
     IF error IS NULL THEN
         queue_id := telesto.add_queue(name, settings);
         error := CASE WHEN queue_id IS NULL THEN 4 END;
+    ELSE
+        missing_queue := settings ->> 'dead_letter_queue';
     END IF;
-    PERFORM telesto.finish_request(client_id, session, number, 33::smallint, queue_id, error,
+    PERFORM telesto.finish_request(client_id, session, number, 33::smallint, coalesce(queue_id, missing_queue), error,
                                    confirm_sessions, confirm_numbers);
 END
 $$;

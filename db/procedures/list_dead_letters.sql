@@ -6,6 +6,8 @@
 --   max_rows int            at most so many
 --   max_bytes bigint        at most so many bytes of bodies; a first letter comes whatever its size
 -- Returns:
+--   error smallint          NULL, or QUEUE_NOT_EXISTING (7) in a single row: there is no such queue, and the first page
+--                           would be empty
 --   message_id bigint       the message
 --   queue_id bigint         its queue
 --   sender_id bigint        who put it
@@ -23,7 +25,7 @@
 --   origin jsonb            of a dead letter that was moved here: where and how it died; NULL without
 -- Errors:     none raised
 -- Locks:      none
--- Tables:     dead_letters (read)
+-- Tables:     dead_letters, take_states (read)
 CREATE OR REPLACE FUNCTION telesto.list_dead_letters(
     from_queue bigint,
     after_message_id bigint,
@@ -31,6 +33,7 @@ CREATE OR REPLACE FUNCTION telesto.list_dead_letters(
     max_bytes bigint
 )
 RETURNS TABLE (
+    error smallint,
     message_id bigint,
     queue_id bigint,
     sender_id bigint,
@@ -59,8 +62,16 @@ SET jit = off
 AS $$
 #variable_conflict use_column
 BEGIN
+    IF after_message_id = 0
+        AND NOT EXISTS (SELECT FROM telesto.take_states AS state WHERE state.queue_id = from_queue)
+        AND NOT EXISTS (SELECT FROM telesto.dead_letters AS letter WHERE letter.queue_id = from_queue)
+    THEN
+        error := 7;
+        RETURN NEXT;
+        RETURN;
+    END IF;
     RETURN QUERY
-    SELECT page.message_id, page.queue_id, page.sender_id, page.receiver_id, page.priority, page.time_of_arrival,
+    SELECT NULL::smallint, page.message_id, page.queue_id, page.sender_id, page.receiver_id, page.priority, page.time_of_arrival,
            page.attempt, page.redelivered, page.context, page.body, page.reason, page.died_at, page.client_id,
            page.partition_key, page.origin
     FROM (SELECT letter.*, row_number() OVER position AS i, sum(octet_length(letter.body)) OVER position AS bytes

@@ -7,7 +7,7 @@
 --   redriving boolean       whether they are sent back; else deleted
 --   max_rows int            at most so many
 -- Returns:
---   error smallint          NULL or QUEUE_NOT_EXISTING (7)
+--   error smallint          NULL or QUEUE_NOT_EXISTING (7); dead letters of a queue that is gone can be deleted
 --   settled bigint          how many were sent back or deleted
 --   more boolean            whether there may be more
 --   queue_ids bigint[]      per message that came back: its queue
@@ -69,6 +69,11 @@ BEGIN
     IF NOT redriving THEN
         DELETE FROM telesto.dead_letters AS letter WHERE letter.ctid = ANY (letter_rows);
         GET DIAGNOSTICS settled = ROW_COUNT;
+        IF state_row IS NULL AND settled = 0
+            AND NOT EXISTS (SELECT FROM telesto.dead_letters AS letter WHERE letter.queue_id = from_queue)
+        THEN
+            error := 7;
+        END IF;
         RETURN;
     END IF;
     WITH removed AS (

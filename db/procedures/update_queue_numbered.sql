@@ -12,6 +12,7 @@
 --   error smallint              NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING (5),
 --                               QUEUE_NOT_EXISTING (7, also for its dead letter queue), INVALID_PARAMETER
 --                               (12: dead letters would come back), SESSION_FENCED (20) or NUMBER_REPEATED (36)
+--   missing_queue bigint        the queue that does not exist, with QUEUE_NOT_EXISTING
 -- Errors:     check_violation (23514), not_null_violation (23502) or data_exception (22xxx) for a value that
 --             the setting cannot have
 -- Locks:      client (shared, try), that of check_dead_letter_queue, the queue's row
@@ -24,7 +25,8 @@ CREATE OR REPLACE FUNCTION telesto.update_queue_numbered(
     confirm_numbers bigint[],
     queue_id bigint,
     settings jsonb,
-    OUT error smallint
+    OUT error smallint,
+    OUT missing_queue bigint
 )
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, telesto, pg_temp
@@ -44,10 +46,13 @@ BEGIN
         RETURN;
     END IF;
     error := telesto.check_dead_letter_queue(queue_id, settings);
-    IF error IS NULL AND NOT telesto.set_queue_settings(queue_id, settings) THEN
+    IF error = 7 THEN
+        missing_queue := settings ->> 'dead_letter_queue';
+    ELSIF error IS NULL AND NOT telesto.set_queue_settings(queue_id, settings) THEN
         error := 7;
+        missing_queue := queue_id;
     END IF;
-    PERFORM telesto.finish_request(client_id, session, number, 101::smallint, 0, error,
-                                   confirm_sessions, confirm_numbers);
+    PERFORM telesto.finish_request(client_id, session, number, 101::smallint, nullif(missing_queue, queue_id),
+                                   error, confirm_sessions, confirm_numbers);
 END
 $$;

@@ -39,7 +39,7 @@ def _statistics_arguments(request: Request, settings: ServerSettings) -> tuple[A
 
 def _statistics_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
     queue_id, row = request.packet.queue_id, rows[0]
-    check_error(row["error"], f"there is no queue {queue_id}", queue_id)
+    check_error(row["error"], f"queue {queue_id} was not looked at", queue_id)
     return Reply(
         GetQueueStatisticsResponse(
             depth=row["depth"],

@@ -52,6 +52,9 @@ def _letter(row: Row) -> DeadLetter:
 
 
 def _list_reply(request: Request, rows: list[Row], settings: ServerSettings) -> Reply:
+    if rows:
+        queue_id = request.packet.queue_id
+        check_error(rows[0]["error"], f"the dead letters of queue {queue_id} were not listed", queue_id)
     letters = [_letter(row) for row in rows]
     if letters and len(letters[0].message.body) > _bounds(request, settings)[1]:
         message_id = letters[0].message.message_id

@@ -36,26 +36,11 @@ def _create_arguments(request: Request, _settings: ServerSettings) -> tuple[Any,
 
 
 def _create_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
-    name = request.packet.queue_name
-    taken = rows[0]["error"] == ErrorCode.QUEUE_NAME_NOT_UNIQUE
-    check_error(
-        rows[0]["error"],
-        f"a queue named {name!r} exists already"
-        if taken
-        else f"queue {name!r} was not created{_dead_letter_queue(request)}",
-    )
+    name, error = request.packet.queue_name, rows[0]["error"]
+    taken = error == ErrorCode.QUEUE_NAME_NOT_UNIQUE
+    details = f"a queue named {name!r} exists already" if taken else f"queue {name!r} was not created"
+    check_error(error, details, rows[0]["missing_queue"])
     return Reply(CreateQueueResponse(Queue(rows[0]["queue_id"], name)))
-
-
-def _dead_letter_queue(request: Request) -> str:
-    """What may be wrong with the dead letter queue of a request."""
-    dead_letter_queue = request.packet.dead_letter_queue
-    if not dead_letter_queue:
-        return ""
-    return (
-        f": queue {dead_letter_queue} must exist to be its dead letter queue, "
-        "and no dead letter may come back from there"
-    )
 
 
 def _delete_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, ...]:
@@ -73,9 +58,11 @@ def _update_arguments(request: Request, _settings: ServerSettings) -> tuple[Any,
 
 
 def _update_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
-    queue_id = request.packet.queue_id
-    details = f"queue {queue_id} was not changed{_dead_letter_queue(request)}"
-    check_error(rows[0]["error"], details, queue_id)
+    packet, error = request.packet, rows[0]["error"]
+    details = f"queue {packet.queue_id} was not changed"
+    if error == ErrorCode.INVALID_PARAMETER:
+        details += f": its dead letters would come back from queue {packet.dead_letter_queue}"
+    check_error(error, details, rows[0]["missing_queue"] or packet.queue_id)
     return Reply(Success())
 
 
@@ -85,7 +72,7 @@ def _settings_arguments(request: Request, _settings: ServerSettings) -> tuple[An
 
 def _settings_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
     queue_id = request.packet.queue_id
-    check_error(rows[0]["error"], f"there is no queue {queue_id}", queue_id)
+    check_error(rows[0]["error"], f"the settings of queue {queue_id} were not read", queue_id)
     return Reply(settings_answer(rows[0]["settings"]))
 
 
@@ -104,7 +91,7 @@ def _name_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, .
 
 def _name_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
     queue_id = request.packet.queue_id
-    check_error(rows[0]["error"], f"there is no queue {queue_id}", queue_id)
+    check_error(rows[0]["error"], f"queue {queue_id} was not looked for", queue_id)
     return Reply(GetQueueNameResponse(rows[0]["queue_name"]))
 
 

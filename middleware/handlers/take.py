@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from telesto.middleware.failures import BUSY, failure_of
+from telesto.middleware.failures import BUSY, failure_of, no_queue
 from telesto.middleware.handlers.rows import (
     ANSWER_OVERHEAD_BYTES,
     MESSAGE_OVERHEAD_BYTES,
@@ -146,7 +146,10 @@ class TakeGroup:
             return
         code = ErrorCode(error)
         related_id = row[2] if row[2] else request.packet.queue_id
-        results.fail(request, failure_of(code, _DETAILS.get(code, "the read was not executed"), related_id))
+        details = _DETAILS.get(code, "the read was not executed")
+        if code is ErrorCode.QUEUE_NOT_EXISTING:
+            details = no_queue(related_id)
+        results.fail(request, failure_of(code, details, related_id))
 
 
 class TakeSelectedGroup(TakeGroup):
@@ -173,7 +176,6 @@ class TakeSelectedGroup(TakeGroup):
 
 _DETAILS = {
     ErrorCode.MESSAGE_TOO_LARGE: "the next message is larger than the read may return",
-    ErrorCode.QUEUE_NOT_EXISTING: "there is no such queue",
     ErrorCode.NUMBER_REPEATED: "a read with this number was executed already",
 }
 

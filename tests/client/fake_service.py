@@ -685,6 +685,8 @@ class FakeConnection:
 
     def _on_list_dead_letters(self, _: int, packet: packets.ListDeadLetters) -> packets.Packet:
         """Nothing dies here."""
+        if packet.queue_id not in self.service.queues:
+            raise RefusalError(ErrorCode.QUEUE_NOT_EXISTING, packet.queue_id)
         return packets.ListDeadLettersResponse([], False)
 
     def _on_redrive_dead_letters(self, _: int, packet: packets.RedriveDeadLetters) -> packets.Packet:

@@ -215,7 +215,7 @@ def test_a_ring_of_dead_letter_queues_is_refused(
     assert update(calls, client, last, dead_letter_queue=queue) == IN_A_RING
     assert update(calls, client, last, dead_letter_queue=last + 1) == QUEUE_NOT_EXISTING
     row = calls.numbered("create_queue", client, "new", Jsonb({"dead_letter_queue": last + 1}))
-    assert (row["error"], row["queue_id"]) == (QUEUE_NOT_EXISTING, None)
+    assert (row["error"], row["queue_id"], row["missing_queue"]) == (QUEUE_NOT_EXISTING, None, last + 1)
     calls.numbered("delete_queue", client, last)
     assert update(calls, client, queue, dead_letter_queue=morgue) is None
 

@@ -102,3 +102,7 @@ def test_an_unknown_code_gives_the_branch_of_its_class(error_class: ErrorClass) 
 
 def test_an_unknown_class_of_an_unknown_code_promises_nothing() -> None:
     assert type(exception_for(999, 99, "from the future")) is InDoubtError
+
+
+def test_a_text_names_a_queue_once() -> None:
+    assert str(QueueFullError("it is full", queue_id=7, related_id=7)) == "QUEUE_FULL: it is full (queue 7)"
