@@ -9,7 +9,9 @@ from contextlib import ExitStack
 import psycopg
 import pytest
 
-from procedure_calls import Calls
+from consumer_calls import Consumer, Consuming
+from procedure_calls import Calls, Client
+from telesto.db import schema
 from topic_calls import TopicCalls
 
 Open = Callable[[], Calls]
@@ -19,6 +21,34 @@ Open = Callable[[], Calls]
 def calls(database_url: str) -> Iterator[Calls]:
     with Calls(database_url) as calls:
         yield calls
+
+
+@pytest.fixture
+def client(calls: Calls) -> Client:
+    return calls.register()
+
+
+@pytest.fixture
+def queue(calls: Calls, client: Client) -> int:
+    return calls.create_queue(client)
+
+
+@pytest.fixture
+def consuming(calls: Calls) -> Consuming:
+    """The middleware of the consumers."""
+    return Consuming(calls)
+
+
+@pytest.fixture
+def consumer(consuming: Consuming, client: Client, queue: int) -> Consumer:
+    return consuming.join(client, queue)
+
+
+@pytest.fixture
+def consistent(database_url: str) -> Iterator[None]:
+    """Compare the tables with each other after the test, when its connections are closed."""
+    yield
+    assert schema.check(database_url) == []
 
 
 @pytest.fixture

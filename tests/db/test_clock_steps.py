@@ -12,7 +12,8 @@ import pytest
 
 from consumer_calls import Consumer, Consuming, put_in_partitions
 from procedure_calls import Calls, Client
-from telesto.db import schema
+
+pytestmark = pytest.mark.usefixtures("consistent")
 
 HOUR_MS = 3_600_000
 SECOND_MIDDLEWARE = "127.0.0.1:7002"
@@ -27,33 +28,6 @@ TIMES = {
 }
 EARLIER = "SELECT clock_timestamp() - interval '1 hour' + interval '1 second'"
 LEFT = "SELECT extract(epoch FROM min({column}) - clock_timestamp())::float8 FROM telesto.{table}"
-
-
-@pytest.fixture
-def consuming(calls: Calls) -> Consuming:
-    return Consuming(calls)
-
-
-@pytest.fixture
-def client(calls: Calls) -> Client:
-    return calls.register()
-
-
-@pytest.fixture
-def queue(calls: Calls, client: Client) -> int:
-    return calls.create_queue(client)
-
-
-@pytest.fixture
-def consumer(consuming: Consuming, client: Client, queue: int) -> Consumer:
-    return consuming.join(client, queue)
-
-
-@pytest.fixture(autouse=True)
-def _nothing_contradicts_itself(calls: Calls, database_url: str) -> Any:
-    """Compare the tables with each other after each test."""
-    yield
-    assert schema.check(database_url) == []
 
 
 def look(calls: Calls) -> Any:

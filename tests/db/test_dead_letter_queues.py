@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import psycopg
@@ -11,21 +10,12 @@ from psycopg.types.json import Jsonb
 
 from consumer_calls import Consumer, Consuming
 from procedure_calls import QUEUE_NOT_EXISTING, Calls, Client, Element, Put
-from telesto.db import schema
+
+pytestmark = pytest.mark.usefixtures("consistent")
 
 IN_A_RING = 12
 REDRIVE = 0x6D
 HOUR_MS = 3_600_000
-
-
-@pytest.fixture
-def consuming(calls: Calls) -> Consuming:
-    return Consuming(calls)
-
-
-@pytest.fixture
-def client(calls: Calls) -> Client:
-    return calls.register()
 
 
 @pytest.fixture
@@ -36,18 +26,6 @@ def morgue(calls: Calls, client: Client) -> int:
 @pytest.fixture
 def queue(calls: Calls, client: Client, morgue: int) -> int:
     return calls.create_queue(client, max_attempts=1, dead_letter_queue=morgue)
-
-
-@pytest.fixture
-def consumer(consuming: Consuming, client: Client, queue: int) -> Consumer:
-    return consuming.join(client, queue)
-
-
-@pytest.fixture(autouse=True)
-def _nothing_contradicts_itself(calls: Calls, database_url: str) -> Iterator[None]:
-    """Compare the tables with each other after each test."""
-    yield
-    assert schema.check(database_url) == []
 
 
 def die(

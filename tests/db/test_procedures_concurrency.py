@@ -24,19 +24,13 @@ from procedure_calls import (
     Put,
     Read,
 )
-from telesto.db.checks import find_contradictions
+
+pytestmark = pytest.mark.usefixtures("consistent")
 
 PATIENCE_S = 60.0
 WAITING = "SELECT count(*) FROM pg_stat_activity WHERE pid = %s AND wait_event_type = 'Lock'"
 
 Open = Callable[[], Calls]
-
-
-@pytest.fixture(autouse=True)
-def consistent(database_url: str) -> Iterator[None]:
-    yield
-    with psycopg.connect(database_url) as connection:
-        assert find_contradictions(connection) == []
 
 
 def until_blocked(observer: Calls, blocked: Calls) -> None:

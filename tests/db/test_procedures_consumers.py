@@ -9,26 +9,6 @@ from consumer_calls import CONSUMER_NOT_EXISTING, LEASE_LOST, Consumer, Consumin
 from procedure_calls import QUEUE_NOT_EXISTING, SESSION_FENCED, Calls, Client, Element, Put
 
 
-@pytest.fixture
-def consuming(calls: Calls) -> Consuming:
-    return Consuming(calls)
-
-
-@pytest.fixture
-def client(calls: Calls) -> Client:
-    return calls.register()
-
-
-@pytest.fixture
-def queue(calls: Calls, client: Client) -> int:
-    return calls.create_queue(client)
-
-
-@pytest.fixture
-def consumer(consuming: Consuming, client: Client, queue: int) -> Consumer:
-    return consuming.join(client, queue)
-
-
 def put_numbered(calls: Calls, client: Client, queue: int, count: int) -> list[bytes]:
     bodies = [b"%d" % i for i in range(count)]
     calls.put_bodies(client, queue, *bodies)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import psycopg
@@ -11,36 +11,10 @@ import pytest
 
 from consumer_calls import LEASE_LOST, Consumer, Consuming, Lease, names_of, put_in_partitions
 from procedure_calls import QUEUE_FULL, Calls, Client, Element, Put
-from telesto.db import schema
+
+pytestmark = pytest.mark.usefixtures("consistent")
 
 HOUR_MS = 3_600_000
-
-
-@pytest.fixture
-def consuming(calls: Calls) -> Consuming:
-    return Consuming(calls)
-
-
-@pytest.fixture
-def client(calls: Calls) -> Client:
-    return calls.register()
-
-
-@pytest.fixture
-def queue(calls: Calls, client: Client) -> int:
-    return calls.create_queue(client)
-
-
-@pytest.fixture
-def consumer(consuming: Consuming, client: Client, queue: int) -> Consumer:
-    return consuming.join(client, queue)
-
-
-@pytest.fixture(autouse=True)
-def _nothing_contradicts_itself(calls: Calls, database_url: str) -> Iterator[None]:
-    """Compare the tables with each other after each test."""
-    yield
-    assert schema.check(database_url) == []
 
 
 def claim_all(consuming: Consuming, *consumers: Consumer, count: int = 20) -> list[Lease]:

@@ -8,37 +8,11 @@ import pytest
 
 from consumer_calls import Consumer, Consuming
 from procedure_calls import QUEUE_FULL, QUEUE_NOT_EXISTING, Calls, Client, Element, Put
-from telesto.db import schema
+
+pytestmark = pytest.mark.usefixtures("consistent")
 
 HOUR_MS = 3_600_000
 REDRIVE, DELETE = 0x6D, 0x6F
-
-
-@pytest.fixture
-def consuming(calls: Calls) -> Consuming:
-    return Consuming(calls)
-
-
-@pytest.fixture
-def client(calls: Calls) -> Client:
-    return calls.register()
-
-
-@pytest.fixture
-def queue(calls: Calls, client: Client) -> int:
-    return calls.create_queue(client)
-
-
-@pytest.fixture
-def consumer(consuming: Consuming, client: Client, queue: int) -> Consumer:
-    return consuming.join(client, queue)
-
-
-@pytest.fixture(autouse=True)
-def _nothing_contradicts_itself(calls: Calls, database_url: str) -> Any:
-    """Compare the tables with each other after each test."""
-    yield
-    assert schema.check(database_url) == []
 
 
 def let_pass(calls: Calls, milliseconds: int) -> None:

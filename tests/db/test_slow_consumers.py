@@ -4,41 +4,19 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator
 
 import psycopg
 import pytest
 
 from consumer_calls import Consumer, Consuming, Lease, names_of, put_in_partitions
 from procedure_calls import Calls, Client, Element, Put
-from telesto.db import schema
 
-
-@pytest.fixture
-def consuming(calls: Calls) -> Consuming:
-    return Consuming(calls)
-
-
-@pytest.fixture
-def client(calls: Calls) -> Client:
-    return calls.register()
-
-
-@pytest.fixture
-def queue(calls: Calls, client: Client) -> int:
-    return calls.create_queue(client)
+pytestmark = pytest.mark.usefixtures("consistent")
 
 
 @pytest.fixture
 def slow(consuming: Consuming, client: Client, queue: int) -> Consumer:
     return consuming.join(client, queue)
-
-
-@pytest.fixture(autouse=True)
-def _nothing_contradicts_itself(calls: Calls, database_url: str) -> Iterator[None]:
-    """Compare the tables with each other after each test."""
-    yield
-    assert schema.check(database_url) == []
 
 
 def settle(consuming: Consuming, client: Client, *consumers: Consumer) -> list[tuple[int, str]]:

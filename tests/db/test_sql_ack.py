@@ -10,8 +10,9 @@ import pytest
 
 from consumer_calls import LEASE_LOST, Consumer, Consuming, Lease
 from procedure_calls import Calls, Client, Element, Put
-from telesto.db import schema
 from test_procedures_concurrency import until_blocked
+
+pytestmark = pytest.mark.usefixtures("consistent")
 
 ACK = "SELECT telesto.ack(%s, %s, %s)"
 WORK = "INSERT INTO work VALUES (%s)"
@@ -22,25 +23,10 @@ Open = Callable[[], Calls]
 
 
 @pytest.fixture
-def consuming(calls: Calls) -> Consuming:
-    return Consuming(calls)
-
-
-@pytest.fixture
-def client(calls: Calls) -> Client:
-    return calls.register()
-
-
-@pytest.fixture
 def queue(calls: Calls, client: Client) -> int:
     queue = calls.create_queue(client)
     calls.query("UPDATE telesto.queues SET backoff_ms = 0 RETURNING 1")
     return queue
-
-
-@pytest.fixture
-def consumer(consuming: Consuming, client: Client, queue: int) -> Consumer:
-    return consuming.join(client, queue)
 
 
 @pytest.fixture
@@ -50,7 +36,6 @@ def application(database_url: str) -> Iterator[psycopg.Connection]:
         connection.execute("CREATE TABLE work (message_id bigint)")
         connection.commit()
         yield connection
-    assert schema.check(database_url) == []
 
 
 @pytest.fixture(autouse=True)

@@ -12,8 +12,9 @@ import psycopg
 import pytest
 
 from procedure_calls import BUSY, Client
-from telesto.db.checks import find_contradictions
 from topic_calls import ALL, TOPIC_NOT_EXISTING, Get, Publish, TopicCalls
+
+pytestmark = pytest.mark.usefixtures("consistent")
 
 PATIENCE_S = 60.0
 
@@ -30,13 +31,6 @@ def open_calls(database_url: str) -> Iterator[Open]:
 def pool() -> Iterator[ThreadPoolExecutor]:
     with ThreadPoolExecutor(12) as pool:
         yield pool
-
-
-@pytest.fixture(autouse=True)
-def consistent(database_url: str) -> Iterator[None]:
-    yield
-    with psycopg.connect(database_url) as connection:
-        assert find_contradictions(connection) == []
 
 
 def publish_until(calls: TopicCalls, client: Client, topics: list[str], done: threading.Event) -> int:
