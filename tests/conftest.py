@@ -9,6 +9,7 @@ shared lock, and the owner ends it when it is alone.
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import fcntl
 import json
 import os
@@ -31,6 +32,8 @@ COVERED = pytest.StashKey[set[str]]()
 #: What the workers share, ended with the session: at a fixture's end the owner would wait for the others
 #: within the time limit of its last test.
 SHARED = pytest.StashKey[contextlib.ExitStack]()
+#: Where a process of the run that hangs says it, whatever captures its output.
+STDERR = pytest.StashKey[IO[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -46,6 +49,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[COVERED] = set()
     config.stash[SHARED] = contextlib.ExitStack()
+    config.stash[STDERR] = os.fdopen(os.dup(2), "w")
+    config.add_cleanup(config.stash[STDERR].close)
     release = config.getoption(RELEASE_OPTION)
     if release is None:
         config.stash[SOURCE] = servers.embedded()
@@ -58,6 +63,14 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[SOURCE] = servers.of_release(release)
     except servers.ReleaseMissingError as error:
         raise pytest.UsageError(str(error)) from error
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_exception_interact(node: pytest.Item | pytest.Collector) -> None:
+    """Watch the end of a failed test too: for debuggers, pytest and pytest-timeout stop at a failure."""
+    limit_s = float(node.config.getini("faulthandler_timeout"))
+    if isinstance(node, pytest.Item) and limit_s > 0 and not node.config.getoption("usepdb"):
+        faulthandler.dump_traceback_later(limit_s, file=node.config.stash[STDERR], exit=True)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
-import uvloop
 
+from loops import TellingLoop
 from telesto.middleware import logs
 from telesto.middleware.server import MiddlewareServer
 from telesto.middleware.settings import ServerSettings
@@ -30,7 +30,7 @@ Connect = Callable[..., Awaitable[Wire]]
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
     """The loop of production; other tests run middlewares on asyncio's own."""
-    return {"uvloop": uvloop.new_event_loop}
+    return {"uvloop": TellingLoop}
 
 
 @pytest.fixture(autouse=True)

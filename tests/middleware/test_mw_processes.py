@@ -60,7 +60,11 @@ async def running(
     finally:
         if process.returncode is None:
             process.terminate()
-        await asyncio.wait_for(process.wait(), START_S)
+        try:
+            await asyncio.wait_for(process.wait(), START_S)
+        finally:
+            if process.returncode is None:
+                process.kill()
 
 
 def free_port() -> int:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from started import STARTED
+from started import STARTED, end
 
 PATIENCE_S = 60.0
 SERVE = ["-m", "telesto.cli.main", "serve", "--port", "0", "--admin-port", "0", "--json"]
@@ -35,7 +35,7 @@ def serving(database_url: str) -> Iterator[dict[str, Any]]:
             assert process.stdout is not None
             yield json.loads(process.stdout.readline())
         finally:
-            process.terminate()
+            end(process)
 
 
 class Worker:

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from running import PATIENCE_S, SERVE, clean_environment
-from started import STARTED
+from started import STARTED, end
 from telesto.client import ClientOptions, DeadlineExceededError, TelestoClient, TelestoError
 from telesto.db.embedded import EmbeddedServer
 from telesto.protocol.errors import DiskFullError
@@ -73,8 +73,7 @@ def service(data_dir: Path) -> Iterator[dict[str, Any]]:
         assert process.stdout is not None
         yield json.loads(process.stdout.readline()) | {"errors": log}
     finally:
-        process.terminate()
-        process.wait(PATIENCE_S)
+        end(process)
         assert process.stdout is not None
         process.stdout.close()
 

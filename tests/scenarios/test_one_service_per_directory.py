@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from started import STARTED
+from started import STARTED, end
 
 TIMEOUT_S = 60.0
 
@@ -29,11 +29,12 @@ def test_second_service_on_a_data_directory_is_refused(data_dir: Path) -> None:
             )
             assert second.stderr.count("\n") == 1
         finally:
-            first.terminate()
-        assert first.wait(TIMEOUT_S) == 0
-    third = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    with third:
-        assert third.stdout is not None
-        assert json.loads(third.stdout.readline())["data_dir"] == str(data_dir)
-        third.terminate()
-        assert third.wait(TIMEOUT_S) == 0
+            end(first)
+        assert first.returncode == 0
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as third:
+        try:
+            assert third.stdout is not None
+            assert json.loads(third.stdout.readline())["data_dir"] == str(data_dir)
+        finally:
+            end(third)
+        assert third.returncode == 0

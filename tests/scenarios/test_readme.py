@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from started import STARTED
+from started import STARTED, end
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
@@ -41,7 +41,7 @@ def test_python_of_the_readme(database_url: str) -> None:
                 assert DEFAULT_URL in program
                 _check_output(program.replace(DEFAULT_URL, url))
         finally:
-            service.terminate()
+            end(service)
 
 
 def _check_output(program: str) -> None:
@@ -83,4 +83,4 @@ def test_command_line_of_the_readme(database_url: str, tmp_path: Path) -> None:
                 )
                 assert (result.returncode, result.stderr) == (0, b""), command
         finally:
-            service.terminate()
+            end(service)
