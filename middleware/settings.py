@@ -74,37 +74,37 @@ class ServerSettings(BaseSettings):
     database_silent_ms: int = Field(
         5_000,
         ge=100,
-        description="A connection whose peer acknowledges nothing for so long is dead, on both sides.",
+        description="A connection whose peer acknowledges nothing for this time is dead, on both sides.",
     )
     database_late_s: float = Field(
         1.0,
         gt=0,
-        description="When a sign of life, or a call, is late by so much, look what the matter is, and again.",
+        description="How late a sign of life or a call may be before the connection is checked.",
     )
     statement_timeout_s: float = Field(
-        300.0, ge=0, description="PostgreSQL cancels a call that takes so long; 0 for no limit."
+        300.0, ge=0, description="PostgreSQL cancels a call that takes longer; 0 for no limit."
     )
     lock_timeout_s: float = Field(
-        30.0, ge=0, description="It cancels one that waits so long for one lock; 0 for no limit."
+        30.0, ge=0, description="PostgreSQL cancels a call that waits longer for one lock; 0 for no limit."
     )
     transaction_timeout_s: float = Field(
         360.0,
         ge=0,
-        description="It ends the connection of a transaction that takes so long (PostgreSQL 17 or later); "
+        description="PostgreSQL 17 or later ends the connection of a transaction that takes longer; "
         "0 for no limit.",
     )
     idle_in_transaction_timeout_s: float = Field(
         60.0,
         ge=0,
-        description="It ends the connection of a transaction that does nothing for so long; 0 for no limit.",
+        description="PostgreSQL ends the connection of a transaction idle for longer; 0 for no limit.",
     )
     standby_wait_s: float = Field(
         5.0,
         ge=0,
-        description="A commit that waits so long for a synchronous standby is in doubt, and writes are "
+        description="A commit that waits longer for a synchronous standby is in doubt, and writes are "
         "refused until the standby is back; 0 lets them wait.",
     )
-    standby_retry_ms: int = Field(500, ge=1, description="What STANDBY_UNAVAILABLE suggests to wait.")
+    standby_retry_ms: int = Field(500, ge=1, description="The pause that STANDBY_UNAVAILABLE suggests.")
 
     disk_directory: Path | None = Field(
         None,
@@ -123,10 +123,10 @@ class ServerSettings(BaseSettings):
         description="Puts are refused when the database, with the reserve, is larger. For a disk that "
         "this machine cannot see; the write-ahead log is not counted.",
     )
-    disk_retry_ms: int = Field(1_000, ge=1, description="What DISK_FULL suggests to wait.")
+    disk_retry_ms: int = Field(1_000, ge=1, description="The pause that DISK_FULL suggests.")
 
     # --- connections ---------------------------------------------------------------------------
-    max_connections: int = Field(10_000, ge=1, description="Connections of clients.")
+    max_connections: int = Field(10_000, ge=1, description="How many clients may be connected at a time.")
     backlog: int = Field(
         1_024, ge=1, description="Connections that the kernel holds until they are accepted."
     )
@@ -137,48 +137,62 @@ class ServerSettings(BaseSettings):
         MAX_FRAME_DEFAULT - 65_536, ge=0, description="Longest body of a message that is put."
     )
     idle_limit_s: float = Field(
-        300.0, ge=0, description="A connection silent for so long is closed; 0 for never."
+        300.0, ge=0, description="A connection that is silent for longer is closed; 0 for never."
     )
     identify_limit_s: float = Field(
-        30.0, gt=0, description="A connection must have identified itself by then."
+        30.0, gt=0, description="How long a connection may take to identify itself."
     )
     frame_limit_s: float = Field(
         60.0,
         gt=0,
-        description="How long a frame may take to come, and a second more for each 64 KiB of it.",
+        description="How long a frame may take to arrive, plus a second for each 64 KiB of it.",
     )
     linger_s: float = Field(
         2.0, gt=0, description="How long a closed peer may take to read its last answers."
     )
-    line_requests: int = Field(1_024, ge=1, description="Requests of a connection that wait for their turn.")
-    line_bytes: int = Field(4 << 20, ge=1, description="Their bytes; reading rests beyond either.")
-    write_high_bytes: int = Field(1 << 20, ge=1, description="Unsent answers beyond this make reading rest.")
-    write_low_bytes: int = Field(256 << 10, ge=0, description="Reading goes on when the unsent fall to this.")
+    line_requests: int = Field(
+        1_024, ge=1, description="How many requests of a connection may wait for their turn."
+    )
+    line_bytes: int = Field(
+        4 << 20,
+        ge=1,
+        description="Bytes of requests that may wait; beyond this or line_requests nothing more is read.",
+    )
+    write_high_bytes: int = Field(
+        1 << 20, ge=1, description="With more unsent answers than this nothing more is read."
+    )
+    write_low_bytes: int = Field(
+        256 << 10, ge=0, description="Reading goes on when the unsent answers fall to this."
+    )
     write_hard_bytes: int = Field(
-        64 << 20, ge=1, description="Unsent answers beyond this end the connection."
+        64 << 20, ge=1, description="With more unsent answers than this the connection ends."
     )
     write_stalled_s: float = Field(
-        30.0, gt=0, description="A peer that reads too little for so long is closed."
+        30.0, gt=0, description="A connection ends when its peer has read too little for this time."
     )
     max_unconfirmed: int = Field(
-        1_024, ge=1, description="Numbered requests that a client may leave unconfirmed."
+        1_024, ge=1, description="How many numbered requests a client may leave unconfirmed."
     )
 
     # --- the whole middleware ------------------------------------------------------------------
-    budget_requests: int = Field(100_000, ge=1, description="Requests under way in the whole middleware.")
+    budget_requests: int = Field(
+        100_000, ge=1, description="How many requests may be under way in the whole middleware."
+    )
     budget_bytes: int = Field(
-        256 << 20, ge=1, description="Their bytes; beyond either, OVERLOADED is answered."
+        256 << 20,
+        ge=1,
+        description="Bytes of requests under way; beyond this or budget_requests the answer is OVERLOADED.",
     )
     budget_unsent_bytes: int = Field(
-        256 << 20, ge=1, description="Bytes of answers in the whole middleware that peers have not taken."
+        256 << 20, ge=1, description="Bytes of answers that peers have not read yet, in the whole middleware."
     )
     address_share: float = Field(
         0.8,
         gt=0,
         le=1,
-        description="Part of each budget, and of the waiting reads, for the clients of one address.",
+        description="The part of each budget and of the waiting reads that clients of one address may use.",
     )
-    overload_retry_ms: int = Field(100, ge=1, description="What OVERLOADED suggests to wait.")
+    overload_retry_ms: int = Field(100, ge=1, description="The pause that OVERLOADED suggests.")
 
     # --- gathering -----------------------------------------------------------------------------
     max_batch: int = Field(512, ge=1, description="Requests in one call; 1 switches gathering off.")
@@ -193,21 +207,23 @@ class ServerSettings(BaseSettings):
         "two more messages each way; 0 for never, as a transaction pooler needs it.",
     )
     heavy_queue_s: float = Field(10.0, gt=0, description="How long a queue counts as one of large messages.")
-    heavy_queues: int = Field(10_000, ge=1, description="Such queues that are remembered.")
+    heavy_queues: int = Field(10_000, ge=1, description="How many queues of large messages are remembered.")
     quantum: int = Field(32, ge=1, description="Requests of a connection in one turn while others wait.")
     quick_call_ms: float = Field(
         3.0,
         ge=0,
-        description="While calls that only write, for few messages, take less, those for few messages wait "
-        "for one another and find more gathered; 0 for never.",
+        description="While calls that only write few messages take less than this, such calls wait for one "
+        "another and gather more requests; 0 for never.",
     )
-    call_wait_ms: float = Field(10.0, ge=0, description="How long a call waits for another one at most.")
-    crowd: int = Field(8, ge=1, description="Up to so many requests under way, no call waits for another.")
+    call_wait_ms: float = Field(10.0, ge=0, description="How long a call waits for another one, at most.")
+    crowd: int = Field(
+        8, ge=1, description="With at most this many requests under way, no call waits for another."
+    )
     many_messages: int = Field(
         64,
         ge=1,
-        description="Nor does one for so many messages. Fewer reach consumers that wait for them by the call "
-        "that puts them.",
+        description="A call for this many messages waits for no other. One that puts fewer also hands them "
+        "to consumers that wait.",
     )
     put_workers: int = Field(1, ge=1, le=64, description="Calls of puts at a time.")
     take_workers: int = Field(1, ge=1, le=64, description="Calls of reads by priority at a time.")
@@ -218,13 +234,23 @@ class ServerSettings(BaseSettings):
     fetch_workers: int = Field(1, ge=1, le=64, description="Calls of gets from topics at a time.")
     single_workers: int = Field(4, ge=1, le=64, description="Calls of all other requests at a time.")
     browse_workers: int = Field(1, ge=1, le=64, description="Pages of messages that are looked up at a time.")
-    busy_backoff_ms: int = Field(1, ge=1, description="First pause before a busy request is tried again.")
-    busy_backoff_max_ms: int = Field(50, ge=1, description="Longest such pause.")
-    busy_limit_s: float = Field(10.0, gt=0, description="Busy for so long, a request is answered OVERLOADED.")
-    takeover_limit_s: float = Field(5.0, gt=0, description="Busy for so long, a takeover is TAKEOVER_BUSY.")
-    suspect_s: float = Field(30.0, gt=0, description="How long clients of a call that died are kept apart.")
-    suspect_batch: int = Field(8, ge=1, description="Requests in a call of such a client.")
-    suspects_max: int = Field(10_000, ge=1, description="Such clients at a time.")
+    busy_backoff_ms: int = Field(
+        1, ge=1, description="The first pause before a request that met a lock is tried again."
+    )
+    busy_backoff_max_ms: int = Field(
+        50, ge=1, description="The longest pause before a request that met a lock is tried again."
+    )
+    busy_limit_s: float = Field(
+        10.0, gt=0, description="A request that meets locks for longer is answered OVERLOADED."
+    )
+    takeover_limit_s: float = Field(
+        5.0, gt=0, description="A takeover that meets locks for longer is answered TAKEOVER_BUSY."
+    )
+    suspect_s: float = Field(
+        30.0, gt=0, description="How long clients of a call that died are kept apart from others."
+    )
+    suspect_batch: int = Field(8, ge=1, description="Requests in one call of a client that is kept apart.")
+    suspects_max: int = Field(10_000, ge=1, description="How many clients are kept apart at a time.")
 
     # --- requests ------------------------------------------------------------------------------
     max_put_elements: int = Field(1_000, ge=1, description="Messages or queues in one put.")
@@ -236,68 +262,89 @@ class ServerSettings(BaseSettings):
     max_references: int = Field(10_000, ge=1_024, description="References in one Confirm or Release.")
     purge_rows: int = Field(10_000, ge=1, description="Messages removed by one call of a purge.")
     statistics_rows: int = Field(
-        10_000, ge=1, description="Messages of a kind that a queue's figures count one by one."
+        10_000, ge=1, description="Up to how many messages of a kind a queue's figures count one by one."
     )
     max_history_probes: int = Field(
-        200_000, ge=1, description="Look-ups among what waits to find one message by its id."
+        200_000, ge=1, description="How many waiting messages are looked at to find one by its id."
     )
 
     # --- waiting reads -------------------------------------------------------------------------
     max_waiting_reads: int = Field(10_000, ge=1, description="Reads that wait at a time.")
     interest_idle_s: float = Field(
-        30.0, gt=0, description="Interest in a queue nobody waits for ends after this."
+        30.0, gt=0, description="How long interest in a queue lasts after its last waiting read."
     )
     wake_sweep_s: float = Field(
-        1.0, gt=0, description="Period of the look for messages that no wake-up told of."
+        1.0, gt=0, description="How often to look for messages that no wake-up announced."
     )
-    wake_sweep_reads: int = Field(64, ge=1, description="Reads of a queue that one such look wakes.")
-    wake_sweep_queues: int = Field(1_000, ge=1, description="Queues that one call of such a look covers.")
+    wake_sweep_reads: int = Field(
+        64, ge=1, description="How many reads of a queue one look for messages wakes."
+    )
+    wake_sweep_queues: int = Field(
+        1_000, ge=1, description="How many queues one call of a look for messages covers."
+    )
     notify_interval_ms: int = Field(10, ge=1, description="Shortest time between two NOTIFYs.")
-    notify_entries: int = Field(10_000, ge=1, description="Queues and receivers gathered for a NOTIFY.")
+    notify_entries: int = Field(
+        10_000, ge=1, description="How many queues and receivers are gathered for one NOTIFY."
+    )
 
     # --- consumers -----------------------------------------------------------------------------
     max_consumers: int = Field(10_000, ge=1, description="Consumers of a middleware at a time.")
-    max_credit: int = Field(10_000, ge=1, description="Messages that a consumer may have at a time.")
+    max_credit: int = Field(10_000, ge=1, description="How many messages a consumer may have at a time.")
     lease_sweep_s: float = Field(
-        0.5, gt=0, description="Period of the look for leases that ran out and consumers that are gone."
+        0.5, gt=0, description="How often to look for leases that ran out and consumers that are gone."
     )
-    lost_leases_s: float = Field(0.5, gt=0, description="Period of asking which leases of its own ran out.")
+    lost_leases_s: float = Field(
+        0.5, gt=0, description="How often a middleware asks which leases of its consumers ran out."
+    )
 
     # --- running -------------------------------------------------------------------------------
-    heartbeat_interval_s: float = Field(2.0, gt=0, description="Period of the sign of life to the others.")
-    heartbeat_timeout_s: float = Field(6.0, gt=0, description="Silent for so long, a middleware is dead.")
-    sweep_interval_s: float = Field(
-        5.0, gt=0, description="Period of the single jobs: retention, removal, the days of the history."
+    heartbeat_interval_s: float = Field(
+        2.0, gt=0, description="How often a middleware gives the others a sign of life."
     )
-    staged_interval_s: float = Field(0.05, gt=0, description="Period of the look for staged messages.")
-    staged_idle_s: float = Field(0.25, gt=0, description="The same when there have been none for a while.")
-    sweep_rows: int = Field(1_000, ge=1, description="Rows that one call of a single job handles.")
+    heartbeat_timeout_s: float = Field(
+        6.0, gt=0, description="A middleware that is silent for longer is dead."
+    )
+    sweep_interval_s: float = Field(
+        5.0, gt=0, description="How often the single jobs run: retention, removal, the days of the history."
+    )
+    staged_interval_s: float = Field(0.05, gt=0, description="How often to look for staged messages.")
+    staged_idle_s: float = Field(
+        0.25, gt=0, description="How often to look for staged messages when there were none for a while."
+    )
+    sweep_rows: int = Field(1_000, ge=1, description="How many rows one call of a single job handles.")
     retention_s: float = Field(
         7 * 86_400.0,
         gt=0,
-        description="Unconfirmed for so long, a message is dead; one look in a thousandth of this time.",
+        description="A message that is unconfirmed for longer becomes a dead letter; it is checked once in a "
+        "thousandth of this time.",
     )
     topic_idle_s: float = Field(
-        86_400.0, gt=0, description="A topic to which nobody subscribes or puts for so long is removed."
+        86_400.0, gt=0, description="A topic that has neither subscribers nor puts for this time is removed."
     )
     shutdown_limit_s: float = Field(
-        10.0, ge=0, description="How long requests under way may take at the stop."
+        10.0, ge=0, description="How long requests under way may take when the middleware stops."
     )
-    goaway_grace_s: float = Field(1.0, ge=0, description="How long clients may take to leave at the stop.")
+    goaway_grace_s: float = Field(
+        1.0, ge=0, description="How long clients may take to leave when the middleware stops."
+    )
     restart_backoff_s: float = Field(
-        5.0, gt=0, description="Longest pause before a crashed process is restarted."
+        5.0, gt=0, description="The longest pause before a crashed process is restarted."
     )
-    loop_lag_interval_s: float = Field(0.5, gt=0, description="Period of measuring the lag of the loop.")
+    loop_lag_interval_s: float = Field(
+        0.5, gt=0, description="How often the lag of the event loop is measured."
+    )
     phase_every: int = Field(
         0,
         ge=0,
-        description="Every so many-th request is timed on its way, see GET /phases (admin port); 0 for none.",
+        description="One of this many requests is timed on its way (GET /phases, admin port); 0 for none.",
     )
     gc_threshold: int = Field(
-        20_000, ge=0, description="Objects made between two looks for garbage; 0 keeps Python's own."
+        20_000, ge=0, description="New objects between two garbage collections; 0 keeps Python's own value."
     )
-    log_level: str = Field("info", pattern="^(debug|info|warning|error)$", description="Least level logged.")
-    log_json: bool = Field(False, description="Log lines as JSON.")
+    log_level: str = Field(
+        "info", pattern="^(debug|info|warning|error)$", description="The least level that is logged."
+    )
+    log_json: bool = Field(False, description="Write log lines as JSON.")
 
     @field_validator("advertised_address")
     @classmethod
