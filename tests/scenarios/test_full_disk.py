@@ -155,7 +155,7 @@ def test_what_was_stored_is_taken_out_and_puts_are_taken_again(disk: Path) -> No
         assert take_all(told["url"], queue_id) == 1
         log = told["errors"].read_text()
         assert "disk_has_room" in log
-        assert "PostgreSQL has ended by itself" not in log
+        assert "PostgreSQL has ended unexpectedly" not in log
 
 
 def test_when_others_have_filled_the_disk_the_ballast_makes_room(disk: Path) -> None:
@@ -174,7 +174,7 @@ def test_when_others_have_filled_the_disk_the_ballast_makes_room(disk: Path) -> 
         (disk / "more").unlink()
         (disk / "others").unlink()
         put_at_last(told["url"], queue_id)
-        assert "is full; make room, or take messages out" in told["errors"].read_text()
+        assert "is full; free space, or take messages out" in told["errors"].read_text()
         while not ballast.exists():
             time.sleep(0.01)
 
