@@ -188,4 +188,4 @@ def _state(status: SchemaStatus) -> str:
             if status.usable
             else "too new for this release"
         )
-    return "too old: run telesto db upgrade"
+    return f"{'empty' if status.revision is None else 'too old'}: run telesto db upgrade"

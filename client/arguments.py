@@ -6,6 +6,7 @@ import functools
 import inspect
 import math
 import signal
+import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -63,7 +64,10 @@ def check_id(name: str, value: object) -> int:
     if type(value) is int and 0 < value <= _ID_MAX:
         return value
     if isinstance(value, bool) or not isinstance(value, int):
-        hint = f"; pass its {name}" if hasattr(value, name) else ""
+        attribute = name.removesuffix("s")
+        hint = f"; pass its {attribute}" if hasattr(value, attribute) else ""
+        if isinstance(value, str) and attribute == "queue_id":
+            hint = f"; get_queue_by_name({value!r:.40}) finds a queue's id"
         raise TypeError(f"{name} must be an int, not {type(value).__name__}{hint}")
     if not 0 < value <= _ID_MAX:
         raise InvalidParameterError(f"{name} must be an id above 0, not {_shown(value)}")
@@ -332,7 +336,9 @@ def check_timeout(timeout: object, name: str = "timeout") -> float:
 
 
 def check_signals(name: str, numbers: Iterable[int]) -> list[signal.Signals]:
-    """Returns signals that a handler can be set for."""
+    """Returns signals that a handler can be set for, from this thread."""
+    if isinstance(numbers, int) or not isinstance(numbers, Iterable):
+        raise TypeError(f"{name} must be a list of signals, such as (signal.SIGTERM,), not {numbers!r:.40}")
     found = []
     for number in numbers:
         if isinstance(number, bool) or not isinstance(number, int):
@@ -340,6 +346,11 @@ def check_signals(name: str, numbers: Iterable[int]) -> list[signal.Signals]:
         if number not in signal.valid_signals() or number in _UNHANDLED_SIGNALS:
             raise InvalidParameterError(f"{name} must be signals that can be handled, not {_shown(number)}")
         found.append(signal.Signals(number))
+    if found and threading.current_thread() is not threading.main_thread():
+        raise InvalidParameterError(
+            f"{name} can be given in the main thread only, which alone hears of signals; elsewhere, have a "
+            "handler of the main thread call the client's close()"
+        )
     return found
 
 
@@ -397,6 +408,14 @@ def new_message(
     )
 
 
+def check_several(name: str, values: object) -> None:
+    """Checks what should hold several messages: one body can be iterated over, too, by its bytes."""
+    if isinstance(values, (str, bytes, bytearray, memoryview)) or not isinstance(values, Iterable):
+        raise TypeError(
+            f"{name} must be a list of messages, such as [b'one', b'two'], not {type(values).__name__}"
+        )
+
+
 def queued_message(queue_id: int, message: NewMessage | bytes) -> packets.QueuedMessage:
     """Makes a message and its queue for a request of several."""
     if isinstance(message, NewMessage):
@@ -426,6 +445,8 @@ def check_letter_ids(message_ids: Collection[int] | None) -> list[int]:
     """Returns which dead letters are meant, nothing (the wire's word for all) for None."""
     if message_ids is None:
         return []
+    if isinstance(message_ids, (int, str)) or not isinstance(message_ids, Iterable):
+        raise TypeError(f"message_ids must be a list of ids, not {type(message_ids).__name__}")
     checked = [check_id("message_ids", message_id) for message_id in message_ids]
     if not checked:
         raise InvalidParameterError("message_ids must name at least one message; None stands for all")
@@ -434,6 +455,8 @@ def check_letter_ids(message_ids: Collection[int] | None) -> list[int]:
 
 def check_queue_ids(queue_ids: Sequence[int]) -> list[int]:
     """Returns the queues of one put: at least one, each once."""
+    if isinstance(queue_ids, (int, str)) or not isinstance(queue_ids, Iterable):
+        raise TypeError(f"queue_ids must be a list of ids, not {type(queue_ids).__name__}")
     checked = [check_id("queue_ids", queue_id) for queue_id in queue_ids]
     if not checked:
         raise InvalidParameterError("queue_ids must name at least one queue")

@@ -252,7 +252,10 @@ class Handshake:
             self.identify(identity)
         elif error.error_class is ErrorClass.REJECTED:
             if isinstance(error, ClientNameNotUniqueError):
-                error.details += '; to become that client, connect with existing="use"'
+                name = identity.name if identity is not None else ""
+                error.details = (
+                    f'a client named {name!r} exists already; to become it, connect with existing="use"'
+                )
             self._host.handshake_refused(error)
         else:
             self._host.handshake_failed(error)

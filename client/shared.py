@@ -220,6 +220,7 @@ def topic_batches(
 
 def _checked(messages: Iterable[GivenT], check: Callable[[GivenT], ElementT]) -> Iterable[ElementT]:
     """Makes messages of the wire: of a list all before any is sent, of what may have no end one by one."""
+    arguments.check_several("messages", messages)
     if isinstance(messages, (list, tuple)):
         return [check(message) for message in messages]
     return map(check, messages)
@@ -260,6 +261,8 @@ def by_source(messages: Iterable[Message | TopicMessage]) -> tuple[list[HandOver
     """
     of_queues: list[HandOverId] = []
     of_topics: list[TopicMessage] = []
+    if isinstance(messages, (Message, TopicMessage)):
+        raise TypeError(f"messages must be a list of messages, not one {type(messages).__name__}")
     for message in messages:
         if isinstance(message, TopicMessage):
             of_topics.append(message)

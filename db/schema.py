@@ -186,9 +186,7 @@ def require_current(url: str) -> SchemaStatus:
     if status.newer:
         raise SchemaTooNewError(_too_new(status))
     raise SchemaTooOldError(
-        f"the database is at revision {status.revision or 'none'} with procedures of edition "
-        f"{status.edition}; this release needs {status.head} and its own edition "
-        f"{status.expected_edition}: run `telesto db upgrade`"
+        f"{_outdated(status)} (--database-url as for the service), or start it with `telesto serve --upgrade`"
     )
 
 
@@ -288,9 +286,11 @@ def _migrate(url: str) -> None:
 def _outdated(status: SchemaStatus) -> str:
     if status.newer:
         return _too_new(status)
+    if status.revision is None:
+        return "there is no Telesto in this database yet: run `telesto db upgrade`"
     return (
-        f"revision {status.revision or 'none'} instead of {status.head}, or other procedures than this "
-        "release's: run `telesto db upgrade`"
+        f"the database is at revision {status.revision} instead of {status.head}, or has other procedures "
+        "than this release: run `telesto db upgrade`"
     )
 
 

@@ -16,7 +16,7 @@ def test_upgrades_an_empty_database(bare_telesto: CommandLine, empty_database_ur
     database = ("--database-url", empty_database_url)
     before = bare_telesto.run("db", "current", *database)
     assert before.returncode == 6
-    assert b"state\ttoo old: run telesto db upgrade\n" in before.stdout
+    assert b"state\tempty: run telesto db upgrade\n" in before.stdout
     assert bare_telesto.run("db", "check", *database).returncode == 1
 
     upgraded = bare_telesto.objects("db", "upgrade", *database)[0]

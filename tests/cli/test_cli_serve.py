@@ -164,7 +164,9 @@ def test_database_that_cannot_be_reached(bare_telesto: CommandLine) -> None:
 
 def test_schema_that_is_missing_names_the_command(bare_telesto: CommandLine, empty_database_url: str) -> None:
     serve = ("serve", "--database-url", empty_database_url, "--port", "0", "--json")
-    assert "telesto db upgrade" in bare_telesto.error(6, *serve)
+    said = bare_telesto.error(6, *serve)
+    assert "there is no Telesto in this database yet: run `telesto db upgrade`" in said
+    assert "None" not in said
     with bare_telesto.started(*serve, "--upgrade") as process:
         assert _first_line(process)["address"]
 

@@ -24,6 +24,7 @@ from telesto.client import (
     Message,
     NewMessage,
     NewTopicMessage,
+    Queue,
     ReadMode,
     TelestoClient,
     TopicMessage,
@@ -319,6 +320,34 @@ def test_a_refusal_says_what_is_wrong(method: str, given_values: dict[str, Any],
     ((parameter, value),) = given_values.items()
     with TelestoClient(URL) as client, pytest.raises(InvalidParameterError, match=said):
         getattr(client, method)(**arguments(method, parameter, value))
+
+
+@pytest.mark.parametrize(
+    ("method", "given_values", "said"),
+    [
+        (
+            "put_message",
+            {"queue_id": "orders"},
+            r"queue_id must be an int, not str; get_queue_by_name\('orders'\)",
+        ),
+        ("put_messages", {"queue_ids": ["orders"]}, r"not str; get_queue_by_name\('orders'\) finds"),
+        ("put_messages", {"queue_ids": "orders"}, "queue_ids must be a list of ids, not str"),
+        ("put_messages", {"queue_ids": 7}, "queue_ids must be a list of ids, not int"),
+        ("put_messages", {"queue_ids": [Queue(7, "orders")]}, "not Queue; pass its queue_id"),
+        ("put_many", {"messages": b"abc"}, r"a list of messages, such as \[b'one', b'two'\], not bytes"),
+        ("put_many", {"messages": "abc"}, "messages must be a list of messages.*not str"),
+        ("put_many", {"messages": NewMessage(b"abc")}, "messages must be a list of messages.*not NewMessage"),
+        ("put_to_topic", {"messages": b"abc"}, "messages must be a list of messages.*not bytes"),
+        ("redrive", {"message_ids": 7}, "message_ids must be a list of ids, not int"),
+        ("run_consumer", {"stop_signals": 15}, r"a list of signals, such as \(signal.SIGTERM,\), not 15"),
+    ],
+)
+def test_a_refusal_of_a_wrong_type_says_what_is_meant(
+    client: Any, method: str, given_values: dict[str, Any], said: str
+) -> None:
+    ((parameter, value),) = given_values.items()
+    with pytest.raises(TypeError, match=said):
+        first_step(getattr(client, method)(**arguments(method, parameter, value)))
 
 
 # ---------------------------------------------------------------------------------- beside the methods

@@ -120,7 +120,7 @@ def test_two_upgrades_at_once_are_one(empty_database_url: str) -> None:
 def test_the_status_tells_before_and_after(empty_database_url: str) -> None:
     before = schema.current(empty_database_url)
     assert (before.revision, before.checksum, before.up_to_date, before.usable) == (None, None, False, False)
-    with pytest.raises(schema.SchemaTooOldError, match="telesto db upgrade"):
+    with pytest.raises(schema.SchemaTooOldError, match="no Telesto in this database yet: run `telesto db up"):
         schema.require_current(empty_database_url)
     schema.upgrade(empty_database_url)
     after = schema.require_current(empty_database_url)
