@@ -4,7 +4,10 @@
 
 Clients put messages at a steady pace while nothing else happens, and while connections of others hold frames
 that are begun, requests whose answers they do not read, large answers, or reads that wait. The windows follow
-each other in turn; each attack's 99th percentile is set beside that of the undisturbed window of its round.
+each other in turn, from the moment at which an attack has sent all. Each attack's 99th percentile is set
+beside that of the undisturbed window of its round, and that of a window with the same attack on another
+middleware of the same machine and database: that one tells what the attack costs by the processors that it
+uses, however fair the clients' middleware is.
 """
 
 import argparse
@@ -17,13 +20,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from telesto.benchmarks.tiers.machine import describe_machine
-from telesto.benchmarks.tiers.service import HOST, Middlewares, running_database, running_middlewares
+from telesto.benchmarks.tiers.service import HOST, running_database, running_middlewares
+from telesto.benchmarks.tiers.usage import cpu_seconds
 from telesto.client.aio import AsyncTelestoClient
 from telesto.protocol import packets
 from telesto.protocol.framing import FrameDecoder
@@ -31,8 +36,9 @@ from telesto.protocol.framing import FrameDecoder
 CLIENTS: Final = 8
 PACE: Final = 25.0
 """Puts of each client in a second."""
-WINDOW_S: Final = 10.0
+WINDOW_S: Final = 5.0
 READY: Final = "ready"
+UNDISTURBED: Final = "undisturbed"
 _MIB: Final = 2**20
 _ANSWER_BYTES: Final = 1 << 26
 
@@ -98,7 +104,9 @@ def pull_answers(port: int) -> list[Attacker]:
     queue_id = Attacker(port).queue(15, 1_000_000)
     held = [Attacker(port) for _ in range(100)]
     for attacker in held:
-        attacker.send(b"".join(packets.GetMessages(queue_id, 0, 500).encode(number) for number in (2, 3)))
+        attacker.send(
+            b"".join(packets.GetMessages(queue_id, 0, 500).encode(number) for number in range(2, 32))
+        )
     return held
 
 
@@ -143,37 +151,70 @@ def main() -> int:
     return 0
 
 
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What was seen in one window.
+
+    Attributes:
+        taken: how long each put took, in seconds.
+        cpu_s: processor time of the clients' middleware.
+    """
+
+    taken: list[float]
+    cpu_s: float
+
+    def percentile(self, part: float) -> float:
+        """In seconds."""
+        return sorted(self.taken)[int(part * (len(self.taken) - 1))]
+
+
 async def _measure(url: str, directory: Path, rounds: int, window_s: float) -> None:
     print("\n".join(f"{name}: {value}" for name, value in describe_machine().items()))
-    found: dict[str, list[list[float]]] = {name: [] for name in ("undisturbed", *ATTACKS)}
-    async with running_middlewares(url, directory) as middlewares:
+    found: dict[tuple[str, int], list[Window]] = {(UNDISTURBED, 0): []}
+    found |= {(name, target): [] for name in ATTACKS for target in (0, 1)}
+    async with running_middlewares(url, directory, 2) as middlewares:
         clients = [AsyncTelestoClient(middlewares.urls[0]) for _ in range(CLIENTS)]
         for number, client in enumerate(clients):
             await client.connect(f"other {number}")
         queue = await clients[0].create_queue("others")
+        await _window(clients, queue.queue_id, window_s)
         for _ in range(rounds):
-            for name, windows in found.items():
-                attack = None if name == "undisturbed" else await _begin(name, middlewares)
-                windows.append(await _window(clients, queue.queue_id, window_s))
+            for (name, target), windows in found.items():
+                attack = None if name == UNDISTURBED else await _begin(name, middlewares.ports[target])
+                used = cpu_seconds(middlewares.pids[:1])
+                taken = await _window(clients, queue.queue_id, window_s)
+                windows.append(Window(taken, cpu_seconds(middlewares.pids[:1]) - used))
                 if attack is not None:
                     attack.communicate()
         for client in clients:
             await client.close()
-    for name, windows in found.items():
+    calm = found[UNDISTURBED, 0]
+    _print(UNDISTURBED, calm, {})
+    for name in ATTACKS:
+        here, elsewhere = found[name, 0], found[name, 1]
+        _print(name, here, {"undisturbed": calm, "elsewhere": elsewhere})
+        _print("  elsewhere", elsewhere, {"undisturbed": calm})
+
+
+def _print(name: str, windows: list[Window], others: Mapping[str, list[Window]]) -> None:
+    """Prints medians over the rounds, and ratios of the 99th percentiles within each."""
+    medians, tails = (
+        1000 * statistics.median(window.percentile(part) for window in windows) for part in (0.5, 0.99)
+    )
+    line = f"{name:18} p50 {medians:6.2f} ms  p99 {tails:6.2f} ms"
+    line += f"  cpu {statistics.median(window.cpu_s for window in windows):5.2f} s"
+    for beside, compared in others.items():
         ratios = [
-            _percentile(each, 0.99) / _percentile(calm, 0.99)
-            for each, calm in zip(windows, found["undisturbed"], strict=True)
+            window.percentile(0.99) / other.percentile(0.99)
+            for window, other in zip(windows, compared, strict=True)
         ]
-        medians = statistics.median(_percentile(each, 0.5) for each in windows)
-        tails = statistics.median(_percentile(each, 0.99) for each in windows)
-        print(
-            f"{name:18} p50 {1000 * medians:6.2f} ms  p99 {1000 * tails:6.2f} ms  "
-            f"p99 beside undisturbed {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
-        )
+        median = statistics.median(ratios)
+        line += f"  p99 beside {beside} {median:.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+    print(line)
 
 
-async def _begin(name: str, middlewares: Middlewares) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", __spec__.name, "--attack", name, "--port", str(middlewares.ports[0])]
+async def _begin(name: str, port: int) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", __spec__.name, "--attack", name, "--port", str(port)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: ASYNC220
     assert process.stdout is not None
     await asyncio.to_thread(process.stdout.readline)
@@ -198,10 +239,6 @@ async def _window(clients: list[AsyncTelestoClient], queue_id: int, window_s: fl
 
     await asyncio.gather(*(go(client, number / PACE / CLIENTS) for number, client in enumerate(clients)))
     return taken
-
-
-def _percentile(values: list[float], part: float) -> float:
-    return sorted(values)[int(part * (len(values) - 1))]
 
 
 if __name__ == "__main__":
