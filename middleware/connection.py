@@ -34,6 +34,7 @@ class Connection(asyncio.Protocol):
     Attributes:
         buffered: bytes of a frame that is not complete, or of frames that wait for their turn, as counted in
             the budget.
+        waits: frames that came wait for their turn.
         frame_since: since when a frame is not complete, by the loop's clock in seconds; None without one.
         unsent: bytes of answers that the peer has not taken, as counted in the budget.
         unsent_since: since when there are any.
@@ -48,6 +49,7 @@ class Connection(asyncio.Protocol):
         self._conversation = Conversation(services, self._line)
         self._decoder = FrameDecoder(UNIDENTIFIED_FRAME_BYTES)
         self.buffered = 0
+        self.waits = False
         self.frame_since: float | None = None
         self.unsent = 0
         self.unsent_since = 0.0
@@ -122,11 +124,6 @@ class Connection(asyncio.Protocol):
 
     # --- for the intake ----------------------------------------------------------------------
 
-    @property
-    def waits(self) -> bool:
-        """Frames that came wait for their turn."""
-        return self._decoder.waiting > 0
-
     def take(self, data: bytes, room: int) -> int:
         """Handles what came, and what waits, up to so much room; returns how much that took.
 
@@ -164,8 +161,10 @@ class Connection(asyncio.Protocol):
             self._break(0, Failure(ErrorCode.OVERLOADED, ErrorClass.FATAL, "there is no room for this frame"))
             return 0
         if decoder.waiting:
+            self.waits = True
             self._flow.wait()
-        else:
+        elif self.waits:
+            self.waits = False
             self._flow.go_on()
         self._flow.check_line()
         return count * FRAME_COST + there - decoder.waiting
@@ -312,6 +311,7 @@ class Connection(asyncio.Protocol):
 
     def _forget_buffered(self) -> None:
         self._decoder.clear()
+        self.waits = False
         self._budget.leave(0, self.buffered)
         self.buffered = 0
         self.frame_since = None

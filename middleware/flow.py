@@ -79,9 +79,8 @@ class Flow:
 
     def go_on(self) -> None:
         """All that has come has had its turn."""
-        if self.waits:
-            self.waits = False
-            self._go_on()
+        self.waits = False
+        self._go_on()
 
     def check_line(self) -> None:
         """Lets reading rest if the line is full."""

@@ -8,21 +8,24 @@ from typing import Protocol
 
 from telesto.protocol.framing import FRAME_COST
 
-#: What is handled at once in one turn of the loop, all connections together.
+#: What is handled at once in one turn of the loop, all connections together, and of one connection.
 TURN_BYTES = 512 * FRAME_COST
-#: What is handled of one connection before it is the next one's turn; and, while connections wait, all that
-#: is handled in a turn of the loop of what waits.
+AT_ONCE_BYTES = 128 * FRAME_COST
+#: The same of one connection while others wait, or more has come: enough for those that ask for little.
+LITTLE_BYTES = 4 * FRAME_COST
+#: What is handled in a turn of the loop of what waits, and so of one connection before it is the next one's
+#: turn.
 PORTION_BYTES = 16 * FRAME_COST
-#: What is handled of a connection at once while others wait: enough for those that ask for little.
-AT_ONCE_BYTES = 4 * FRAME_COST
 
 
 class Sender(Protocol):
-    """Somebody who has sent frames."""
+    """Somebody who has sent frames.
 
-    @property
-    def waits(self) -> bool:
-        """Some of them wait for their turn."""
+    Attributes:
+        waits: some of them wait for their turn.
+    """
+
+    waits: bool
 
     def take(self, data: bytes, room: int) -> int:
         """Handles these and those that wait, up to so much room; returns how much that took."""
@@ -31,8 +34,8 @@ class Sender(Protocol):
 class Intake:
     """Shares the turns of the event loop among connections by what they send.
 
-    All that comes in one turn of the loop is handled in it, unless it is much: then a portion of each
-    connection is, and the rest waits. What waits is handled a portion in each turn, between the turn's other
+    All that comes in one turn of the loop is handled in it, unless it is much: then a part of it is, a little
+    of each connection at least, and the rest waits. What waits is handled a portion in each turn, between the turn's other
     work: those that have begun to wait and those that wait on alternate, first come first served. So what a
     connection sends, however much that is, holds up another one that asks for little by one portion.
 
@@ -55,15 +58,16 @@ class Intake:
     def came(self, sender: Sender, data: bytes) -> None:
         """Data came from a sender."""
         waited = sender.waits
-        self._room -= sender.take(data, PORTION_BYTES if self._room > 0 else AT_ONCE_BYTES)
+        self._room -= sender.take(data, AT_ONCE_BYTES if self._room > 0 else LITTLE_BYTES)
         if sender.waits and not waited:
             self._fresh.append(sender)
-        if not self._asked:
-            self._asked = True
-            self._loop.call_soon(self._turn)
+            self._ask()
+        elif self._room < TURN_BYTES // 2:
+            # Not before, so that the many turns in which little comes cost nothing.
+            self._ask()
 
     def _turn(self) -> None:
-        """The next turn of the loop: what waits, if anything does, has its portion."""
+        """A turn of the loop: what waits, if anything does, has its portion."""
         self._asked = False
         room = PORTION_BYTES
         first, second = self._fresh, self._old
@@ -75,7 +79,11 @@ class Intake:
             first, second = second, first
         if len(self):
             self._room = 0
-            self._asked = True
-            self._loop.call_soon(self._turn)
+            self._ask()
         else:
             self._room = TURN_BYTES
+
+    def _ask(self) -> None:
+        if not self._asked:
+            self._asked = True
+            self._loop.call_soon(self._turn)

@@ -41,10 +41,11 @@ class FrameDecoder:
     Attributes:
         max_frame: the longest frame that is accepted, in bytes after the length field. It may be changed
             between two calls of feed, and then holds for a frame whose beginning is kept, too.
+        waiting: how many bytes the last call had no room for.
         error: why the stream cannot be read any further; None as long as it can.
     """
 
-    __slots__ = ("_kept", "_needed", "_rest", "_rest_at", "error", "max_frame")
+    __slots__ = ("_kept", "_needed", "_rest", "_rest_at", "error", "max_frame", "waiting")
 
     def __init__(self, max_frame: int) -> None:
         if max_frame < _LENGTH_MIN:
@@ -56,17 +57,12 @@ class FrameDecoder:
         self._needed = _LENGTH_SIZE
         #: Data that no call had room for, from a place on. Nothing is kept then.
         self._rest = b""
-        self._rest_at = 0
+        self._rest_at = self.waiting = 0
 
     @property
     def buffered(self) -> int:
         """How many bytes are kept; at the end of a stream, more than 0 means that it was cut short."""
         return len(self._kept)
-
-    @property
-    def waiting(self) -> int:
-        """How many bytes the last call had no room for."""
-        return len(self._rest) - self._rest_at
 
     def feed(self, data: bytes | bytearray | memoryview, room: int = UNBOUNDED) -> list[Frame]:
         """Takes the next bytes and returns the frames that are complete now.
@@ -91,7 +87,8 @@ class FrameDecoder:
                 data, at = self._rest[at:] + data, 0
             else:
                 data = self._rest
-            self._rest, self._rest_at = b"", 0
+            self._rest = b""
+            self._rest_at = self.waiting = 0
         frames: list[Frame] = []
         if self._kept:
             at = self._complete(data, frames)
@@ -107,7 +104,8 @@ class FrameDecoder:
         """Forgets the beginning of a frame, whose end will not come."""
         self._kept = bytearray()
         self._needed = _LENGTH_SIZE
-        self._rest, self._rest_at = b"", 0
+        self._rest = b""
+        self._rest_at = self.waiting = 0
 
     def _complete(self, data: bytes, frames: list[Frame]) -> int:
         """Takes from the data what the frame lacks whose beginning is kept; returns how much that was.
@@ -144,7 +142,7 @@ class FrameDecoder:
         max_frame = self.max_frame
         while at <= last_header:
             if room <= 0:
-                self._rest, self._rest_at = data, at
+                self._rest, self._rest_at, self.waiting = data, at, size - at
                 return
             length, method_id, packet_id = _HEADER(data, at)
             if not _LENGTH_MIN <= length <= max_frame:

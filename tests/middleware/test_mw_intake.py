@@ -11,7 +11,7 @@ import asyncpg
 
 from conftest import Connect, StartMiddleware
 from telesto.middleware.connection import Connection
-from telesto.middleware.intake import AT_ONCE_BYTES, PORTION_BYTES, TURN_BYTES, Intake
+from telesto.middleware.intake import AT_ONCE_BYTES, LITTLE_BYTES, PORTION_BYTES, TURN_BYTES, Intake
 from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorCode
@@ -20,6 +20,7 @@ from wire import PATIENCE_S, Wire, put, until
 
 PORTION = PORTION_BYTES // FRAME_COST
 AT_ONCE = AT_ONCE_BYTES // FRAME_COST
+LITTLE = LITTLE_BYTES // FRAME_COST
 TURN = TURN_BYTES // FRAME_COST
 
 
@@ -47,15 +48,13 @@ class Sender:
         self._name = name
         self._log = log
         self.left = 0
-
-    @property
-    def waits(self) -> bool:
-        return self.left > 0
+        self.waits = False
 
     def take(self, data: bytes, room: int) -> int:
         self.left += len(data)
         count = min(self.left, max(1, room // FRAME_COST))
         self.left -= count
+        self.waits = self.left > 0
         self._log += [self._name] * count
         return count * FRAME_COST
 
@@ -78,12 +77,16 @@ class Bench:
 
 def test_what_little_comes_in_a_turn_is_handled_at_once() -> None:
     bench = Bench()
-    for number in range(TURN // PORTION):
-        bench.send(bench.sender(str(number)), PORTION)
-    assert len(bench.log) == TURN
-    assert not bench.loop.turn()
-    bench.send(bench.sender("again"), PORTION)
-    assert bench.log[-PORTION:] == ["again"] * PORTION
+    for turn in range(1, 4):
+        for number in range(TURN // AT_ONCE):
+            bench.send(bench.sender(str(number)), AT_ONCE)
+        assert len(bench.log) == turn * TURN
+        assert not bench.loop.turn()
+    for number in range(2 * TURN):
+        bench.send(bench.sender(str(number)), 1)
+        bench.loop.turn()
+    bench.send(bench.sender("again"), AT_ONCE)
+    assert bench.log[-AT_ONCE:] == ["again"] * AT_ONCE
 
 
 def test_a_greedy_sender_holds_up_a_modest_one_by_one_portion() -> None:
@@ -109,7 +112,7 @@ def test_many_greedy_senders_do_not_make_a_turn_longer() -> None:
     senders = [bench.sender(str(number)) for number in range(105)]
     for sender in senders:
         bench.send(sender, 1_400)
-    assert len(bench.log) <= TURN + PORTION + len(senders) * AT_ONCE
+    assert len(bench.log) <= TURN + len(senders) * LITTLE
     before = len(bench.log)
     while bench.loop.turn():
         assert len(bench.log) - before <= PORTION
@@ -117,7 +120,7 @@ def test_many_greedy_senders_do_not_make_a_turn_longer() -> None:
     assert len(bench.log) == 105 * 1_400
     # They had their portions one after the other, so they ended together.
     ends = [len(bench.log) - bench.log[::-1].index(str(number)) for number in range(105)]
-    assert min(ends) > len(bench.log) - 105 * 2 * PORTION
+    assert min(ends) > len(bench.log) - 105 * (AT_ONCE + 2 * PORTION)
 
 
 def test_one_that_comes_with_much_stands_ahead_of_those_that_wait_on() -> None:
@@ -127,10 +130,10 @@ def test_one_that_comes_with_much_stands_ahead_of_those_that_wait_on() -> None:
     for _ in range(200):
         bench.loop.turn()
     before = len(bench.log)
-    bench.send(bench.sender("other"), AT_ONCE + PORTION)
+    bench.send(bench.sender("other"), LITTLE + PORTION)
     for _ in range(2):
         bench.loop.turn()
-    assert bench.log[before:].count("other") == AT_ONCE + PORTION
+    assert bench.log[before:].count("other") == LITTLE + PORTION
 
 
 def test_those_that_wait_on_have_every_other_portion() -> None:
@@ -139,7 +142,7 @@ def test_those_that_wait_on_have_every_other_portion() -> None:
     bench.loop.turn()
     waiting = deque(range(100))
     for number in waiting:
-        bench.send(bench.sender(f"new {number}"), AT_ONCE + 1)
+        bench.send(bench.sender(f"new {number}"), LITTLE + 1)
     before = len(bench.log)
     for _ in range(50):
         bench.loop.turn()
@@ -170,7 +173,7 @@ async def test_frames_of_a_greedy_connection_and_a_modest_one_interleave(
     theirs, ours = connection_of(server, greedy), connection_of(server, modest)
     # Both came in one turn of the loop, the greedy one's first.
     theirs.data_received(frames)
-    assert len(theirs.line.requests) == PORTION
+    assert 0 < len(theirs.line.requests) <= AT_ONCE
     packet_id, answer = modest.expect()
     ours.data_received(put(modest.number(), queue_id).encode(packet_id))
     assert len(ours.line.requests) == 1
@@ -183,7 +186,7 @@ async def test_frames_of_a_greedy_connection_and_a_modest_one_interleave(
         result = (await asyncio.wait_for(each, PATIENCE_S)).results[0]
         assert result.error is None
         earlier += result.message_id < message_id
-    assert earlier <= 2 * PORTION
+    assert earlier <= AT_ONCE + PORTION
     # All has been read, and reading goes on.
     assert not theirs._flow.rests
     assert server._budget.bytes == 0
