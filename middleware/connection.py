@@ -34,7 +34,7 @@ class Connection(asyncio.Protocol):
     Attributes:
         buffered: bytes of a frame that is not complete, or of frames that wait for their turn, as counted in
             the budget.
-        waits: frames that came wait for their turn.
+        waits: frames that came wait for their turn, and stand in the intake.
         frame_since: since when a frame is not complete, by the loop's clock in seconds; None without one.
         unsent: bytes of answers that the peer has not taken, as counted in the budget.
         unsent_since: since when there are any.
@@ -72,7 +72,9 @@ class Connection(asyncio.Protocol):
         self._peer = "{}:{}".format(*peer) if isinstance(peer, tuple) else "local"
         self._line.address = address_of(peer)
         loop, settings = self._services.loop, self._services.settings
-        self._flow = Flow(self._transport, self._line, settings, loop.time, self._services.deadlines)
+        self._flow = Flow(
+            self._transport, self._line, settings, loop.time, self._services.deadlines, self._have_turn
+        )
         sock = transport.get_extra_info("socket")
         if sock is not None and sock.family != getattr(socket, "AF_UNIX", None):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -127,9 +129,10 @@ class Connection(asyncio.Protocol):
     def take(self, data: bytes, room: int) -> int:
         """Handles what came, and what waits, up to so much room; returns how much that took.
 
-        The rest waits, if it may be kept.
+        The rest waits, if it may be kept; while the line is full or the peer does not read, it has no turn.
         """
-        if self._deaf:
+        self.waits = False
+        if self._deaf or (self._flow.full and not data):
             return 0
         decoder = self._decoder
         there = len(data) + decoder.waiting
@@ -161,12 +164,11 @@ class Connection(asyncio.Protocol):
             self._break(0, Failure(ErrorCode.OVERLOADED, ErrorClass.FATAL, "there is no room for this frame"))
             return 0
         if decoder.waiting:
-            self.waits = True
             self._flow.wait()
-        elif self.waits:
-            self.waits = False
+        elif self._flow.waits:
             self._flow.go_on()
         self._flow.check_line()
+        self.waits = decoder.waiting > 0 and not self._flow.full
         return count * FRAME_COST + there - decoder.waiting
 
     # --- for the line ------------------------------------------------------------------------
@@ -249,6 +251,9 @@ class Connection(asyncio.Protocol):
             )
         else:
             self._abort(f"keeps_{resource.name.lower()}")
+
+    def _have_turn(self) -> None:
+        self._services.intake.again(self)
 
     # --- inside ------------------------------------------------------------------------------
 

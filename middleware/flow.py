@@ -18,7 +18,7 @@ _ALIVE = Alive().encode(0)
 class Flow:
     """Lets reading rest while the line is full, what has come waits, or the peer does not read its answers.
 
-    The line's bound is soft by what one read from the socket brings. A peer that does not read gets no turns
+    The line's bound is soft by what is handled at once. A peer that does not read gets no turns
     either, so that what is unsent is bounded by one run and its woken reads.
 
     Where the line is full a Ping would not be read either, so the peer is told that this one lives.
@@ -32,6 +32,7 @@ class Flow:
     """
 
     __slots__ = (
+        "_again",
         "_alive_entry",
         "_clock",
         "_deadlines",
@@ -52,10 +53,13 @@ class Flow:
         settings: ServerSettings,
         clock: Callable[[], float],
         deadlines: Deadlines,
+        again: Callable[[], None],
     ) -> None:
+        """``again`` is called when what has come may have its turn again."""
         self._transport = transport
         self._clock = clock
         self._deadlines = deadlines
+        self._again = again
         self._alive_entry = 0
         self._line = line
         self._settings = settings
@@ -67,9 +71,14 @@ class Flow:
         transport.set_write_buffer_limits(settings.write_high_bytes, settings.write_low_bytes)
 
     @property
+    def full(self) -> bool:
+        """Nothing more is handled of the peer now."""
+        return self.line_full or self.slow
+
+    @property
     def rests(self) -> bool:
         """Nothing is read from the peer now."""
-        return self.line_full or self.slow or self.waits
+        return self.full or self.waits
 
     def wait(self) -> None:
         """What has come waits for its turn."""
@@ -109,6 +118,7 @@ class Flow:
     def end(self) -> None:
         """The connection ends."""
         self._deadlines.cancel(self._alive_entry)
+        self._again = _have_no_turn
 
     def _say_alive(self) -> None:
         # A line is full and drained again many times a second, so this goes on until it finds it drained.
@@ -127,6 +137,14 @@ class Flow:
             self._go_on()
 
     def _go_on(self) -> None:
-        if not self.rests and not self._transport.is_closing():
+        if self.full or self._transport.is_closing():
+            return
+        if self.waits:
+            self._again()
+        else:
             self.resumed_at = self._clock()
             self._transport.resume_reading()
+
+
+def _have_no_turn() -> None:
+    """What came over a connection that ends is not handled."""

@@ -22,7 +22,7 @@ class Sender(Protocol):
     """Somebody who has sent frames.
 
     Attributes:
-        waits: some of them wait for their turn.
+        waits: some of them wait for their turn, which it may have.
     """
 
     waits: bool
@@ -64,6 +64,13 @@ class Intake:
             self._ask()
         elif self._room < TURN_BYTES // 2:
             # Not before, so that the many turns in which little comes cost nothing.
+            self._ask()
+
+    def again(self, sender: Sender) -> None:
+        """A sender of which frames wait may have its turn again."""
+        if not sender.waits:
+            sender.waits = True
+            self._old.append(sender)
             self._ask()
 
     def _turn(self) -> None:

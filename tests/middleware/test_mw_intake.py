@@ -193,6 +193,61 @@ async def test_frames_of_a_greedy_connection_and_a_modest_one_interleave(
     assert isinstance(await greedy.ask(packets.Ping()), packets.Pong)
 
 
+async def test_frames_wait_while_the_line_is_full(
+    connect: Connect, start_middleware: StartMiddleware, database_url: str
+) -> None:
+    server = await start_middleware(line_requests=200, max_unconfirmed=2_000)
+    wire, other = await (await connect(server)).register(), await (await connect(server)).register()
+    queue_id = await wire.create_queue("some")
+    connection = connection_of(server, wire)
+    holder = await asyncpg.connect(database_url)
+    try:
+        await holder.execute("BEGIN")
+        await holder.execute("SELECT pg_advisory_xact_lock(telesto.put_lock_key($1))", queue_id)
+        sent = [wire.expect() for _ in range(1_000)]
+        data = b"".join(put(wire.number(), queue_id).encode(packet_id) for packet_id, _ in sent)
+        connection.data_received(data)
+        await until(lambda: connection._flow.line_full and not len(server._intake))
+        # What stands in the line and what its next call has taken of it.
+        assert server._budget.requests <= 200 + 2 * AT_ONCE
+        assert connection.buffered > len(data) // 2
+        assert (await other.ask(packets.GetQueueId("some"))).queue_id == queue_id
+    finally:
+        await holder.close()
+    for _, answer in sent:
+        assert (await asyncio.wait_for(answer, PATIENCE_S)).results[0].error is None
+    assert not connection._flow.rests
+    await until(lambda: server._budget.bytes == 0)
+
+
+async def test_frames_wait_while_the_peer_does_not_read(
+    connect: Connect, start_middleware: StartMiddleware
+) -> None:
+    server = await start_middleware(write_high_bytes=1 << 16, write_low_bytes=1 << 14)
+    wire = await (await connect(server)).register()
+    queue_id = await wire.create_queue()
+    await wire.put_one(queue_id, body=bytes(1 << 20))
+    connection = connection_of(server, wire)
+    sent = [wire.expect() for _ in range(1_000)]
+    wire.pause_reading()
+    connection.data_received(
+        b"".join(packets.GetMessages(queue_id, 0, 1).encode(packet_id) for packet_id, _ in sent[:30])
+    )
+    await until(lambda: connection._flow.slow)
+    before = len(connection.line.requests)
+    connection.data_received(
+        b"".join(packets.GetQueueId("none").encode(packet_id) for packet_id, _ in sent[30:])
+    )
+    await until(lambda: not len(server._intake))
+    assert len(connection.line.requests) <= before + AT_ONCE
+    wire.resume_reading()
+    for _, answer in sent[:30]:
+        assert len((await asyncio.wait_for(answer, PATIENCE_S)).messages) == 1
+    for _, answer in sent[30:]:
+        assert (await asyncio.wait_for(answer, PATIENCE_S)).code == ErrorCode.QUEUE_NOT_EXISTING
+    assert not connection._flow.rests
+
+
 async def test_what_waits_goes_with_its_connection(
     connect: Connect, start_middleware: StartMiddleware
 ) -> None:
