@@ -35,9 +35,10 @@ class Intake:
     """Shares the turns of the event loop among connections by what they send.
 
     All that comes in one turn of the loop is handled in it, unless it is much: then a part of it is, a little
-    of each connection at least, and the rest waits. What waits is handled a portion in each turn, between the turn's other
-    work: those that have begun to wait and those that wait on alternate, first come first served. So what a
-    connection sends, however much that is, holds up another one that asks for little by one portion.
+    of each connection at least, and the rest waits. What waits is handled a portion in each turn, between the
+    turn's other work: those that have begun to wait and those that wait on alternate, first come first
+    served. So what a connection sends, however much that is, holds up another one that asks for little by one
+    portion.
 
     Room is counted in bytes; a frame counts at least as FRAME_COST.
     """
