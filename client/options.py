@@ -6,8 +6,9 @@ from dataclasses import dataclass, fields
 
 from telesto.protocol.errors import InvalidParameterError
 
-#: A client has to accept frames of this size at least.
-MAX_FRAME_LEAST = 65_536
+#: This library needs frames of this size at least, for the leases and numbers that it names at a time. Every
+#: middleware accepts them; other clients may do with less (MAX_FRAME_LEAST of the protocol).
+LIBRARY_FRAME_LEAST = 65_536
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +37,7 @@ class ClientOptions:
         max_state_bytes: how many bytes of puts a ``state_dir`` holds; while it holds more,
             further requests wait.
         max_waiting_calls: how many calls may stand in line.
-        max_frame: the longest frame that the client accepts, in bytes.
+        max_frame: the longest frame that the client accepts, in bytes; 65,536 at least.
         put_batch_messages: how many messages ``put_many`` sends in one request at most, and how many single
             puts travel together.
         put_batch_bytes: how many bytes ``put_many`` sends in one request; a larger message goes alone.
@@ -88,5 +89,7 @@ class ClientOptions:
                 raise InvalidParameterError(f"{field.name} must be above 0, not {value!r}")
             if field.name in ("max_frame", "page_size", "fetch_ahead") and value >= 2**32:
                 raise InvalidParameterError(f"{field.name} must be below 2^32")
-        if self.max_frame < MAX_FRAME_LEAST:
-            raise InvalidParameterError(f"max_frame must be at least {MAX_FRAME_LEAST}, not {self.max_frame}")
+        if self.max_frame < LIBRARY_FRAME_LEAST:
+            raise InvalidParameterError(
+                f"max_frame must be at least {LIBRARY_FRAME_LEAST}, not {self.max_frame}"
+            )
