@@ -5795,7 +5795,8 @@ class AckResponse(Packet):
 @dataclass(slots=True)
 class Nack(Packet):
     """The messages are not processed: they go back to the queue. With a message of a partition go back
-    those of the partition that the consumer was given after it, which LeaseLost names.
+    those of the partition that the consumer was given after it, which LeaseLost names. What failed is given
+    to another consumer next, where there is one.
 
     Attributes:
         number: The request's number in this session, one more than the last one's.

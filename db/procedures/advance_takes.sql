@@ -8,6 +8,8 @@
 --   pick_readers bigint[]        the reader that it was for; 0 for anyone; NULL when all were
 --   pick_priorities smallint[]   its priority
 --   pick_ids bigint[]            its id; each queue's messages for anyone in their order
+--   kept bigint[]                by priority, the first message for anyone that was passed over in the only queue; NULL
+--                                for none
 -- Returns:
 --   void
 -- Errors:     none raised
@@ -19,7 +21,8 @@ CREATE OR REPLACE FUNCTION telesto.advance_takes(
     pick_queues int[],
     pick_readers bigint[],
     pick_priorities smallint[],
-    pick_ids bigint[]
+    pick_ids bigint[],
+    kept bigint[] DEFAULT NULL
 )
 RETURNS void
 LANGUAGE plpgsql
@@ -43,6 +46,12 @@ BEGIN
     SELECT state.queue_id, state.version + 1, state.total + state.n, state.directed_total + state.directed,
            state.hidden_total,
            CASE WHEN state.message_id IS NULL THEN state.lower
+                WHEN kept IS NOT NULL
+                THEN ARRAY(SELECT least(bound.lower, kept[bound.priority])
+                           FROM unnest(telesto.next_bounds(state.lower, state.last_id, state.priority,
+                                                           state.message_id))
+                                WITH ORDINALITY AS bound (lower, priority)
+                           ORDER BY bound.priority)
                 ELSE telesto.next_bounds(state.lower, state.last_id, state.priority, state.message_id) END
     FROM replaced AS state;
 END

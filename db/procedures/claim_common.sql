@@ -1,6 +1,7 @@
 -- Procedure:  claim_common
 -- Purpose:    Leases messages of one queue to consumers: those for a consumer's client alone first, then those for
---             anyone, the highest priority first, the oldest first among equals.
+--             anyone, the highest priority first, the oldest first among equals. One that failed goes to another
+--             consumer than before, where there is one.
 -- Parameters:
 --   from_queue bigint       the queue
 --   consumer_ids bigint[]   the consumers of the call
@@ -15,9 +16,9 @@
 --   claim bigint            the claim, which becomes the lease
 -- Returns:
 --   request int             the consumer, by its place in the arrays, counted from 1; one without a row got nothing
---   error smallint          NULL with a message; else -2 (with request 0: the queue holds more, which was too
---                           large for now), -1 (not executed, try again), CLIENT_NOT_EXISTING (5),
---                           QUEUE_NOT_EXISTING (7), SESSION_FENCED (20) or CONSUMER_NOT_EXISTING (50)
+--   error smallint          NULL with a message; else -2 (with request 0: the queue holds more, which was too large for
+--                           now, or is kept for other consumers), -1 (not executed, try again), CLIENT_NOT_EXISTING
+--                           (5), QUEUE_NOT_EXISTING (7), SESSION_FENCED (20) or CONSUMER_NOT_EXISTING (50)
 --   lease_id bigint         the lease
 --   message_id bigint       the message, each consumer's in their order
 --   queue_id bigint         its queue
@@ -35,8 +36,8 @@
 --   expires_ms bigint       how long until it expires, in milliseconds; NULL for never
 -- Errors:     none raised
 -- Locks:      none; the caller holds the queue's take lock
--- Tables:     queues, put_states (read), messages (delete), leases (insert), take_states, receiver_states (insert,
---             delete)
+-- Tables:     queues, consumers, put_states (read), messages (delete), leases (insert), take_states, receiver_states
+--             (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.claim_common(
     from_queue bigint,
     consumer_ids bigint[],
@@ -84,6 +85,7 @@ DECLARE
     pick_priorities smallint[] := '{}';
     pick_ids bigint[] := '{}';
     room int;
+    kept bigint[];
     more boolean := false;
 BEGIN
     -- The put state is read before the scan, so that all up to its last id is visible to it.
@@ -144,10 +146,19 @@ BEGIN
     IF room > 0 AND left_bytes > 0 THEN
         SELECT picked.* INTO picks
         FROM telesto.ready_messages(from_queue, 0, state.lower, state.upper, room) AS picked;
-        IF picks.message_ids IS NOT NULL THEN
+        IF picks.failed THEN
+            SELECT dealt.* INTO picks
+            FROM telesto.deal_to_others(from_queue, consumer_ids, state.lower, state.upper, left_slots, max_bytes,
+                                        largest, idle, left_bytes) AS dealt;
+            part := picks.message_requests;
+            kept := picks.kept;
+            more := more OR picks.more;
+        ELSIF picks.message_ids IS NOT NULL THEN
             part := telesto.deal_messages(left_slots, picks.sizes, max_bytes, largest, idle, left_bytes);
+            more := more OR cardinality(part) < cardinality(picks.message_ids);
+        END IF;
+        IF picks.message_ids IS NOT NULL THEN
             room := cardinality(part);
-            more := more OR room < cardinality(picks.message_ids);
             pick_rows := pick_rows || picks.message_rows[1:room];
             pick_requests := pick_requests || part;
             pick_readers := pick_readers || array_fill(0::bigint, ARRAY[room]);
@@ -172,7 +183,7 @@ BEGIN
     ORDER BY leased.request, leased.priority DESC, leased.message_id;
     PERFORM telesto.advance_takes(ARRAY[state.state_row], ARRAY[state.last_id],
                                   array_fill(1, ARRAY[cardinality(pick_ids)]), pick_readers, pick_priorities,
-                                  pick_ids);
+                                  pick_ids, kept);
     IF state.own_depth > 0 THEN
         PERFORM telesto.advance_receivers(ARRAY[from_queue], ARRAY[state.last_id],
                                           array_fill(1, ARRAY[cardinality(pick_ids)]), pick_readers,

@@ -89,8 +89,8 @@ BEGIN
     woken_ids := woken_ids || step.given;
     waiting := waiting OR step.leaving;
     SELECT selected.* INTO step
-    FROM telesto.select_keyed(state, last_id, consumer_ids, slots, max_bytes, largest, idle, answer_bytes)
-         AS selected;
+    FROM telesto.select_keyed(state, last_id, consumer_ids, slots, max_bytes, largest, idle, answer_bytes,
+                              cardinality(array_remove(ranks, NULL)) > 1) AS selected;
     state := step.state;
     pick_rows := step.pick_rows;
     pick_requests := step.pick_requests;

@@ -42,9 +42,10 @@ BEGIN
                                                            OFFSET 0) AS record))
         RETURNING record.*
     )
-    INSERT INTO telesto.partitions (queue_id, sender_id, partition_key, owner_id, lease_id, next_id, line, line_id)
+    INSERT INTO telesto.partitions (queue_id, sender_id, partition_key, owner_id, lease_id, next_id, line, line_id,
+                                    failed_by)
     SELECT removed.queue_id, removed.sender_id, removed.partition_key, removed.owner_id, removed.lease_id,
-           removed.next_id, CASE removed.lease_id WHEN 0 THEN 2 ELSE 3 END, removed.queue_id
+           removed.next_id, CASE removed.lease_id WHEN 0 THEN 2 ELSE 3 END, removed.queue_id, removed.failed_by
     FROM removed;
     GET DIAGNOSTICS freed = ROW_COUNT;
     SELECT back.queue_ids, back.receiver_ids INTO queue_ids, receiver_ids

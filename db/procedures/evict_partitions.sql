@@ -43,11 +43,12 @@ BEGIN
         DELETE FROM telesto.partitions AS old
         WHERE old.ctid = ANY (ARRAY(SELECT record.partition_row FROM record))
     ), placed AS (
-        INSERT INTO telesto.partitions (queue_id, sender_id, partition_key, owner_id, lease_id, next_id, line, line_id)
+        INSERT INTO telesto.partitions (queue_id, sender_id, partition_key, owner_id, lease_id, next_id, line, line_id,
+                                        failed_by)
         SELECT record.queue_id, record.sender_id, record.partition_key,
                CASE WHEN record.free THEN 0 ELSE record.owner_id END,
                CASE WHEN record.free THEN 0 ELSE record.lease_id END, record.next_id,
-               CASE WHEN record.free THEN 2 ELSE 6 END, record.queue_id
+               CASE WHEN record.free THEN 2 ELSE 6 END, record.queue_id, record.failed_by
         FROM record
         ORDER BY record.place
     )

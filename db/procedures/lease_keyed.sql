@@ -78,12 +78,12 @@ BEGIN
         INSERT INTO telesto.leases (consumer_id, lease_id, message_id, queue_id, client_id, receiver_id, sender_id,
                                     context, time_of_arrival, deadline, attempt, priority, redelivered, body,
                                     expires_at, claim_id, partition_key, history, put_through, handed_over_at,
-                                    handed_over_through, origin)
+                                    handed_over_through, origin, failed_by)
         SELECT consumer_ids[claimed.request], claimed.lease_id, claimed.message_id, claimed.queue_id,
                client_ids[claimed.request], 0, claimed.sender_id, claimed.context, claimed.time_of_arrival, deadline,
                claimed.attempt + 1, claimed.priority, claimed.redelivered, claimed.body, claimed.expires_at, claim,
                claimed.partition_key, claimed.history, claimed.put_through, moment, middleware_ids[claimed.request],
-               claimed.origin
+               claimed.origin, claimed.failed_by
         FROM claimed
     )
     SELECT claimed.request, NULL::smallint, claimed.lease_id, claimed.message_id, claimed.queue_id,

@@ -1,6 +1,7 @@
 -- Procedure:  move_partitions
 -- Purpose:    Evens out the load: of the consumer with the most partitions, some that are ready go to the one with
---             the fewest; those of which something is leased once that is answered, getting nothing more until then.
+--             the fewest; those of which something is leased once that is answered, getting nothing more until then. One
+--             whose first message failed with that consumer stays.
 -- Parameters:
 --   state partition_states   the state of the queue's partitions; counts change
 --   ranks int[]             per consumer of the state: who comes first among those with as many; NULL for one that
@@ -49,7 +50,7 @@ BEGIN
         SELECT record.*, leased.yes IS NULL AS free
         FROM (SELECT record.ctid AS partition_row, record.* FROM telesto.partitions AS record
               WHERE record.line = 1 AND record.line_id = state.consumer_ids[most]
-                AND record.place >= state.ready_from[most]
+                AND record.place >= state.ready_from[most] AND record.failed_by <> state.consumer_ids[least_busy]
               ORDER BY record.place
               LIMIT least(max_rows, (state.counts[most] - state.counts[least_busy]) / 2)) AS record
         LEFT JOIN LATERAL (SELECT true AS yes FROM telesto.leases AS lease
@@ -59,12 +60,13 @@ BEGIN
         DELETE FROM telesto.partitions AS old
         WHERE old.ctid = ANY (ARRAY(SELECT record.partition_row FROM record))
     ), placed AS (
-        INSERT INTO telesto.partitions (queue_id, sender_id, partition_key, owner_id, lease_id, next_id, line, line_id)
+        INSERT INTO telesto.partitions (queue_id, sender_id, partition_key, owner_id, lease_id, next_id, line, line_id,
+                                        failed_by)
         SELECT record.queue_id, record.sender_id, record.partition_key,
                CASE WHEN record.free THEN state.consumer_ids[least_busy] ELSE record.owner_id END,
                CASE WHEN record.free THEN 0 ELSE record.lease_id END, record.next_id,
                CASE WHEN record.free THEN 1 ELSE 6 END,
-               CASE WHEN record.free THEN state.consumer_ids[least_busy] ELSE record.queue_id END
+               CASE WHEN record.free THEN state.consumer_ids[least_busy] ELSE record.queue_id END, record.failed_by
         FROM record
         ORDER BY record.place
     )

@@ -47,7 +47,7 @@ BEGIN
     PERFORM pg_advisory_xact_lock(telesto.take_lock_key(queue.queue_id))
     FROM (SELECT unnest(queues) AS queue_id) AS queue;
     UPDATE telesto.delayed_messages AS message
-    SET due_at = least(message.due_at + step, message.expires_at)
+    SET due_at = least(message.due_at + step, message.expires_at), kept_until = message.kept_until + step
     WHERE message.queue_id = ANY (queues) AND message.message_id <= last_id;
     UPDATE telesto.keyed_messages AS message
     SET due_at = least(message.due_at + step, message.expires_at)

@@ -12,6 +12,7 @@
 --   priorities smallint[]   their priorities
 --   message_ids bigint[]    their ids
 --   sizes int[]             the lengths of their bodies
+--   failed boolean          whether some have failed before, so that who gets them matters
 -- Errors:     none
 -- Locks:      none; the caller holds the queue's take lock
 -- Tables:     messages (read)
@@ -24,7 +25,8 @@ CREATE OR REPLACE FUNCTION telesto.ready_messages(
     OUT message_rows tid[],
     OUT priorities smallint[],
     OUT message_ids bigint[],
-    OUT sizes int[]
+    OUT sizes int[],
+    OUT failed boolean
 )
 LANGUAGE plpgsql
 AS $$
@@ -33,12 +35,12 @@ DECLARE
     looked_at constant timestamptz := clock_timestamp();
 BEGIN
     SELECT array_agg(message.ctid), array_agg(message.priority), array_agg(message.message_id),
-           array_agg(message.bytes)
-    INTO message_rows, priorities, message_ids, sizes
+           array_agg(message.bytes), count(message.failed_by) > 0
+    INTO message_rows, priorities, message_ids, sizes, failed
     FROM (SELECT message.*
           FROM generate_series(10, 1, -1) AS level (priority)
           CROSS JOIN LATERAL (SELECT message.ctid, message.priority, message.message_id,
-                                     octet_length(message.body) AS bytes
+                                     octet_length(message.body) AS bytes, message.failed_by
                               FROM telesto.messages AS message
                               WHERE message.queue_id = from_queue
                                 AND message.receiver_id = for_receiver

@@ -3,7 +3,9 @@
 --             been, is marked redelivered; one that only waited at its consumer comes back as if it had never been given.
 --             One that has failed as often as its queue allows goes to the dead letters. They are exempt from the queue's bound;
 --             what belongs to a queue that is gone is dropped. With a message of a partition come back those leased
---             after it, uncounted. The history keeps that a consumer had them.
+--             after it, uncounted. The history keeps that a consumer had them. A message that failed is noted with the
+--             consumer that it failed with, and how long it is kept for others; one of a partition after each third failure
+--             and before its last attempt, since its partition moves then.
 -- Parameters:
 --   queues bigint[]         the queues whose take locks are held, sorted
 --   lease_rows tid[]        where the leases are; the caller has locked these rows
@@ -42,6 +44,11 @@ LANGUAGE plpgsql
 AS $$
 #variable_conflict use_column
 DECLARE
+    -- For so long other consumers have a message that failed to themselves, and before its last attempt.
+    -- deal_to_others does not believe in longer.
+    kept_for constant interval := '2 seconds';
+    kept_last constant interval := '30 seconds';
+    failures_max constant int := 3;
     moment constant timestamptz := clock_timestamp();
     today constant date := moment AT TIME ZONE 'UTC';
     days constant date[] := telesto.known_history_days();
@@ -120,8 +127,21 @@ BEGIN
                                   telesto.backoff(numbered.attempt, backoffs_ms[width_bucket(numbered.queue_id, queues)],
                                                   backoffs_max_ms[width_bucket(numbered.queue_id, queues)]))
                     END AS wait_ms,
-               CASE WHEN numbered.failed THEN numbered.attempt ELSE numbered.attempt - 1 END AS attempts
+               CASE WHEN numbered.failed THEN numbered.attempt ELSE numbered.attempt - 1 END AS attempts,
+               CASE WHEN numbered.receiver_id > 0 THEN NULL
+                    WHEN NOT numbered.failed THEN numbered.failed_by
+                    WHEN numbered.partition_key IS NULL OR numbered.attempt % failures_max = 0
+                         OR numbered.attempt = attempts_max[width_bucket(numbered.queue_id, queues)] - 1
+                    THEN numbered.consumer_id END AS shunned_id
         FROM numbered
+    ), waiting AS (
+        SELECT judged.*,
+               CASE WHEN judged.shunned_id IS NOT NULL
+                    THEN moment + make_interval(secs => judged.wait_ms / 1000.0)
+                         + CASE WHEN judged.attempts + 1 < attempts_max[width_bucket(judged.queue_id, queues)]
+                                THEN kept_for ELSE kept_last END END AS kept_until
+        FROM judged
+        WHERE judged.ending = 'returned'
     ), noted AS (
         INSERT INTO telesto.history (message_id, queue_id, sender_id, receiver_id, context, client_id, number,
                                      consumer_id, time_of_arrival, handed_over_at, ended_at, drop_on, ending,
@@ -149,34 +169,36 @@ BEGIN
     ), placed AS (
         INSERT INTO telesto.messages (queue_id, receiver_id, priority, message_id, sender_id, context,
                                       time_of_arrival, attempt, redelivered, body, expires_at, history, put_through,
-                                      origin)
-        SELECT judged.queue_id, judged.receiver_id, judged.priority, judged.message_id, judged.sender_id,
-               judged.context, judged.time_of_arrival, judged.attempts, judged.marked, judged.body, judged.expires_at,
-               judged.history, judged.put_through, judged.origin
-        FROM judged
-        WHERE judged.ending = 'returned' AND judged.wait_ms = 0 AND judged.partition_key IS NULL
+                                      origin, failed_by, kept_until)
+        SELECT waiting.queue_id, waiting.receiver_id, waiting.priority, waiting.message_id, waiting.sender_id,
+               waiting.context, waiting.time_of_arrival, waiting.attempts, waiting.marked, waiting.body,
+               waiting.expires_at, waiting.history, waiting.put_through, waiting.origin, waiting.shunned_id,
+               waiting.kept_until
+        FROM waiting
+        WHERE waiting.wait_ms = 0 AND waiting.partition_key IS NULL
     ), keyed AS (
         INSERT INTO telesto.keyed_messages (queue_id, sender_id, partition_key, message_id, context, time_of_arrival,
                                             due_at, expires_at, attempt, priority, redelivered, body, history,
-                                            put_through, origin)
-        SELECT judged.queue_id, judged.sender_id, judged.partition_key, judged.message_id, judged.context,
-               judged.time_of_arrival,
-               CASE WHEN judged.wait_ms > 0
-                    THEN least(moment + make_interval(secs => judged.wait_ms / 1000.0), judged.expires_at) END,
-               judged.expires_at, judged.attempts, judged.priority, judged.marked, judged.body,
-               judged.history, judged.put_through, judged.origin
-        FROM judged
-        WHERE judged.ending = 'returned' AND judged.partition_key IS NOT NULL
+                                            put_through, origin, failed_by)
+        SELECT waiting.queue_id, waiting.sender_id, waiting.partition_key, waiting.message_id, waiting.context,
+               waiting.time_of_arrival,
+               CASE WHEN waiting.wait_ms > 0
+                    THEN least(moment + make_interval(secs => waiting.wait_ms / 1000.0), waiting.expires_at) END,
+               waiting.expires_at, waiting.attempts, waiting.priority, waiting.marked, waiting.body,
+               waiting.history, waiting.put_through, waiting.origin, waiting.shunned_id
+        FROM waiting
+        WHERE waiting.partition_key IS NOT NULL
     ), delayed AS (
         INSERT INTO telesto.delayed_messages (queue_id, receiver_id, priority, message_id, sender_id, context,
                                               time_of_arrival, due_at, expires_at, attempt, redelivered, body,
-                                              history, put_through, origin)
-        SELECT judged.queue_id, judged.receiver_id, judged.priority, judged.message_id, judged.sender_id,
-               judged.context, judged.time_of_arrival,
-               least(moment + make_interval(secs => judged.wait_ms / 1000.0), judged.expires_at), judged.expires_at,
-               judged.attempts, judged.marked, judged.body, judged.history, judged.put_through, judged.origin
-        FROM judged
-        WHERE judged.ending = 'returned' AND judged.wait_ms > 0 AND judged.partition_key IS NULL
+                                              history, put_through, origin, failed_by, kept_until)
+        SELECT waiting.queue_id, waiting.receiver_id, waiting.priority, waiting.message_id, waiting.sender_id,
+               waiting.context, waiting.time_of_arrival,
+               least(moment + make_interval(secs => waiting.wait_ms / 1000.0), waiting.expires_at),
+               waiting.expires_at, waiting.attempts, waiting.marked, waiting.body, waiting.history,
+               waiting.put_through, waiting.origin, waiting.shunned_id, waiting.kept_until
+        FROM waiting
+        WHERE waiting.wait_ms > 0 AND waiting.partition_key IS NULL
     )
     SELECT array_agg(judged.queue_id) FILTER (WHERE judged.ending = 'returned'),
            array_agg(judged.receiver_id) FILTER (WHERE judged.ending = 'returned'),

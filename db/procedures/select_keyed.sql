@@ -11,6 +11,7 @@
 --   largest bigint[]        per consumer: the length of the longest body that it can be given at all
 --   idle boolean[]          per consumer: it has nothing, so a first message may be beyond max_bytes
 --   answer_bytes bigint     how many bytes of bodies at most; a first message is whatever its size
+--   others boolean          whether other consumers could have the partitions: what failed behind another one ends it then
 -- Returns:
 --   state partition_states   the new state
 --   pick_rows tid[]         per message: where it is; NULL when there are none
@@ -29,6 +30,7 @@ CREATE OR REPLACE FUNCTION telesto.select_keyed(
     largest bigint[],
     idle boolean[],
     answer_bytes bigint,
+    others boolean,
     OUT pick_rows tid[],
     OUT pick_requests int[],
     OUT pick_leases bigint[],
@@ -64,8 +66,8 @@ BEGIN
         RETURN;
     END IF;
 
-    -- Of each partition what comes before the first message that is not due or too large; of each consumer what
-    -- fits, in turn. Both cut off ends, so nothing is passed over. One more is looked at than is given, to know
+    -- Of each partition what comes before the first message that is not due, too large or for another consumer; of
+    -- each consumer what fits, in turn. Both cut off ends, so nothing is passed over. One more is looked at than is given, to know
     -- whether there is one.
     SELECT array_agg(message.entry) AS entries, array_agg(message.message_row) AS rows,
            array_agg(message.message_id) AS ids, array_agg(message.bytes) AS bytes,
@@ -81,11 +83,13 @@ BEGIN
                  sum(fitting.bytes) OVER turn AS total, row_number() OVER turn = 1 AS first
           FROM (SELECT ready.*,
                        min(CASE WHEN ready.due_at > now OR ready.bytes > largest[entries.requests[ready.entry]]
+                                     OR (others AND ready.depth > 1
+                                         AND ready.failed_by = consumer_ids[entries.requests[ready.entry]])
                                 THEN ready.message_id END) OVER partition AS stop
                 FROM (SELECT entry.i AS entry, message.*, row_number() OVER (PARTITION BY entry.i) AS depth
                       FROM generate_series(1, cardinality(entries.rows)) AS entry (i)
                       CROSS JOIN LATERAL (SELECT message.ctid AS message_row, message.message_id, message.due_at,
-                                                 octet_length(message.body) AS bytes
+                                                 message.failed_by, octet_length(message.body) AS bytes
                                           FROM telesto.keyed_messages AS message
                                           WHERE message.queue_id = state.queue_id
                                             AND message.sender_id = entries.senders[entry.i]

@@ -1,7 +1,8 @@
 -- Procedure:  settle_partitions
 -- Purpose:    Has partitions stand in the line that they belong in, after something has happened to them: messages
 --             came, or came back, their time came, or what was leased was answered. One that is to leave its owner
---             stays where it is; see move_partitions.
+--             stays where it is; see move_partitions. One whose first message is not for its owner any more, since it
+--             failed there, waits for a new one; until it has one it is counted for the old one.
 -- Parameters:
 --   queue_ids bigint[]      per partition: its queue; a partition may be named several times
 --   sender_ids bigint[]     per partition: who puts into it
@@ -34,7 +35,7 @@ BEGIN
                coalesce(record.lease_id, 0) AS lease_id,
                least(record.next_id, wanted.first_id) AS next_id, record.place,
                leased.yes IS NOT NULL AS leased, owner.yes IS NOT NULL AS owned, head.message_id AS head_id,
-               head.due_at
+               head.due_at, coalesce(head.failed_by, 0) AS failed_by
         FROM (SELECT every.queue_id, every.sender_id, every.partition_key, min(every.first_id) AS first_id
               FROM (SELECT unnest(queue_ids) AS queue_id, unnest(sender_ids) AS sender_id,
                            unnest(keys) AS partition_key, unnest(first_ids) AS first_id) AS every
@@ -50,7 +51,7 @@ BEGIN
         LEFT JOIN LATERAL (SELECT true AS yes FROM telesto.consumers AS owner
                            WHERE owner.queue_id = wanted.queue_id AND owner.consumer_id = record.owner_id
                            LIMIT 1) AS owner ON true
-        LEFT JOIN LATERAL (SELECT head.message_id, head.due_at FROM telesto.keyed_messages AS head
+        LEFT JOIN LATERAL (SELECT head.message_id, head.due_at, head.failed_by FROM telesto.keyed_messages AS head
                            WHERE head.queue_id = wanted.queue_id AND head.sender_id = wanted.sender_id
                              AND head.partition_key = wanted.partition_key
                              AND head.message_id >= least(record.next_id, wanted.first_id)
@@ -59,21 +60,23 @@ BEGIN
     ), placed AS (
         SELECT judged.*,
                CASE WHEN judged.line = 6 AND judged.owned THEN 6
-                    WHEN judged.leased AND (ending OR judged.line = 3 OR NOT judged.owned) THEN 3
+                    WHEN judged.leased AND (ending OR judged.line = 3 OR NOT judged.owned
+                                            OR judged.failed_by = judged.owner_id) THEN 3
                     WHEN judged.head_id IS NULL THEN 5
                     WHEN judged.due_at > now THEN 4
-                    WHEN judged.owned THEN 1
+                    WHEN judged.owned AND judged.failed_by <> judged.owner_id THEN 1
                     ELSE 2 END AS new_line
         FROM judged
     ), inserted AS (
         INSERT INTO telesto.partitions (queue_id, sender_id, partition_key, owner_id, lease_id, next_id, line, line_id,
-                                        place)
+                                        failed_by, place)
         SELECT placed.queue_id, placed.sender_id, placed.partition_key,
                CASE WHEN placed.owned OR placed.leased THEN placed.owner_id ELSE 0 END,
                CASE WHEN placed.leased THEN placed.lease_id ELSE 0 END,
                coalesce(placed.head_id, placed.next_id), placed.new_line,
                CASE placed.new_line WHEN 1 THEN placed.owner_id WHEN 2 THEN placed.queue_id WHEN 3 THEN placed.queue_id
                                     WHEN 6 THEN placed.queue_id ELSE 0 END,
+               placed.failed_by,
                CASE WHEN placed.new_line = 4 THEN (extract(epoch FROM placed.due_at) * 1e6)::bigint
                     -- One that goes on waiting for its turn keeps it.
                     WHEN placed.new_line = placed.line AND placed.new_line <> 5 THEN placed.place

@@ -29,6 +29,8 @@ class Entry:
         begun: the application was given it, as its middleware knows.
         noted: the database knows that.
         dead: why it is a dead letter; empty while it is none.
+        failed_by: the consumer that it failed with last.
+        kept: the hour in which it is kept for others, if there are others.
     """
 
     message_id: int
@@ -46,6 +48,8 @@ class Entry:
     begun: bool = False
     noted: bool = False
     dead: str = ""
+    failed_by: int = 0
+    kept: int = -1
 
     @property
     def partition(self) -> tuple[int, str] | None:
@@ -133,16 +137,37 @@ class Model:
             entry.surfaced = False
         self.entries[entry.message_id] = entry
 
-    def give(self, leases: Collection[Lease], slots: int) -> None:
-        """A claim gave these messages: it was their turn, and the best of those without a key went first."""
+    def is_kept(self, entry: Entry, takers: Collection[int]) -> bool:
+        """Tells whether a message is for other consumers than that with which it failed."""
+        return (
+            entry.key is None and entry.kept == self.now and any(taker != entry.failed_by for taker in takers)
+        )
+
+    def give(
+        self, leases: Collection[Lease], slots: int, served: Collection[int], takers: Collection[int]
+    ) -> int:
+        """A claim gave these messages: it was their turn, and the best of those without a key went first.
+
+        What is kept for others may be passed over when none of them had a slot left; returns how many were.
+        """
         for lease in leases:
+            entry = self.entries[lease.message_id]
+            is_kept = self.is_kept(entry, takers)
+            assert not is_kept or entry.failed_by != lease.consumer.consumer_id, "it is kept for others"
             self._give(lease)
         plain = [self.entries[lease.message_id] for lease in leases if lease.message["partition_key"] is None]
         left = [entry for entry in self.waiting() if entry.key is None and self.is_ready(entry)]
+        passed = [entry for entry in left if self.is_kept(entry, takers)]
+        for entry in passed:
+            others = [consumer_id for consumer_id in served if consumer_id != entry.failed_by]
+            given = sum(lease.consumer.consumer_id in others for lease in leases)
+            assert given == slots * len(others), "another consumer had room for it"
+        left = [entry for entry in left if entry not in passed]
         if plain and left:
             assert max(map(_turn, plain)) < min(map(_turn, left)), "a better one was left behind"
         counts = [sum(lease.consumer is other.consumer for lease in leases) for other in leases]
         assert max(counts, default=0) <= slots
+        return len(passed)
 
     def _give(self, lease: Lease) -> None:
         entry, message = self.entries[lease.message_id], lease.message
@@ -218,6 +243,10 @@ class Model:
         return followers
 
     def _return(self, entry: Entry, reason: str, wait_h: int, failed: bool, marked: bool) -> None:
+        if failed and entry.lease is not None:
+            entry.failed_by = entry.lease.consumer.consumer_id
+        if entry.failed_by:
+            entry.kept = self.now + wait_h
         entry.lease = None
         entry.begun = entry.noted = False
         entry.redelivered |= marked
@@ -234,6 +263,7 @@ class Model:
     def redrive(self, entry: Entry) -> None:
         """A dead letter goes back, as if it had never been given."""
         entry.dead, entry.attempt, entry.redelivered, entry.expires = "", 0, True, None
+        entry.failed_by, entry.kept = 0, -1
         entry.due, entry.surfaced = None, True
 
     def surface(self) -> None:

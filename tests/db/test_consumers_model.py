@@ -51,6 +51,17 @@ PLACES = " UNION ALL ".join(
     " WHERE queue_id = %(queue)s"
     for table in TABLES
 )
+#: Those that would take a message which failed elsewhere.
+TAKERS = (
+    "SELECT consumer_id FROM telesto.consumers"
+    " WHERE queue_id = %s AND NOT paused AND coalesce(slow_until <= clock_timestamp(), true)"
+)
+#: Time goes by in hours: what is kept for others is so for the rest of its hour.
+KEEP = (
+    "UPDATE telesto.messages SET kept_until = clock_timestamp()"
+    " + CASE WHEN message_id = ANY (%s) THEN interval '20 seconds' ELSE interval '-1 hour' END"
+    " WHERE failed_by IS NOT NULL"
+)
 T = TypeVar("T")
 Draw = Callable[..., Any]
 #: What may happen, each as often as it is likely.
@@ -139,6 +150,7 @@ class ConsumerMachine(RuleBasedStateMachine):
             backoff_max_ms=HOUR_MS,
             lease_ms=LEASE_H * HOUR_MS,
             bury_expired=burying,
+            late_window_ms=24 * HOUR_MS,
         )
         self.model = Model(burying)
         self.join(0, 0)
@@ -245,11 +257,16 @@ class ConsumerMachine(RuleBasedStateMachine):
 
     def _claim(self, members: list[Member], count: int, lost: bool = False) -> bool:
         consumers = [member.consumer for member in members]
+        kept = [entry.message_id for entry in self.model.waiting() if entry.kept == self.model.now]
+        self.calls.connection.execute(KEEP, (kept,))
+        takers = self._takers()
         claimed = self.sides[0].claim(*consumers, count=count)
+        assert self._takers() == takers
         fenced = [member for member in members if self._is_fenced(member)]
         assert claimed.errors == {member.consumer.consumer_id: SESSION_FENCED for member in fenced}
         assert not {lease.consumer.consumer_id for lease in claimed.leases} & set(claimed.errors)
-        self.model.give(claimed.leases, count)
+        served = {consumer.consumer_id for consumer in consumers} - set(claimed.errors)
+        self.seen["kept for others"] += self.model.give(claimed.leases, count, served, takers)
         self.seen["claimed"] += len(claimed.leases)
         self.seen["claimed of partitions"] += sum(
             lease.message["partition_key"] is not None for lease in claimed.leases
@@ -261,6 +278,10 @@ class ConsumerMachine(RuleBasedStateMachine):
                 if lease.consumer.consumer_id == member.consumer.consumer_id:
                     member.seen_claim = max(member.seen_claim, lease.message["claim_id"])
         return bool(claimed.leases)
+
+    def _takers(self) -> set[int]:
+        rows = self.calls.connection.execute(TAKERS, (self.queue,)).fetchall()
+        return {consumer_id for row in rows for consumer_id in row.values()}
 
     def _recover(self, members: list[Member], leases: list[Lease]) -> None:
         """The middleware raises the epoch and asks for all that it has not seen; the old one is refused."""
@@ -581,7 +602,7 @@ def test_consumers_agree_with_the_model(calls: Calls, other: psycopg.Connection,
     run_state_machine_as_test(
         lambda: ConsumerMachine(calls, other, seen),
         settings=settings(
-            max_examples=EXAMPLES or 30,
+            max_examples=EXAMPLES or 40,
             stateful_step_count=STEPS,
             derandomize=not EXAMPLES,
             deadline=None,
@@ -606,6 +627,7 @@ def test_consumers_agree_with_the_model(calls: Calls, other: psycopg.Connection,
         "ran out",
         "ran out begun",
         "kept",
+        "kept for others",
         "waited in vain",
         "ended with messages",
         "committed",
@@ -614,4 +636,4 @@ def test_consumers_agree_with_the_model(calls: Calls, other: psycopg.Connection,
         "dead failed",
         "dead expired",
     ):
-        assert seen[kind] > 0, seen
+        assert seen[kind] > 0, (kind, seen)

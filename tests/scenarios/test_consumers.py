@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -264,6 +265,41 @@ def test_three_attempts_without_an_answer_end_a_consumer_and_others_get_its_work
             assert [leased.message.attempt for leased in work] == [4, 1]
             assert acknowledge(work) == ["a0", "a1"]
         assert client.queue_statistics(queue_id).depth == 0
+
+
+@pytest.mark.parametrize("keys", [False, True], ids=["without keys", "with keys"])
+def test_what_fails_with_one_consumer_is_done_by_another_before_it_dies(
+    client: TelestoClient, connect: Connect, new_queue: NewQueue, shared_database_url: str, keys: bool
+) -> None:
+    queue_id = new_queue(max_attempts=2)
+    with serving(shared_database_url) as elsewhere, ExitStack() as stack:
+        other = stack.enter_context(TelestoClient(elsewhere["url"]))
+        other.connect(f"broken-{queue_id}")
+        (good,) = join(stack, connect, queue_id, 1, credit=1)
+        broken = stack.enter_context(other.consume(queue_id))
+        put(client, queue_id, [f"{letter}{i}" for i in range(2) for letter in "abcdefghijklmno"], keys)
+        (leased,) = take(broken, 1)
+        leased.nack()
+        failed = [leased.message.text]
+
+        def fail() -> None:
+            for leased in broken:
+                leased.nack()
+                failed.append(leased.message.text)
+
+        failing = threading.Thread(target=fail)
+        failing.start()
+        attempts: dict[str, int] = {}
+        while len(attempts) < 30:
+            (leased,) = take(good, 1)
+            attempts[leased.message.text] = leased.message.attempt
+            leased.ack()
+        broken.close()
+        failing.join(PATIENCE_S)
+    assert len(failed) == len(set(failed))
+    assert attempts == {text: 1 + (text in failed) for text in attempts}
+    statistics = client.queue_statistics(queue_id)
+    assert (statistics.depth, statistics.dead) == (0, 0)
 
 
 # ---------------------------------------------------------------------------------- 10: order
