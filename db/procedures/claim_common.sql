@@ -73,6 +73,8 @@ LANGUAGE plpgsql
 AS $$
 #variable_conflict use_column
 DECLARE
+    -- No claim looks at many more messages than this, so that none lasts long.
+    looked_max constant int := 2000;
     state record;
     own record;
     left_slots int[] := slots;
@@ -85,6 +87,7 @@ DECLARE
     pick_priorities smallint[] := '{}';
     pick_ids bigint[] := '{}';
     room int;
+    dealt record;
     kept bigint[];
     more boolean := false;
 BEGIN
@@ -144,21 +147,31 @@ BEGIN
 
     room := least(cardinality(left_slots), state.depth - state.own_depth);
     IF room > 0 AND left_bytes > 0 THEN
-        SELECT picked.* INTO picks
-        FROM telesto.ready_messages(from_queue, 0, state.lower, state.upper, room) AS picked;
+        LOOP
+            SELECT picked.* INTO picks
+            FROM telesto.ready_messages(from_queue, 0, state.lower, state.upper, room) AS picked;
+            EXIT WHEN picks.failed IS NOT TRUE;
+            SELECT other.* INTO dealt
+            FROM telesto.deal_to_others(from_queue, picks.message_rows, picks.priorities, picks.message_ids,
+                                        picks.sizes, consumer_ids, left_slots, max_bytes, largest, idle, left_bytes)
+                 AS other;
+            -- What is kept for others took no slots: behind it there may be something for these.
+            EXIT WHEN NOT dealt.further OR cardinality(picks.message_ids) < room OR room > looked_max;
+            room := 2 * room;
+        END LOOP;
         IF picks.failed THEN
-            SELECT dealt.* INTO picks
-            FROM telesto.deal_to_others(from_queue, consumer_ids, state.lower, state.upper, left_slots, max_bytes,
-                                        largest, idle, left_bytes) AS dealt;
-            part := picks.message_requests;
-            kept := picks.kept;
-            more := more OR picks.more;
+            kept := dealt.kept;
+            more := more OR dealt.more;
+            pick_rows := pick_rows || ARRAY(SELECT picks.message_rows[pick.i] FROM unnest(dealt.picks) AS pick (i));
+            pick_requests := pick_requests || dealt.pick_requests;
+            pick_readers := pick_readers || array_fill(0::bigint, ARRAY[cardinality(dealt.picks)]);
+            pick_priorities := pick_priorities
+                               || ARRAY(SELECT picks.priorities[pick.i] FROM unnest(dealt.picks) AS pick (i));
+            pick_ids := pick_ids || ARRAY(SELECT picks.message_ids[pick.i] FROM unnest(dealt.picks) AS pick (i));
         ELSIF picks.message_ids IS NOT NULL THEN
             part := telesto.deal_messages(left_slots, picks.sizes, max_bytes, largest, idle, left_bytes);
-            more := more OR cardinality(part) < cardinality(picks.message_ids);
-        END IF;
-        IF picks.message_ids IS NOT NULL THEN
             room := cardinality(part);
+            more := more OR room < cardinality(picks.message_ids);
             pick_rows := pick_rows || picks.message_rows[1:room];
             pick_requests := pick_requests || part;
             pick_readers := pick_readers || array_fill(0::bigint, ARRAY[room]);
