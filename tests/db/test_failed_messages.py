@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from consumer_calls import MORE, Consumer, Consuming, Lease, names_of, put_in_partitions
 from procedure_calls import Calls, Client
-from telesto.db import schema
+
+pytestmark = pytest.mark.usefixtures("consistent")
 
 HOUR_MS = 3_600_000
-
-
-@pytest.fixture
-def consuming(calls: Calls) -> Consuming:
-    return Consuming(calls)
-
-
-@pytest.fixture
-def client(calls: Calls) -> Client:
-    return calls.register()
-
-
-@pytest.fixture
-def queue(calls: Calls, client: Client) -> int:
-    return calls.create_queue(client, max_attempts=5)
 
 
 @pytest.fixture
@@ -36,13 +20,6 @@ def first(consuming: Consuming, client: Client, queue: int) -> Consumer:
 @pytest.fixture
 def second(consuming: Consuming, client: Client, queue: int) -> Consumer:
     return consuming.join(client, queue)
-
-
-@pytest.fixture(autouse=True)
-def _nothing_contradicts_itself(calls: Calls, database_url: str) -> Iterator[None]:
-    """Compare the tables with each other after each test."""
-    yield
-    assert schema.check(database_url) == []
 
 
 def claimed_by(consuming: Consuming, *consumers: Consumer, count: int = 1) -> list[Lease]:
