@@ -17,7 +17,7 @@ from telesto.client import arguments, calls, failures, forks, shared
 from telesto.client.aio_consumer import AsyncConsumer, AsyncHandler, AsyncPool, stopping_at
 from telesto.client.blocking_consumer import DRAIN, OnError, log_failure
 from telesto.client.calls import Call
-from telesto.client.consuming import ConsumerState
+from telesto.client.consuming import ConsumerState, elapsed
 from telesto.client.durable import DurableSession
 from telesto.client.errors import ClientClosedError, ForkedError, connection_failure
 from telesto.client.handshake import Identity
@@ -113,6 +113,7 @@ class AsyncTelestoClient:
         self._closing: Connection | None = None
         self._connector: asyncio.Task[None] | None = None
         self._flush_is_due = False
+        self._telling = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = math.inf
         self._finished: asyncio.Future[None] | None = None
@@ -950,8 +951,8 @@ class AsyncTelestoClient:
 
     async def _answer(self, call: Call[ResultT]) -> ResultT:
         """Waits for the end of a call that is made already."""
-        self._flush_soon()
         if call.phase != calls.DONE:
+            self._flush_soon()
             future = call.waiter = get_running_loop().create_future()
             try:
                 await future
@@ -1068,6 +1069,28 @@ class AsyncTelestoClient:
             connection.transport.write(output)
             if not session.writable:
                 return
+
+    async def _tell_begins(self, state: ConsumerState) -> None:
+        """Writes what the application is given, so that the service is told even if the process dies next."""
+        session, connection = self._session, self._connection
+        if connection is not None and session.link is connection.link:
+            transport = connection.transport
+            transport.write(session.consumers.consuming.take_begins())
+            if not isinstance(self._loop, asyncio.SelectorEventLoop) or transport.get_write_buffer_size():
+                # Other loops write at the end of a turn.
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
+        state.begun_at = elapsed()
+
+    def _tell_begins_soon(self) -> None:
+        """Tells it after the next turn: what is acknowledged by then need not be told."""
+        if not self._telling and self._loop is not None:
+            self._telling = True
+            self._loop.call_soon(self._told)
+
+    def _told(self) -> None:
+        self._telling = False
+        self._flush_soon()
 
     def _set_timer(self, due: float) -> None:
         if self._loop is None:
@@ -1187,6 +1210,8 @@ class _Shell:
         self.session = client._session
         self.answer: Callable[[Call[Any]], Coroutine[Any, Any, Any]] = client._answer
         self.flush = client._flush_soon
+        self.tell_begins = client._tell_begins
+        self.tell_begins_soon = client._tell_begins_soon
 
 
 class Connection(asyncio.Protocol):

@@ -29,6 +29,8 @@ class AsyncShell(Protocol):
     session: Session
     answer: Callable[[Call[Any]], Coroutine[Any, Any, Any]]
     flush: Callable[[], None]
+    tell_begins: Callable[[ConsumerState], Coroutine[Any, Any, None]]
+    tell_begins_soon: Callable[[], None]
 
 
 class AsyncLeasedMessage:
@@ -116,10 +118,10 @@ class AsyncLeasedMessage:
             return False
         self._given_at = elapsed()
         tell_first = self._shell.session.consumers.consuming.begin(self._state, self.message)
-        self._shell.flush()
         if not tell_first:
+            self._shell.tell_begins_soon()
             return True
-        await written()
+        await self._shell.tell_begins(self._state)
         return await self.can_be_begun()
 
     def give_back(self, *, failed: bool = False) -> None:
@@ -217,8 +219,9 @@ class AsyncConsumer:
             leased = AsyncLeasedMessage(self._shell, self._state, message, call.given_at)
             try:
                 if call.tell_first:
-                    self._shell.flush()
-                    await written()
+                    await self._shell.tell_begins(self._state)
+                else:
+                    self._shell.tell_begins_soon()
                 held = await leased.can_be_begun()
                 if self._state.stopped:  # since the message was given to this call
                     self._shell.session.consumers.not_taken(call)
@@ -403,15 +406,6 @@ def _is_cancelled() -> bool:
     """Tells whether the current task was cancelled, and not only something that it waited for."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
-
-
-async def written() -> None:
-    """Waits until what was to be flushed has left, so that the service is told even if the process dies.
-
-    What others have to tell in this turn leaves in the same write. Some loops write at the end of a turn.
-    """
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
 
 
 @contextmanager
