@@ -21,7 +21,7 @@ Credit = Annotated[
     int | None,
     typer.Option(
         min=1,
-        help="Hold at most this many messages at a time. Default: 256; with --exec four for each command.",
+        help="Hold at most this many messages at a time. Default: what is handled in about a second.",
     ),
 ]
 Exec = Annotated[
@@ -74,11 +74,11 @@ def consume(
     if command is None:
         if concurrency is not None:
             raise usage_error("--concurrency needs a command: --exec COMMAND")
-        return consume_by_printing(PrintPlan(url, client_name, queue, count, wait, credit or 256, as_json))
+        return consume_by_printing(PrintPlan(url, client_name, queue, count, wait, credit, as_json))
     if not command.strip():
         raise usage_error("the command of --exec is empty")
     if as_json:
         raise usage_error("--json and --exec exclude each other: a command reads the body as it is")
     at_once = concurrency or 1
-    plan = ExecPlan(url, client_name, queue, count, wait, credit or 4 * at_once, command, at_once)
+    plan = ExecPlan(url, client_name, queue, count, wait, credit, command, at_once)
     return consume_by_commands(plan)

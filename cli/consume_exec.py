@@ -39,7 +39,7 @@ class ExecPlan:
     queue: str
     count: int | None
     wait_s: float | None
-    credit: int
+    credit: int | None
     command: str
     concurrency: int
 

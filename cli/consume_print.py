@@ -15,6 +15,7 @@ from telesto.cli.output_watch import OutputWatch
 from telesto.cli.piece_writer import PieceWriter
 from telesto.cli.taking import BATCH_MESSAGES_MAX, exit_code, whole_lines
 from telesto.client import Consumer, LeasedMessage
+from telesto.client.consuming import CREDIT_MOST
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class PrintPlan:
     queue: str
     count: int | None
     wait_s: float | None
-    credit: int
+    credit: int | None
     as_json: bool
 
 
@@ -37,7 +38,7 @@ def consume_by_printing(plan: PrintPlan) -> ExitCode:
     """
     with connected(plan.url, plan.client_name) as client:
         queue_id = find_queue(client, plan.queue).queue_id
-        credit = plan.credit if plan.count is None else min(plan.credit, plan.count)
+        credit = plan.credit if plan.count is None else min(plan.credit or CREDIT_MOST, plan.count)
         with client.consume(queue_id, credit=credit, keep_alive=True) as consumer:
             written = Printing(consumer, plan).run()
     report_lost(consumer)

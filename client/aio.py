@@ -748,7 +748,7 @@ class AsyncTelestoClient:
         self,
         queue_id: int,
         *,
-        credit: int = 256,
+        credit: int | None = None,
         credit_bytes: int = 16 * 1024 * 1024,
         keep_alive: bool = False,
         ack_in_database: bool = False,
@@ -760,6 +760,7 @@ class AsyncTelestoClient:
         Args:
             queue_id: the queue.
             credit: how many messages the consumer may have at a time, those that wait for the loop included.
+                Without it about as many as are begun in a second, between 2 and 256.
             credit_bytes: how many bytes of bodies, 0 for any number; a larger message comes alone.
             keep_alive: extend the leases of what the consumer has for as long as this process lives. Without
                 it a message that is not answered in the queue's lease time goes to another consumer.
@@ -790,8 +791,8 @@ class AsyncTelestoClient:
             handler: an async function, takes a ``Message``. When it raises, the message goes back as failed,
                 to come again.
             concurrency: how many messages are worked on at a time, of a partition one, in order.
-            credit: how many messages the consumer may have at a time; four times ``concurrency`` if it is not
-                given.
+            credit: how many messages the consumer may have at a time; without it that follows the pace, as in
+                ``consume``.
             keep_alive: extend the leases of what the consumer has for as long as this process lives.
             ack_in_database: the handler acknowledges its message in a transaction of its own, by
                 ``telesto.ack(*message.lease)`` in SQL, and has committed it when it returns.
@@ -815,7 +816,7 @@ class AsyncTelestoClient:
         signals = arguments.check_signals("stop_signals", stop_signals)
         consumer = self.consume(
             queue_id,
-            credit=4 * concurrency if credit is None else credit,
+            credit=credit,
             keep_alive=keep_alive,
             ack_in_database=ack_in_database,
         )
@@ -1210,7 +1211,7 @@ class _Shell:
         self.session = client._session
         self.answer: Callable[[Call[Any]], Coroutine[Any, Any, Any]] = client._answer
         self.flush = client._flush_soon
-        self.tell_begins = client._tell_begins
+        self.tell_begins: Callable[[ConsumerState], Coroutine[Any, Any, None]] = client._tell_begins
         self.tell_begins_soon = client._tell_begins_soon
 
 

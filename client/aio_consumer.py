@@ -13,7 +13,7 @@ from typing import Any, Protocol, Self
 
 from telesto.client import arguments
 from telesto.client.blocking_consumer import OnError, log_unanswered, put_back, tell_failure
-from telesto.client.calls import Call
+from telesto.client.calls import DONE, Call
 from telesto.client.consuming import AckCall, ConsumerState, NackCall, SettleCall, TouchCall, elapsed
 from telesto.client.errors import ClientClosedError
 from telesto.client.models import LeaseId, Message
@@ -117,7 +117,7 @@ class AsyncLeasedMessage:
         if not await self.can_be_begun():
             return False
         self._given_at = elapsed()
-        tell_first = self._shell.session.consumers.consuming.begin(self._state, self.message)
+        tell_first = self._shell.session.consumers.consuming.begin(self._state, self.message, self._given_at)
         if not tell_first:
             self._shell.tell_begins_soon()
             return True
@@ -213,6 +213,7 @@ class AsyncConsumer:
         wait = arguments.check_timeout(timeout)
         while True:
             call = self._shell.session.consumers.next_message(self._state, wait)
+            at_once = call.phase == DONE and not call.tell_first
             message = await self._shell.answer(call)
             if message is None:
                 return None
@@ -222,7 +223,7 @@ class AsyncConsumer:
                     await self._shell.tell_begins(self._state)
                 else:
                     self._shell.tell_begins_soon()
-                held = await leased.can_be_begun()
+                held = at_once or await leased.can_be_begun()
                 if self._state.stopped:  # since the message was given to this call
                     self._shell.session.consumers.not_taken(call)
                     self._shell.flush()

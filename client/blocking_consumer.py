@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from telesto.client import arguments
 from telesto.client.calls import Call
-from telesto.client.consuming import AckCall, ConsumerState, NackCall, SettleCall, TouchCall
+from telesto.client.consuming import AckCall, ConsumerState, NackCall, SettleCall, TouchCall, elapsed
 from telesto.client.driver import Driver
 from telesto.client.errors import ClientClosedError
 from telesto.client.models import LeaseId, Message
@@ -114,7 +114,7 @@ class LeasedMessage:
         if not self.can_be_begun():
             return False
         with self._driver.lock:
-            self._driver.session.consumers.consuming.begin(self._state, self.message)
+            self._driver.session.consumers.consuming.begin(self._state, self.message, elapsed())
             self._driver.push()
             self._driver.hand_on()
         return True

@@ -82,6 +82,20 @@ class Buffer:
                 self._advance(lane)
         return removed
 
+    def shorten(self, count: int, begun: set[int]) -> list[Message]:
+        """Takes out what stands behind the first ``count``; returns it.
+
+        Of a partition all goes or nothing: it stays if its lease is one of those ``begun``.
+        """
+        waiting = self.messages()
+        staying = begun | {message.lease.lease_id for message in waiting[:count] if message.lease is not None}
+        gone = {
+            id(message)
+            for message in waiting[count:]
+            if message.partition_key is None or (message.lease and message.lease.lease_id not in staying)
+        }
+        return self.remove(lambda message: id(message) in gone)
+
     def clear(self) -> list[Message]:
         """Takes out all that waits; returns it."""
         return self.remove(lambda message: True)

@@ -40,6 +40,16 @@ SURE = 1 / 2
 HEARD = 4
 
 
+#: Unless the application says how much a consumer may have at a time, it begins with so many messages,
+CREDIT_LEAST = 2
+#: and has no more than this,
+CREDIT_MOST = 256
+#: nor much more than it begins in so many seconds.
+CREDIT_S = 0.5
+#: So often it is looked at whether it has become slower, in seconds.
+PACE_S = 1.0
+
+
 #: On Linux the monotonic clock stands still while the machine sleeps; elsewhere there is no other.
 _CLOCK: int | None = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
 
@@ -55,6 +65,11 @@ class ConsumerState:
     Attributes:
         queue_id: the queue.
         credit_messages, credit_bytes: what it may have at a time.
+        paced: its credit follows the pace of the application.
+        given: how many messages the application was given.
+        given_before, counted_since: how many at the moment from which its pace is measured.
+        given_at_look: how many when it was looked at last whether it has become slower.
+        look_at: when that is due next, by the session's clock.
         keep_alive: its leases are touched in time as long as the application has them.
         ack_in_database: its messages are acknowledged by the application's own transactions.
         consumer_id: its id on the service; 0 while it is not a member.
@@ -78,13 +93,19 @@ class ConsumerState:
     def __init__(
         self,
         queue_id: int,
-        credit_messages: int,
+        credit_messages: int | None,
         credit_bytes: int,
         keep_alive: bool,
         ack_in_database: bool = False,
     ) -> None:
         self.queue_id = arguments.check_id("queue_id", queue_id)
-        self.credit_messages = arguments.check_count("credit", credit_messages)
+        self.paced = credit_messages is None
+        self.credit_messages = (
+            CREDIT_LEAST if credit_messages is None else arguments.check_count("credit", credit_messages)
+        )
+        self.given = self.given_before = self.given_at_look = 0
+        self.counted_since = -math.inf
+        self.look_at = math.inf
         self.credit_bytes = arguments.check_count("credit_bytes", credit_bytes, least=0)
         self.keep_alive = arguments.check_flag("keep_alive", keep_alive)
         self.ack_in_database = arguments.check_flag("ack_in_database", ack_in_database)
@@ -322,7 +343,7 @@ class Consuming:
     @property
     def due(self) -> float:
         """When something has to be sent, by the session's clock."""
-        return min([self._rejoin_at, *(state.touch_at for state in self._states)])
+        return min([self._rejoin_at, *(min(state.touch_at, state.look_at) for state in self._states)])
 
     def waits(self) -> list[NextCall]:
         """The waits that have a deadline."""
@@ -358,12 +379,13 @@ class Consuming:
     def leave(self, state: ConsumerState) -> None:
         """The application has closed a consumer: what it has not taken is dropped."""
         state.closed = state.stopped = True
+        state.look_at = math.inf
         state.buffer.clear()
         self._end_waits(state, None)
 
     def stop(self, state: ConsumerState) -> None:
         """Nothing more is given to the application: what it has not begun goes back, in order."""
-        state.stopped = True
+        state.stopped, state.look_at = True, math.inf
         if state.consumer_id:
             self._host.send_when_ready(Errand(packets.Credit(state.consumer_id, 0, 0)))
         self._give_back(state, state.buffer.clear())
@@ -394,6 +416,8 @@ class Consuming:
         state.lease = response.lease_ms / 1000
         state.joins += 1
         state.touch_at = self._clock() + state.lease / HEARD
+        if state.paced:
+            state.look_at = self._clock() + PACE_S
         self._members[response.consumer_id] = state
 
     def _join_errand(self, state: ConsumerState) -> Errand:
@@ -419,7 +443,7 @@ class Consuming:
         state.open.clear()
         state.over.clear()
         state.asking = 0
-        state.touch_at = math.inf
+        state.touch_at = state.look_at = math.inf
 
     def _end(self, state: ConsumerState, error: TelestoError) -> None:
         self._part(state)
@@ -494,9 +518,10 @@ class Consuming:
     def next(self, call: NextCall) -> bool:
         """Gives the next message to a call; False when it has to wait for one."""
         state = call.state
-        message = None if state.waiting else self._take(state)
+        now = elapsed()
+        message = None if state.waiting else self._take(state, now)
         if message is not None:
-            self._give(state, call, message)
+            self._give(state, call, message, now)
             return True
         if state.stopped:
             return True
@@ -504,6 +529,7 @@ class Consuming:
             call.error = state.ended
             return True
         state.waiting.append(call)
+        self._want(state, now)
         return False
 
     def forget(self, call: NextCall) -> None:
@@ -545,17 +571,49 @@ class Consuming:
 
     def _serve(self, state: ConsumerState) -> None:
         """Gives what there is to the calls that wait."""
-        while state.waiting and (message := self._take(state)) is not None:
+        now = elapsed()
+        while state.waiting and (message := self._take(state, now)) is not None:
             call = state.waiting.popleft()
-            self._give(state, call, message)
+            self._give(state, call, message, now)
             self._host.finish_next(call)
+        if state.waiting:
+            self._want(state, now)
 
-    def _take(self, state: ConsumerState) -> Message | None:
+    def _want(self, state: ConsumerState, now: float) -> None:
+        """The application waits. When it has all that it may have, or has been quick, it may have more."""
+        if not state.paced or not state.consumer_id or state.credit_messages >= CREDIT_MOST:
+            return
+        given = state.given - state.given_before
+        stuck = len(state.open) + len(state.buffer) >= state.credit_messages
+        if not stuck and given < state.credit_messages:
+            return
+        quick = given * CREDIT_S >= state.credit_messages * (now - state.counted_since)
+        state.given_before, state.counted_since = state.given, now
+        if stuck or quick:
+            self._set_credit(state, min(CREDIT_MOST, 2 * state.credit_messages))
+
+    def _look(self, state: ConsumerState, now: float) -> None:
+        """What a consumer that has become slower does not begin soon goes back: others may be free."""
+        state.look_at = now + PACE_S
+        pace, state.given_at_look = state.given - state.given_at_look, state.given
+        most = max(CREDIT_LEAST, 2 * pace, 2 * len(state.open))
+        if state.waiting or state.credit_messages <= most:
+            return
+        self._set_credit(state, most)
+        self._give_back(state, state.buffer.shorten(most, {lease.lease_id for lease in state.open}))
+
+    def _set_credit(self, state: ConsumerState, messages: int) -> None:
+        state.credit_messages = messages
+        state.look_at = math.inf if messages <= CREDIT_LEAST else min(state.look_at, self._clock() + PACE_S)
+        self._host.send_when_ready(Errand(packets.Credit(state.consumer_id, messages, state.credit_bytes)))
+
+    def _take(self, state: ConsumerState, now: float) -> Message | None:
         """The next message that may be given; when others may have it by now, the service is asked first."""
-        if not state.buffer or state.asking:
+        if state.asking:
             return None
-        if not self.is_sure(state, state.sure_since):
-            self._ask(state, set())
+        if now - state.sure_since > state.lease * SURE:
+            if state.buffer:
+                self._ask(state, set())
             return None
         return state.buffer.take()
 
@@ -595,17 +653,17 @@ class Consuming:
         if self.is_sure(state, state.sure_since):
             state.sure_since = asked_at
 
-    def _give(self, state: ConsumerState, call: NextCall, message: Message) -> None:
+    def _give(self, state: ConsumerState, call: NextCall, message: Message, now: float) -> None:
         assert message.lease is not None
-        call.message, call.given_at = message, elapsed()
+        call.message, call.given_at = message, now
+        state.given += 1
         state.open[message.lease] = message.partition_key
         if not state.buffer.by_partition:
-            call.tell_first = self.begin(state, message)
+            call.tell_first = self.begin(state, message, now)
 
-    def begin(self, state: ConsumerState, message: Message) -> bool:
+    def begin(self, state: ConsumerState, message: Message, now: float) -> bool:
         """The application begins a message; tells whether the service has to be told before it does."""
         assert message.lease is not None
-        now = elapsed()
         brisk = now - state.begun_at < BRISK
         state.begun_at = now
         self._begun[message.lease] = True
@@ -638,6 +696,8 @@ class Consuming:
         for state in self._states:
             if now >= state.touch_at:
                 self._touch(state, now)
+            if now >= state.look_at:
+                self._look(state, now)
 
     def _touch(self, state: ConsumerState, now: float) -> None:
         """Touches what the application has; the leases of what waits hold on while the client is heard."""

@@ -49,11 +49,11 @@ class Host:
 class Bench:
     """A consumer that has joined."""
 
-    def __init__(self, keep_alive: bool = False) -> None:
+    def __init__(self, keep_alive: bool = False, credit: int | None = 32) -> None:
         self.host = Host()
         self.now = 0.0
         self.consuming = Consuming(self.host, ClientOptions(), lambda: self.now)
-        self.state = ConsumerState(1, 32, 0, keep_alive)
+        self.state = ConsumerState(1, credit, 0, keep_alive)
         self.joins(CONSUMER)
 
     @property
@@ -281,6 +281,148 @@ def test_the_service_hears_of_a_client_with_messages(keep_alive: bool) -> None:
         assert all(len(errand.packet.leases) == 1 for errand in bench.host.sent)
 
 
+# ---------------------------------------------------------------------------------- the pace
+
+
+class PacedBench(Bench):
+    """A consumer whose credit follows its pace, with a service that always holds messages for it."""
+
+    def __init__(self) -> None:
+        super().__init__(credit=None)
+        self.credit = consuming.CREDIT_LEAST
+        self.last = 0
+        self.held = 0
+        self.serve()
+
+    def serve(self, key: str | None = None, lease: int = LEASE) -> None:
+        """The service gives what the consumer has room for, and takes back what goes back."""
+        for errand in self.host.sent:
+            if isinstance(errand.packet, packets.Credit):
+                self.credit = errand.packet.credit_messages
+            elif isinstance(errand.packet, packets.Touch):
+                answer(errand)
+            else:
+                errand.on_answer(errand)
+        self.host.sent.clear()
+        for call in self.host.settled:
+            self.held -= len(call.leases)
+        self.host.settled.clear()
+        while self.held < self.credit:
+            self.held += 1
+            self.last += 1
+            self.deliver(self.last, key=key, lease=lease)
+
+    def work(self, count: int, each_s: float, *, trip_s: float = 0.002) -> None:
+        """Handle messages one by one; the service hears of each after a round trip."""
+        for _ in range(count):
+            call = self.call()
+            if call.message is None:
+                self.now += trip_s
+                self.serve()
+            assert call.message is not None
+            self.now += each_s
+            self.consuming.answering(self.state, [call.message.lease], done=True)
+            self.held -= 1
+            self.tick()
+
+    def tick(self) -> None:
+        while self.consuming.due <= self.now:
+            self.consuming.tick(self.now)
+        self.serve()
+
+    def has(self) -> int:
+        return len(self.state.buffer) + len(self.state.open)
+
+
+def test_who_is_slow_has_two() -> None:
+    bench = PacedBench()
+    bench.work(20, 1.0)
+    assert bench.credit == bench.has() == 2
+
+
+def test_who_is_quick_has_many_and_who_becomes_slow_gives_them_back_in_order() -> None:
+    bench = PacedBench()
+    while bench.credit < consuming.CREDIT_MOST:
+        # It takes all that it has before it answers any of it, as asyncio applications do.
+        taken = []
+        while (call := bench.call()).message is not None:
+            taken.append(call.message.lease)
+        assert len(taken) == bench.credit
+        bench.consuming.answering(bench.state, taken, done=True)
+        bench.held -= len(taken)
+        bench.now += 0.002
+        bench.serve()
+        assert call.message is not None
+        bench.consuming.answering(bench.state, [call.message.lease], done=True)
+        bench.held -= 1
+        bench.serve()
+    assert bench.credit == bench.has() == 256
+    first = bench.take()
+    assert first is not None
+    bench.now += 1.0
+    bench.consuming.tick(bench.now)  # it may have been quick until now
+    bench.now += 1.0
+    bench.consuming.tick(bench.now)
+    kept = [message.message_id for message in bench.state.buffer.messages()]
+    (back,) = bench.host.settled
+    assert not back.failed
+    assert kept == [first + 1, first + 2]
+    assert [lease.message_id for lease in back.leases] == list(range(first + 3, first + 256))
+    bench.serve()
+    assert bench.credit == 2
+
+
+def test_who_gathers_messages_gets_them_however_slow_it_is() -> None:
+    bench = PacedBench()
+    taken = 0
+    call = bench.call()
+    for _ in range(400):
+        if call.message is not None:
+            taken += 1
+            call = bench.call()
+        bench.now += 0.05
+        bench.tick()
+    assert taken > 100
+
+
+def test_what_comes_rarely_is_no_reason_for_more() -> None:
+    bench = Bench(credit=None)
+    for number in range(1, 100):
+        call = bench.call()
+        bench.deliver(number, key=None)
+        assert call.message is not None
+        bench.consuming.answering(bench.state, [call.message.lease], done=True)
+        bench.now += 1.0
+        bench.state.sure_since = bench.now
+        bench.consuming.tick(bench.now)
+    assert not [errand for errand in bench.host.sent if isinstance(errand.packet, packets.Credit)]
+
+
+def test_of_a_partition_that_was_begun_nothing_goes_back_for_slowness() -> None:
+    bench = Bench(credit=None)
+    bench.state.credit_messages = 100
+    bench.deliver(*range(1, 40))
+    bench.deliver(*range(40, 60), key="other", lease=LEASE + 1)
+    bench.deliver(60, 61, key=None, lease=LEASE)
+    assert bench.take() == 1
+    for bench.now in (1.0, 2.0):
+        bench.consuming.tick(bench.now)
+    (back,) = bench.host.settled
+    assert [lease.message_id for lease in back.leases] == list(range(40, 62))
+    assert bench.take_all() == list(range(2, 40))
+
+
+def test_a_credit_that_was_given_stays() -> None:
+    bench = Bench()
+    bench.deliver(*range(1, 33))
+    bench.take()
+    for bench.now in (1.0, 2.0, 3.0):
+        bench.consuming.tick(bench.now)
+    bench.take_all()
+    assert not [errand for errand in bench.host.sent if isinstance(errand.packet, packets.Credit)]
+    assert not bench.host.settled
+
+
 # ---------------------------------------------------------------------------------- after a gap
 
 
@@ -393,7 +535,7 @@ def test_of_a_partition_that_is_worked_on_nothing_is_given_or_told() -> None:
     waiting = bench.call()
     assert bench.begins() == []  # a handler begins it later
     assert call.message is not None
-    bench.consuming.begin(bench.state, call.message)
+    bench.consuming.begin(bench.state, call.message, bench.now)
     assert bench.begins() == [(True, [1])]
     bench.consuming.ended(bench.state, call.message)
     assert waiting.message is not None

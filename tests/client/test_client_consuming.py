@@ -369,6 +369,8 @@ class Worker:
 
     def __init__(self, client: Any, queue_id: int, handler: Callable[[Any], Any], **options: Any) -> None:
         self._client = client
+        # Tests know how much it has; without a credit that follows its pace.
+        options = {"credit": 16, **options}
         self._thread = threading.Thread(
             target=client.run_consumer, args=(queue_id, handler), kwargs=options, daemon=True
         )
