@@ -114,6 +114,23 @@ def test_get_waits_no_longer_than_asked(client: Any, queue_id: int) -> None:
         leased.ack()
 
 
+def test_who_has_become_slow_leaves_to_others_what_it_has_not_begun(
+    client: Any, connected: Connect, queue_id: int
+) -> None:
+    bodies = put_numbers(client, queue_id, 400)
+    other = connected()
+    with client.consume(queue_id) as slow, other.consume(queue_id) as free:
+        seen = [leased.body for leased in acknowledge(slow, 150)]
+        held = slow.get(20)
+        # Two may wait behind what it works on.
+        seen += [leased.body for leased in acknowledge(free, 247)]
+        assert held.held
+        held.ack()
+        seen += [held.body] + [leased.body for leased in acknowledge(slow, 2)]
+    assert sorted(seen) == sorted(bodies)
+    assert client.retrieve_message(queue_id, timeout=0) is None
+
+
 def test_closing_gives_back_what_was_not_answered(client: Any, connected: Connect, queue_id: int) -> None:
     bodies = put_numbers(client, queue_id, 5)
     with client.consume(queue_id) as consumer:
