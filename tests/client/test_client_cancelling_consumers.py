@@ -86,32 +86,32 @@ async def close_with_messages(scene: Scene) -> None:
 
 
 async def have_a_handler_work(scene: Scene) -> None:
-    all_begun = asyncio.Event()
+    limit = asyncio.timeout(PATIENCE_S)
 
     async def handle(message: Message) -> None:
         await asyncio.sleep(0)
         scene.begun.append(message.body)
         if len(scene.begun) == 3:
-            all_begun.set()
+            limit.reschedule(asyncio.get_running_loop().time())
             await asyncio.sleep(PATIENCE_S)
 
     with suppress(TimeoutError):
-        async with asyncio.timeout(0.3):
+        async with limit:
             await scene.client.run_consumer(scene.queue_id, handle, concurrency=2, drain=0.02)
 
 
 async def serve_requests(scene: Scene) -> None:
-    all_begun = asyncio.Event()
+    limit = asyncio.timeout(PATIENCE_S)
 
     async def handle(message: Message) -> bytes:
         scene.begun.append(message.body)
         if len(scene.begun) == 3:
-            all_begun.set()
+            limit.reschedule(asyncio.get_running_loop().time())
             await asyncio.sleep(PATIENCE_S)
         return message.body
 
     with suppress(TimeoutError):
-        async with asyncio.timeout(0.3):
+        async with limit:
             await scene.client.serve_requests(scene.queue_id, handle, drain=0.02)
 
 

@@ -682,7 +682,7 @@ def test_a_stopped_consumer_gives_back_what_was_not_taken_and_may_answer_what_wa
     client: Any, connected: Connect, queue_id: int
 ) -> None:
     messages = client.put_many(queue_id, [b"%d" % number for number in range(6)])
-    with connected("worker").consume(queue_id) as consumer:
+    with connected("worker").consume(queue_id, credit=16) as consumer:
         first, second = take(consumer, 2)
         wait_for_leases(client, messages)
         consumer.stop()
