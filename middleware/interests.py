@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from telesto.middleware.peers import Peers
 from telesto.middleware.periodic import Periodic
 from telesto.middleware.requests import topic_channel
-from telesto.middleware.services import Peers
 from telesto.middleware.settings import ServerSettings
 from telesto.middleware.single import Call
 from telesto.middleware.waiting import WaitingRoom

@@ -8,9 +8,9 @@ from functools import partial
 
 from telesto.middleware.database_clock import DatabaseClock
 from telesto.middleware.logs import logger
+from telesto.middleware.peers import Peers
 from telesto.middleware.periodic import Periodic
 from telesto.middleware.results import Arrivals
-from telesto.middleware.services import Peers
 from telesto.middleware.settings import ServerSettings
 from telesto.middleware.single import Call, arrivals_of
 

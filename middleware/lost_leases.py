@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from telesto.middleware.consumers import Consumers
 from telesto.middleware.judge import Judge
+from telesto.middleware.peers import Peers
 from telesto.middleware.periodic import Periodic
-from telesto.middleware.services import Peers
 from telesto.middleware.settings import ServerSettings
 from telesto.middleware.single import Call
 from telesto.protocol.packets import LeaseRef

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from telesto.middleware.figures import Figures
+from telesto.middleware.peers import Peers
 from telesto.middleware.periodic import Periodic
 from telesto.middleware.results import Arrivals
-from telesto.middleware.services import Peers
 from telesto.middleware.single import Call
 
 NOTIFY = "SELECT telesto.notify_puts($1, $2, $3, $4)"

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 
 from telesto.middleware.database_clock import DatabaseClock
 from telesto.middleware.logs import identify, logger
+from telesto.middleware.peers import Peers
 from telesto.middleware.periodic import Periodic
-from telesto.middleware.services import Peers
 from telesto.middleware.settings import ServerSettings
 from telesto.middleware.single import Call
 

@@ -48,11 +48,12 @@ from telesto.middleware.logs import logger
 from telesto.middleware.loop_lag import LoopLag
 from telesto.middleware.lost_leases import LostLeases
 from telesto.middleware.notifier import Notifier
+from telesto.middleware.peers import Peers
 from telesto.middleware.periodic import Periodic
 from telesto.middleware.phases import Phases
 from telesto.middleware.registry import Registry
 from telesto.middleware.requests import Read
-from telesto.middleware.services import Peers, Services
+from telesto.middleware.services import Services
 from telesto.middleware.settings import ServerSettings
 from telesto.middleware.shares import NEARLY_USED_UP, Shares
 from telesto.middleware.signals import SIGNALS_WITHOUT_EFFECT, stop_signals
@@ -122,7 +123,9 @@ class MiddlewareServer:
             self._disk,
             self._claims,
             light_bytes,
-            single_handlers(self._consumers, self._leases, self._departures, self._peers, self._shares),
+            single_handlers(
+                self._consumers, self._leases, self._departures, self._peers, self._shares.may_join
+            ),
             lambda: self._peers.middleware_id,
         )
         self._workers.on_failure = self.request_stop

@@ -10,9 +10,9 @@ from telesto.middleware.dsn import CONNECT_ERRORS, Connection
 from telesto.middleware.failures import UnavailableError
 from telesto.middleware.figures import Figures
 from telesto.middleware.logs import logger
+from telesto.middleware.peers import Peers
 from telesto.middleware.periodic import Periodic
 from telesto.middleware.results import Arrivals
-from telesto.middleware.services import Peers
 from telesto.middleware.waiting import WaitingRoom
 
 CHANNEL = "telesto_wake"

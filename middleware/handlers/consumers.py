@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from telesto.middleware.conduct import Patience
@@ -10,10 +11,9 @@ from telesto.middleware.departures import Departures
 from telesto.middleware.failures import FailedError, LostError, check_error, failure_of
 from telesto.middleware.handlers.ack import lease_results, own_leases
 from telesto.middleware.lease_keeper import LeaseKeeper
-from telesto.middleware.requests import Request
-from telesto.middleware.services import Peers
+from telesto.middleware.peers import Peers
+from telesto.middleware.requests import Line, Request
 from telesto.middleware.settings import ServerSettings
-from telesto.middleware.shares import Shares
 from telesto.middleware.single import Call, OneCall, Reply, Row, arrivals_of, numbered
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import JoinQueueResponse, LeaseRef, NackResponse, Success, TouchResponse
@@ -26,18 +26,23 @@ class JoinQueueHandler:
     """JoinQueue."""
 
     def __init__(
-        self, consumers: Consumers, departures: Departures, leases: LeaseKeeper, peers: Peers, shares: Shares
+        self,
+        consumers: Consumers,
+        departures: Departures,
+        leases: LeaseKeeper,
+        peers: Peers,
+        may_join: Callable[[Line, int], bool],
     ) -> None:
         self._consumers = consumers
         self._departures = departures
         self._leases = leases
         self._peers = peers
-        self._shares = shares
+        self._may_join = may_join
 
     async def __call__(self, call: Call, request: Request, settings: ServerSettings) -> Reply:
         """Makes a consumer; if nobody knows whether it was made, the connection ends, and so does it."""
         packet, client = request.packet, request.line.client
-        if not self._shares.may_join(request.line, len(self._consumers)):
+        if not self._may_join(request.line, len(self._consumers)):
             raise FailedError(
                 failure_of(ErrorCode.OVERLOADED, "the middleware has as many consumers as it may")
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 
 from telesto.middleware.consumers import Consumers
 from telesto.middleware.departures import Departures
@@ -10,9 +10,8 @@ from telesto.middleware.handlers import administration, clients, dead_letters, h
 from telesto.middleware.handlers.consumers import TOUCH, JoinQueueHandler, LeaveQueueHandler, NackHandler
 from telesto.middleware.handlers.put import queue_of as queue_of_put
 from telesto.middleware.lease_keeper import LeaseKeeper
-from telesto.middleware.requests import Kind, Request
-from telesto.middleware.services import Peers
-from telesto.middleware.shares import Shares
+from telesto.middleware.peers import Peers
+from telesto.middleware.requests import Kind, Line, Request
 from telesto.middleware.single import Handler
 from telesto.protocol import packets
 
@@ -47,12 +46,16 @@ _SHARED: dict[int, Handler] = {
 
 
 def single_handlers(
-    consumers: Consumers, leases: LeaseKeeper, departures: Departures, peers: Peers, shares: Shares
+    consumers: Consumers,
+    leases: LeaseKeeper,
+    departures: Departures,
+    peers: Peers,
+    may_join: Callable[[Line, int], bool],
 ) -> dict[int, Handler]:
     """All handlers of single requests, those that keep consumers included."""
     return {
         **_SHARED,
-        packets.JoinQueue.METHOD_ID: JoinQueueHandler(consumers, departures, leases, peers, shares),
+        packets.JoinQueue.METHOD_ID: JoinQueueHandler(consumers, departures, leases, peers, may_join),
         packets.Nack.METHOD_ID: NackHandler(consumers),
         packets.LeaveQueue.METHOD_ID: LeaveQueueHandler(consumers, departures),
     }

@@ -9,7 +9,7 @@ from typing import Any
 from telesto.middleware.database_clock import DatabaseClock
 from telesto.middleware.figures import Figures
 from telesto.middleware.jobs import SWEEP, Jobs
-from telesto.middleware.services import Peers
+from telesto.middleware.peers import Peers
 from telesto.middleware.settings import ServerSettings
 
 

@@ -24,10 +24,10 @@ from telesto.middleware.figures import Figures
 from telesto.middleware.flusher import Flusher
 from telesto.middleware.handlers.table import single_handlers
 from telesto.middleware.notifier import Notifier
+from telesto.middleware.peers import Peers
 from telesto.middleware.periodic import Periodic
 from telesto.middleware.requests import SINGLY, weight_of_put
 from telesto.middleware.routes import open_routes
-from telesto.middleware.services import Peers
 from telesto.middleware.suspects import Suspects
 from telesto.middleware.weights import Weights
 from telesto.protocol import packets

@@ -6,8 +6,8 @@ from typing import Any
 
 from telesto.middleware.database_clock import DatabaseClock
 from telesto.middleware.figures import Figures
+from telesto.middleware.peers import Peers
 from telesto.middleware.registry import HEARTBEAT, Registry
-from telesto.middleware.services import Peers
 from telesto.middleware.settings import ServerSettings
 
 INTERVAL_S, TIMEOUT_S = 2.0, 10.0
