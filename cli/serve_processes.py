@@ -9,9 +9,9 @@ import threading
 from telesto.cli.exit_codes import ExitCode
 from telesto.cli.serve_announce import WILDCARDS, Announcement
 from telesto.cli.serve_stop import Stop
-from telesto.middleware import listening
+from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.processes import Supervisor, serve_process
-from telesto.middleware.settings import ServerSettings
+from telesto.middleware.wire import listening
 
 READY_POLL_S = 0.05
 

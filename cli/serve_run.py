@@ -24,10 +24,10 @@ from telesto.cli.serve_single import serve_single
 from telesto.cli.serve_stop import Stop
 from telesto.db import schema
 from telesto.db.url import without_password
-from telesto.middleware import listening
-from telesto.middleware.database_start import DatabaseStart
-from telesto.middleware.logs import configure, logger
-from telesto.middleware.settings import ServerSettings
+from telesto.middleware.common.logs import configure, logger
+from telesto.middleware.common.settings import ServerSettings
+from telesto.middleware.database.start import DatabaseStart
+from telesto.middleware.wire import listening
 
 _log = logger("serve")
 

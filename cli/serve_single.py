@@ -9,8 +9,8 @@ from contextlib import suppress
 from telesto.cli.exit_codes import ExitCode
 from telesto.cli.serve_announce import Announcement
 from telesto.cli.serve_stop import Stop
+from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.server import MiddlewareServer
-from telesto.middleware.settings import ServerSettings
 
 
 def serve_single(settings: ServerSettings, announcement: Announcement, stop: Stop) -> int:

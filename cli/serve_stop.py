@@ -10,7 +10,7 @@ from types import FrameType
 from telesto.cli import output
 from telesto.cli.exit_codes import ExitCode
 from telesto.cli.interrupts import handled, raise_for
-from telesto.middleware.signals import SIGNALS_WITHOUT_EFFECT
+from telesto.middleware.common.signals import SIGNALS_WITHOUT_EFFECT
 
 
 class Stop:

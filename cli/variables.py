@@ -40,8 +40,8 @@ def tell_unknown(tell: Callable[[str, str | None], None], tell_links: Callable[[
     if not others:
         return
     # Loading them takes longer than many a command.
-    from telesto.middleware.service_links import service_links
-    from telesto.middleware.settings import ServerSettings
+    from telesto.middleware.common.service_links import service_links
+    from telesto.middleware.common.settings import ServerSettings
 
     links = service_links(os.environ)
     if links:

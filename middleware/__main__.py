@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from telesto.middleware.logs import configure
+from telesto.middleware.common.logs import configure
+from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.server import serve
-from telesto.middleware.settings import ServerSettings
 
 
 def main() -> None:

@@ -11,10 +11,10 @@ from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 from types import FrameType
 
-from telesto.middleware import listening
-from telesto.middleware.logs import configure, logger
-from telesto.middleware.settings import ServerSettings
-from telesto.middleware.signals import SIGNALS_WITHOUT_EFFECT, stop_signals
+from telesto.middleware.common.logs import configure, logger
+from telesto.middleware.common.settings import ServerSettings
+from telesto.middleware.common.signals import SIGNALS_WITHOUT_EFFECT, stop_signals
+from telesto.middleware.wire import listening
 
 _log = logger("processes")
 _FIRST_BACKOFF_S = 0.1

@@ -14,53 +14,53 @@ from importlib.metadata import version
 import psycopg
 
 from telesto.db.schema import SchemaError
-from telesto.middleware import listening
-from telesto.middleware.admin import AdminServer
-from telesto.middleware.budget import Budget
-from telesto.middleware.claimer import Claimer
-from telesto.middleware.claims import Claims
-from telesto.middleware.connection import Connection, Connections
-from telesto.middleware.consumer_changes import ConsumerChanges
-from telesto.middleware.consumers import Consumers
-from telesto.middleware.database_clock import DatabaseClock
-from telesto.middleware.database_start import DatabaseStart
-from telesto.middleware.database_watch import DatabaseWatch
-from telesto.middleware.deadlines import Deadlines
-from telesto.middleware.departures import Departures
-from telesto.middleware.descriptors import connections_that_fit
-from telesto.middleware.disk import Disk
-from telesto.middleware.dispatcher import Dispatcher
-from telesto.middleware.effects import Effects
-from telesto.middleware.event_log import EventLog
-from telesto.middleware.failures import LostError, RefusedError, UnavailableError, failure_of
-from telesto.middleware.figures import Figures
-from telesto.middleware.flusher import Flusher
-from telesto.middleware.handlers.empty import empty_frame
-from telesto.middleware.handlers.table import queue_of, single_handlers
-from telesto.middleware.intake import Intake
-from telesto.middleware.interests import Interests, WakeSweep
-from telesto.middleware.jobs import Jobs
-from telesto.middleware.judge import Judge
-from telesto.middleware.lease_keeper import LeaseKeeper
-from telesto.middleware.link import Link
-from telesto.middleware.links import Links, shared
-from telesto.middleware.logs import logger
-from telesto.middleware.loop_lag import LoopLag
-from telesto.middleware.lost_leases import LostLeases
-from telesto.middleware.notifier import Notifier
-from telesto.middleware.peers import Peers
-from telesto.middleware.periodic import Periodic
-from telesto.middleware.phases import Phases
-from telesto.middleware.registry import Registry
-from telesto.middleware.requests import Read
-from telesto.middleware.services import Services
-from telesto.middleware.settings import ServerSettings
-from telesto.middleware.shares import NEARLY_USED_UP, Shares
-from telesto.middleware.signals import SIGNALS_WITHOUT_EFFECT, stop_signals
-from telesto.middleware.waiting import WaitingRoom
-from telesto.middleware.wake_listener import WakeListener
-from telesto.middleware.weights import Weights
-from telesto.middleware.workers import Run, Workers
+from telesto.middleware.cluster.interests import Interests, WakeSweep
+from telesto.middleware.cluster.maintenance import Jobs
+from telesto.middleware.cluster.notifier import Notifier
+from telesto.middleware.cluster.registry import Registry
+from telesto.middleware.cluster.wake_listener import WakeListener
+from telesto.middleware.cluster.watchdog import DatabaseWatch
+from telesto.middleware.common.budget import Budget
+from telesto.middleware.common.deadlines import Deadlines
+from telesto.middleware.common.event_log import EventLog
+from telesto.middleware.common.failures import LostError, RefusedError, UnavailableError, failure_of
+from telesto.middleware.common.logs import logger
+from telesto.middleware.common.peers import Peers
+from telesto.middleware.common.periodic import Periodic
+from telesto.middleware.common.settings import ServerSettings
+from telesto.middleware.common.signals import SIGNALS_WITHOUT_EFFECT, stop_signals
+from telesto.middleware.consumers.behaviour_monitor import Judge
+from telesto.middleware.consumers.claim_loop import Claimer
+from telesto.middleware.consumers.claim_results import Claims
+from telesto.middleware.consumers.consumer_changes import ConsumerChanges
+from telesto.middleware.consumers.departures import Departures
+from telesto.middleware.consumers.lease_keeper import LeaseKeeper
+from telesto.middleware.consumers.lost_leases import LostLeases
+from telesto.middleware.consumers.registry import Consumers
+from telesto.middleware.database.clock import DatabaseClock
+from telesto.middleware.database.connection import Link
+from telesto.middleware.database.connections import Links, shared
+from telesto.middleware.database.disk import Disk
+from telesto.middleware.database.start import DatabaseStart
+from telesto.middleware.execution.worker_pool import Run, Workers
+from telesto.middleware.metrics.counters import Figures
+from telesto.middleware.metrics.http import AdminServer
+from telesto.middleware.metrics.loop_lag import LoopLag
+from telesto.middleware.metrics.tracing import Phases
+from telesto.middleware.procedures.empty import empty_frame
+from telesto.middleware.procedures.table import queue_of, single_handlers
+from telesto.middleware.scheduling.dispatcher import Dispatcher
+from telesto.middleware.scheduling.expected_size import Weights
+from telesto.middleware.scheduling.intake import Intake
+from telesto.middleware.scheduling.requests import Read
+from telesto.middleware.waiting.after_batch import Effects
+from telesto.middleware.waiting.room import WaitingRoom
+from telesto.middleware.wire import listening
+from telesto.middleware.wire.connection import Connection, Connections
+from telesto.middleware.wire.descriptors import connections_that_fit
+from telesto.middleware.wire.flusher import Flusher
+from telesto.middleware.wire.services import Services
+from telesto.middleware.wire.shares import NEARLY_USED_UP, Shares
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import GoAway
 

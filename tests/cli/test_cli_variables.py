@@ -11,7 +11,7 @@ import pytest
 
 from command_line import TIMEOUT_S, CommandLine
 from telesto.cli.variables import OTHERS, PREFIX
-from telesto.middleware.settings import ServerSettings
+from telesto.middleware.common.settings import ServerSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -9,8 +9,8 @@ from typing import Any
 async def start_middleware(database_url: str, port: int = 0) -> Any:
     from pydantic import SecretStr
 
+    from telesto.middleware.common.settings import ServerSettings
     from telesto.middleware.server import MiddlewareServer
-    from telesto.middleware.settings import ServerSettings
 
     settings = ServerSettings(port=port, database_url=SecretStr(database_url))
     server = MiddlewareServer(settings)

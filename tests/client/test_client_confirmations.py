@@ -7,7 +7,7 @@ from pydantic import SecretStr, ValidationError
 
 from telesto.client.confirmations import CONFIRM_ITEMS_MAX, Confirmations, ConfirmContents
 from telesto.client.custody import RELEASE_ITEMS_MAX
-from telesto.middleware.settings import ServerSettings
+from telesto.middleware.common.settings import ServerSettings
 
 
 def test_what_was_carried_does_not_grow() -> None:

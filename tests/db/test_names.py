@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from telesto.client.arguments import check_key, check_name, check_topic
-from telesto.middleware.validation import check_name as check_name_of_wire
+from telesto.middleware.wire.validation import check_name as check_name_of_wire
 from telesto.protocol.errors import InvalidParameterError
 from telesto.protocol.names import INVISIBLE, control_character, invisible_character
 

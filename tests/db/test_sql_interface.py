@@ -10,7 +10,7 @@ import pytest
 from psycopg.rows import dict_row
 
 from telesto.db import schema
-from telesto.middleware.settings import ServerSettings
+from telesto.middleware.common.settings import ServerSettings
 
 FULL, READ_ONLY = 1, 2
 PLACE = "SELECT queue_ids, receiver_ids, counts FROM telesto.place_staged(%s)"

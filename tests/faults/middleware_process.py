@@ -9,9 +9,9 @@ import sys
 
 import uvloop
 
-from telesto.middleware.logs import configure
+from telesto.middleware.common.logs import configure
+from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.server import MiddlewareServer
-from telesto.middleware.settings import ServerSettings
 
 from .processes import end_with_parent
 

@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from telesto.client import AsyncTelestoClient
-from telesto.middleware.settings import ServerSettings
+from telesto.middleware.common.settings import ServerSettings
 
 from .cluster import SETTINGS as QUICK_SETTINGS
 from .logs import middleware_complaints

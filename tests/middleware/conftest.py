@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from loops import TellingLoop
-from telesto.middleware import logs
+from telesto.middleware.common import logs
+from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.server import MiddlewareServer
-from telesto.middleware.settings import ServerSettings
 from wire import Wire
 
 #: Small where a test would wait for them otherwise.

@@ -11,8 +11,8 @@ import pytest
 
 from conftest import Connect, StartMiddleware
 from members import Member, join, put_all, put_keyed
-from telesto.middleware.consumer import Consumer, LeaseKey
-from telesto.middleware.requests import Line
+from telesto.middleware.consumers.consumer import Consumer, LeaseKey
+from telesto.middleware.scheduling.requests import Line
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorCode
 from wire import PATIENCE_S, Wire

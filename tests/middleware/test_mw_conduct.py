@@ -13,8 +13,8 @@ import pytest
 
 from conftest import Connect, StartMiddleware
 from members import Member, join, put_all, put_keyed
-from telesto.middleware import judge
-from telesto.middleware.conduct import Conduct, Patience
+from telesto.middleware.consumers.behaviour import Conduct, Patience
+from telesto.middleware.consumers.registry import behaviour_monitor as judge
 from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorCode
@@ -174,7 +174,7 @@ async def test_the_only_consumer_is_not_told(start_middleware: StartMiddleware, 
 async def test_a_slow_consumer_whose_change_is_lost_is_told_later(
     start_middleware: StartMiddleware, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from telesto.middleware.failures import LostError
+    from telesto.middleware.common.failures import LostError
 
     server = await start_middleware(wake_sweep_s=0.02)
     clock = Clock(server)

@@ -9,15 +9,15 @@ import pytest
 
 from conftest import Connect, StartMiddleware
 from members import join, put_all, put_keyed
-from telesto.middleware.claimer import Claimer
-from telesto.middleware.claims import Claims
-from telesto.middleware.consumers import Consumers
-from telesto.middleware.disk import Disk
-from telesto.middleware.figures import Figures
-from telesto.middleware.requests import Line
+from telesto.middleware.common.settings import ServerSettings
+from telesto.middleware.consumers.claim_loop import Claimer
+from telesto.middleware.consumers.claim_results import Claims
+from telesto.middleware.consumers.registry import Consumers
+from telesto.middleware.database.disk import Disk
+from telesto.middleware.metrics.counters import Figures
+from telesto.middleware.scheduling.requests import Line
 from telesto.middleware.server import MiddlewareServer
-from telesto.middleware.settings import ServerSettings
-from telesto.middleware.waiting import WaitingRoom
+from telesto.middleware.waiting.room import WaitingRoom
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import LeaseRef

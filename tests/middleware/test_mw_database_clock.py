@@ -12,9 +12,9 @@ import pytest
 
 from conftest import Connect, StartMiddleware
 from members import join
-from telesto.middleware.database_clock import LOOK, DatabaseClock
-from telesto.middleware.failures import LostError, RefusedError
-from telesto.middleware.figures import Figures
+from telesto.middleware.common.failures import LostError, RefusedError
+from telesto.middleware.database.clock import LOOK, DatabaseClock
+from telesto.middleware.metrics.counters import Figures
 from telesto.middleware.server import MiddlewareServer
 from wire import until
 

@@ -11,9 +11,9 @@ import asyncpg
 import pytest
 
 from conftest import Connect, StartMiddleware
-from telesto.middleware.failures import STALE_SQLSTATE, LostError, RefusedError, UnavailableError
-from telesto.middleware.link import Link
-from telesto.middleware.primary import Epoch, Primary
+from telesto.middleware.common.failures import STALE_SQLSTATE, LostError, RefusedError, UnavailableError
+from telesto.middleware.database.connection import Link
+from telesto.middleware.database.primary import Epoch, Primary
 from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorClass, ErrorCode

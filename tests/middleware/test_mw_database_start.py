@@ -12,8 +12,8 @@ import pytest
 
 from conftest import Connect, StartMiddleware
 from telesto.db import schema
-from telesto.middleware import logs
-from telesto.middleware.dsn import Connection
+from telesto.middleware.common import logs
+from telesto.middleware.database.dsn import Connection
 from wire import until
 
 

@@ -11,10 +11,10 @@ import pytest
 from psycopg.pq import Conninfo
 from pydantic import ValidationError
 
-from telesto.middleware.database_url import Server, read_database_url
-from telesto.middleware.dsn import Connection
-from telesto.middleware.primary import Epoch, Primary
-from telesto.middleware.settings import ServerSettings
+from telesto.middleware.common.database_url import Server, read_database_url
+from telesto.middleware.common.settings import ServerSettings
+from telesto.middleware.database.dsn import Connection
+from telesto.middleware.database.primary import Epoch, Primary
 from wire import PATIENCE_S
 
 #: For each parameter of libpq a value that is fit for any server.

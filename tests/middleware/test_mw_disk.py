@@ -12,11 +12,11 @@ import asyncpg
 import pytest
 
 from conftest import Connect, StartMiddleware
-from telesto.middleware import disk
-from telesto.middleware.disk import CHECKPOINT, MAX_WAL, RIGHTS, ROWS, SIZE, VACUUM, Disk
-from telesto.middleware.failures import RefusedError
-from telesto.middleware.figures import Figures
-from telesto.middleware.settings import ServerSettings
+from telesto.middleware.common.failures import RefusedError
+from telesto.middleware.common.settings import ServerSettings
+from telesto.middleware.database import disk
+from telesto.middleware.database.disk import CHECKPOINT, MAX_WAL, RIGHTS, ROWS, SIZE, VACUUM, Disk
+from telesto.middleware.metrics.counters import Figures
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorClass, ErrorCode
 from wire import PATIENCE_S, until

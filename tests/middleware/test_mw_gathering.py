@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from telesto.middleware.failures import LostError, RefusedError, UnavailableError
-from telesto.middleware.requests import Kind
+from telesto.middleware.common.failures import LostError, RefusedError, UnavailableError
+from telesto.middleware.scheduling.requests import Kind
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorClass, ErrorCode
 from workbench import Workbench, bodies, error_row, message_row, put_all, take_nothing

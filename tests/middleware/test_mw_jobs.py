@@ -6,11 +6,11 @@ import asyncio
 from collections import Counter
 from typing import Any
 
-from telesto.middleware.database_clock import DatabaseClock
-from telesto.middleware.figures import Figures
-from telesto.middleware.jobs import SWEEP, Jobs
-from telesto.middleware.peers import Peers
-from telesto.middleware.settings import ServerSettings
+from telesto.middleware.cluster.maintenance import SWEEP, Jobs
+from telesto.middleware.common.peers import Peers
+from telesto.middleware.common.settings import ServerSettings
+from telesto.middleware.database.clock import DatabaseClock
+from telesto.middleware.metrics.counters import Figures
 
 
 class Sweeps:

@@ -11,21 +11,21 @@ import pytest
 
 from conftest import Connect, StartMiddleware
 from members import Member, join, put_all, put_keyed
-from telesto.middleware.claims import Claims
-from telesto.middleware.consumers import Consumers
-from telesto.middleware.disk import Disk
-from telesto.middleware.dsn import Connection
-from telesto.middleware.failures import LostError, RefusedError, UnavailableError
-from telesto.middleware.figures import Figures
-from telesto.middleware.handlers.put import PutGroup
-from telesto.middleware.joint_claims import _CLAIM_COLUMNS, PUT_AND_CLAIM, JointExecutor
-from telesto.middleware.link import Link
-from telesto.middleware.requests import Client, Kind, Line, Request
-from telesto.middleware.results import Results
+from telesto.middleware.common.failures import LostError, RefusedError, UnavailableError
+from telesto.middleware.common.settings import ServerSettings
+from telesto.middleware.consumers.claim_results import Claims
+from telesto.middleware.consumers.registry import Consumers
+from telesto.middleware.database.connection import Link
+from telesto.middleware.database.disk import Disk
+from telesto.middleware.database.dsn import Connection
+from telesto.middleware.execution.claim_with_puts import _CLAIM_COLUMNS, PUT_AND_CLAIM, JointExecutor
+from telesto.middleware.metrics.counters import Figures
+from telesto.middleware.procedures.put import PutGroup
+from telesto.middleware.scheduling.outcomes import Results
+from telesto.middleware.scheduling.quarantine import Suspects
+from telesto.middleware.scheduling.requests import Client, Kind, Line, Request
 from telesto.middleware.server import MiddlewareServer
-from telesto.middleware.settings import ServerSettings
-from telesto.middleware.suspects import Suspects
-from telesto.middleware.waiting import WaitingRoom
+from telesto.middleware.waiting.room import WaitingRoom
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorClass
 from wire import FULL, PATIENCE_S, Wire, put, until

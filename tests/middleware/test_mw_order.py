@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from telesto.middleware.failures import RefusedError
+from telesto.middleware.common.failures import RefusedError
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorCode
 from workbench import Sender, Workbench, error_row, message_row

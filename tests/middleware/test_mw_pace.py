@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from telesto.middleware.pace import Pace, Turn
+from telesto.middleware.scheduling.call_pacing import Pace, Turn
 
 QUICK_S = 0.003
 LONG_S = 3600.0

@@ -8,8 +8,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from telesto.middleware.deadlines import Deadlines
-from telesto.middleware.failures import (
+from telesto.middleware.cluster.notifier import Notifier
+from telesto.middleware.common.deadlines import Deadlines
+from telesto.middleware.common.failures import (
     BUSY,
     BusyError,
     FailedError,
@@ -20,16 +21,15 @@ from telesto.middleware.failures import (
     failure_by_sqlstate,
     loses_connection,
 )
-from telesto.middleware.figures import Figures
-from telesto.middleware.flusher import Flusher
-from telesto.middleware.handlers.table import single_handlers
-from telesto.middleware.notifier import Notifier
-from telesto.middleware.peers import Peers
-from telesto.middleware.periodic import Periodic
-from telesto.middleware.requests import SINGLY, weight_of_put
-from telesto.middleware.routes import open_routes
-from telesto.middleware.suspects import Suspects
-from telesto.middleware.weights import Weights
+from telesto.middleware.common.peers import Peers
+from telesto.middleware.common.periodic import Periodic
+from telesto.middleware.metrics.counters import Figures
+from telesto.middleware.procedures.table import single_handlers
+from telesto.middleware.scheduling.expected_size import Weights
+from telesto.middleware.scheduling.quarantine import Suspects
+from telesto.middleware.scheduling.requests import SINGLY, weight_of_put
+from telesto.middleware.wire.flusher import Flusher
+from telesto.middleware.wire.routes import open_routes
 from telesto.protocol import packets
 from telesto.protocol.errors import ERRORS, ErrorClass, ErrorCode
 from telesto.protocol.packets import REQUESTS, ClientMode, ConnectionState

@@ -10,10 +10,10 @@ from collections.abc import Callable
 import pytest
 
 from conftest import Connect, StartMiddleware
-from telesto.middleware import phases as phases_module
-from telesto.middleware.phases import COLUMNS, FOLLOWED_MAX, SAMPLES_MAX, Phases
-from telesto.middleware.requests import Kind, Line, Read, Request, Wait
-from telesto.middleware.results import Mark, Outcome
+from telesto.middleware.metrics import tracing as phases_module
+from telesto.middleware.metrics.tracing import COLUMNS, FOLLOWED_MAX, SAMPLES_MAX, Phases
+from telesto.middleware.scheduling.outcomes import Mark, Outcome
+from telesto.middleware.scheduling.requests import Kind, Line, Read, Request, Wait
 from test_mw_running import fetch
 from test_mw_wake_ups import until_waiting
 

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from telesto.middleware.database_url import Server
-from telesto.middleware.dsn import RejectedConnectionError
-from telesto.middleware.failures import UnavailableError, standby_unavailable, unavailable
-from telesto.middleware.gate import Gate
-from telesto.middleware.handlers import table
-from telesto.middleware.primary import Epoch, NotPrimaryError, Primary
-from telesto.middleware.search import Found, Search
-from telesto.middleware.single import OneCall
-from telesto.middleware.standing import Standing
+from telesto.middleware.common.database_url import Server
+from telesto.middleware.common.failures import UnavailableError, standby_unavailable, unavailable
+from telesto.middleware.database.dsn import RejectedConnectionError
+from telesto.middleware.database.gate import Gate
+from telesto.middleware.database.primary import Epoch, NotPrimaryError, Primary
+from telesto.middleware.database.search import Found, Search
+from telesto.middleware.database.standing import Standing
+from telesto.middleware.procedures import table
+from telesto.middleware.scheduling.single_request import OneCall
 from telesto.protocol.errors import ErrorClass, ErrorCode
 from wire import PATIENCE_S
 

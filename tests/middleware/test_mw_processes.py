@@ -17,7 +17,7 @@ import asyncpg
 import pytest
 
 from started import STARTED
-from telesto.middleware import logs
+from telesto.middleware.common import logs
 from telesto.protocol import packets
 from wire import PATIENCE_S, Wire, until
 

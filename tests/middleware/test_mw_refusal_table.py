@@ -16,8 +16,13 @@ import pytest
 
 from conftest import Connect, StartMiddleware
 from requests_of_all import NO_QUEUE, numbered_requests
-from telesto.middleware.failures import LostError, RefusedError, UnavailableError, connections_exhausted
-from telesto.middleware.link import Link
+from telesto.middleware.common.failures import (
+    LostError,
+    RefusedError,
+    UnavailableError,
+    connections_exhausted,
+)
+from telesto.middleware.database.connection import Link
 from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorClass, ErrorCode

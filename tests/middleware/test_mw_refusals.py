@@ -13,7 +13,7 @@ import pytest
 
 from conftest import Connect, StartMiddleware
 from requests_of_all import NUMBERED, numbered_requests
-from telesto.middleware.failures import RefusedError, UnavailableError, standby_unavailable
+from telesto.middleware.common.failures import RefusedError, UnavailableError, standby_unavailable
 from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorClass, ErrorCode

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from telesto.middleware.database_clock import DatabaseClock
-from telesto.middleware.figures import Figures
-from telesto.middleware.peers import Peers
-from telesto.middleware.registry import HEARTBEAT, Registry
-from telesto.middleware.settings import ServerSettings
+from telesto.middleware.cluster.registry import HEARTBEAT, Registry
+from telesto.middleware.common.peers import Peers
+from telesto.middleware.common.settings import ServerSettings
+from telesto.middleware.database.clock import DatabaseClock
+from telesto.middleware.metrics.counters import Figures
 
 INTERVAL_S, TIMEOUT_S = 2.0, 10.0
 

@@ -18,9 +18,9 @@ from psycopg import sql
 from conftest import Connect, StartMiddleware
 from members import Member, join, put_all
 from requests_of_all import NO_QUEUE, numbered_requests
-from telesto.middleware import single
-from telesto.middleware.failures import BUSY, RefusedError, UnavailableError
-from telesto.middleware.handlers.administration import PURGE
+from telesto.middleware.common.failures import BUSY, RefusedError, UnavailableError
+from telesto.middleware.procedures.administration import PURGE
+from telesto.middleware.scheduling import single_request as single
 from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorClass, ErrorCode

@@ -16,9 +16,9 @@ import pytest
 from conftest import Connect, StartMiddleware
 from telesto.db import schema
 from telesto.db.embedded import EmbeddedServer
-from telesto.middleware.dsn import session_limits
-from telesto.middleware.primary import Epoch, Primary
-from telesto.middleware.settings import ServerSettings
+from telesto.middleware.common.settings import ServerSettings
+from telesto.middleware.database.dsn import session_limits
+from telesto.middleware.database.primary import Epoch, Primary
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorClass, ErrorCode
 from wire import PATIENCE_S, Wire, until

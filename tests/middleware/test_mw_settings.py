@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from telesto.middleware.service_links import service_links
-from telesto.middleware.settings import ServerSettings
+from telesto.middleware.common.service_links import service_links
+from telesto.middleware.common.settings import ServerSettings
 
 
 @pytest.fixture

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from telesto.middleware.budget import Budget
-from telesto.middleware.deadlines import Deadlines
-from telesto.middleware.event_log import PERIOD_S, EventLog
-from telesto.middleware.requests import Client, Kind, Line, Request
-from telesto.middleware.settings import ServerSettings
-from telesto.middleware.shares import Resource, Shares, address_of
-from telesto.middleware.suspects import Suspects
-from telesto.middleware.turns import BatchLimits, SingleTurns
+from telesto.middleware.common.budget import Budget
+from telesto.middleware.common.deadlines import Deadlines
+from telesto.middleware.common.event_log import PERIOD_S, EventLog
+from telesto.middleware.common.settings import ServerSettings
+from telesto.middleware.scheduling.fair_queue import BatchLimits, SingleTurns
+from telesto.middleware.scheduling.quarantine import Suspects
+from telesto.middleware.scheduling.requests import Client, Kind, Line, Request
+from telesto.middleware.wire.shares import Resource, Shares, address_of
 from telesto.protocol import packets
 from wire import FULL
 
@@ -287,7 +287,7 @@ async def test_newcomers_have_every_other_turn() -> None:
 def test_lines_of_one_kind_and_origin_are_few_and_count_the_others(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from telesto.middleware import logs
+    from telesto.middleware.common import logs
 
     logs.configure("info", json=True)
     clock: Any = Clock()

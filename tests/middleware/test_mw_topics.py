@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from conftest import Connect, StartMiddleware
-from telesto.middleware.requests import Kind
+from telesto.middleware.scheduling.requests import Kind
 from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorCode

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from telesto.middleware.failures import Failure, failure_of
-from telesto.middleware.requests import Client, Kind, Line, Read, Wait
-from telesto.middleware.waiting import WaitingRoom
-from telesto.middleware.wake_listener import parse_items
+from telesto.middleware.cluster.wake_listener import parse_items
+from telesto.middleware.common.failures import Failure, failure_of
+from telesto.middleware.scheduling.requests import Client, Kind, Line, Read, Wait
+from telesto.middleware.waiting.room import WaitingRoom
 from telesto.protocol.errors import ErrorCode
 from wire import FULL, read
 

@@ -9,8 +9,8 @@ import asyncpg
 import pytest
 
 from conftest import Connect, StartMiddleware
-from telesto.middleware import logs
-from telesto.middleware.links import Links
+from telesto.middleware.common import logs
+from telesto.middleware.database.connections import Links
 from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorCode

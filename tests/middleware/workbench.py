@@ -6,23 +6,23 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from telesto.middleware.batches import Executor
-from telesto.middleware.budget import Budget
-from telesto.middleware.disk import Disk
-from telesto.middleware.dispatcher import Dispatcher
-from telesto.middleware.effects import Effects
-from telesto.middleware.figures import Figures
-from telesto.middleware.gatherer import Gatherer
-from telesto.middleware.handlers.empty import empty_frame
-from telesto.middleware.handlers.put import PutGroup
-from telesto.middleware.handlers.table import queue_of
-from telesto.middleware.handlers.take import TakeGroup
-from telesto.middleware.pace import Pace
-from telesto.middleware.phases import Phases
-from telesto.middleware.requests import Client, Kind, Line, Read, Request, Wait
-from telesto.middleware.settings import ServerSettings
-from telesto.middleware.waiting import WaitingRoom
-from telesto.middleware.weights import Weights
+from telesto.middleware.common.budget import Budget
+from telesto.middleware.common.settings import ServerSettings
+from telesto.middleware.database.disk import Disk
+from telesto.middleware.execution.batch_worker import Gatherer
+from telesto.middleware.execution.bisecting_executor import Executor
+from telesto.middleware.metrics.counters import Figures
+from telesto.middleware.metrics.tracing import Phases
+from telesto.middleware.procedures.empty import empty_frame
+from telesto.middleware.procedures.put import PutGroup
+from telesto.middleware.procedures.table import queue_of
+from telesto.middleware.procedures.take import TakeGroup
+from telesto.middleware.scheduling.call_pacing import Pace
+from telesto.middleware.scheduling.dispatcher import Dispatcher
+from telesto.middleware.scheduling.expected_size import Weights
+from telesto.middleware.scheduling.requests import Client, Kind, Line, Read, Request, Wait
+from telesto.middleware.waiting.after_batch import Effects
+from telesto.middleware.waiting.room import WaitingRoom
 from telesto.protocol import packets
 from telesto.protocol.framing import FrameDecoder
 from wire import FULL, put, read

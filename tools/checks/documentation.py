@@ -114,7 +114,7 @@ def _error_codes() -> Check:
 
 def _settings() -> Check:
     from telesto.cli.variables import OTHERS, PREFIX
-    from telesto.middleware.settings import ServerSettings
+    from telesto.middleware.common.settings import ServerSettings
 
     known = {name.upper() for name in ServerSettings.model_fields}
     known |= {name.removeprefix(PREFIX) for name in OTHERS}

@@ -54,7 +54,7 @@ def _with_table(page: Path, name: str, table: str) -> str:
 
 
 def _settings() -> Iterator[str]:
-    from telesto.middleware.settings import ServerSettings
+    from telesto.middleware.common.settings import ServerSettings
 
     return _table_of(ServerSettings)
 

@@ -202,7 +202,7 @@ def test_the_service_is_given_its_part() -> None:
 
 
 def test_every_name_that_the_service_is_given_is_a_setting_of_it() -> None:
-    from telesto.middleware.settings import ServerSettings
+    from telesto.middleware.common.settings import ServerSettings
 
     given = middleware_settings(RunSettings(pool_size=3)) | middleware_settings(
         RunSettings(workers=1, max_batch=1)

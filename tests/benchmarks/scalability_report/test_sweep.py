@@ -22,7 +22,7 @@ from telesto.benchmarks.scalability_report.sweep import (
 )
 from telesto.benchmarks.scalability_report.sweep_frames import call_times, calls_per_s, phase_means
 from telesto.benchmarks.spark.errors import RunsError
-from telesto.middleware.settings import ServerSettings
+from telesto.middleware.common.settings import ServerSettings
 
 PHASES = (
     "run string, kind string, tries int, parse_us double, fifo_us double, database_us double, "

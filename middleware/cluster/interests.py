@@ -1,0 +1,91 @@
+"""Lets the other middlewares know for which queues reads wait here, and looks for what nobody told of."""
+
+from __future__ import annotations
+
+from telesto.middleware.common.peers import Peers
+from telesto.middleware.common.periodic import Periodic
+from telesto.middleware.common.settings import ServerSettings
+from telesto.middleware.scheduling.requests import topic_channel
+from telesto.middleware.scheduling.single_request import Call
+from telesto.middleware.waiting.room import WaitingRoom
+
+REGISTER = "SELECT telesto.register_interest($1, $2)"
+WITHDRAW = "SELECT telesto.withdraw_interest($1, $2)"
+READY = "SELECT * FROM telesto.ready_queues($1)"
+NUMBERS = "SELECT * FROM telesto.topic_numbers($1)"
+
+
+class Interests:
+    """Registers interest in queues, withdraws it when nobody has waited for a while.
+
+    One piece of work does both, so that they reach the database in their order.
+    """
+
+    def __init__(self, call: Call, room: WaitingRoom, peers: Peers, settings: ServerSettings) -> None:
+        self._call = call
+        self._room = room
+        self._peers = peers
+        self._idle_s = settings.interest_idle_s
+        self._queues_max = settings.wake_sweep_queues
+        self._wanted: dict[int, None] = {}
+        self.work = Periodic("interests", self._keep, period_s=settings.interest_idle_s / 2)
+        room.on_interest = self._want
+
+    def renew(self) -> None:
+        """The database has lost the interests: registers them again."""
+        self._wanted.update(dict.fromkeys(self._room.forget_interests()))
+        self.work.poke()
+
+    def _want(self, queue_id: int) -> None:
+        self._wanted[queue_id] = None
+        self.work.poke()
+
+    async def _keep(self) -> None:
+        await self._withdraw()
+        while self._wanted:
+            queue_ids = list(self._wanted)[: self._queues_max]
+            await self._call(REGISTER, self._peers.middleware_id, queue_ids)
+            for queue_id in queue_ids:
+                self._wanted.pop(queue_id, None)
+                self._room.interest_known(queue_id)
+
+    async def _withdraw(self) -> None:
+        idle = self._room.pop_idle(self._idle_s, self._queues_max)
+        if idle:
+            await self._call(WITHDRAW, self._peers.middleware_id, idle)
+
+
+class WakeSweep:
+    """Looks from time to time whether queues and topics that are waited for hold messages, or are gone.
+
+    Wake-ups are hints that may get lost; this look makes up for it.
+    """
+
+    def __init__(self, call: Call, room: WaitingRoom, interests: Interests, settings: ServerSettings) -> None:
+        self._call = call
+        self._room = room
+        self._interests = interests
+        self._queues_max = settings.wake_sweep_queues
+        self._reads_max = settings.wake_sweep_reads
+        self.work = Periodic("wake_sweep", self._look, period_s=settings.wake_sweep_s)
+
+    async def _look(self) -> None:
+        channels = self._room.channels
+        await self._look_at_queues([channel for channel in channels if channel > 0])
+        await self._look_at_topics([-channel for channel in channels if channel < 0])
+        self._interests.work.poke()
+
+    async def _look_at_queues(self, queue_ids: list[int]) -> None:
+        for at in range(0, len(queue_ids), self._queues_max):
+            rows = await self._call(READY, queue_ids[at : at + self._queues_max])
+            for queue_id, depth, exists in rows:
+                if not exists:
+                    self._room.queue_deleted(queue_id)
+                elif depth > 0:
+                    self._room.look_again(queue_id, min(depth, self._reads_max))
+
+    async def _look_at_topics(self, topic_ids: list[int]) -> None:
+        for at in range(0, len(topic_ids), self._queues_max):
+            rows = await self._call(NUMBERS, topic_ids[at : at + self._queues_max])
+            for topic_id, last_number in rows:
+                self._room.topic_stands_at(topic_channel(topic_id), last_number)

@@ -1,0 +1,110 @@
+"""Work that one middleware does for all: retention, removal of what nobody needs, keys, partitions of the
+history, staged messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from telesto.middleware.common.logs import logger
+from telesto.middleware.common.peers import Peers
+from telesto.middleware.common.periodic import Periodic
+from telesto.middleware.common.settings import ServerSettings
+from telesto.middleware.database.clock import DatabaseClock
+from telesto.middleware.scheduling.outcomes import Arrivals
+from telesto.middleware.scheduling.single_request import Call, arrivals_of
+
+SWEEP = "SELECT elected, done, more, queue_ids, receiver_ids FROM telesto.sweep($1, $2, $3, $4, $5, $6, $7)"
+PLACE_STAGED = "SELECT queue_ids, receiver_ids, counts FROM telesto.place_staged($1)"
+PLACE_STAGED_TOPICS = """
+SELECT ARRAY(SELECT -unnest(topic_ids)), array_fill(0::bigint, ARRAY[cardinality(topic_ids)]), counts
+FROM telesto.place_staged_topics($1)
+"""
+
+_JOBS = ("deleted_queues", "message_keys", "history", "topics", "subscriptions")
+#: Walks over all that was handed over, dead rows too while an old snapshot keeps them, so it is not done more
+#: often than so many times in the time after which a hand-over is given up.
+_UNCONFIRMED = "unconfirmed"
+_WALKS = 1_000
+#: Those that somebody waits for.
+_PROMPT_JOBS = (
+    "leases",
+    "delayed",
+    "expired",
+    "expired_keyed",
+    "due_partitions",
+    "partitions",
+    "dead_letters",
+)
+_PLACES = (PLACE_STAGED, PLACE_STAGED_TOPICS)
+#: A job is kept for so many periods; then another middleware may take it over.
+_HOLD_PERIODS = 4
+
+_log = logger("jobs")
+
+
+class Jobs:
+    """Runs the jobs; the database elects who does one, by a row with a deadline.
+
+    Attributes:
+        work: what runs in the background.
+        on_placed: takes what messages came, or came back, to which queues.
+    """
+
+    def __init__(self, call: Call, peers: Peers, clock: DatabaseClock, settings: ServerSettings) -> None:
+        self._call = call
+        self._clock = clock
+        self._peers = peers
+        self._settings = settings
+        self.on_placed: Callable[[Arrivals], None] = lambda arrivals: None
+        self._staged = Periodic("place_staged", self._place_staged, period_s=settings.staged_interval_s)
+        self.work = [self._staged]
+        self.work += [self._periodic(job, settings.sweep_interval_s) for job in _JOBS]
+        walk = self._periodic(_UNCONFIRMED, max(settings.sweep_interval_s, settings.retention_s / _WALKS))
+        # However short the lives of middlewares, each begins with one.
+        walk.poke()
+        self.work.append(walk)
+        self.work += [self._periodic(job, settings.lease_sweep_s) for job in _PROMPT_JOBS]
+
+    def _periodic(self, job: str, period_s: float) -> Periodic:
+        return Periodic(job, partial(self._sweep, job, period_s), period_s=period_s)
+
+    async def _sweep(self, job: str, period_s: float) -> None:
+        """Does turns of a job as long as it is this middleware's and there is more to do."""
+        settings = self._settings
+        hold_s = _HOLD_PERIODS * period_s
+        more = True
+        while more:
+            rows = await self._call(
+                SWEEP,
+                self._peers.middleware_id,
+                job,
+                settings.sweep_rows,
+                hold_s,
+                settings.retention_s,
+                self._clock.latest(),
+                settings.topic_idle_s,
+            )
+            elected, done, more, queue_ids, receiver_ids = rows[0]
+            if done:
+                _log.info("swept", job=job, done=done)
+            arrivals = arrivals_of(queue_ids, receiver_ids)
+            if arrivals:
+                self.on_placed(arrivals)
+            more = elected and more
+
+    async def _place_staged(self) -> None:
+        """Places what there is, then looks less and less often until there is something again."""
+        settings = self._settings
+        arrivals: Arrivals = {}
+        for place in _PLACES:
+            rows = await self._call(place, settings.sweep_rows)
+            channels, receiver_ids, counts = (column or () for column in rows[0])
+            for channel, receiver_id, count in zip(channels, receiver_ids, counts, strict=True):
+                arrivals[channel, receiver_id] = arrivals.get((channel, receiver_id), 0) + count
+        if arrivals:
+            self.on_placed(arrivals)
+            self._staged.period_s = settings.staged_interval_s
+            self._staged.poke()
+        else:
+            self._staged.period_s = min(2 * (self._staged.period_s or 0.0), settings.staged_idle_s)

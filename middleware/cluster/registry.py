@@ -1,0 +1,121 @@
+"""This middleware's place among the others: its row, its sign of life, and who else is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from telesto.middleware.common.logs import identify, logger
+from telesto.middleware.common.peers import Peers
+from telesto.middleware.common.periodic import Periodic
+from telesto.middleware.common.settings import ServerSettings
+from telesto.middleware.database.clock import DatabaseClock
+from telesto.middleware.scheduling.single_request import Call
+
+REGISTER = "SELECT telesto.register_middleware($1, $2)"
+UNREGISTER = "SELECT telesto.unregister_middleware($1)"
+HEARTBEAT = "SELECT * FROM telesto.heartbeat($1, $2, $3, $4)"
+
+_log = logger("registry")
+
+
+class Registry:
+    """Registers the middleware and gives a sign of life, with the process ids of its backends.
+
+    The heartbeat of the others ends the backends of a middleware that is silent for too long, so that none of
+    them keeps a lock; if that happens to this one (it was stopped and goes on), it registers anew.
+
+    Attributes:
+        beat_at: when the last sign of life was confirmed, by the loop's clock in seconds.
+        on_beat: called when one was.
+    """
+
+    def __init__(
+        self,
+        call: Call,
+        peers: Peers,
+        settings: ServerSettings,
+        pids: Callable[[], Iterable[int]],
+        on_registered_again: Callable[[], None],
+        clock: Callable[[], float],
+        database_clock: DatabaseClock,
+    ) -> None:
+        self._call = call
+        self._peers = peers
+        self._timeout_s = settings.heartbeat_timeout_s
+        self._interval_s = settings.heartbeat_interval_s
+        self._pids = pids
+        self._on_registered_again = on_registered_again
+        self._clock = clock
+        self._database_clock = database_clock
+        self._pardon_s = 0.0
+        self._pardon_until = 0.0
+        self.beat_at = clock()
+        self.on_beat: Callable[[], None] = lambda: None
+        self._address = ""
+        self.work = Periodic("heartbeat", self._beat, period_s=settings.heartbeat_interval_s)
+
+    def poke(self) -> None:
+        """Has the sign of life given soon."""
+        self.work.poke()
+
+    async def register(self, address: str) -> None:
+        """Registers under an address; raises what Call raises."""
+        self._address = address
+        rows = await self._call(REGISTER, address, self._peers.version)
+        self._registered(rows[0][0])
+        await self._beat()
+        _log.info("registered", address=address)
+
+    async def unregister(self) -> None:
+        """Removes the row; raises what Call raises."""
+        if self._peers.middleware_id:
+            await self._call(UNREGISTER, self._peers.middleware_id)
+
+    def _registered(self, middleware_id: int) -> None:
+        self._peers.middleware_id = middleware_id
+        identify(middleware_id)
+
+    async def _beat(self) -> None:
+        rows = await self._call(
+            HEARTBEAT,
+            self._peers.middleware_id,
+            sorted(self._pids()),
+            self._others_silent_s(),
+            self._database_clock.latest(),
+        )
+        self._note_beat()
+        alive = {row["middleware_id"]: row["address"] for row in rows if row["alive"]}
+        if self._peers.middleware_id not in alive:
+            await self._register_again()
+            return
+        del alive[self._peers.middleware_id]
+        self._peers.others = alive
+
+    def _others_silent_s(self) -> float:
+        """How long the others may have been silent until they count as dead.
+
+        Whatever kept this one from giving its sign of life may have kept them too: a database that was away,
+        that hung, whose standby was away. They have as long as ever after it.
+        """
+        now = self._clock()
+        silent_s = now - self.beat_at
+        pardon_s = self._pardon_s if now < self._pardon_until else 0.0
+        return self._timeout_s + max(pardon_s, silent_s if self._is_late(silent_s) else 0.0)
+
+    def _note_beat(self) -> None:
+        now = self._clock()
+        silent_s, self.beat_at = now - self.beat_at, now
+        if self._is_late(silent_s):
+            self._pardon_s = silent_s
+            self._pardon_until = now + self._timeout_s
+        self.on_beat()
+
+    def _is_late(self, silent_s: float) -> bool:
+        return silent_s > 2 * self._interval_s
+
+    async def _register_again(self) -> None:
+        rows = await self._call(REGISTER, self._address, self._peers.version)
+        was = self._peers.middleware_id
+        self._registered(rows[0][0])
+        _log.warning("registered_again", was=was)
+        self._on_registered_again()

@@ -1,0 +1,129 @@
+"""Listens for what other middlewares tell of puts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from telesto.middleware.common.failures import UnavailableError
+from telesto.middleware.common.logs import logger
+from telesto.middleware.common.peers import Peers
+from telesto.middleware.common.periodic import Periodic
+from telesto.middleware.database.dsn import CONNECT_ERRORS, Connection
+from telesto.middleware.metrics.counters import Figures
+from telesto.middleware.scheduling.outcomes import Arrivals
+from telesto.middleware.waiting.room import WaitingRoom
+
+CHANNEL = "telesto_wake"
+READ_ONLY = "SELECT current_setting('transaction_read_only')::boolean"
+
+_log = logger("wake_listener")
+
+
+class WakeListener:
+    """Keeps a connection that LISTENs, and makes it again when it was lost.
+
+    What was told meanwhile is lost; ``on_connected`` has it looked for. A server that hangs, or takes no
+    writes any more, tells nothing and is left: it is asked from time to time.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[str], Awaitable[Connection]],
+        room: WaitingRoom,
+        peers: Peers,
+        figures: Figures,
+        on_connected: Callable[[], None],
+        period_s: float,
+        silent_s: float,
+    ) -> None:
+        """``silent_s`` is how long the server may take to answer."""
+        self._connect = connect
+        self._room = room
+        self._peers = peers
+        self._figures = figures
+        self._on_connected = on_connected
+        self._silent_s = silent_s
+        self._connection: Connection | None = None
+        self.on_changed: Callable[[], None] = lambda: None
+        self.work = Periodic("listen", self._keep, period_s=period_s)
+
+    async def close(self) -> None:
+        """Ends the connection."""
+        connection, self._connection = self._connection, None
+        if connection is not None and not connection.is_closed():
+            with suppress(*CONNECT_ERRORS):
+                await connection.close(timeout=1)
+
+    def drop(self) -> None:
+        """Ends the connection at once; another one is made."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.terminate()
+        self.work.poke()
+
+    async def _keep(self) -> None:
+        if self._connection is not None:
+            if await self._listens(self._connection):
+                return
+            self.drop()
+        await self._listen()
+
+    async def _listens(self, connection: Connection) -> bool:
+        try:
+            async with asyncio.timeout(self._silent_s):
+                return not await connection.fetchval(READ_ONLY)
+        except CONNECT_ERRORS:
+            return False
+
+    async def _listen(self) -> None:
+        try:
+            connection = await self._connect("listen")
+            connection.add_termination_listener(self._on_terminated)
+            try:
+                async with asyncio.timeout(self._silent_s):
+                    await connection.add_listener(CHANNEL, self._on_notification)
+            except BaseException:
+                connection.terminate()
+                raise
+        except CONNECT_ERRORS as error:
+            raise UnavailableError(str(error)) from error
+        self._connection = connection
+        self._on_connected()
+
+    def _on_terminated(self, _connection: object) -> None:
+        if self._connection is not None:
+            self._connection = None
+            self.work.poke()
+
+    def _on_notification(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
+        self._figures.notified_total += 1
+        sender, _, items = str(payload).partition(";")
+        if sender == str(self._peers.middleware_id):
+            return
+        try:
+            arrivals, changed = parse_items(items)
+        except ValueError:
+            _log.warning("notification_unreadable", payload=str(payload)[:100])
+            return
+        self._room.arrived(arrivals)
+        if changed:
+            self.on_changed()
+
+
+def parse_items(items: str) -> tuple[Arrivals, bool]:
+    """Reads "queue:receiver:count,..."; also says whether a count of 0 tells that a queue has changed.
+
+    Raises ValueError for anything else.
+    """
+    arrivals: Arrivals = {}
+    changed = False
+    for item in items.split(",") if items else ():
+        queue_id, receiver_id, count = (int(part) for part in item.split(":"))
+        if count > 0:
+            key = (queue_id, receiver_id)
+            arrivals[key] = arrivals.get(key, 0) + count
+        else:
+            changed = True
+    return arrivals, changed

@@ -1,0 +1,162 @@
+"""Notices that the database hangs, has another primary, or waits for its standby, and has it left in time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from telesto.middleware.cluster.registry import Registry
+from telesto.middleware.common.failures import (
+    UNCONFIRMED,
+    LostError,
+    RefusedError,
+    UnavailableError,
+    standby_unavailable,
+    unavailable,
+)
+from telesto.middleware.common.logs import logger
+from telesto.middleware.common.periodic import Periodic
+from telesto.middleware.common.settings import ServerSettings
+from telesto.middleware.database.connection import Link
+from telesto.middleware.database.connections import Links
+from telesto.middleware.database.dsn import CONNECT_ERRORS
+
+#: What the backends of this middleware wait for; a role sees what its own wait for.
+WAITS = """
+SELECT pid, coalesce(wait_event = 'SyncRep', false) FROM pg_stat_activity WHERE pid = ANY ($1::int[])
+"""
+
+_log = logger("database")
+
+
+class DatabaseWatch:
+    """Looks what the matter is when the sign of life or a call is late.
+
+    A call has no limit of time, for nobody knows what became of one that is given up. So it is given up only
+    for a reason, and then it is in doubt:
+
+    - Another server has been promoted: everything leaves the former primary at once.
+    - Nobody takes writes, or the primary does not answer, for ``heartbeat_timeout_s``: the middleware is cut
+      off. Its clients are sent away, calls are refused until the sign of life succeeds again.
+    - The primary answers, but its commits wait for a synchronous standby that is away: after
+      ``standby_wait_s`` those that wait are in doubt, and calls that write are refused until a sign of life,
+      which is a commit too, is confirmed. They go on waiting on the server, which cannot take them back.
+
+    Attributes:
+        work: what runs in the background.
+        on_cut_off: called when the middleware is cut off.
+    """
+
+    def __init__(
+        self,
+        links: Links,
+        registry: Registry,
+        registry_link: Link,
+        settings: ServerSettings,
+        clock: Callable[[], float],
+    ) -> None:
+        self._links = links
+        self._registry = registry
+        self._registry_link = registry_link
+        self._link = links.make("watch", gated=False)
+        self._clock = clock
+        self._late_s = settings.database_late_s
+        self._interval_s = settings.heartbeat_interval_s
+        self._timeout_s = settings.heartbeat_timeout_s
+        self._moved_at = 0.0
+        self._standby_wait_s = settings.standby_wait_s
+        self._unavailable = unavailable(settings.overload_retry_ms)
+        self._standby_unavailable = standby_unavailable(settings.standby_retry_ms)
+        self.on_cut_off: Callable[[], None] = lambda: None
+        self.work = Periodic("database watch", self._look, period_s=settings.database_late_s)
+
+    def moved(self) -> None:
+        """Another primary has taken the place of the one before."""
+        self._moved_at = self._clock()
+        self._open("the primary has moved")
+        self._registry.poke()
+
+    def confirmed(self) -> None:
+        """A sign of life was confirmed: commits succeed."""
+        self._open("the database confirms")
+
+    async def _look(self) -> None:
+        if not self._late and not self._links.busy_since(self._clock() - self._late_s):
+            return
+        waits = await self._waits()
+        if self._late or waits is None:
+            await self._look_for_primary()
+        self._conclude(waits or {})
+
+    @property
+    def _silent_s(self) -> float:
+        """Since when nothing was confirmed, and the primary is the same."""
+        return self._clock() - max(self._registry.beat_at, self._moved_at)
+
+    @property
+    def _late(self) -> bool:
+        return self._silent_s > self._interval_s + self._late_s
+
+    async def _look_for_primary(self) -> None:
+        """Should it be another one than that in use, ``moved`` is called; raises nothing."""
+        try:
+            async with asyncio.timeout(self._late_s):  # the search goes on, and the next look joins it
+                await self._links.primary.look()
+        except CONNECT_ERRORS as error:
+            _log.debug("no_primary", error=str(error))
+
+    async def _waits(self) -> dict[int, bool] | None:
+        """By backend that is there, whether it waits for a standby; None if the server does not answer."""
+        pids = sorted(set(self._links.pids()))
+        try:
+            async with asyncio.timeout(self._late_s):
+                rows = await self._link.read(WAITS, pids)
+        except (UnavailableError, LostError, RefusedError):
+            return None
+        except TimeoutError:
+            self._link.drop()  # the answer to a query that was given up would be taken for the next one's
+            return None
+        return {row[0]: row[1] for row in rows}
+
+    def _conclude(self, waits: dict[int, bool]) -> None:
+        now = self._clock()
+        if any(waits.values()):
+            self._await_standby(waits, now)
+        elif self._silent_s > self._timeout_s:
+            self._cut_off(waits, now)
+
+    # --- a standby that is away --------------------------------------------------------------
+
+    def _await_standby(self, waits: dict[int, bool], now: float) -> None:
+        if not self._standby_wait_s:
+            return
+        since = now - self._standby_wait_s
+        overdue = any(link.pid is not None and waits.get(link.pid) for link in self._links.busy_since(since))
+        if not overdue and self._links.gate.is_open:
+            return
+        if self._links.gate.shut_for_writes is None:
+            _log.warning("standby_unavailable", waiting=sum(waits.values()))
+            self._links.gate.shut_for_writes = self._standby_unavailable
+        for link in self._links.busy_since(now - self._late_s):
+            # The sign of life waits on: it tells when the standby is back.
+            if link is not self._registry_link and link is not self._link:
+                link.drop("no synchronous standby confirms the commit", UNCONFIRMED)
+
+    # --- a database that is away -------------------------------------------------------------
+
+    def _cut_off(self, waits: dict[int, bool], now: float) -> None:
+        if self._links.gate.shut is None:
+            _log.warning("cut_off", silent_s=round(self._silent_s, 1))
+            self._links.gate.shut = self._unavailable
+            self._links.drop("the database does not answer")
+            self.on_cut_off()
+        elif self._registry_link.pid not in waits and self._registry_link in self._links.busy_since(
+            now - self._timeout_s
+        ):
+            # Its backend is gone or does not answer, so that it has to be looked for again.
+            self._registry_link.drop("the database does not answer")
+
+    def _open(self, why: str) -> None:
+        if not self._links.gate.is_open:
+            _log.info("available_again", why=why)
+            self._links.gate.open()

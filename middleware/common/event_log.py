@@ -1,0 +1,57 @@
+"""Log lines of what clients can bring about as often as they like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from telesto.middleware.common.deadlines import Deadlines
+from telesto.middleware.common.logs import logger
+
+#: Of events of one kind and origin there is one line in this time, and one that counts the others.
+PERIOD_S = 10.0
+#: Kinds and origins that are told apart at a time.
+_KEYS_MAX = 1_000
+
+
+class EventLog:
+    """Logs the first of some events at once, and the last of those that follow with their number.
+
+    Events are told apart by their names and keys, like the address that they come from.
+    """
+
+    def __init__(self, part: str, clock: Callable[[], float], deadlines: Deadlines) -> None:
+        self._log = logger(part)
+        self._clock = clock
+        self._deadlines = deadlines
+        #: By event and key, how many were left out since the last line, and the last of them.
+        self._left_out: dict[Hashable, tuple[int, Callable[..., Any], dict[str, Any]]] = {}
+
+    def info(self, event: str, key: Hashable, **fields: Any) -> None:
+        """Notes an event."""
+        self._note(self._log.info, event, key, fields)
+
+    def warning(self, event: str, key: Hashable, **fields: Any) -> None:
+        """Notes an event that somebody should look at."""
+        self._note(self._log.warning, event, key, fields)
+
+    def _note(self, write: Callable[..., Any], event: str, key: Hashable, fields: dict[str, Any]) -> None:
+        which: Hashable = (event, key)
+        if which not in self._left_out and len(self._left_out) >= _KEYS_MAX:
+            which = (event, None)
+        seen = self._left_out.get(which)
+        if seen is not None:
+            self._left_out[which] = (seen[0] + 1, write, fields)
+            return
+        write(event, **fields)
+        self._begin(event, which, write)
+
+    def _begin(self, event: str, which: Hashable, write: Callable[..., Any]) -> None:
+        self._left_out[which] = (0, write, {})
+        self._deadlines.add(self._clock() + PERIOD_S, lambda: self._tell(event, which))
+
+    def _tell(self, event: str, which: Hashable) -> None:
+        count, write, fields = self._left_out.pop(which)
+        if count:
+            write(event, **fields, left_out=count - 1)
+            self._begin(event, which, write)

@@ -1,0 +1,80 @@
+"""Background work that is done again and again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from telesto.middleware.common.failures import LostError, RefusedError, UnavailableError
+from telesto.middleware.common.logs import logger
+
+_log = logger("background")
+
+
+class Periodic:
+    """Does something every so often, at once when poked, one time after the other, until it is stopped.
+
+    A failure is logged and does not end it. Stopping lets what is under way come to its end.
+
+    Attributes:
+        period_s: the longest pause between two times, None when it waits for pokes only; may be changed.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        action: Callable[[], Awaitable[None]],
+        *,
+        period_s: float | None,
+        spacing_s: float = 0.0,
+    ) -> None:
+        """``spacing_s`` is the shortest pause between two times."""
+        self._name = name
+        self._action = action
+        self.period_s = period_s
+        self._spacing_s = spacing_s
+        self._poked = asyncio.Event()
+        self._stopping = False
+        self._failing = False
+
+    def poke(self) -> None:
+        """Has it done soon."""
+        self._poked.set()
+
+    def stop(self) -> None:
+        """Has ``run`` return once what is under way is done."""
+        self._stopping = True
+        self._poked.set()
+
+    async def run(self) -> None:
+        """Works until it is stopped."""
+        while not self._stopping:
+            await self._wait()
+            if self._stopping:
+                return
+            await self._act()
+            if self._spacing_s:
+                await asyncio.sleep(self._spacing_s)
+
+    async def _wait(self) -> None:
+        try:
+            async with asyncio.timeout(self.period_s):
+                await self._poked.wait()
+        except TimeoutError:
+            return
+        finally:
+            if not self._stopping:
+                self._poked.clear()
+
+    async def _act(self) -> None:
+        try:
+            await self._action()
+        except (UnavailableError, LostError, RefusedError) as error:
+            if not self._failing:
+                _log.warning("background_work_failed", work=self._name, error=str(error))
+            self._failing = True
+        except Exception:  # noqa: BLE001 - background work goes on whatever happens
+            _log.exception("background_work_failed", work=self._name)
+            self._failing = True
+        else:
+            self._failing = False

@@ -1,0 +1,174 @@
+"""Judges how the consumers of this middleware behave: who is slow, who fails, who is inactive."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from telesto.middleware.common.deadlines import Deadlines
+from telesto.middleware.common.failures import failure_of
+from telesto.middleware.common.logs import logger
+from telesto.middleware.consumers.consumer import Consumer, LeaseKey
+from telesto.middleware.consumers.registry import Consumers
+from telesto.middleware.metrics.counters import Figures
+from telesto.middleware.scheduling.requests import Line
+from telesto.protocol.errors import ErrorCode
+from telesto.protocol.packets import Ack, LeaseRef, Nack, Touch
+
+_log = logger("consumers")
+
+
+class Judge:
+    """Sees every answer of the consumers of this middleware, and what they have lost.
+
+    Answers count when they come in: that the database is slow is not the consumer's fault.
+
+    A consumer that fails everything would use up the attempts of all messages that there are. So it rests
+    after each failure, longer and longer, and then tries one message, until it succeeds.
+
+    Attributes:
+        on_slow: takes a consumer whose partitions others are to have.
+    """
+
+    def __init__(
+        self,
+        consumers: Consumers,
+        figures: Figures,
+        deadlines: Deadlines,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._consumers = consumers
+        self._figures = figures
+        self._deadlines = deadlines
+        self._clock = clock
+        self.on_slow: Callable[[Consumer], None] = lambda consumer: None
+
+    def heard(self, line: Line, packet: Ack | Nack | Touch) -> None:
+        """A client answers for messages, or touches them."""
+        now = self._clock()
+        for consumer, keys in self._by_consumer(packet.leases):
+            if consumer.line is not line:
+                continue
+            if isinstance(packet, Touch):
+                consumer.touched_at = now
+                continue
+            since = [held for held in map(consumer.since, keys) if held is not None]
+            if since:
+                self._answered(consumer, since, now)
+            if since and isinstance(packet, Ack):
+                self._succeeded(consumer)
+
+    def touched(self, kept: Iterable[LeaseRef], gone: Iterable[LeaseRef]) -> None:
+        """The time of leases began anew; others are gone, as the application has acknowledged them by itself.
+
+        A client finds out in this way what became of such messages. If their time was up instead and that is
+        known here already, it has been counted.
+        """
+        for consumer, keys in self._by_consumer(kept):
+            consumer.touched(keys)
+        for consumer, keys in self._by_consumer(gone):
+            since = [held for held in map(consumer.since, keys) if held is not None]
+            if since:
+                self._answered(consumer, since, consumer.touched_at)
+                self._succeeded(consumer)
+
+    def failed(self, refs: Iterable[LeaseRef]) -> None:
+        """Consumers have given these messages back as failed."""
+        for consumer, keys in self._by_consumer(refs):
+            if any(consumer.conduct.gave_back(key.message_id) for key in keys):
+                self._found_inactive(consumer)
+            else:
+                self._failed(consumer)
+
+    def ran_out(self, refs: list[LeaseRef]) -> None:
+        """The time of these leases was up, or of one before them in their partitions."""
+        now = self._clock()
+        inactive: list[Consumer] = []
+        failed: list[Consumer] = []
+        for consumer, keys in self._by_consumer(refs):
+            since = [
+                held for key in keys if consumer.has_begun(key) and (held := consumer.since(key)) is not None
+            ]
+            if since:
+                (inactive if consumer.conduct.ran_out(max(since), now) else failed).append(consumer)
+        self._consumers.lost(refs)
+        for consumer in failed:
+            self._failed(consumer)
+        for consumer in inactive:
+            self._found_inactive(consumer)
+
+    def _by_consumer(self, refs: Iterable[LeaseRef]) -> list[tuple[Consumer, list[LeaseKey]]]:
+        found: dict[int, list[LeaseKey]] = {}
+        for ref in refs:
+            found.setdefault(ref.consumer_id, []).append(LeaseKey(ref.lease_id, ref.message_id))
+        consumers = ((self._consumers.get(consumer_id), keys) for consumer_id, keys in found.items())
+        return [(consumer, keys) for consumer, keys in consumers if consumer is not None]
+
+    def _answered(self, consumer: Consumer, since: list[float], now: float) -> None:
+        if consumer.conduct.late(since, now):
+            self._figures.late_answers_total += 1
+            if consumer.conduct.too_often_late(now):
+                self._found_slow(consumer)
+
+    def _succeeded(self, consumer: Consumer) -> None:
+        consumer.conduct.succeeded()
+        if consumer.failing:
+            consumer.recover()
+            _log.info("consumer_recovered", **_named(consumer))
+            self._consumers.has_room_again(consumer)
+
+    def _failed(self, consumer: Consumer) -> None:
+        """It rests if it fails everything."""
+        rest_s = consumer.conduct.rest_s
+        if not rest_s or consumer.ended:
+            return
+        if not consumer.failing:
+            self._figures.failing_consumers_total += 1
+            _log.warning("consumer_failing", failures=consumer.conduct.failures, **_named(consumer))
+            self._move_partitions(consumer)
+        consumer.rest()
+        waits = consumer.rests_until > 0
+        consumer.rests_until = self._clock() + rest_s
+        if not waits:
+            self._wake_later(consumer, rest_s)
+
+    def _wake_later(self, consumer: Consumer, rest_s: float) -> None:
+        self._deadlines.add(self._deadlines.now + rest_s, partial(self._rested, consumer))
+
+    def _rested(self, consumer: Consumer) -> None:
+        left_s = consumer.rests_until - self._clock()
+        if not consumer.failing or consumer.ended:
+            consumer.rests_until = 0.0
+        elif left_s > 0:  # it has failed once more meanwhile
+            self._wake_later(consumer, left_s)
+        else:
+            consumer.rests_until = 0.0
+            consumer.try_one()
+            self._consumers.has_room_again(consumer)
+
+    def _found_slow(self, consumer: Consumer) -> None:
+        self._figures.slow_consumers_total += 1
+        _log.warning("consumer_slow", **_named(consumer))
+        self._move_partitions(consumer)
+
+    def _move_partitions(self, consumer: Consumer) -> None:
+        """Others get its partitions, where there are others; until the database knows, it gets nothing."""
+        consumer.suspended = True
+        self.on_slow(consumer)
+
+    def _found_inactive(self, consumer: Consumer) -> None:
+        self._figures.inactive_consumers_total += 1
+        failures = consumer.conduct.failures
+        _log.warning("consumer_inactive", failures=failures, **_named(consumer))
+        details = f"it failed {failures} times in a row; it gets messages again when it joins again"
+        # What it has been given and has not failed counts as never given.
+        self._consumers.end(consumer, failure_of(ErrorCode.CONSUMER_INACTIVE, details), counted=False)
+
+
+def _named(consumer: Consumer) -> dict[str, int]:
+    return {
+        "consumer_id": consumer.consumer_id,
+        "queue_id": consumer.queue_id,
+        "client_id": consumer.client.client_id,
+    }

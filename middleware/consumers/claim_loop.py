@@ -1,0 +1,97 @@
+"""The worker that claims messages for consumers."""
+
+from __future__ import annotations
+
+import asyncio
+
+from telesto.middleware.common.failures import LostError, RefusedError, UnavailableError
+from telesto.middleware.common.logs import logger
+from telesto.middleware.common.settings import ServerSettings
+from telesto.middleware.consumers.claim_results import Claims
+from telesto.middleware.consumers.registry import Consumers
+from telesto.middleware.database.disk import Disk
+from telesto.middleware.scheduling.single_request import Call
+
+CLAIM = "SELECT * FROM telesto.claim_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
+RECOVER = "SELECT * FROM telesto.recover_leases($1, $2, $3, $4)"
+
+_log = logger("claimer")
+
+
+class Claimer:
+    """Takes the queues that it is time to claim from, calls once for all of them, pushes what came, again.
+
+    There is no timer: consumers get room and queues get messages while the call runs. A claim of which nobody
+    knows what became is looked for before the next one, in the database that has it or has it not.
+    """
+
+    def __init__(
+        self, consumers: Consumers, claims: Claims, call: Call, disk: Disk, settings: ServerSettings
+    ) -> None:
+        self._consumers = consumers
+        self._claims = claims
+        self._call = call
+        self._disk = disk
+        self._answer_bytes = settings.max_answer_bytes
+        self._backoff_s = settings.database_backoff_s
+        self._due = asyncio.Event()
+        self._closed = False
+        consumers.on_due = self._due.set
+
+    async def run(self) -> None:
+        """Works until it is closed."""
+        while not self._closed:
+            if not self._consumers.due:
+                self._due.clear()
+                await self._due.wait()
+                continue
+            if self._claims.doubtful and not await self._recover():
+                continue
+            await self._disk.pace()
+            await self._claim()
+
+    def close(self) -> None:
+        """Has it go home once the call under way is over."""
+        self._closed = True
+        self._due.set()
+
+    async def _claim(self) -> None:
+        claim = self._claims.begin()
+        pause = 0.0
+        if claim.consumers:
+            try:
+                rows = await self._call(CLAIM, *claim.arguments(self._answer_bytes, waits=True))
+            except LostError:
+                self._claims.lost(claim)
+            except (UnavailableError, RefusedError) as error:
+                _log.warning("claim_failed", error=str(error))
+                self._claims.failed(claim)
+                pause = self._backoff_s
+            else:
+                pause = self._claims.settle(claim, rows)
+        if pause and not self._closed:
+            await asyncio.sleep(pause)
+        self._claims.over(claim)
+
+    async def _recover(self) -> bool:
+        """Finds out what became of lost claims; returns False when that has to be tried again."""
+        doubtful = list(self._claims.doubtful)
+        consumers = [consumer for consumer in doubtful if not consumer.ended]
+        epochs = [consumer.epoch for consumer in consumers]
+        if consumers:
+            try:
+                rows = await self._call(
+                    RECOVER,
+                    [consumer.queue_id for consumer in consumers],
+                    [consumer.consumer_id for consumer in consumers],
+                    epochs,
+                    [consumer.seen_claim for consumer in consumers],
+                )
+            except (LostError, UnavailableError, RefusedError) as error:
+                _log.warning("recovery_failed", error=str(error))
+                await asyncio.sleep(self._backoff_s)
+                return False
+            self._claims.recovered(consumers, rows)
+        for consumer in doubtful:
+            del self._claims.doubtful[consumer]
+        return True

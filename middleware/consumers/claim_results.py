@@ -1,0 +1,190 @@
+"""What claims ask for, and what follows from what they bring."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from telesto.middleware.common.failures import BUSY, failure_of
+from telesto.middleware.common.settings import ServerSettings
+from telesto.middleware.consumers.claim_plan import DELIVERY_BYTES, KEY_BYTES, Claim
+from telesto.middleware.consumers.consumer import Consumer, LeaseKey
+from telesto.middleware.consumers.registry import Consumers
+from telesto.middleware.metrics.counters import Figures
+from telesto.middleware.scheduling.message_rows import ANSWER_OVERHEAD_BYTES, handed_over
+from telesto.middleware.scheduling.single_request import Row
+from telesto.protocol.errors import ErrorCode
+from telesto.protocol.packets import Deliver, Delivery
+
+_DETAILS = {
+    ErrorCode.CLIENT_NOT_EXISTING: "the client was deleted",
+    ErrorCode.SESSION_FENCED: "the client has opened another session",
+    ErrorCode.QUEUE_NOT_EXISTING: "the queue was deleted",
+    ErrorCode.CONSUMER_NOT_EXISTING: "the service took the consumer for gone; it may join again",
+}
+#: Notes in the place of an error. For a queue: it holds more, which was too large for now.
+_MORE = -2
+#: For a consumer: its partitions hold more.
+_READY = -3
+#: For a queue: partitions wait until what is leased of them is answered.
+_WAITING = -4
+#: For a queue: puts have reached more partitions.
+_REACHED = -5
+
+
+class Claims:
+    """Begins claims, pushes what they bring, and keeps those of which nobody knows what became.
+
+    A claim that was begun has to be ended with ``over``, after ``settle``, ``failed`` or ``lost``: until then
+    its queues are not claimed from again.
+
+    Attributes:
+        doubtful: consumers whose claims got lost; nothing is claimed until it is known what became of them.
+        on_ready_elsewhere: takes a queue in which a consumer of another middleware was given a partition.
+    """
+
+    def __init__(self, consumers: Consumers, figures: Figures, settings: ServerSettings) -> None:
+        self._consumers = consumers
+        self._figures = figures
+        self._max_messages = settings.max_batch
+        self._busy_s = settings.busy_backoff_max_ms / 1000
+        self.doubtful: dict[Consumer, None] = {}
+        self.on_ready_elsewhere: Callable[[int], None] = lambda queue_id: None
+
+    @property
+    def has_consumers(self) -> bool:
+        """Tells whether there is anybody to claim for."""
+        return bool(self._consumers)
+
+    def begin(self) -> Claim:
+        """Begins a claim from all queues that it is time to claim from."""
+        claim = Claim(self._consumers.take_due(), self._max_messages)
+        self._consumers.put_back(claim.left)
+        return claim
+
+    def begin_for(self, counts: Mapping[int, int]) -> Claim | None:
+        """Begins a claim of so many messages that are about to come to queues, and of one more of each.
+
+        The one more tells whether the queue holds others, which another claim is for then. Returns None when
+        no consumer waits for any of them.
+        """
+        queues = [] if self.doubtful else self._consumers.take_waiting(counts)
+        if not queues:
+            return None
+        claim = Claim(queues, self._max_messages, {queue_id: count + 1 for queue_id, count in counts.items()})
+        self._consumers.put_back(claim.left)
+        return claim
+
+    def over(self, claim: Claim) -> None:
+        """A claim is over: its queues may be claimed from again."""
+        for queue in claim.queues:
+            self._consumers.claimed(queue)
+
+    def failed(self, claim: Claim) -> None:
+        """A claim was not executed."""
+        for queue in claim.queues:
+            queue.awake = True
+
+    def lost(self, claim: Claim) -> None:
+        """Nobody knows what became of a claim."""
+        self.failed(claim)
+        for consumer in claim.consumers:
+            consumer.epoch += 1
+            self.doubtful[consumer] = None
+
+    def recovered(self, consumers: Sequence[Consumer], rows: Sequence[Row]) -> None:
+        """It is known what became of the lost claims for these consumers."""
+        # When their leases began is not known: they are begun anew soon.
+        self._deliver(consumers, rows, 0.0)
+        self._figures.recovered_total += len(rows)
+
+    def settle(self, claim: Claim, rows: Sequence[Row]) -> float:
+        """Pushes what came; returns how long to pause because all queues are busy."""
+        self._figures.claims_total += 1
+        counts = self._deliver(claim.consumers, [row for row in rows if row["error"] is None], claim.begun_at)
+        busy = False
+        for row in rows:
+            error = row["error"]
+            if error is None:
+                continue
+            if error < BUSY:
+                self._note(claim, row, counts)
+                continue
+            consumer = claim.consumers[row["request"] - 1]
+            queue = claim.queue_of[consumer]
+            if error == BUSY:
+                queue.awake = queue.alone = busy = True
+            elif not consumer.ended:
+                code = ErrorCode(error)
+                self._consumers.end(consumer, failure_of(code, _DETAILS.get(code, "the claim was refused")))
+        for queue in claim.queues:
+            count = counts.get(queue.queue_id, 0)
+            if count:
+                queue.alone = False
+            if count >= claim.asked[queue.queue_id]:
+                queue.awake = True
+        return self._busy_s if busy and not counts else 0.0
+
+    def _note(self, claim: Claim, row: Row, counts: dict[int, int]) -> None:
+        """Sees to what a claim has told beside messages.
+
+        What is left for consumers that have room is claimed at once only if this claim has brought something:
+        otherwise it did not fit, and an answer has to make room first.
+        """
+        queue = claim.by_id[row["queue_id"]]
+        if not queue.keyed and row["error"] != _MORE:
+            # From now on claims ask for all consumers; this one did not.
+            queue.keyed = queue.awake = True
+        if row["error"] == _WAITING:
+            queue.settling = True
+        elif row["error"] == _REACHED:
+            queue.awake = True
+        elif row["error"] == _READY and row["request"] == 0:
+            if not self._consumers.ready(row["message_id"]):
+                self.on_ready_elsewhere(queue.queue_id)
+        elif not counts.get(queue.queue_id):
+            queue.settling = True
+        elif row["error"] == _READY:
+            claim.consumers[row["request"] - 1].ready = True
+        else:
+            queue.awake = True
+
+    def _deliver(
+        self, consumers: Sequence[Consumer], rows: Sequence[Row], leased_at: float
+    ) -> dict[int, int]:
+        """Pushes messages to their consumers; returns how many came from each queue.
+
+        ``leased_at`` is a moment before their leases began.
+        """
+        by_consumer: dict[int, list[Row]] = {}
+        counts: dict[int, int] = {}
+        for row in rows:
+            by_consumer.setdefault(row["request"], []).append(row)
+            counts[row["queue_id"]] = counts.get(row["queue_id"], 0) + 1
+        for request, of_consumer in by_consumer.items():
+            consumer = consumers[request - 1]
+            # One that has ended has left or will leave, and gives them back then.
+            if not consumer.ended:
+                _push(consumer, of_consumer, leased_at)
+        self._figures.delivered_total += len(rows)
+        return counts
+
+
+def _push(consumer: Consumer, rows: Sequence[Row], leased_at: float) -> None:
+    """Sends messages to a consumer, in as few frames as they fit."""
+    room = consumer.line.frame_bytes - ANSWER_OVERHEAD_BYTES
+    deliveries: list[Delivery] = []
+    left = room
+    for row in rows:
+        size = len(row["body"])
+        consumer.add(LeaseKey(row["lease_id"], row["message_id"]), size, row["claim_id"], leased_at)
+        message = handed_over(row)
+        wire_bytes = size + DELIVERY_BYTES
+        if row["partition_key"] is not None:
+            message.partition_key = row["partition_key"]
+            wire_bytes += KEY_BYTES
+        if deliveries and wire_bytes > left:
+            consumer.line.send(Deliver(consumer.consumer_id, deliveries).encode(0))
+            deliveries, left = [], room
+        deliveries.append(Delivery(row["lease_id"], message))
+        left -= wire_bytes
+    consumer.line.send(Deliver(consumer.consumer_id, deliveries).encode(0))

@@ -1,0 +1,74 @@
+"""Consumers that have become slow, or were paused or resumed, until the database knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from telesto.middleware.common.periodic import Periodic
+from telesto.middleware.common.settings import ServerSettings
+from telesto.middleware.consumers.consumer import Consumer
+from telesto.middleware.scheduling.single_request import Call, arrivals_of
+from telesto.middleware.waiting.after_batch import Effects
+
+CHANGE = "SELECT * FROM telesto.change_consumers($1, $2, $3, $4)"
+
+#: Consumers that one call changes.
+_CONSUMERS_MAX = 256
+
+
+class ConsumerChanges:
+    """Tells the database, at once and again until it is done. There are at most as many as consumers.
+
+    Attributes:
+        on_moving: takes a consumer whose partitions go to others because it is slow.
+    """
+
+    def __init__(self, call: Call, effects: Effects, settings: ServerSettings) -> None:
+        self._call = call
+        self._effects = effects
+        self._changed: dict[Consumer, bool] = {}
+        self.on_moving: Callable[[Consumer], None] = lambda consumer: None
+        self.work = Periodic(
+            "consumer changes",
+            self.send,
+            period_s=settings.wake_sweep_s,
+            spacing_s=settings.busy_backoff_ms / 1000,
+        )
+
+    def add(self, consumer: Consumer, slow: bool) -> None:
+        """A consumer has become slow, or was paused or resumed."""
+        self._changed[consumer] = slow or self._changed.get(consumer, False)
+        self.work.poke()
+
+    async def send(self) -> None:
+        """Tells what has changed; raises what Call raises."""
+        while self._changed:
+            some = dict(list(self._changed.items())[:_CONSUMERS_MAX])
+            for consumer in some:
+                del self._changed[consumer]
+            members = [consumer for consumer in some if not consumer.ended]
+            if members:
+                await self._tell(members, some)
+
+    async def _tell(self, members: list[Consumer], slow: dict[Consumer, bool]) -> None:
+        try:
+            rows = await self._call(
+                CHANGE,
+                [consumer.queue_id for consumer in members],
+                [consumer.consumer_id for consumer in members],
+                [slow[consumer] for consumer in members],
+                [consumer.paused for consumer in members],
+            )
+        except Exception:
+            # Another change meanwhile is told with it.
+            for consumer in members:
+                self._changed[consumer] = slow[consumer] or self._changed.get(consumer, False)
+            raise
+        for consumer in members:
+            # One that was found slow again meanwhile waits for the next call.
+            consumer.suspended = self._changed.get(consumer, False)
+        arrivals = arrivals_of(rows[0]["woken_ids"], rows[0]["receiver_ids"])
+        self._effects.arrived(arrivals)
+        for consumer, moving in zip(members, rows[0]["moving"], strict=True):
+            if moving and not consumer.ended:
+                self.on_moving(consumer)

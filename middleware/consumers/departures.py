@@ -1,0 +1,63 @@
+"""Consumers that have left, or whose connections are gone, until the database knows."""
+
+from __future__ import annotations
+
+from telesto.middleware.common.failures import RefusedError
+from telesto.middleware.common.logs import logger
+from telesto.middleware.common.periodic import Periodic
+from telesto.middleware.common.settings import ServerSettings
+from telesto.middleware.consumers.consumer import Consumer
+from telesto.middleware.scheduling.single_request import Call, arrivals_of
+from telesto.middleware.waiting.after_batch import Effects
+
+LEAVE = "SELECT * FROM telesto.leave_queues($1, $2, $3, $4)"
+
+#: Consumers that one call ends.
+_CONSUMERS_MAX = 256
+
+_log = logger("departures")
+
+
+class Departures:
+    """Ends consumers in the database, at once and again until it is done.
+
+    Their number is bounded by that of the consumers: nobody joins while the database cannot be had.
+    """
+
+    def __init__(self, call: Call, effects: Effects, settings: ServerSettings) -> None:
+        self._call = call
+        self._effects = effects
+        self._leaving: dict[Consumer, tuple[bool, list[int]]] = {}
+        self.work = Periodic(
+            "departures", self.send, period_s=settings.wake_sweep_s, spacing_s=settings.busy_backoff_ms / 1000
+        )
+
+    def add(self, consumer: Consumer, counted: bool, *, asked: bool = False) -> None:
+        """A consumer is to leave; ``counted`` says whether what it has begun counts as a failed attempt.
+
+        Unless it has ``asked`` for that, more may have begun than was told: all that comes back is marked.
+        """
+        self._leaving[consumer] = counted, consumer.begun_ids if counted or asked else consumer.held_ids
+        self.work.poke()
+
+    async def send(self) -> None:
+        """Ends those that are to leave; raises what Call raises."""
+        while self._leaving:
+            some = dict(list(self._leaving.items())[:_CONSUMERS_MAX])
+            try:
+                rows = await self._call(
+                    LEAVE,
+                    [consumer.queue_id for consumer in some],
+                    [consumer.consumer_id for consumer in some],
+                    [counted for counted, _ in some.values()],
+                    [message_id for _, begun_ids in some.values() for message_id in begun_ids],
+                )
+            except RefusedError as error:
+                # The sweep of leases ends them when their time is up.
+                _log.warning("leaving_failed", error=str(error), consumers=len(some))
+                raise
+            for consumer in some:
+                self._leaving.pop(consumer, None)
+            arrivals = arrivals_of(rows[0]["queue_ids_back"], rows[0]["receiver_ids_back"])
+            if arrivals:
+                self._effects.arrived(arrivals)

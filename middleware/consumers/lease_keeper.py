@@ -1,0 +1,101 @@
+"""Has the leases hold on of what waits at consumers to be begun, and notes in the database what was begun."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from telesto.middleware.common.failures import BUSY
+from telesto.middleware.common.periodic import Periodic
+from telesto.middleware.common.settings import ServerSettings
+from telesto.middleware.consumers.consumer import Consumer, LeaseKey
+from telesto.middleware.consumers.registry import Consumers
+from telesto.middleware.scheduling.single_request import Call, arrivals_of
+from telesto.middleware.waiting.after_batch import Effects
+from telesto.protocol.packets import LeaseRef
+
+KEEP = "SELECT telesto.keep_leases($1, $2, $3, $4) AS errors"
+RETURN = "SELECT * FROM telesto.return_waiting($1, $2, $3)"
+
+#: So often in the time of the shortest lease it looks, within these bounds in seconds.
+_LOOKS = 20
+_PERIOD_MIN_S = 0.02
+_PERIOD_MAX_S = 0.5
+
+
+class LeaseKeeper:
+    """Looks at what the consumers have.
+
+    Of a message that waits at a consumer the lease is begun anew, as long as anything is heard of its client.
+    When nothing is, it goes back, and that is no attempt. A lease that ran out is for the sweep, which counts
+    what the database knows to be begun, so that is told in good time. What is answered sooner costs nothing.
+    """
+
+    def __init__(
+        self,
+        call: Call,
+        consumers: Consumers,
+        effects: Effects,
+        settings: ServerSettings,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._call = call
+        self._consumers = consumers
+        self._effects = effects
+        self._rows_max = settings.sweep_rows
+        self._clock = clock
+        self._returning: list[LeaseRef] = []
+        self.work = Periodic("leases", self.look, period_s=_PERIOD_MAX_S)
+
+    async def look(self) -> None:
+        """Sees to all that is due; raises what Call raises, then it is due again."""
+        now = self._clock()
+        shortest = min((consumer.lease_s for consumer in self._consumers), default=0.0)
+        self.work.period_s = min(_PERIOD_MAX_S, max(_PERIOD_MIN_S, shortest / _LOOKS)) if shortest else None
+        returning: list[LeaseRef] = []
+        keeping: list[tuple[Consumer, LeaseKey, float | None]] = []
+        for consumer in self._consumers:
+            if not consumer.held:
+                continue
+            returning += consumer.refs(consumer.to_return(now))
+            keeping += [(consumer, key, None) for key in consumer.to_keep(now)]
+            keeping += [(consumer, key, begun_s) for key, begun_s in consumer.to_note(now)]
+        # From here on they are nobody's here: what is begun now is begun too late.
+        self._consumers.waited_in_vain(returning)
+        self._returning += returning
+        for start in range(0, len(keeping), self._rows_max):
+            await self._keep(keeping[start : start + self._rows_max])
+        while self._returning:
+            await self._return(self._returning[: self._rows_max])
+            del self._returning[: self._rows_max]
+
+    async def _keep(self, keeping: list[tuple[Consumer, LeaseKey, float | None]]) -> None:
+        now = self._clock()
+        rows = await self._call(
+            KEEP,
+            [consumer.consumer_id for consumer, _, _ in keeping],
+            [key.lease_id for _, key, _ in keeping],
+            [key.message_id for _, key, _ in keeping],
+            [None if begun_s is None else round(begun_s * 1000) for _, _, begun_s in keeping],
+        )
+        for (consumer, key, begun_s), error in zip(keeping, rows[0]["errors"], strict=True):
+            if error == BUSY:
+                continue
+            # One that is gone was acknowledged, or the sweep has it and tells.
+            consumer.kept(key, now)
+            if begun_s is not None:
+                consumer.noted(key)
+
+    async def _return(self, refs: list[LeaseRef]) -> None:
+        rows = await self._call(
+            RETURN,
+            [ref.consumer_id for ref in refs],
+            [ref.lease_id for ref in refs],
+            [ref.message_id for ref in refs],
+        )
+        row = rows[0]
+        self._effects.arrived(arrivals_of(row["queue_ids"], row["receiver_ids"]))
+        followers = (row["follower_consumers"], row["follower_leases"], row["follower_ids"])
+        self._consumers.came_back(
+            [LeaseRef(*ref) for ref in zip(*(column or () for column in followers), strict=True)]
+        )

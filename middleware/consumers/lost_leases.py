@@ -1,0 +1,36 @@
+"""What the sweep of leases, by whichever middleware, has taken from the consumers of this one."""
+
+from __future__ import annotations
+
+from telesto.middleware.common.peers import Peers
+from telesto.middleware.common.periodic import Periodic
+from telesto.middleware.common.settings import ServerSettings
+from telesto.middleware.consumers.behaviour_monitor import Judge
+from telesto.middleware.consumers.registry import Consumers
+from telesto.middleware.scheduling.single_request import Call
+from telesto.protocol.packets import LeaseRef
+
+TAKE_LOST = "SELECT * FROM telesto.take_lost_leases($1, $2)"
+
+
+class LostLeases:
+    """Asks for them as long as consumers have messages."""
+
+    def __init__(
+        self, call: Call, consumers: Consumers, judge: Judge, peers: Peers, settings: ServerSettings
+    ) -> None:
+        self._call = call
+        self._consumers = consumers
+        self._judge = judge
+        self._peers = peers
+        self._rows_max = settings.sweep_rows
+        self.work = Periodic("lost leases", self._ask, period_s=settings.lost_leases_s)
+
+    async def _ask(self) -> None:
+        while self._consumers.held:
+            rows = await self._call(TAKE_LOST, self._peers.middleware_id, self._rows_max)
+            self._judge.ran_out(
+                [LeaseRef(row["consumer_id"], row["lease_id"], row["message_id"]) for row in rows]
+            )
+            if len(rows) < self._rows_max:
+                return

@@ -1,0 +1,313 @@
+"""The consumers of this middleware: who they are, what they have, and when to claim for them."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from telesto.middleware.common.failures import Failure, failure_of
+from telesto.middleware.common.settings import ServerSettings
+from telesto.middleware.consumers.behaviour import ENDLESS, Patience
+from telesto.middleware.consumers.consumer import Consumer, LeaseKey
+from telesto.middleware.consumers.queue import ConsumedQueue
+from telesto.middleware.scheduling.outcomes import error_frame
+from telesto.middleware.scheduling.requests import Line
+from telesto.middleware.waiting.room import WaitingRoom
+from telesto.protocol.errors import ErrorCode
+from telesto.protocol.packets import LeaseLost, LeaseRef
+
+#: Bytes of a LeaseLost beside its leases, at most, and of each of them.
+_LOST_OVERHEAD_BYTES = 512
+_LEASE_REF_BYTES = 24
+
+
+class Consumers:
+    """Keeps the consumers and the queues that it is time to claim from.
+
+    A queue stands in the line when it may hold messages and a consumer has room; ``awake`` falls when a claim
+    found less than it asked for, and rises with every sign that there may be more. The same holds for what
+    waits in the partitions of one consumer, and its ``ready``.
+
+    Attributes:
+        on_due: called when a queue has come to stand in an empty line.
+        on_left: takes a consumer that has to leave in the database, and whether what it has counts as failed.
+        on_paused: takes a consumer that has no credit any more, or some again.
+        draining: the middleware is about to stop: nothing more is claimed.
+    """
+
+    def __init__(self, room: WaitingRoom, settings: ServerSettings) -> None:
+        self._room = room
+        self._max_credit = settings.max_credit
+        self._all: dict[int, Consumer] = {}
+        self._queues: dict[int, ConsumedQueue] = {}
+        self._due: deque[ConsumedQueue] = deque()
+        self.draining = False
+        self.on_due: Callable[[], None] = lambda: None
+        self.on_left: Callable[[Consumer, bool], None] = lambda consumer, counted: None
+        self.on_paused: Callable[[Consumer], None] = lambda consumer: None
+        room.on_watched = self.look
+        room.on_watched_gone = self.queue_deleted
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    @property
+    def held(self) -> int:
+        """How many messages the consumers have."""
+        return sum(consumer.held for consumer in self._all.values())
+
+    @property
+    def failing(self) -> int:
+        """How many of them fail everything."""
+        return sum(consumer.failing for consumer in self._all.values())
+
+    # --- coming and going --------------------------------------------------------------------
+
+    def join(
+        self,
+        consumer_id: int,
+        queue_id: int,
+        line: Line,
+        messages: int,
+        size: int,
+        patience: Patience = ENDLESS,
+        lease_s: float = math.inf,
+    ) -> None:
+        """A consumer has joined in the database; one whose connection is gone meanwhile leaves at once."""
+        credit = min(messages, self._max_credit)
+        consumer = Consumer(consumer_id, queue_id, line, credit, size, patience, lease_s)
+        if line.closed or self.draining:
+            consumer.ended = True
+            self.on_left(consumer, False)
+            return
+        self._all[consumer_id] = consumer
+        line.consumers[consumer_id] = None
+        queue = self._queues.get(queue_id)
+        if queue is None:
+            queue = self._queues[queue_id] = ConsumedQueue(queue_id)
+            self._room.watch(queue_id)
+        queue.consumers[consumer_id] = consumer
+        self.look(queue_id)
+
+    def find(self, line: Line, consumer_id: int) -> Consumer | None:
+        """The consumer of a connection; None when it has none with this id."""
+        return self._all.get(consumer_id) if consumer_id in line.consumers else None
+
+    def __iter__(self) -> Iterator[Consumer]:
+        return iter(self._all.values())
+
+    def get(self, consumer_id: int) -> Consumer | None:
+        """A consumer of whatever connection; None when this middleware has it not."""
+        return self._all.get(consumer_id)
+
+    def remove(self, consumer: Consumer) -> None:
+        """A consumer gets nothing more."""
+        if consumer.ended:
+            return
+        consumer.ended = True
+        del self._all[consumer.consumer_id]
+        consumer.line.consumers.pop(consumer.consumer_id, None)
+        queue = self._queues[consumer.queue_id]
+        del queue.consumers[consumer.consumer_id]
+        if not queue.consumers:
+            del self._queues[consumer.queue_id]
+            self._room.unwatch(consumer.queue_id)
+
+    def drop(self, line: Line) -> None:
+        """A connection is gone: its consumers leave."""
+        for consumer_id in list(line.consumers):
+            consumer = self._all[consumer_id]
+            self.remove(consumer)
+            self.on_left(consumer, not self.draining)
+
+    def end(self, consumer: Consumer, failure: Failure, *, counted: bool = True) -> None:
+        """Ends a consumer and tells it why; one of a session that is over loses its connection.
+
+        ``counted`` says whether what it has counts as failed.
+        """
+        line = consumer.line
+        self.remove(consumer)
+        self.on_left(consumer, counted)
+        if failure.code is ErrorCode.SESSION_FENCED:
+            line.send(error_frame(0, failure))
+            line.finish()
+            return
+        self._tell(consumer, consumer.clear(), failure, ended=True)
+
+    def end_all(self, failure: Failure) -> None:
+        """Ends all consumers."""
+        for consumer in list(self._all.values()):
+            self.end(consumer, failure)
+
+    def queue_deleted(self, queue_id: int) -> None:
+        """A queue is gone: its consumers end."""
+        queue = self._queues.get(queue_id)
+        if queue is not None:
+            failure = failure_of(ErrorCode.QUEUE_NOT_EXISTING, f"queue {queue_id} was deleted", queue_id)
+            for consumer in list(queue.consumers.values()):
+                self.end(consumer, failure)
+
+    # --- credit and answers ------------------------------------------------------------------
+
+    def set_credit(self, consumer: Consumer, messages: int, size: int) -> None:
+        """Sets how much a consumer may have at a time."""
+        was_paused = consumer.paused
+        consumer.set_credit(min(messages, self._max_credit), size)
+        if consumer.paused != was_paused:
+            self.on_paused(consumer)
+        self._consider(consumer.queue_id)
+
+    def begun(self, line: Line, refs: Iterable[LeaseRef], now: float, *, begun: bool) -> None:
+        """An application is given these messages, or was not after all."""
+        for ref in refs:
+            consumer = self.find(line, ref.consumer_id)
+            if consumer is None:
+                continue
+            if begun:
+                consumer.begin(LeaseKey(ref.lease_id, ref.message_id), now)
+            else:
+                consumer.take_back(LeaseKey(ref.lease_id, ref.message_id))
+
+    def begun_ids(self, refs: Iterable[LeaseRef]) -> list[int]:
+        """What the applications were given by the consumers that these messages are of."""
+        found = (self._all.get(consumer_id) for consumer_id in {ref.consumer_id for ref in refs})
+        return [message_id for consumer in found if consumer is not None for message_id in consumer.begun_ids]
+
+    def has_room_again(self, consumer: Consumer) -> None:
+        """A consumer that failed everything may be given messages."""
+        self._consider(consumer.queue_id)
+
+    def settled(self, refs: Iterable[LeaseRef]) -> None:
+        """Consumers have answered, or lost, these messages."""
+        queue_ids = set()
+        for ref in refs:
+            consumer = self._all.get(ref.consumer_id)
+            if consumer is not None and consumer.drop(LeaseKey(ref.lease_id, ref.message_id)):
+                queue_ids.add(consumer.queue_id)
+        for queue_id in queue_ids:
+            queue = self._queues.get(queue_id)
+            if queue is not None and queue.settling:
+                queue.awake = True
+            self._consider(queue_id)
+
+    def ready(self, consumer_id: int) -> bool:
+        """Partitions of a consumer hold something for it; returns False when this middleware has it not."""
+        consumer = self._all.get(consumer_id)
+        if consumer is None:
+            return False
+        consumer.ready = True
+        self._consider(consumer.queue_id)
+        return True
+
+    def lost(self, refs: Sequence[LeaseRef]) -> None:
+        """The time of these leases was up, or of one before them in their partitions."""
+        self._lose(refs, "the time of the lease was up")
+
+    def waited_in_vain(self, refs: Sequence[LeaseRef]) -> None:
+        """These were not begun, and nothing was heard of their clients: they go back."""
+        for line in {
+            consumer.line for ref in refs if (consumer := self._all.get(ref.consumer_id)) is not None
+        }:
+            line.silent = True
+            for consumer_id in line.consumers:
+                self.on_paused(self._all[consumer_id])
+        self._lose(refs, "the client was silent for most of the lease")
+
+    def heard(self, line: Line) -> None:
+        """A connection that was silent is heard again."""
+        line.silent = False
+        for consumer_id in line.consumers:
+            self.on_paused(self._all[consumer_id])
+        self.writable(line)
+
+    def came_back(self, refs: Sequence[LeaseRef]) -> None:
+        """Messages before these in their partitions went back, and so did these."""
+        self._lose(refs, "a message before it in its partition went back")
+
+    def _lose(self, refs: Sequence[LeaseRef], details: str) -> None:
+        failure = failure_of(ErrorCode.LEASE_LOST, details)
+        by_consumer: dict[Consumer, list[LeaseRef]] = {}
+        for ref in refs:
+            consumer = self._all.get(ref.consumer_id)
+            if consumer is not None and consumer.has(LeaseKey(ref.lease_id, ref.message_id)):
+                by_consumer.setdefault(consumer, []).append(ref)
+        for consumer, lost in by_consumer.items():
+            self._tell(consumer, lost, failure, ended=False)
+        self.settled(refs)
+
+    def moving(self, consumer: Consumer) -> None:
+        """Others get the partitions of a consumer: it should give back what it has not begun."""
+        details = "it answers late, or fails everything: others get its partitions"
+        self._tell(consumer, [], failure_of(ErrorCode.CONSUMER_SLOW, details), ended=False)
+
+    def writable(self, line: Line) -> None:
+        """A connection takes bytes again."""
+        for consumer_id in line.consumers:
+            self._consider(self._all[consumer_id].queue_id)
+
+    def _tell(self, consumer: Consumer, lost: list[LeaseRef], failure: Failure, *, ended: bool) -> None:
+        fitting = max(1, (consumer.line.frame_bytes - _LOST_OVERHEAD_BYTES) // _LEASE_REF_BYTES)
+        while len(lost) > fitting:
+            self._tell(consumer, lost[:fitting], failure, ended=False)
+            lost = lost[fitting:]
+        packet = LeaseLost(consumer.consumer_id, lost, ended, failure.code, failure.details)
+        consumer.line.send(packet.encode(0))
+
+    # --- claiming ----------------------------------------------------------------------------
+
+    def look(self, queue_id: int) -> None:
+        """A queue may hold messages."""
+        queue = self._queues.get(queue_id)
+        if queue is not None:
+            queue.awake = True
+            self._consider(queue_id)
+
+    def take_due(self) -> list[ConsumedQueue]:
+        """Takes the queues that stand in line; one that was locked by others is taken alone."""
+        queues: list[ConsumedQueue] = []
+        while self._due and not (queues and self._due[0].alone):
+            queue = self._due.popleft()
+            queues.append(queue)
+            if queue.alone:
+                break
+        return queues
+
+    def take_waiting(self, queue_ids: Iterable[int]) -> list[ConsumedQueue]:
+        """Takes those of the queues that stand in no line and whose consumers have room."""
+        queues: list[ConsumedQueue] = []
+        for queue_id in queue_ids:
+            queue = self._queues.get(queue_id)
+            if queue is None or queue.standing or queue.alone or self.draining or not queue.has_room:
+                continue
+            queue.standing = True
+            queues.append(queue)
+        return queues
+
+    def put_back(self, queues: Sequence[ConsumedQueue]) -> None:
+        """Queues that a claim had no place for stand at the head of the line again."""
+        self._due.extendleft(reversed(queues))
+
+    def claimed(self, queue: ConsumedQueue) -> None:
+        """A claim for a queue is over: it may stand in line again."""
+        queue.standing = False
+        self._consider(queue.queue_id)
+
+    def current(self, consumer: Consumer) -> bool:
+        """Tells whether a consumer is still a member."""
+        return not consumer.ended
+
+    @property
+    def due(self) -> bool:
+        """Tells whether a queue stands in line."""
+        return bool(self._due)
+
+    def _consider(self, queue_id: int) -> None:
+        """Lets a queue stand in line when it is time to claim from it."""
+        queue = self._queues.get(queue_id)
+        if queue is None or queue.standing or self.draining or not queue.is_due:
+            return
+        queue.standing = True
+        self._due.append(queue)
+        if len(self._due) == 1:
+            self.on_due()

@@ -1,0 +1,272 @@
+"""A worker's own connection to the database."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import asyncpg
+
+from telesto.middleware.common.failures import (
+    LOCKED_SQLSTATE,
+    LOST,
+    RACED_SQLSTATE,
+    READ_ONLY_SQLSTATE,
+    STALE_SQLSTATE,
+    UNCONFIRMED,
+    LostError,
+    RefusedError,
+    UnavailableError,
+    connections_exhausted,
+    is_canceled,
+    is_told,
+    loses_connection,
+)
+from telesto.middleware.common.logs import logger
+from telesto.middleware.database.dsn import CONNECT_ERRORS, Connection, brief, reason_of
+from telesto.middleware.database.gate import Gate
+
+_log = logger("database")
+
+Rows = list[asyncpg.Record]
+
+#: A cursor that is held is filled when its transaction commits.
+_DECLARE = "DECLARE telesto_answer NO SCROLL CURSOR WITH HOLD FOR "
+_FETCH = "FETCH ALL FROM telesto_answer"
+_CLOSE = "CLOSE telesto_answer"
+
+
+class Dropped(NamedTuple):
+    """Why a connection was ended on purpose."""
+
+    reason: str
+    told: str
+
+
+class Link:
+    """One connection, made when it is needed first and made again after it was lost.
+
+    A link serves one call at a time. A call is never cancelled and has no time limit: if it ends without an
+    answer, nobody knows what became of it. The kernel's limits end a connection whose server's machine is
+    gone; the watch over the database ends one whose server hangs, or is not the primary any more.
+
+    Attributes:
+        busy_since: since when a call is under way, by the loop's clock in seconds; None while none is.
+        lost_count: how many calls were lost with their connections.
+    """
+
+    def __init__(
+        self, name: str, connect: Callable[[str], Any], backoff_s: float, gate: Gate | None = None
+    ) -> None:
+        self._name = name
+        self._connect = connect
+        self._backoff_s = backoff_s
+        self._gate = gate or Gate()
+        self._connection: Connection | None = None
+        self._statements: dict[str, asyncpg.prepared_stmt.PreparedStatement[asyncpg.Record]] = {}
+        self._prepared = 0
+        self._retry_at = 0.0
+        self._failure = UnavailableError("")
+        self._warned = False
+        self._cut_off = False
+        self._dropped: Dropped | None = None
+        self.busy_since: float | None = None
+        self.lost_count = 0
+
+    @property
+    def pid(self) -> int | None:
+        """The process id of the link's backend, None while there is no connection."""
+        connection = self._connection
+        if connection is None or connection.is_closed():
+            return None
+        return connection.get_server_pid()
+
+    async def call(self, sql: str, *arguments: Any) -> Rows:
+        """Executes one statement in its own transaction.
+
+        Raises:
+            UnavailableError: nothing was sent.
+            LostError: it may have been done.
+            RefusedError: nothing was done.
+        """
+        self._gate.check(writes=True)
+        return await self._call(sql, arguments)
+
+    async def read(self, sql: str, *arguments: Any) -> Rows:
+        """The same for a statement that only reads, so that its commit waits for nobody."""
+        self._gate.check(writes=False)
+        return await self._call(sql, arguments)
+
+    async def call_for_much(self, sql: str, *arguments: Any) -> Rows:
+        """The same for a statement whose answer may be large: its transaction ends before the answer is sent.
+
+        A server process that cannot send on, because this middleware stands still, has no locks then. Needs a
+        session of its own on the server, and two more messages each way. Raises the same.
+        """
+        self._gate.check(writes=True)
+        await self._call(_DECLARE + sql, arguments)
+        try:
+            rows = await self._call(_FETCH, ())
+            await self._call(_CLOSE, ())
+        except (UnavailableError, RefusedError) as error:
+            raise self._lost(str(error)) from error
+        return rows
+
+    async def _call(self, sql: str, arguments: tuple[Any, ...]) -> Rows:
+        self._dropped = None
+        self.busy_since = asyncio.get_running_loop().time()
+        try:
+            statement = self._statements.get(sql)
+            if statement is None or self._connection is None or self._connection.is_closed():
+                statement = await self._prepare(sql)
+            return await self._fetch(statement, arguments)
+        finally:
+            self.busy_since = None
+
+    async def _fetch(
+        self, statement: asyncpg.prepared_stmt.PreparedStatement[asyncpg.Record], arguments: tuple[Any, ...]
+    ) -> Rows:
+        self._warned = False
+        try:
+            rows = await statement.fetch(*arguments)
+        except asyncpg.PostgresError as error:
+            raise self._answered(error) from error
+        except asyncpg.InterfaceError as error:
+            raise self._not_sent(error) from error
+        except (OSError, asyncpg.InternalClientError) as error:
+            raise self._lost(str(error)) from error
+        if self._warned:
+            raise self._lost("the server warned about the commit", suspicious=False, told=UNCONFIRMED)
+        return rows
+
+    async def open(self) -> None:
+        """Connects if there is no connection; raises UnavailableError."""
+        if self._connection is None or self._connection.is_closed():
+            await self._open()
+
+    async def close(self) -> None:
+        """Ends the connection; what is under way on it is lost."""
+        connection = self._forget()
+        if connection is not None and not connection.is_closed():
+            with suppress(*CONNECT_ERRORS):
+                await connection.close(timeout=1)
+
+    def drop(self, reason: str = "", told: str = LOST) -> None:
+        """Ends the connection at once; a call under way is lost, the next one opens another.
+
+        ``reason`` is for the log, ``told`` for the clients; given a reason, nobody suspects the call.
+        """
+        if reason:
+            self._dropped = Dropped(reason, told)
+        connection = self._forget()
+        if connection is not None:
+            connection.terminate()
+
+    def cut_off(self) -> None:
+        """Ends the connection at once and for good: a call under way is lost, later ones are not sent."""
+        self._cut_off = True
+        if self._connection is not None:
+            self._connection.terminate()
+
+    async def _prepare(self, sql: str) -> asyncpg.prepared_stmt.PreparedStatement[asyncpg.Record]:
+        try:
+            await self.open()
+            assert self._connection is not None
+            self._prepared += 1
+            # With a name, for asyncpg parses statements without one again in every call.
+            statement = await self._connection.prepare(sql, name=f"telesto_{self._prepared}")
+        except asyncpg.PostgresError as error:
+            if loses_connection(error.sqlstate or ""):
+                raise UnavailableError(brief(error)) from error
+            raise RefusedError(error.sqlstate or "", brief(error)) from error
+        except asyncpg.InternalClientError as error:
+            # An idle connection that the server has ended, of which asyncpg waits to hear more.
+            self.drop()
+            raise UnavailableError(str(error)) from error
+        except CONNECT_ERRORS as error:
+            raise UnavailableError(str(error)) from error
+        self._statements[sql] = statement
+        return statement
+
+    async def _open(self) -> None:
+        if self._cut_off:
+            raise UnavailableError("the middleware ends")
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._retry_at:
+            raise UnavailableError(
+                f"the last attempt to connect failed just now: {self._failure}", self._failure.failure
+            )
+        self._forget()
+        try:
+            connection = await self._connect(self._name)
+        except CONNECT_ERRORS as error:
+            self._retry_at = loop.time() + self._backoff_s
+            exhausted = isinstance(error, asyncpg.TooManyConnectionsError)
+            failure = connections_exhausted(round(1000 * self._backoff_s)) if exhausted else None
+            self._failure = UnavailableError(reason_of(error), failure)
+            _log.warning("no_connection", link=self._name, error=str(self._failure))
+            raise self._failure from error
+        if self._cut_off:
+            connection.terminate()
+            raise UnavailableError("the middleware ends")
+        connection.add_log_listener(self._on_log_message)
+        self._connection = connection
+
+    def _on_log_message(self, _connection: object, message: asyncpg.PostgresLogMessage) -> None:
+        """Notes a warning: no procedure warns, so it is about the commit's wait for a standby.
+
+        VACUUM warns of the tables that it passes over because another middleware vacuums them.
+        """
+        if message.severity_en == "WARNING" and message.sqlstate != LOCKED_SQLSTATE:
+            _log.warning("server_warning", link=self._name, message=message.message)
+            self._warned = True
+
+    def _answered(self, error: asyncpg.PostgresError) -> Exception:
+        sqlstate = error.sqlstate or ""
+        if loses_connection(sqlstate):
+            # What the server said last, if anything, is the cause of asyncpg's own error.
+            told = getattr(error.__cause__, "sqlstate", None) or sqlstate
+            if is_canceled(told):
+                self.drop()
+                return RefusedError(told, brief(error))
+            return self._lost(brief(error), suspicious=not is_told(told))
+        if sqlstate == READ_ONLY_SQLSTATE:
+            self.drop()
+            return UnavailableError("the server takes no writes any more")
+        if sqlstate == STALE_SQLSTATE:
+            self._statements.clear()
+        if _lacks_partition(error):
+            sqlstate = RACED_SQLSTATE
+        return RefusedError(sqlstate, brief(error))
+
+    def _not_sent(self, error: asyncpg.InterfaceError) -> Exception:
+        if self._connection is None or self._connection.is_closed():
+            return UnavailableError(str(error))
+        return RefusedError("", str(error))
+
+    def _lost(self, reason: str, *, suspicious: bool = True, told: str = LOST) -> LostError:
+        self.lost_count += 1
+        dropped, self._dropped = self._dropped, None
+        if dropped is not None:
+            reason, suspicious, told = dropped.reason, False, dropped.told
+        _log.warning("connection_lost", link=self._name, reason=reason)
+        self.drop()
+        return LostError(reason, suspicious=suspicious, told=told)
+
+    def _forget(self) -> Connection | None:
+        connection, self._connection = self._connection, None
+        self._statements.clear()
+        return connection
+
+
+def _lacks_partition(error: asyncpg.PostgresError) -> bool:
+    """Tells whether a row of the history found no partition.
+
+    The database notes a day when every server process can know its partition. Should one not, all the same,
+    the next call may find it, and nothing of this one was done.
+    """
+    if not isinstance(error, asyncpg.CheckViolationError):
+        return False
+    return error.table_name == "history" and error.constraint_name is None

@@ -1,0 +1,257 @@
+"""Refuses puts while the database's disk is nearly full, so that what is stored can be taken out."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from telesto.middleware.common.failures import Failure, LostError, RefusedError, UnavailableError, disk_full
+from telesto.middleware.common.logs import logger
+from telesto.middleware.common.periodic import Periodic
+from telesto.middleware.common.settings import ServerSettings
+from telesto.middleware.metrics.counters import Figures
+from telesto.middleware.scheduling.single_request import Call
+
+#: The reserve is no larger than this part of the disk, on a small one than so many bytes: reading writes too.
+_PART_OF_DISK = 10
+_SMALL_RESERVE_BYTES = 128 << 20
+#: With so much more than the reserve, in parts of it, puts are taken again.
+_MARGIN = 8
+#: How often the disk is looked at, in seconds; and when there is less room than some seconds may use.
+_PERIOD_S = 1.0
+_CLOSE_PERIOD_S = 0.1
+_CLOSE_BYTES = 512 << 20
+#: How long reads wait for room to be made at most, in seconds.
+_PACE_S = 1.0
+#: After the database itself said that its disk is full, puts are tried again after so long.
+_RETRY_S = 5.0
+#: Where nothing can be measured, a disk that stays full is logged every so often.
+_WARN_S = 60.0
+#: When so many parts in so many of what was stored are gone, there is room inside of the tables.
+_DRAINED = (7, 8)
+
+MAX_WAL = "SELECT setting::bigint * 1024 * 1024 FROM pg_settings WHERE name = 'max_wal_size'"
+SIZE = "SELECT pg_database_size(current_database())"
+#: The tables that hold bodies.
+_STORES = (
+    "messages",
+    "keyed_messages",
+    "delayed_messages",
+    "topic_messages",
+    "deliveries",
+    "leases",
+    "dead_letters",
+    "staged_messages",
+)
+#: Their rows, and the pieces in which PostgreSQL keeps long bodies. Dead rows count until they have been
+#: vacuumed: before that their space cannot be used again.
+ROWS = """
+SELECT coalesce(sum(counts.n_live_tup + counts.n_dead_tup), 0)::bigint
+FROM pg_class AS stored
+JOIN pg_stat_all_tables AS counts ON counts.relid IN (stored.oid, stored.reltoastrelid)
+WHERE stored.relnamespace = 'telesto'::regnamespace AND stored.relname = ANY ($1)
+"""
+#: What this user may do; what it may not do would be a warning, or an error.
+RIGHTS = """
+SELECT pg_has_role(relowner, 'USAGE'), pg_has_role('pg_checkpoint', 'USAGE')
+FROM pg_class WHERE oid = 'telesto.messages'::regclass
+"""
+VACUUM = f"VACUUM (SKIP_LOCKED) {', '.join(f'telesto.{name}' for name in _STORES)}"
+CHECKPOINT = "CHECKPOINT"
+
+_log = logger("disk")
+
+
+class Disk:
+    """Decides whether puts are taken.
+
+    They are refused when less than the reserve is free, for reads, acknowledgements and purges write, too: to
+    their tables and to the log. The space of deleted rows is used again, but the files of the tables do not
+    always shrink. So puts are taken again when there is room on the disk, or when an eighth of what was
+    stored is gone and vacuumed; then as long as the free space does not fall further.
+
+    Where the disk cannot be seen, the size of the database has a bound, if one is set. In any case puts are
+    refused for some seconds after the database has said that its disk is full.
+
+    Attributes:
+        work: what runs in the background.
+        room: how much more may be stored, in bytes; negative when the reserve is used; None when not known.
+    """
+
+    def __init__(
+        self, call: Call, figures: Figures, settings: ServerSettings, clock: Callable[[], float]
+    ) -> None:
+        self._call = call
+        self._figures = figures
+        self._clock = clock
+        self._directory = settings.disk_directory
+        self._reserve = settings.disk_reserve_bytes
+        self._max_bytes = settings.max_database_bytes
+        self._left = self._reserve if self._max_bytes is None else self._reserve_of(self._max_bytes)
+        self._refusal = disk_full(settings.disk_retry_ms)
+        self._refuses = False
+        self._short = False
+        self._is_waited_for = False
+        self._room_made = asyncio.Event()
+        self._make_room_at = 0.0
+        self._warned_at = -_WARN_S
+        self._rows: int | None = None
+        self._floor = 0
+        self._try_at = 0.0
+        self._max_wal: int | None = None
+        self._remedies: list[str] | None = None
+        self.room: int | None = None
+        measured = self._directory is not None or self._max_bytes is not None
+        self.work = Periodic("disk", self._look, period_s=_PERIOD_S if measured else None)
+        if measured:
+            self.work.poke()
+
+    @property
+    def is_full(self) -> bool:
+        """Puts are refused."""
+        return self._refuses
+
+    def refusal(self, requests: int) -> Failure | None:
+        """Says how so many puts are refused; None if they may be tried."""
+        if not self._refuses:
+            return None
+        for _ in range(requests):
+            self._figures.refused(self._refusal.code)
+        return self._refusal
+
+    def refused_by_database(self) -> None:
+        """The database had no space for a call."""
+        self._try_at = self._clock() + _RETRY_S
+        self._rows = None
+        self.work.period_s = _PERIOD_S
+        if not self._refuses:
+            self._refuse()
+            self.work.poke()
+
+    async def pace(self) -> None:
+        """Holds up a call that moves messages while there is so little space that some must be made first."""
+        if self._refuses and self._short:
+            self._room_made.clear()
+            self._is_waited_for = True
+            self.work.poke()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_PACE_S):
+                    await self._room_made.wait()
+
+    async def _look(self) -> None:
+        self.room = await self._measure()
+        self._short = self.room is not None and self.room < -self._left // 4
+        close = self._refuses or (self.room is not None and self.room < _CLOSE_BYTES)
+        if self.work.period_s is not None:
+            self.work.period_s = _CLOSE_PERIOD_S if close else _PERIOD_S
+        if self._refuses:
+            if self.room is not None:
+                if self._rows is None:
+                    self._rows = await self._count()
+                if self._is_waited_for or self._clock() >= self._make_room_at:
+                    await self._make_room()
+            await self._reconsider()
+        elif self.room is not None and self.room < self._floor:
+            self._refuse()
+            self._rows = await self._count()
+        elif self.room is not None and self.room >= self._left // _MARGIN:
+            self._floor = 0
+
+    def _refuse(self) -> None:
+        self._refuses = True
+        if self.room is None and self._clock() < self._warned_at + _WARN_S:
+            return
+        self._warned_at = self._clock()
+        _log.warning("disk_full", room=self.room, reserve=self._left, puts="refused")
+
+    async def _reconsider(self) -> None:
+        """Takes puts again if there is room."""
+        if self._clock() < self._try_at:
+            return
+        if self.room is None:
+            self._take("some time has passed", 0)
+        elif self.room >= self._left // _MARGIN:
+            self._take("there is room", 0)
+        elif self.room > -self._left * 3 // 4 and await self._is_drained():
+            self._take("there is room in the tables", min(0, self.room - self._left // (2 * _MARGIN)))
+
+    def _take(self, why: str, floor: int) -> None:
+        self._floor = floor
+        self._refuses = False
+        if self._directory is None and self._max_bytes is None:
+            self.work.period_s = None
+            _log.debug("disk_tried", why=why)
+        else:
+            _log.info("disk_has_room", why=why, room=self.room, puts="taken")
+
+    async def _is_drained(self) -> bool:
+        rows = await self._count()
+        if not rows or not self._rows:
+            # A server that was restarted has forgotten them.
+            self._rows = rows
+            return False
+        part, whole = _DRAINED
+        return rows * whole <= self._rows * part
+
+    # --- measuring ---------------------------------------------------------------------------
+
+    async def _measure(self) -> int | None:
+        rooms = []
+        if self._directory is not None:
+            with suppress(OSError):
+                rooms.append(await self._room_on_disk(self._directory))
+        if self._max_bytes is not None and (size := await self._ask(SIZE)) is not None:
+            rooms.append(self._max_bytes - size - self._reserve_of(self._max_bytes))
+        return min(rooms, default=None)
+
+    async def _room_on_disk(self, directory: Path) -> int:
+        if self._max_wal is None:
+            self._max_wal = await self._ask(MAX_WAL)
+        found = await asyncio.to_thread(os.statvfs, directory)
+        wal = await asyncio.to_thread(_size_of_wal, directory)
+        self._left = self._reserve_of(found.f_blocks * found.f_frsize)
+        log_to_come = 0 if wal is None else max(0, (self._max_wal or 0) - wal)
+        return found.f_bavail * found.f_frsize - self._left - log_to_come
+
+    def _reserve_of(self, size: int) -> int:
+        return min(self._reserve, max(size // _PART_OF_DISK, _SMALL_RESERVE_BYTES))
+
+    async def _count(self) -> int | None:
+        return await self._ask(ROWS, list(_STORES))
+
+    async def _make_room(self) -> None:
+        """Has PostgreSQL give back what it need not keep, as far as this user may ask for it.
+
+        What is read is written once more, faster than autovacuum and checkpoints follow.
+        """
+        begun = self._clock()
+        with suppress(UnavailableError, LostError, RefusedError):
+            if self._remedies is None:
+                rows = await self._call(RIGHTS)
+                self._remedies = [sql for sql, may in zip((VACUUM, CHECKPOINT), rows[0], strict=True) if may]
+            for sql in self._remedies:
+                await self._call(sql)
+        now = self._clock()
+        self._make_room_at = now + max(_PERIOD_S, 2 * (now - begun))
+        self._is_waited_for = False
+        self._room_made.set()
+
+    async def _ask(self, sql: str, *arguments: object) -> int | None:
+        """One number from the database; None if it cannot be had."""
+        try:
+            rows = await self._call(sql, *arguments)
+        except (UnavailableError, LostError, RefusedError):
+            return None
+        return None if not rows else rows[0][0]
+
+
+def _size_of_wal(directory: Path) -> int | None:
+    """The size of the write-ahead log's files; None where they cannot be seen."""
+    try:
+        with os.scandir(directory / "pg_wal") as entries:
+            return sum(entry.stat().st_size for entry in entries if entry.is_file())
+    except OSError:
+        return None

@@ -1,0 +1,166 @@
+"""Finds the server that takes writes among those that a database URL names."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from telesto.middleware.common.database_url import Server, read_database_url
+from telesto.middleware.common.logs import logger
+from telesto.middleware.database.dsn import (
+    CONNECT_ERRORS,
+    Connection,
+    RejectedConnectionError,
+    connect_to,
+    limit_session,
+    read_times_as_microseconds,
+    reason_of,
+)
+from telesto.middleware.database.search import Found, Search
+from telesto.middleware.database.standing import Standing, standing_of
+
+_log = logger("primary")
+
+
+class NotPrimaryError(OSError):
+    """A server can be reached and must not be used."""
+
+
+class Epoch:
+    """The latest primary that this process knows of; a former one that comes back is not used again.
+
+    A former primary that was frozen, or cut off, goes on as if nothing had been. It is told by its history.
+    """
+
+    def __init__(self) -> None:
+        self.latest: Standing | None = None
+
+    def check(self, found: Found) -> None:
+        """Raises NotPrimaryError for a server that must not be used."""
+        if found.standing.read_only:
+            why = "it is a standby" if found.standing.is_standby else "default_transaction_read_only is on"
+            raise NotPrimaryError(f"{found.server} takes no writes: {why}")
+        if self.latest is not None and self.latest.succeeds(found.standing):
+            raise NotPrimaryError(
+                f"{found.server} is a former primary (timeline {found.standing.history}, "
+                f"by now it is {self.latest.history})"
+            )
+
+    def note(self, standing: Standing) -> bool:
+        """Takes note of a primary; returns True when it has taken the place of another."""
+        before, self.latest = self.latest, standing
+        return before is not None and before != standing
+
+
+class Primary:
+    """Connects to the server that takes writes, as long as it is the same one without looking for it.
+
+    Attributes:
+        on_moved: called when another primary has taken the place of the one before; connections to that one
+            are of no use any more.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        connect_s: float,
+        silent_ms: int,
+        epoch: Epoch,
+        limits: Mapping[str, str] | None = None,
+    ) -> None:
+        """``limits`` are those of the sessions, as ``session_limits`` gives them."""
+        target = read_database_url(url)
+        self._dsn = target.dsn
+        self._servers = target.servers
+        self._connect_s = target.connect_s or connect_s
+        self._silent_ms = silent_ms
+        self._epoch = epoch
+        self._limits = limits or {}
+        self._server = target.servers[0] if len(target.servers) == 1 else None
+        self._search: asyncio.Task[Found] | None = None
+        self.on_moved: Callable[[], None] = lambda: None
+
+    async def connect(self, name: str) -> Connection:
+        """Opens a connection that takes writes; raises CONNECT_ERRORS.
+
+        It takes twice ``connect_s`` at most, with several servers five times.
+        """
+        if self._server is not None:
+            try:
+                return await self._enter(self._server, name)
+            except CONNECT_ERRORS:
+                if len(self._servers) == 1:
+                    raise
+                self._server = None
+        found = await self.look()
+        return await self._enter(found.server, name)
+
+    async def look(self) -> Found:
+        """Asks all servers at the same time and returns the primary; raises CONNECT_ERRORS.
+
+        Those who look at the same time share one search.
+        """
+        if self._search is None:
+            self._search = asyncio.create_task(self._ask_all(), name="look for the primary")
+            self._search.add_done_callback(self._searched)
+        return await asyncio.shield(self._search)
+
+    def _note(self, found: Found) -> None:
+        self._server = found.server
+        if self._epoch.note(found.standing):
+            _log.warning("primary_moved", server=str(found.server), timeline=found.standing.history)
+            self.on_moved()
+
+    async def close(self) -> None:
+        """Ends a search that is under way."""
+        if self._search is not None:
+            self._search.cancel()
+            await asyncio.gather(self._search, return_exceptions=True)
+
+    def _searched(self, search: asyncio.Task[Found]) -> None:
+        """What was found counts also when whoever looked has gone."""
+        self._search = None
+        if not search.cancelled() and search.exception() is None:
+            self._note(search.result())
+
+    async def _enter(self, server: Server, name: str) -> Connection:
+        connection = await self._open(server, name)
+        try:
+            async with asyncio.timeout(self._connect_s):
+                found = Found(server, await standing_of(connection))
+                self._epoch.check(found)
+                await limit_session(connection, self._limits)
+                await read_times_as_microseconds(connection)
+        except BaseException:
+            connection.terminate()
+            raise
+        self._note(found)
+        return connection
+
+    async def _open(self, server: Server, name: str) -> Connection:
+        try:
+            return await connect_to(server, self._dsn, name, self._connect_s, self._silent_ms)
+        except TimeoutError as error:
+            raise TimeoutError(reason_of(error)) from error
+
+    async def _ask_all(self) -> Found:
+        search = Search(self._servers, self._ask)
+        try:
+            return await search.run()
+        finally:
+            await search.close()
+
+    async def _ask(self, server: Server) -> Found:
+        """Asks one server; raises OSError, also when it must not be used."""
+        try:
+            connection = await connect_to(server, self._dsn, "telesto look", self._connect_s, self._silent_ms)
+            try:
+                async with asyncio.timeout(self._connect_s):
+                    found = Found(server, await standing_of(connection))
+            finally:
+                connection.terminate()
+        except CONNECT_ERRORS as error:
+            failure = RejectedConnectionError if isinstance(error, RejectedConnectionError) else OSError
+            raise failure(f"{server}: {reason_of(error)}") from error
+        self._epoch.check(found)
+        return found

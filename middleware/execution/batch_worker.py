@@ -1,0 +1,146 @@
+"""The workers that gather requests of one kind into calls."""
+
+from __future__ import annotations
+
+import asyncio
+from time import perf_counter
+
+from telesto.middleware.common.failures import Failure, busy_too_long
+from telesto.middleware.execution.bisecting_executor import Executor
+from telesto.middleware.metrics.counters import Figures
+from telesto.middleware.metrics.tracing import Phases
+from telesto.middleware.scheduling.call_pacing import Pace
+from telesto.middleware.scheduling.dispatcher import Dispatcher
+from telesto.middleware.scheduling.fair_queue import Batch, Turns
+from telesto.middleware.scheduling.outcomes import Mark, Results, error_frame
+from telesto.middleware.scheduling.requests import Kind, Line, Read, Request, Wait
+from telesto.middleware.waiting.after_batch import Effects
+
+#: Their calls take about as long as a commit does; those of reads take longer the more they return.
+_WRITING = (Kind.PUT, Kind.PUBLISH, Kind.ACK, Kind.CONFIRM)
+
+
+class Gatherer:
+    """One worker: takes all that has gathered, calls once, gives the outcomes to the connections, again.
+
+    There is no timer: the next batch forms while the call runs, or while that of another worker does.
+    """
+
+    def __init__(
+        self,
+        turns: Turns,
+        dispatcher: Dispatcher,
+        executor: Executor,
+        effects: Effects,
+        figures: Figures,
+        phases: Phases,
+        pace: Pace,
+        busy_limit_s: float,
+        retry_ms: int,
+    ) -> None:
+        self._turns = turns
+        self._dispatcher = dispatcher
+        self._executor = executor
+        self._effects = effects
+        self._figures = figures
+        self._phases = phases
+        self._pace = pace
+        self._busy_limit_s = busy_limit_s
+        self._retry_ms = retry_ms
+        self._clock = asyncio.get_running_loop().time
+
+    async def run(self) -> None:
+        """Works until the turns are closed."""
+        while await self._turns.wait():
+            turn = await self._pace.begin(self._turns)
+            wrote = False
+            try:
+                batch = self._turns.take(self._dispatcher.stand)
+                if batch.requests:
+                    wrote = await self._serve(batch)
+            finally:
+                self._pace.end(turn, wrote=wrote)
+
+    async def _serve(self, batch: Batch) -> bool:
+        """Returns whether there was a call that wrote, and did little else than that."""
+        requests = self._effects.before(batch.requests)
+        wrote = False
+        if requests:
+            begun = perf_counter()
+            scanned_at = self._effects.clock
+            followed = self._phases.called(requests)
+            results = await self._executor.run(requests)
+            self._figures.called(self._turns.kind, len(requests), perf_counter() - begun)
+            self._phases.returned(followed)
+            self._settle(requests, results, scanned_at)
+            self._phases.settled(followed, requests, results.outcomes)
+            wrote = self._turns.kind in _WRITING and any(
+                type(outcome) is bytes for outcome in results.outcomes
+            )
+        self._dispatcher.served(batch)
+        return wrote
+
+    def _settle(self, requests: list[Request], results: Results, scanned_at: int) -> None:
+        self._effects.after(requests, results)
+        again: dict[Line, list[Request]] = {}
+        busy: set[Line] = set()
+        answered = 0
+        size = 0
+        for request, outcome in zip(requests, results.outcomes, strict=True):
+            if type(outcome) is bytes:
+                request.line.send(outcome)
+                answered += 1
+                size += request.size
+            elif outcome is Mark.NOTHING:
+                self._effects.found_nothing(request, scanned_at)
+                answered += 1
+                size += request.size
+            elif isinstance(request, Read) and request.wait is not None and request.wait.readmitted:
+                self._read_again(request, request.wait, outcome is Mark.BUSY)
+            else:
+                again.setdefault(request.line, []).append(request)
+                if outcome is Mark.BUSY:
+                    busy.add(request.line)
+        self._dispatcher.budget.leave(answered, size)
+        self._give_back(again, busy)
+        for line in {request.line for request in requests if request.line.busy_count}.difference(busy):
+            line.busy_count = 0
+            line.apart = False
+        self._effects.end_fenced(results)
+
+    def _give_back(self, again: dict[Line, list[Request]], busy: set[Line]) -> None:
+        """Puts what was not executed back to the heads of its lines; those where something is busy rest."""
+        now = self._clock()
+        for line, requests in again.items():
+            if line.closed:
+                self._dispatcher.drop(requests)
+                continue
+            if line in busy:
+                if line.busy_count == 0:
+                    line.busy_since = now
+                elif now - line.busy_since > self._busy_limit_s:
+                    line.busy_since = now
+                    self._give_up(requests.pop(0))
+                self._dispatcher.rest(line)
+            line.give_back(requests)
+
+    def _read_again(self, read: Read, wait: Wait, busy: bool) -> None:
+        """Tries a read again that goes its way without its line."""
+        now = self._clock()
+        if not busy:
+            self._turns.readmit(read)
+        elif wait.busy_since and now - wait.busy_since > self._busy_limit_s:
+            self._effects.leave(read)
+            self._give_up(read)
+        else:
+            wait.busy_since = wait.busy_since or now
+            self._dispatcher.rest_read(read, wait.busy_count)
+            wait.busy_count += 1
+
+    def _give_up(self, request: Request) -> None:
+        self._answer(request, busy_too_long(self._retry_ms))
+
+    def _answer(self, request: Request, failure: Failure) -> None:
+        self._dispatcher.budget.leave(1, request.size)
+        self._effects.failed(request, failure)
+        request.line.send(error_frame(request.packet_id, failure))

@@ -1,0 +1,153 @@
+"""Executes a batch: one call, or several when something is wrong with one of its requests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from telesto.middleware.common.failures import (
+    DISK_FULL_SQLSTATE,
+    STALE_SQLSTATE,
+    Failure,
+    LostError,
+    RefusedError,
+    UnavailableError,
+    behind,
+    ends_call,
+    failure_by_sqlstate,
+    in_doubt,
+    unavailable,
+    unknown,
+)
+from telesto.middleware.common.logs import logger
+from telesto.middleware.database.connection import Link, Rows
+from telesto.middleware.database.disk import Disk
+from telesto.middleware.scheduling.ordering import has_order, mark_behind
+from telesto.middleware.scheduling.outcomes import Group, Mark, Results, all_failed
+from telesto.middleware.scheduling.quarantine import Suspects
+from telesto.middleware.scheduling.requests import Line, Request
+from telesto.protocol.errors import ErrorClass, ErrorCode
+
+_log = logger("batches")
+
+
+class Executor:
+    """Runs the batches of one worker.
+
+    An error that the database answered is definite, so the batch is split until the poisonous request is
+    alone. A batch of which nobody knows what became is in doubt and never tried again: the clients take over.
+    """
+
+    def __init__(self, group: Group, link: Link, disk: Disk, suspects: Suspects, retry_ms: int) -> None:
+        self._group = group
+        self._disk = disk
+        self._link = link
+        self._suspects = suspects
+        self._retry_ms = retry_ms
+
+    async def run(self, requests: Sequence[Request]) -> Results:
+        """Returns the outcome of each request; raises nothing."""
+        if self._group.stores and (failure := self._disk.refusal(len(requests))):
+            return all_failed(requests, failure)
+        if self._group.moves:
+            await self._disk.pace()
+        try:
+            rows = await self._call(requests)
+        except UnavailableError as error:
+            return all_failed(requests, error.failure or unavailable(self._retry_ms))
+        except LostError as error:
+            if error.suspicious:
+                self._suspects.add({request.line.client.client_id for request in requests})
+            return all_failed(requests, in_doubt(error))
+        except RefusedError as error:
+            return await self._refused(requests, error)
+        except Exception:  # noqa: BLE001 - whatever it was, the requests are answered
+            _log.exception("call_failed", sql=self._group.sql, requests=len(requests))
+            return all_failed(requests, unknown())
+        return self._read(requests, rows)
+
+    async def _call(self, requests: Sequence[Request]) -> Rows:
+        """Calls the procedure, once more if its statement was out of date."""
+        arguments = self._arguments(requests)
+        call = self._link.call_for_much if self._group.is_large(requests) else self._link.call
+        try:
+            return await call(self._group.sql, *arguments)
+        except RefusedError as error:
+            if error.sqlstate != STALE_SQLSTATE:
+                raise
+            return await call(self._group.sql, *arguments)
+
+    def _arguments(self, requests: Sequence[Request]) -> tuple[object, ...]:
+        try:
+            return self._group.arguments(requests)
+        except Exception as error:
+            _log.exception("arguments_failed", sql=self._group.sql, requests=len(requests))
+            raise RefusedError("", "the request could not be prepared") from error
+
+    def _read(self, requests: Sequence[Request], rows: Rows) -> Results:
+        try:
+            return self._group.results(requests, rows)
+        except Exception:  # noqa: BLE001 - whatever it was, the requests are answered
+            _log.exception("results_failed", sql=self._group.sql, requests=len(requests))
+            return all_failed(requests, unknown())
+
+    async def _refused(self, requests: Sequence[Request], error: RefusedError) -> Results:
+        if error.sqlstate == DISK_FULL_SQLSTATE:
+            self._disk.refused_by_database()
+        if len(requests) == 1 or ends_call(error.sqlstate):
+            failure = failure_by_sqlstate(error, self._retry_ms)
+            self._report(requests[0], failure, error)
+            return all_failed(requests, failure)
+        middle = len(requests) // 2
+        results = await self.run(requests[:middle])
+        results.extend(await self._run_behind(requests[middle:], requests[:middle], results))
+        return results
+
+    async def _run_behind(
+        self, requests: Sequence[Request], earlier: Sequence[Request], results: Results
+    ) -> Results:
+        """Runs the second half, but for what must not overtake a request of the same connection before it."""
+        mark_behind(results.full, requests)
+        stopped = _stopped(earlier, results)
+        free = [request for request in requests if not _is_stopped(request, stopped)]
+        if len(free) == len(requests):
+            return await self.run(requests)
+        rest = await self.run(free) if free else Results()
+        outcomes = iter(rest.outcomes)
+        rest.outcomes = []
+        for request in requests:
+            failure = stopped.get(request.line)
+            if not _is_stopped(request, stopped):
+                rest.outcomes.append(next(outcomes))
+            elif failure is None:
+                rest.outcomes.append(Mark.BUSY)
+            else:
+                rest.fail(request, failure)
+        return rest
+
+    def _report(self, request: Request, failure: Failure, error: RefusedError) -> None:
+        if failure.code is ErrorCode.INTERNAL_ERROR or failure.error_class is ErrorClass.RETRYABLE:
+            _log.warning(
+                "request_refused",
+                packet=type(request.packet).__name__,
+                client_id=request.line.client.client_id,
+                sqlstate=error.sqlstate,
+                error=error.message,
+            )
+
+
+def _stopped(requests: Sequence[Request], results: Results) -> dict[Line, Failure | None]:
+    """The connections of which nothing more may be executed now; with a failure if it is to be told."""
+    stopped: dict[Line, Failure | None] = {
+        request.line: None
+        for request, outcome in zip(requests, results.outcomes, strict=True)
+        if outcome is Mark.BUSY
+    }
+    for request, failure in results.failed:
+        after = behind(failure)
+        if after is not None and has_order(request):
+            stopped[request.line] = after
+    return stopped
+
+
+def _is_stopped(request: Request, stopped: dict[Line, Failure | None]) -> bool:
+    return request.line in stopped and has_order(request)

@@ -1,0 +1,121 @@
+"""Executes puts together with the claim for the consumers that wait for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from telesto.middleware.common.failures import LostError, RefusedError
+from telesto.middleware.common.settings import ServerSettings
+from telesto.middleware.consumers.claim_plan import Claim
+from telesto.middleware.consumers.claim_results import Claims
+from telesto.middleware.database.connection import Link, Rows
+from telesto.middleware.database.disk import Disk
+from telesto.middleware.execution.bisecting_executor import Executor
+from telesto.middleware.procedures.put import PutGroup, elements_of
+from telesto.middleware.scheduling.outcomes import Results
+from telesto.middleware.scheduling.quarantine import Suspects
+from telesto.middleware.scheduling.requests import Request
+
+_CLAIM_COLUMNS = {
+    "request": "int",
+    "error": "smallint",
+    "lease_id": "bigint",
+    "message_id": "bigint",
+    "queue_id": "bigint",
+    "sender_id": "bigint",
+    "receiver_id": "bigint",
+    "priority": "smallint",
+    "time_of_arrival": "timestamptz",
+    "attempt": "int",
+    "redelivered": "boolean",
+    "context": "bigint",
+    "body": "bytea",
+    "claim_id": "bigint",
+    "partition_key": "text",
+    "origin": "jsonb",
+    "expires_ms": "bigint",
+}
+_NO_CLAIM = ", ".join(f"NULL::{type_} AS {name}" for name, type_ in _CLAIM_COLUMNS.items())
+
+#: One row of the puts, then those of the claim. The parts are executed in this order, and the second sees
+#: what the first has done. Locks are taken in the order that holds everywhere: put before take.
+PUT_AND_CLAIM = f"""
+SELECT put.errors, put.message_ids, {_NO_CLAIM}
+FROM telesto.put_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) AS put
+UNION ALL
+SELECT NULL, NULL, claimed.*
+FROM telesto.claim_batch($19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29) AS claimed
+"""
+
+
+class JointExecutor(Executor):
+    """Claims few messages in the call that puts them, where consumers have room for them.
+
+    That saves them a call, a flush, and the way through the middleware. Puts of many are calls of their own,
+    beside which the claimer's go on. The claim waits for no lock and its answer is small, so that those who
+    read do not hold up the puts.
+    """
+
+    def __init__(
+        self,
+        group: PutGroup,
+        link: Link,
+        disk: Disk,
+        suspects: Suspects,
+        claims: Claims,
+        settings: ServerSettings,
+    ) -> None:
+        super().__init__(group, link, disk, suspects, settings.overload_retry_ms)
+        self._claims = claims
+        self._messages_max = settings.many_messages
+        self._bytes_max = settings.locked_answer_bytes or settings.max_answer_bytes
+
+    async def _call(self, requests: Sequence[Request]) -> Rows:
+        claim = self._begin(requests)
+        if claim is None:
+            return await super()._call(requests)
+        try:
+            rows = await self._call_for(claim, requests)
+        except LostError:
+            self._claims.lost(claim)
+            raise
+        except RefusedError:
+            # Nothing was done. What the reason was shows when the puts are alone.
+            self._claims.failed(claim)
+            return await super()._call(requests)
+        except BaseException:
+            self._claims.failed(claim)
+            raise
+        else:
+            self._claims.settle(claim, rows[1:])
+            return rows
+        finally:
+            self._claims.over(claim)
+
+    async def _call_for(self, claim: Claim, requests: Sequence[Request]) -> Rows:
+        arguments = claim.arguments(self._bytes_max, waits=False)
+        return await self._link.call(PUT_AND_CLAIM, *self._arguments(requests), *arguments)
+
+    def _read(self, requests: Sequence[Request], rows: Rows) -> Results:
+        results = super()._read(requests, rows[:1])
+        for row in rows[1:]:
+            # Nobody else needs to look for what consumers have already.
+            if row["error"] is None:
+                results.forget_arrival(row["queue_id"], row["receiver_id"])
+        return results
+
+    def _begin(self, requests: Sequence[Request]) -> Claim | None:
+        """Begins a claim of what is put for anyone, if it is little and somebody waits for it."""
+        if not self._claims.has_consumers or len(requests) >= self._messages_max:
+            return None
+        counts: dict[int, int] = {}
+        messages = size = 0
+        for request in requests:
+            for queue_id, message in elements_of(request.packet):
+                messages += 1
+                size += len(message.body)
+                if not message.delay_ms and not message.receiver_id:
+                    counts[queue_id] = counts.get(queue_id, 0) + 1
+            if messages >= self._messages_max or size > self._bytes_max:
+                return None
+        return self._claims.begin_for(counts)

@@ -1,0 +1,182 @@
+"""The workers that execute requests one by one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from time import perf_counter
+
+from telesto.middleware.common.failures import (
+    DISK_FULL_SQLSTATE,
+    STALE_SQLSTATE,
+    BusyError,
+    FailedError,
+    Failure,
+    LostError,
+    RefusedError,
+    UnavailableError,
+    busy_too_long,
+    failure_by_sqlstate,
+    failure_of,
+    in_doubt,
+    unavailable,
+    unknown,
+)
+from telesto.middleware.common.logs import logger
+from telesto.middleware.common.settings import ServerSettings
+from telesto.middleware.database.connection import Link
+from telesto.middleware.database.disk import Disk
+from telesto.middleware.metrics.counters import Figures
+from telesto.middleware.scheduling.dispatcher import Dispatcher
+from telesto.middleware.scheduling.fair_queue import Turns
+from telesto.middleware.scheduling.outcomes import error_frame
+from telesto.middleware.scheduling.requests import Request
+from telesto.middleware.scheduling.single_request import Call, Handler, Reply, Row
+from telesto.middleware.waiting.after_batch import Effects
+from telesto.protocol.errors import ErrorCode
+from telesto.protocol.packets import IdentifyClient, RegisterClient
+
+_log = logger("single")
+_TAKEOVERS = (RegisterClient, IdentifyClient)
+
+
+class SingleWorker:
+    """Executes one request at a time; one that is busy goes back to its line and is tried again soon."""
+
+    def __init__(
+        self,
+        turns: Turns,
+        dispatcher: Dispatcher,
+        link: Link,
+        handlers: Mapping[int, Handler],
+        effects: Effects,
+        figures: Figures,
+        disk: Disk,
+        settings: ServerSettings,
+    ) -> None:
+        self._turns = turns
+        self._dispatcher = dispatcher
+        self._link = link
+        self._handlers = handlers
+        self._effects = effects
+        self._figures = figures
+        self._disk = disk
+        self._settings = settings
+        self._clock = asyncio.get_running_loop().time
+
+    async def run(self) -> None:
+        """Works until the turns are closed."""
+        while await self._turns.wait():
+            batch = self._turns.take(self._dispatcher.stand)
+            for request in self._effects.before(batch.requests):
+                await self._serve(request)
+            self._dispatcher.served(batch)
+
+    async def _serve(self, request: Request) -> None:
+        begun = perf_counter()
+        try:
+            outcome = await self._execute(request)
+        except BusyError:
+            if not self._busy_too_long(request):
+                self._give_back(request)
+                return
+            outcome = self._busy_failure(request)
+        finally:
+            self._figures.called(request.kind, 1, perf_counter() - begun)
+        request.line.busy_count = 0
+        request.line.apart = False
+        self._dispatcher.budget.leave(1, request.size)
+        if isinstance(outcome, Failure):
+            self._fail(request, outcome)
+        else:
+            self._reply(request, outcome)
+
+    async def _execute(self, request: Request) -> Reply | Failure:
+        handler = self._handlers[request.packet.METHOD_ID]
+        call = self._read if getattr(handler, "reads", False) else self._call
+        try:
+            return await handler(call, request, self._settings)
+        except BusyError:
+            raise
+        except FailedError as error:
+            return error.failure
+        except UnavailableError as error:
+            return error.failure or unavailable(self._settings.overload_retry_ms)
+        except LostError as error:
+            return in_doubt(error)
+        except RefusedError as error:
+            if error.sqlstate == DISK_FULL_SQLSTATE:
+                self._disk.refused_by_database()
+            _log.warning("request_refused", packet=type(request.packet).__name__, error=str(error))
+            return failure_by_sqlstate(error, self._settings.overload_retry_ms)
+        except Exception:  # noqa: BLE001 - whatever it was, the request is answered
+            _log.exception("request_failed", packet=type(request.packet).__name__)
+            return unknown()
+
+    async def _call(self, sql: str, *arguments: object) -> list[Row]:
+        """Calls a procedure, once more if its statement was out of date."""
+        return await self._twice(self._link.call, sql, *arguments)
+
+    async def _read(self, sql: str, *arguments: object) -> list[Row]:
+        """The same for a procedure that only reads."""
+        return await self._twice(self._link.read, sql, *arguments)
+
+    async def _twice(self, call: Call, sql: str, *arguments: object) -> list[Row]:
+        try:
+            return await call(sql, *arguments)
+        except RefusedError as error:
+            if error.sqlstate != STALE_SQLSTATE:
+                raise
+            return await call(sql, *arguments)
+
+    def _give_back(self, request: Request) -> None:
+        if request.line.closed:
+            self._dispatcher.drop([request])
+            return
+        request.line.give_back([request])
+        self._dispatcher.rest(request.line)
+
+    def _busy_too_long(self, request: Request) -> bool:
+        line = request.line
+        if line.busy_count == 0:
+            line.busy_since = self._clock()
+            return False
+        takeover = isinstance(request.packet, _TAKEOVERS)
+        limit_s = self._settings.takeover_limit_s if takeover else self._settings.busy_limit_s
+        return self._clock() - line.busy_since > limit_s
+
+    def _busy_failure(self, request: Request) -> Failure:
+        if isinstance(request.packet, _TAKEOVERS):
+            return failure_of(
+                ErrorCode.TAKEOVER_BUSY, "the client's earlier session has a transaction running"
+            )
+        return busy_too_long(self._settings.overload_retry_ms)
+
+    def _fail(self, request: Request, failure: Failure) -> None:
+        self._effects.failed(request, failure)
+        if isinstance(request.packet, _TAKEOVERS):
+            request.line.on_identity(None)
+        request.line.send(error_frame(request.packet_id, failure))
+        if failure.code is ErrorCode.SESSION_FENCED:
+            request.line.finish()
+
+    def _reply(self, request: Request, reply: Reply) -> None:
+        if reply.identity is not None:
+            request.line.on_identity(reply.identity)
+        request.line.send(reply.packet.encode(request.packet_id))
+        if reply.arrivals:
+            self._effects.arrived(reply.arrivals)
+        if reply.touched is not None:
+            self._effects.on_touched(reply.touched, reply.settled)
+        if reply.settled:
+            self._effects.on_settled(reply.settled)
+        if reply.lost:
+            self._effects.on_lost(reply.lost)
+        if reply.failed:
+            self._effects.on_failed(reply.failed)
+        if reply.deleted_queue:
+            self._effects.queue_deleted(reply.deleted_queue)
+        if reply.changed_topic:
+            self._effects.subscription_changed(request.line.client.client_id, reply.changed_topic)
+        if reply.last:
+            request.line.finish()

@@ -1,0 +1,181 @@
+"""The workers of a middleware: who executes which kind of requests, on which connection."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+from telesto.middleware.common.logs import logger
+from telesto.middleware.common.settings import ServerSettings
+from telesto.middleware.consumers.claim_results import Claims
+from telesto.middleware.database.connection import Link
+from telesto.middleware.database.connections import Links
+from telesto.middleware.database.disk import Disk
+from telesto.middleware.execution.batch_worker import Gatherer
+from telesto.middleware.execution.bisecting_executor import Executor
+from telesto.middleware.execution.claim_with_puts import JointExecutor
+from telesto.middleware.execution.single_worker import SingleWorker
+from telesto.middleware.metrics.counters import Figures
+from telesto.middleware.metrics.tracing import Phases
+from telesto.middleware.procedures.confirm import ConfirmGroup
+from telesto.middleware.procedures.fetch import FetchGroup
+from telesto.middleware.procedures.leases import AckGroup
+from telesto.middleware.procedures.publish import PublishGroup
+from telesto.middleware.procedures.put import PutGroup
+from telesto.middleware.procedures.take import TakeGroup, TakeSelectedGroup
+from telesto.middleware.scheduling.call_pacing import Pace
+from telesto.middleware.scheduling.dispatcher import Dispatcher
+from telesto.middleware.scheduling.fair_queue import Turns
+from telesto.middleware.scheduling.outcomes import Group
+from telesto.middleware.scheduling.requests import Kind
+from telesto.middleware.scheduling.single_request import Handler
+from telesto.middleware.waiting.after_batch import Effects
+
+_log = logger("workers")
+
+Run = Callable[[], Coroutine[Any, Any, None]]
+
+
+class Workers:
+    """Makes the workers and runs them until the dispatcher's turns are closed.
+
+    Attributes:
+        on_failure: called when a worker has failed, which is a defect: the middleware should end.
+    """
+
+    def __init__(
+        self,
+        settings: ServerSettings,
+        dispatcher: Dispatcher,
+        effects: Effects,
+        figures: Figures,
+        phases: Phases,
+        links: Links,
+        disk: Disk,
+        claims: Claims,
+        light_bytes: int,
+        handlers: Mapping[int, Handler],
+        middleware_id: Callable[[], int],
+    ) -> None:
+        self._settings = settings
+        self._dispatcher = dispatcher
+        self._effects = effects
+        self._figures = figures
+        self._phases = phases
+        self._links = links
+        self._disk = disk
+        self._claims = claims
+        self._light_bytes = light_bytes
+        self._handlers = handlers
+        self._middleware_id = middleware_id
+        self._pace = Pace(
+            asyncio.get_running_loop().time,
+            lambda: dispatcher.budget.requests,
+            settings.crowd,
+            settings.many_messages,
+            settings.quick_call_ms / 1000,
+            settings.call_wait_ms / 1000,
+        )
+        self._own_links: list[Link] = []
+        self._others: list[tuple[str, Run]] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self.on_failure: Callable[[], None] = lambda: None
+
+    @property
+    def running(self) -> bool:
+        """All workers are at work."""
+        return bool(self._tasks) and not any(task.done() for task in self._tasks)
+
+    def add(self, name: str, make: Callable[[Link], Run]) -> None:
+        """Adds a worker that goes home by other means than the dispatcher's turns; given its link."""
+        self._others.append((name, make(self._make_link(name))))
+
+    def start(self) -> None:
+        """Starts them."""
+        for name, run in (*self._runs(), *self._others):
+            task = asyncio.create_task(run(), name=name)
+            task.add_done_callback(self._ended)
+            self._tasks.append(task)
+
+    def cut_off(self) -> None:
+        """Ends the workers' connections: what is under way is lost, so that they come to their end."""
+        for link in self._own_links:
+            link.cut_off()
+
+    async def wait(self) -> None:
+        """Returns when all have gone home."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            _log.error("worker_failed", worker=task.get_name(), exc_info=task.exception())
+            self.on_failure()
+
+    def _runs(self) -> list[tuple[str, Run]]:
+        settings = self._settings
+        middleware_id = self._middleware_id
+        fetches = (settings.max_read_messages, settings.max_answer_bytes, self._light_bytes)
+        locked = settings.locked_answer_bytes
+        light_bytes = min(self._light_bytes, (locked or settings.max_answer_bytes) // settings.max_batch // 2)
+        answers = (settings.max_answer_bytes, locked, light_bytes)
+        takes = (settings.max_read_messages, *answers, middleware_id)
+        groups: list[tuple[Kind, Group, int]] = [
+            (Kind.PUT, PutGroup(middleware_id), settings.put_workers),
+            (Kind.TAKE, TakeGroup(*takes), settings.take_workers),
+            (Kind.TAKE_SELECTED, TakeSelectedGroup(*takes), settings.selected_workers),
+            (Kind.CONFIRM, ConfirmGroup(), settings.confirm_workers),
+            (Kind.PUBLISH, PublishGroup(), settings.publish_workers),
+            (Kind.FETCH, FetchGroup(*fetches), settings.fetch_workers),
+            (Kind.ACK, AckGroup(), settings.ack_workers),
+        ]
+        runs = []
+        for kind, group, count in groups:
+            name = kind.name.lower()
+            for number in range(1, count + 1):
+                runs.append(self._gatherer(f"{name} {number}", self._dispatcher.turns[kind], group))
+            if kind in self._dispatcher.apart:
+                runs.append(self._gatherer(f"{name} apart", self._dispatcher.apart[kind], group))
+        for kind, count in ((Kind.SINGLE, settings.single_workers), (Kind.BROWSE, settings.browse_workers)):
+            for number in range(1, count + 1):
+                runs.append(self._single(f"{kind.name.lower()} {number}", kind))
+        return runs
+
+    def _make_link(self, name: str) -> Link:
+        link = self._links.make(name)
+        self._own_links.append(link)
+        return link
+
+    def _gatherer(self, name: str, turns: Turns, group: Group) -> tuple[str, Run]:
+        settings = self._settings
+        gatherer = Gatherer(
+            turns,
+            self._dispatcher,
+            self._executor(group, self._make_link(name)),
+            self._effects,
+            self._figures,
+            self._phases,
+            self._pace,
+            settings.busy_limit_s,
+            settings.overload_retry_ms,
+        )
+        return name, gatherer.run
+
+    def _executor(self, group: Group, link: Link) -> Executor:
+        suspects = self._dispatcher.suspects
+        if isinstance(group, PutGroup):
+            return JointExecutor(group, link, self._disk, suspects, self._claims, self._settings)
+        return Executor(group, link, self._disk, suspects, self._settings.overload_retry_ms)
+
+    def _single(self, name: str, kind: Kind) -> tuple[str, Run]:
+        worker = SingleWorker(
+            self._dispatcher.turns[kind],
+            self._dispatcher,
+            self._make_link(name),
+            self._handlers,
+            self._effects,
+            self._figures,
+            self._disk,
+            self._settings,
+        )
+        return name, worker.run

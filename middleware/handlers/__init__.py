@@ -1,1 +1,0 @@
-"""What requests mean: their arguments for the procedures, and the procedures' rows as answers."""

@@ -1,0 +1,137 @@
+"""What the middleware counts: plain integers, read when the metrics are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from telesto.middleware.scheduling.requests import Kind
+
+
+class Figures:
+    """Counters of one middleware, and gauges that are asked when somebody looks.
+
+    Attributes:
+        connections_total: connections ever accepted.
+        refused_total: requests refused before they stood in a line, and connections, by error code.
+        aborted_total: connections that were ended without an answer, by reason.
+        loop_lag_s: how late the loop was last.
+        loop_lag_max_s: how late it was at most.
+        notifies_total: calls that told other middlewares of puts.
+        notified_total: notifications that came from others.
+        dropped_wake_ups_total: wake-ups for others that were too many; their sweeps find the messages.
+        claims_total: calls that claimed for consumers, those of puts with a claim among them.
+        delivered_total: messages pushed to consumers.
+        recovered_total: those of them that a lost call had claimed.
+        late_answers_total: answers of consumers later than late_after_ms.
+        slow_consumers_total: how often a consumer became slow.
+        failing_consumers_total: how often a consumer began to fail everything.
+        inactive_consumers_total: consumers that were ended because they failed.
+        clock_steps_total: steps of the database's clock that were noticed here first.
+    """
+
+    def __init__(self) -> None:
+        self.connections_total = 0
+        self.refused_total: dict[int, int] = {}
+        self.aborted_total: dict[str, int] = {}
+        self.loop_lag_s = 0.0
+        self.loop_lag_max_s = 0.0
+        self.notifies_total = 0
+        self.notified_total = 0
+        self.dropped_wake_ups_total = 0
+        self.claims_total = 0
+        self.delivered_total = 0
+        self.recovered_total = 0
+        self.late_answers_total = 0
+        self.slow_consumers_total = 0
+        self.failing_consumers_total = 0
+        self.inactive_consumers_total = 0
+        self.clock_steps_total = 0
+        self._calls = dict.fromkeys(Kind, 0)
+        self._requests = dict.fromkeys(Kind, 0)
+        self._seconds = dict.fromkeys(Kind, 0.0)
+        self.gauges: dict[str, tuple[str, Callable[[], float]]] = {}
+
+    def called(self, kind: Kind, requests: int, seconds: float) -> None:
+        """Counts a call to the database."""
+        self._calls[kind] += 1
+        self._requests[kind] += requests
+        self._seconds[kind] += seconds
+
+    def refused(self, code: int) -> None:
+        """Counts a request that was refused before it stood in a line."""
+        self.refused_total[code] = self.refused_total.get(code, 0) + 1
+
+    def aborted(self, reason: str) -> None:
+        """Counts a connection that was ended without an answer."""
+        self.aborted_total[reason] = self.aborted_total.get(reason, 0) + 1
+
+    def requests(self, kind: Kind) -> int:
+        """How many requests of a kind were executed."""
+        return self._requests[kind]
+
+    def calls(self, kind: Kind) -> int:
+        """How many calls of a kind were made."""
+        return self._calls[kind]
+
+    def collect(self) -> Iterator[Metric]:
+        """Yields the metrics."""
+        yield from self._calls_metrics()
+        refused = CounterMetricFamily(
+            "telesto_refused", "Requests refused before they stood in a line.", labels=["code"]
+        )
+        for code, count in self.refused_total.items():
+            refused.add_metric([str(code)], count)
+        yield refused
+        aborted = CounterMetricFamily(
+            "telesto_connections_aborted", "Connections ended without an answer.", labels=["reason"]
+        )
+        for reason, count in self.aborted_total.items():
+            aborted.add_metric([reason], count)
+        yield aborted
+        for name, (doc, value) in self._counters().items():
+            yield CounterMetricFamily(f"telesto_{name}", doc, value=value)
+        for name, (doc, read) in self.gauges.items():
+            yield GaugeMetricFamily(f"telesto_{name}", doc, value=read())
+
+    def _calls_metrics(self) -> Iterator[Metric]:
+        calls = CounterMetricFamily("telesto_calls", "Calls to the database.", labels=["kind"])
+        requests = CounterMetricFamily("telesto_requests", "Requests executed.", labels=["kind"])
+        seconds = CounterMetricFamily("telesto_call_seconds", "Time spent in calls.", labels=["kind"])
+        for kind in Kind:
+            label = [kind.name.lower()]
+            calls.add_metric(label, self._calls[kind])
+            requests.add_metric(label, self._requests[kind])
+            seconds.add_metric(label, self._seconds[kind])
+        yield calls
+        yield requests
+        yield seconds
+
+    def _counters(self) -> dict[str, tuple[str, float]]:
+        return {
+            "connections_accepted": ("Connections ever accepted.", self.connections_total),
+            "notifies": ("Calls that told other middlewares of puts.", self.notifies_total),
+            "notified": ("Notifications from others.", self.notified_total),
+            "claims": ("Calls that claimed messages for consumers.", self.claims_total),
+            "delivered": ("Messages pushed to consumers.", self.delivered_total),
+            "recovered": ("Messages that a lost call had claimed.", self.recovered_total),
+            "late_answers": ("Answers of consumers that were late.", self.late_answers_total),
+            "slow_consumers": ("How often a consumer became slow.", self.slow_consumers_total),
+            "failed_consumers": ("How often one began to fail everything.", self.failing_consumers_total),
+            "inactive_consumers": ("Consumers ended for their failures.", self.inactive_consumers_total),
+            "clock_steps": ("Steps of the database's clock.", self.clock_steps_total),
+            "dropped_wake_ups": ("Wake-ups for others that were too many.", self.dropped_wake_ups_total),
+        }
+
+
+class FiguresCollector(Collector):
+    """Lets prometheus_client read the figures."""
+
+    def __init__(self, figures: Figures) -> None:
+        self._figures = figures
+
+    def collect(self) -> Iterator[Metric]:
+        """Yields the metrics."""
+        return self._figures.collect()

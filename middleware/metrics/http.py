@@ -1,0 +1,103 @@
+"""/metrics, /phases and /healthz."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from contextlib import suppress
+
+from prometheus_client import CollectorRegistry, generate_latest
+
+from telesto.middleware.metrics.counters import Figures, FiguresCollector
+from telesto.middleware.metrics.tracing import Phases
+
+_REQUEST_LIMIT_BYTES = 8_192
+_REQUEST_LIMIT_S = 5.0
+#: Connections at a time; one more is closed at once.
+CONNECTIONS_MAX = 16
+
+_TEXT = "text/plain; charset=utf-8"
+_CSV = "text/csv; charset=utf-8"
+_AFTER = re.compile(rb"after=([0-9]{1,18})")
+_METRICS = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class AdminServer:
+    """Answers GET /metrics, GET /phases and GET /healthz, one request per connection."""
+
+    def __init__(
+        self,
+        figures: Figures,
+        phases: Phases,
+        is_healthy: Callable[[], bool],
+        nearly_used_up: Callable[[], list[str]],
+    ) -> None:
+        """``nearly_used_up`` names the budgets of which little is left."""
+        self._registry = CollectorRegistry()
+        self._registry.register(FiguresCollector(figures))
+        self._phases = phases
+        self._is_healthy = is_healthy
+        self._nearly_used_up = nearly_used_up
+        self._server: asyncio.Server | None = None
+        self._open: set[asyncio.StreamWriter] = set()
+
+    async def start(self, host: str, port: int) -> int:
+        """Listens; returns the port."""
+        self._server = await asyncio.start_server(self._serve, host, port, limit=_REQUEST_LIMIT_BYTES)
+        bound: int = self._server.sockets[0].getsockname()[1]
+        return bound
+
+    async def stop(self) -> None:
+        """Stops listening."""
+        if self._server is not None:
+            self._server.close()
+            for writer in list(self._open):
+                writer.transport.abort()
+            await self._server.wait_closed()
+            self._server = None
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open.add(writer)
+        try:
+            if len(self._open) <= CONNECTIONS_MAX:
+                async with asyncio.timeout(_REQUEST_LIMIT_S):
+                    head = await reader.readuntil(b"\r\n\r\n")
+                    writer.write(self._answer(head))
+                    await writer.drain()
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass
+        finally:
+            self._open.discard(writer)
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
+
+    def _answer(self, head: bytes) -> bytes:
+        words = head.split(b"\r\n", 1)[0].split(b" ")
+        if len(words) != 3 or words[0] != b"GET":
+            return _response("405 Method Not Allowed", _TEXT, b"only GET is answered\n")
+        path, _, query = words[1].partition(b"?")
+        if path == b"/metrics":
+            return _response("200 OK", _METRICS, generate_latest(self._registry))
+        if path == b"/phases":
+            return self._phases_after(query)
+        if path != b"/healthz":
+            return _response("404 Not Found", _TEXT, b"there are /metrics, /phases and /healthz\n")
+        if self._is_healthy():
+            lines = ["ok", *(f"nearly used up: {budget}" for budget in self._nearly_used_up())]
+            return _response("200 OK", _TEXT, "".join(f"{line}\n" for line in lines).encode())
+        return _response("503 Service Unavailable", _TEXT, b"not ready\n")
+
+    def _phases_after(self, query: bytes) -> bytes:
+        """The samples of phases; after the one whose number is given, so that nobody need read them twice."""
+        found = _AFTER.fullmatch(query)
+        if query and found is None:
+            return _response("400 Bad Request", _TEXT, b"write /phases?after=NUMBER\n")
+        after = int(found[1]) if found else 0
+        return _response("200 OK", _CSV, self._phases.as_csv(after).encode())
+
+
+def _response(status: str, content_type: str, body: bytes) -> bytes:
+    head = f"HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {len(body)}\r\n"
+    return head.encode() + b"Connection: close\r\n\r\n" + body

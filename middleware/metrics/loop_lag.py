@@ -1,0 +1,36 @@
+"""Measures how late the loop is."""
+
+from __future__ import annotations
+
+import asyncio
+from time import monotonic
+
+from telesto.middleware.metrics.counters import Figures
+
+
+class LoopLag:
+    """Asks to be called at a time, and sees how much later that happens."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, figures: Figures, interval_s: float) -> None:
+        self._loop = loop
+        self._figures = figures
+        self._interval_s = interval_s
+        self._due = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Begins to measure."""
+        self._due = monotonic() + self._interval_s
+        self._timer = self._loop.call_later(self._interval_s, self._measure)
+
+    def stop(self) -> None:
+        """Ends measuring."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _measure(self) -> None:
+        lag_s = max(0.0, monotonic() - self._due)
+        self._figures.loop_lag_s = lag_s
+        self._figures.loop_lag_max_s = max(self._figures.loop_lag_max_s, lag_s)
+        self.start()

@@ -1,0 +1,64 @@
+"""Purging a queue and counting what it holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from telesto.middleware.common.failures import check_error
+from telesto.middleware.common.settings import ServerSettings
+from telesto.middleware.scheduling.requests import Request
+from telesto.middleware.scheduling.single_request import Call, OneCall, Reply, Row, next_part, numbered
+from telesto.protocol.packets import GetQueueStatisticsResponse, PurgeQueueResponse
+
+PURGE = "SELECT * FROM telesto.purge_queue_numbered($1, $2, $3, $4, $5, $6, $7, $8)"
+
+
+async def purge_queue(call: Call, request: Request, settings: ServerSettings) -> Reply:
+    """Removes what waits in a queue, in as many calls as it takes, so that no lock is held for long.
+
+    The last call leaves the record.
+    """
+    queue_id = request.packet.queue_id
+    removed = 0
+    while True:
+        arguments = (*numbered(request), queue_id, settings.purge_rows, removed)
+        row = (
+            await next_part(call, settings, PURGE, *arguments)
+            if removed
+            else (await call(PURGE, *arguments))[0]
+        )
+        check_error(row["error"], f"queue {queue_id} was not purged", queue_id)
+        removed += row["removed"]
+        if not row["more"]:
+            return Reply(PurgeQueueResponse(removed))
+
+
+def _statistics_arguments(request: Request, settings: ServerSettings) -> tuple[Any, ...]:
+    return request.packet.queue_id, settings.statistics_rows
+
+
+def _statistics_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
+    queue_id, row = request.packet.queue_id, rows[0]
+    check_error(row["error"], f"queue {queue_id} was not looked at", queue_id)
+    return Reply(
+        GetQueueStatisticsResponse(
+            depth=row["depth"],
+            directed_depth=row["directed_depth"],
+            ready=row["ready"],
+            delayed=row["delayed"],
+            backing_off=row["backing_off"],
+            keyed=row["keyed"],
+            leased=row["leased"],
+            dead=row["dead"],
+            put_total=row["put_total"],
+            taken_total=row["taken_total"],
+            max_messages=row["max_messages"] or 0,
+            exact=row["exact"],
+            oldest_age_ms=row["oldest_age_ms"],
+        )
+    )
+
+
+QUEUE_STATISTICS = OneCall(
+    "SELECT * FROM telesto.queue_statistics($1, $2)", _statistics_arguments, _statistics_reply, reads=True
+)

@@ -1,0 +1,139 @@
+"""Registering, identifying and deleting clients, and giving hand-overs back."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from telesto.middleware.common.failures import FailedError, check_error, failure_of
+from telesto.middleware.common.settings import ServerSettings
+from telesto.middleware.procedures.unconfirmed import IDENTIFY_BYTES, LIST_BYTES, read_page
+from telesto.middleware.scheduling.requests import Client, Request
+from telesto.middleware.scheduling.single_request import (
+    Call,
+    OneCall,
+    Reply,
+    Row,
+    arrivals_of,
+    follow_up,
+    numbered,
+)
+from telesto.protocol.errors import ErrorCode
+from telesto.protocol.packets import (
+    ClientMode,
+    IdentifyClientResponse,
+    ListUnconfirmedResponse,
+    RegisterClientResponse,
+    Success,
+)
+
+
+def _register_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, ...]:
+    packet = request.packet
+    return packet.client_name, int(packet.mode), packet.token, packet.attempt
+
+
+def _register_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
+    row, packet = rows[0], request.packet
+    check_error(row["error"], _not_registered(row["error"], packet.client_name))
+    return Reply(
+        RegisterClientResponse(row["client_id"], row["session"], row["incarnation"]),
+        identity=Client(row["client_id"], row["session"], packet.mode),
+    )
+
+
+def _not_registered(error: int | None, name: str) -> str:
+    if error == ErrorCode.CLIENT_NAME_NOT_UNIQUE:
+        return f"a client named {name!r} exists already; IdentifyClient becomes it"
+    return f"client {name!r} was not registered"
+
+
+IDENTIFY = "SELECT * FROM telesto.identify_client($1, $2, $3, $4, $5, $6)"
+
+
+async def identify_client(call: Call, request: Request, settings: ServerSettings) -> Reply:
+    """Opens a new session and lists what the sessions before it left unconfirmed."""
+    packet = request.packet
+    resume = bool(packet.resume)
+    arguments = (packet.client_id, packet.client_name, packet.token, resume, packet.attempt, packet.mode)
+    row = (await call(IDENTIFY, *arguments))[0]
+    wanted = packet.client_id or repr(packet.client_name)
+    details = f"client {wanted} was not identified"
+    if row["error"] == ErrorCode.CLIENT_MODE_PERMISSION_VIOLATION:
+        details = f"client {wanted} exists and is {ClientMode(row['mode']).name}, not {packet.mode.name}"
+    check_error(row["error"], details, packet.client_id or None)
+    client = Client(row["client_id"], row["session"], ClientMode(row["mode"]))
+    followed = partial(follow_up, call)
+    page = await read_page(followed, client, request.line.frame_bytes, IDENTIFY_BYTES, settings)
+    answer = IdentifyClientResponse(
+        client_id=client.client_id,
+        client_name=row["client_name"],
+        mode=client.mode,
+        session=client.session,
+        incarnation=row["incarnation"],
+        next_number=1,
+        operations=page.operations,
+        hand_overs=page.hand_overs,
+        more=page.more,
+        too_large=page.too_large or None,
+    )
+    return Reply(answer, identity=client)
+
+
+async def list_unconfirmed(call: Call, request: Request, settings: ServerSettings) -> Reply:
+    """Lists the next page of a takeover."""
+    packet, line = request.packet, request.line
+    page = await read_page(
+        call,
+        line.client,
+        line.frame_bytes,
+        LIST_BYTES,
+        settings,
+        packet.after_operation,
+        packet.after_hand_over,
+    )
+    if page.more and page.empty:
+        details = "the results of a request do not fit the frames that the client accepts"
+        raise FailedError(failure_of(ErrorCode.MESSAGE_TOO_LARGE, details))
+    return Reply(
+        ListUnconfirmedResponse(page.operations, page.hand_overs, page.more, too_large=page.too_large or None)
+    )
+
+
+def _delete_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, ...]:
+    return numbered(request)
+
+
+def _delete_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
+    row = rows[0]
+    client_id = request.line.client.client_id
+    check_error(row["error"], f"client {client_id} was not deleted", client_id)
+    return Reply(Success(), arrivals=arrivals_of(row["queue_ids"], row["receiver_ids"]), last=True)
+
+
+def _release_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, ...]:
+    client, references = request.line.client, request.packet.hand_overs
+    return (
+        client.client_id,
+        client.session,
+        [reference.session for reference in references],
+        [reference.number for reference in references],
+        [reference.message_id for reference in references],
+    )
+
+
+def _release_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
+    row = rows[0]
+    check_error(row["error"], "nothing was given back")
+    return Reply(Success(), arrivals=arrivals_of(row["queue_ids"], row["receiver_ids"]))
+
+
+REGISTER_CLIENT = OneCall(
+    "SELECT * FROM telesto.register_client($1, $2, $3, $4)", _register_arguments, _register_reply
+)
+DELETE_CLIENT = OneCall(
+    "SELECT * FROM telesto.delete_client_numbered($1, $2, $3, $4, $5)", _delete_arguments, _delete_reply
+)
+RELEASE = OneCall(
+    "SELECT * FROM telesto.release_batch($1, $2, $3, $4, $5)", _release_arguments, _release_reply
+)

@@ -1,0 +1,118 @@
+"""Listing dead letters, sending them back and deleting them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from telesto.middleware.common.failures import FailedError, check_error, failure_of
+from telesto.middleware.common.settings import ServerSettings
+from telesto.middleware.scheduling.message_rows import (
+    ANSWER_OVERHEAD_BYTES,
+    MESSAGE_OVERHEAD_BYTES,
+    message_of,
+    page_rows,
+)
+from telesto.middleware.scheduling.outcomes import Arrivals
+from telesto.middleware.scheduling.requests import Request
+from telesto.middleware.scheduling.single_request import (
+    Call,
+    OneCall,
+    Reply,
+    Row,
+    arrivals_of,
+    next_part,
+    numbered,
+)
+from telesto.protocol.errors import ErrorCode
+from telesto.protocol.packet import Packet
+from telesto.protocol.packets import (
+    DeadLetter,
+    DeleteDeadLettersResponse,
+    ListDeadLettersResponse,
+    RedriveDeadLettersResponse,
+)
+
+SETTLE = "SELECT * FROM telesto.settle_letters_numbered($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
+
+#: Bytes of a letter on the wire beside its message, at most.
+_LETTER_BYTES = MESSAGE_OVERHEAD_BYTES + 64 + 8 + 4 * 255
+
+
+def _bounds(request: Request, settings: ServerSettings) -> tuple[int, int]:
+    """Rows and bytes of bodies of a page."""
+    frame = request.line.frame_bytes - ANSWER_OVERHEAD_BYTES
+    rows = page_rows(request, settings, 2 * _LETTER_BYTES)
+    return rows, frame - rows * _LETTER_BYTES
+
+
+def _list_arguments(request: Request, settings: ServerSettings) -> tuple[Any, ...]:
+    packet = request.packet
+    rows, size = _bounds(request, settings)
+    return packet.queue_id, packet.after_message_id, rows, min(size, settings.max_page_bytes)
+
+
+def _letter(row: Row) -> DeadLetter:
+    message = message_of(row)
+    message.partition_key = row["partition_key"]
+    return DeadLetter(message, row["reason"], row["died_at"], row["client_id"])
+
+
+def _list_reply(request: Request, rows: list[Row], settings: ServerSettings) -> Reply:
+    if rows:
+        queue_id = request.packet.queue_id
+        check_error(rows[0]["error"], f"the dead letters of queue {queue_id} were not listed", queue_id)
+    letters = [_letter(row) for row in rows]
+    if letters and len(letters[0].message.body) > _bounds(request, settings)[1]:
+        message_id = letters[0].message.message_id
+        details = f"message {message_id} does not fit the frames that the client accepts"
+        raise FailedError(failure_of(ErrorCode.MESSAGE_TOO_LARGE, details, message_id))
+    return Reply(ListDeadLettersResponse(letters, bool(letters)))
+
+
+@dataclass(frozen=True, slots=True)
+class SettleLetters:
+    """Sends dead letters back, or deletes them, in as many calls as it takes; the last one leaves the record.
+
+    Attributes:
+        redriving: whether they are sent back.
+        response: makes the answer from their number.
+    """
+
+    redriving: bool
+    response: Callable[[int], Packet]
+
+    async def __call__(self, call: Call, request: Request, settings: ServerSettings) -> Reply:
+        """Settles them."""
+        packet = request.packet
+        settled = 0
+        arrivals: Arrivals = {}
+        while True:
+            arguments = (
+                *numbered(request),
+                packet.METHOD_ID,
+                packet.queue_id,
+                packet.message_ids or None,
+                self.redriving,
+                settings.purge_rows,
+                settled,
+            )
+            row = (
+                await next_part(call, settings, SETTLE, *arguments)
+                if settled
+                else (await call(SETTLE, *arguments))[0]
+            )
+            check_error(row["error"], f"the dead letters of queue {packet.queue_id} stay", packet.queue_id)
+            settled += row["settled"]
+            for key, count in arrivals_of(row["queue_ids"], row["receiver_ids"]).items():
+                arrivals[key] = arrivals.get(key, 0) + count
+            if not row["more"]:
+                return Reply(self.response(settled), arrivals=arrivals)
+
+
+LIST_DEAD_LETTERS = OneCall(
+    "SELECT * FROM telesto.list_dead_letters($1, $2, $3, $4)", _list_arguments, _list_reply, reads=True
+)
+REDRIVE_DEAD_LETTERS = SettleLetters(True, RedriveDeadLettersResponse)
+DELETE_DEAD_LETTERS = SettleLetters(False, DeleteDeadLettersResponse)

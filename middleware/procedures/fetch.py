@@ -1,0 +1,163 @@
+"""GetFromTopics and ConfirmPositions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from telesto.middleware.common.failures import BUSY, failure_of
+from telesto.middleware.procedures.read_shares import Shares
+from telesto.middleware.scheduling.message_rows import ANSWER_OVERHEAD_BYTES
+from telesto.middleware.scheduling.outcomes import Mark, Results, Small
+from telesto.middleware.scheduling.requests import Get, Request, topic_channel
+from telesto.protocol.errors import ErrorCode
+from telesto.protocol.packets import (
+    GetFromTopics,
+    GetFromTopicsResponse,
+    SubscriptionName,
+    Success,
+    TopicMessage,
+)
+
+_COLUMNS = (
+    "request, error, related_id, topic_ids, subscription_id, topic, number, sender_id, time_of_arrival, body"
+)
+_TOPICS_AT = 3
+_BODY_AT = 9
+#: Bytes of a message on the wire beside its body, at most.
+_MESSAGE_BYTES = 40
+#: Bytes of the name of a subscription's topic on the wire, at most: 1,024 characters of four bytes.
+_NAME_BYTES = 4 * 1_024 + 10
+#: For all subscriptions of the client.
+_ALL = -1
+
+
+class FetchGroup(Small):
+    """Gathers gets of messages of topics."""
+
+    sql = f"SELECT {_COLUMNS} FROM telesto.fetch_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
+
+    def __init__(self, max_messages: int, max_answer_bytes: int, light_bytes: int) -> None:
+        """Bodies up to ``light_bytes`` are not worth to be noted as heavy."""
+        self._max_messages = max_messages
+        self._shares = Shares(max_answer_bytes)
+        self._light_bytes = light_bytes
+
+    def arguments(self, requests: Sequence[Request]) -> tuple[Any, ...]:
+        """Makes the arrays: per request, per position of a subscription that its request does not name.
+
+        Shares of the call's bytes are as for reads of queues.
+        """
+        goals = [_goal(request.packet) for request in requests]
+        bounds = [self._bounds(request, len(requests)) for request in requests]
+        clients = [request.line.client for request in requests]
+        confirmed, afters = [0] * len(requests), [0] * len(requests)
+        others: list[tuple[int, int, int, int]] = []
+        for index, request in enumerate(requests):
+            named = goals[index][0]
+            for position in request.packet.positions:
+                if position.subscription_id == named:
+                    confirmed[index], afters[index] = position.confirmed, position.after
+                else:
+                    others.append((index + 1, position.subscription_id, position.confirmed, position.after))
+        return (
+            [client.client_id for client in clients],
+            [client.session for client in clients],
+            [subscription_id for subscription_id, _ in goals],
+            [topic for _, topic in goals],
+            [messages for messages, _ in bounds],
+            [size for _, size in bounds],
+            confirmed,
+            afters,
+            *(map(list, zip(*others, strict=True)) if others else ([], [], [], [])),
+        )
+
+    def results(self, requests: Sequence[Request], rows: Sequence[Any]) -> Results:
+        """Makes the answers from the rows of messages, of topics without messages, and of errors."""
+        found: dict[int, list[Any]] = {}
+        for row in rows:
+            found.setdefault(row[0], []).append(row)
+        results = Results()
+        for index, request in enumerate(requests, 1):
+            of_request = found.get(index)
+            if of_request is None:
+                results.outcomes.append(Success().encode(request.packet_id))
+                continue
+            first = of_request[0]
+            if first[1] is not None:
+                self._settle_error(results, request, first, len(requests))
+            elif first[_TOPICS_AT] is not None:
+                wait = cast(Get, request).wait
+                if wait is not None:
+                    wait.channels = tuple(topic_channel(topic_id) for topic_id in first[_TOPICS_AT])
+                results.outcomes.append(Mark.NOTHING)
+            else:
+                results.outcomes.append(_answer(request, of_request))
+                size = len(first[_BODY_AT])
+                if size > self._light_bytes:
+                    results.heavy[_heavy_key(request)] = size
+        return results
+
+    def _bounds(self, request: Request, request_count: int) -> tuple[int, int]:
+        """How many messages and bytes of bodies a get may return in a call."""
+        if not isinstance(request.packet, GetFromTopics):
+            return 0, 0
+        messages, size = self._own_bounds(request)
+        return messages, min(size, self._shares.granted(request, request_count))
+
+    def _own_bounds(self, request: Request) -> tuple[int, int]:
+        packet = request.packet
+        frame = request.line.frame_bytes - ANSWER_OVERHEAD_BYTES
+        if packet.topic:
+            frame -= len(packet.topic.encode()) + 10
+        # Each message may be of another topic, whose name is told too.
+        overhead = _MESSAGE_BYTES if packet.subscription_id or packet.topic else _MESSAGE_BYTES + _NAME_BYTES
+        messages = min(packet.max_messages, self._max_messages, max(1, frame // (2 * overhead)))
+        held = max(0, frame - messages * overhead)
+        return messages, min(packet.max_bytes or held, held)
+
+    def _settle_error(self, results: Results, request: Request, row: Any, request_count: int) -> None:
+        error = row[1]
+        if error == BUSY:
+            results.outcomes.append(Mark.BUSY)
+            return
+        if error == ErrorCode.MESSAGE_TOO_LARGE:
+            own = self._own_bounds(request)[1]
+            if self._shares.tries_again(request, request_count, own):
+                results.heavy[_heavy_key(request)] = request.weight
+                results.outcomes.append(Mark.SHORT)
+                return
+        code = ErrorCode(error)
+        results.fail(request, failure_of(code, _DETAILS.get(code, "nothing was fetched"), row[2]))
+
+
+_DETAILS = {
+    ErrorCode.MESSAGE_TOO_LARGE: "the next message is larger than the get may return",
+    ErrorCode.NOT_SUBSCRIBED: "the client has no such subscription; subscribe first",
+    ErrorCode.POSITION_UNKNOWN: "the position lies beyond the topic's end or before the subscription",
+    ErrorCode.SUBSCRIPTION_DROPPED: "the subscription was too far behind and was dropped; subscribe again",
+}
+
+
+def _goal(packet: Any) -> tuple[int, str | None]:
+    """The subscription, or 0 and the topic's name, or the number for all of the client's."""
+    if not isinstance(packet, GetFromTopics):
+        return _ALL, None
+    if packet.subscription_id:
+        return packet.subscription_id, None
+    return (0, packet.topic) if packet.topic else (_ALL, None)
+
+
+def _heavy_key(request: Request) -> int:
+    """What the weights know a subscription by; queues have the positive numbers."""
+    return -int(request.packet.subscription_id)
+
+
+def _answer(request: Request, rows: list[Any]) -> bytes:
+    messages = [
+        TopicMessage(subscription_id, number, sender_id, arrived, body)
+        for _, _, _, _, subscription_id, _, number, sender_id, arrived, body in rows
+    ]
+    names = {row[4]: row[5] for row in rows if row[5] is not None}
+    told = [SubscriptionName(subscription_id, topic) for subscription_id, topic in names.items()]
+    return GetFromTopicsResponse(messages, told).encode(request.packet_id)

@@ -1,0 +1,76 @@
+"""What is known of a message."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from telesto.middleware.common.failures import check_error
+from telesto.middleware.common.settings import ServerSettings
+from telesto.middleware.scheduling.message_rows import ANSWER_OVERHEAD_BYTES
+from telesto.middleware.scheduling.requests import Request
+from telesto.middleware.scheduling.single_request import OneCall, Reply, Row
+from telesto.protocol.packets import GetMessageHistoryResponse, MessageRecord, MessageState
+
+#: Bytes of a record on the wire beside its body, at most: three names and two addresses are the most of it.
+_RECORD_BYTES = 512 + 3 * 4 * 255
+
+
+def _arguments(request: Request, settings: ServerSettings) -> tuple[Any, ...]:
+    packet = request.packet
+    # Half of a frame for records, the rest for the one body.
+    space = request.line.frame_bytes - ANSWER_OVERHEAD_BYTES
+    records = min(settings.max_page_rows, max(1, space // (2 * _RECORD_BYTES)))
+    body_bytes = min(settings.max_answer_bytes, max(0, space - (records + 1) * _RECORD_BYTES))
+    return (
+        packet.message_id,
+        packet.queue_id or 0,
+        request.line.client.client_id,
+        records,
+        body_bytes,
+        settings.max_history_probes,
+    )
+
+
+def _reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
+    message_id, first = request.packet.message_id, rows[0]
+    details = f"nothing is known of message {message_id}"
+    if not first["complete"]:
+        details += ", but it may wait where it was not looked for; name its queue"
+    check_error(first["error"], details, message_id)
+    return Reply(GetMessageHistoryResponse([_record(row) for row in rows]))
+
+
+def _record(row: Row) -> MessageRecord:
+    return MessageRecord(
+        state=MessageState[row["state"].upper()],
+        queue_id=row["queue_id"],
+        queue_name=row["queue_name"] or "",
+        sender_id=row["sender_id"],
+        sender_name=row["sender_name"] or "",
+        receiver_id=row["receiver_id"],
+        priority=row["priority"],
+        context=row["context"],
+        time_of_arrival=row["time_of_arrival"],
+        attempt=min(row["attempt"], 0xFFFF),
+        redelivered=row["redelivered"],
+        put_through=row["put_through"],
+        put_address=row["put_address"],
+        client_id=row["client_id"],
+        client_name=row["client_name"],
+        session=row["session"],
+        number=row["number"],
+        handed_over_at=row["handed_over_at"],
+        handed_over_through=row["handed_over_through"],
+        handed_over_address=row["handed_over_address"],
+        ended_at=row["ended_at"],
+        reason=row["reason"],
+        consumer_id=row["consumer_id"],
+        due_at=row["due_at"],
+        deadline=row["deadline"],
+        body=row["body"],
+    )
+
+
+MESSAGE_HISTORY = OneCall(
+    "SELECT * FROM telesto.get_message_history($1, $2, $3, $4, $5, $6)", _arguments, _reply, reads=True
+)

@@ -1,0 +1,69 @@
+"""Ack."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from telesto.middleware.common.failures import BUSY, failure_of
+from telesto.middleware.scheduling.message_rows import confirmed_of
+from telesto.middleware.scheduling.outcomes import Mark, Results, Small
+from telesto.middleware.scheduling.requests import Request
+from telesto.protocol.errors import ErrorCode
+from telesto.protocol.packets import AckResponse, ElementResult, LeaseRef
+
+
+class AckGroup(Small):
+    """Gathers acknowledgements."""
+
+    sql = "SELECT * FROM telesto.ack_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
+
+    def arguments(self, requests: Sequence[Request]) -> tuple[Any, ...]:
+        """Makes the arrays: per request, per message, per confirmed number."""
+        of_request: list[int] = []
+        leases: list[LeaseRef] = []
+        for index, request in enumerate(requests, 1):
+            of_request += [index] * len(request.packet.leases)
+            leases += request.packet.leases
+        clients = [request.line.client for request in requests]
+        return (
+            [client.client_id for client in clients],
+            [client.session for client in clients],
+            [request.packet.number for request in requests],
+            of_request,
+            [lease.consumer_id for lease in leases],
+            [lease.lease_id for lease in leases],
+            [lease.message_id for lease in leases],
+            *confirmed_of(requests),
+        )
+
+    def results(self, requests: Sequence[Request], rows: Sequence[Any]) -> Results:
+        """Makes the answers from the one row of errors."""
+        errors = rows[0]["errors"]
+        results = Results()
+        at = 0
+        for request in requests:
+            leases = request.packet.leases
+            of_request = [None] * len(leases) if errors is None else errors[at : at + len(leases)]
+            at += len(leases)
+            first = of_request[0]
+            if first == BUSY:
+                results.outcomes.append(Mark.BUSY)
+            elif first is not None and first != ErrorCode.LEASE_LOST:
+                results.fail(request, failure_of(ErrorCode(first), "nothing was acknowledged"))
+            else:
+                answer = AckResponse(lease_results(leases, of_request))
+                results.outcomes.append(answer.encode(request.packet_id))
+                results.settled += own_leases(request)
+        return results
+
+
+def own_leases(request: Request) -> list[LeaseRef]:
+    """The leases of the connection's own consumers; what others have is none of its business."""
+    own = request.line.consumers
+    return [lease for lease in request.packet.leases if lease.consumer_id in own]
+
+
+def lease_results(leases: Sequence[LeaseRef], errors: Sequence[int | None]) -> list[ElementResult]:
+    """The results of a request, one for each message."""
+    return [ElementResult(lease.message_id, error) for lease, error in zip(leases, errors, strict=True)]

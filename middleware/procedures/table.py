@@ -1,0 +1,72 @@
+"""Which handler executes which packet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+from telesto.middleware.common.peers import Peers
+from telesto.middleware.consumers.departures import Departures
+from telesto.middleware.consumers.lease_keeper import LeaseKeeper
+from telesto.middleware.consumers.registry import Consumers
+from telesto.middleware.procedures import administration, clients, dead_letters, history, queues, topics
+from telesto.middleware.procedures.consumers import TOUCH, JoinQueueHandler, LeaveQueueHandler, NackHandler
+from telesto.middleware.procedures.put import queue_of as queue_of_put
+from telesto.middleware.scheduling.requests import Kind, Line, Request
+from telesto.middleware.scheduling.single_request import Handler
+from telesto.protocol import packets
+
+_SHARED: dict[int, Handler] = {
+    packets.RegisterClient.METHOD_ID: clients.REGISTER_CLIENT,
+    packets.IdentifyClient.METHOD_ID: clients.identify_client,
+    packets.DeleteClient.METHOD_ID: clients.DELETE_CLIENT,
+    packets.Release.METHOD_ID: clients.RELEASE,
+    packets.ListUnconfirmed.METHOD_ID: clients.list_unconfirmed,
+    packets.CreateQueue.METHOD_ID: queues.CREATE_QUEUE,
+    packets.UpdateQueue.METHOD_ID: queues.UPDATE_QUEUE,
+    packets.GetQueueSettings.METHOD_ID: queues.QUEUE_SETTINGS,
+    packets.DeleteQueue.METHOD_ID: queues.DELETE_QUEUE,
+    packets.GetQueueId.METHOD_ID: queues.GET_QUEUE_ID,
+    packets.GetQueueName.METHOD_ID: queues.GET_QUEUE_NAME,
+    packets.GetQueues.METHOD_ID: queues.LIST_QUEUES,
+    packets.GetActiveQueues.METHOD_ID: queues.LIST_ACTIVE_QUEUES,
+    packets.GetMessages.METHOD_ID: queues.BROWSE_MESSAGES,
+    packets.Subscribe.METHOD_ID: topics.SUBSCRIBE,
+    packets.Unsubscribe.METHOD_ID: topics.UNSUBSCRIBE,
+    packets.DeleteTopic.METHOD_ID: topics.DELETE_TOPIC,
+    packets.ListTopics.METHOD_ID: topics.LIST_TOPICS,
+    packets.ListSubscriptions.METHOD_ID: topics.LIST_SUBSCRIPTIONS,
+    packets.PurgeQueue.METHOD_ID: administration.purge_queue,
+    packets.GetQueueStatistics.METHOD_ID: administration.QUEUE_STATISTICS,
+    packets.ListDeadLetters.METHOD_ID: dead_letters.LIST_DEAD_LETTERS,
+    packets.RedriveDeadLetters.METHOD_ID: dead_letters.REDRIVE_DEAD_LETTERS,
+    packets.DeleteDeadLetters.METHOD_ID: dead_letters.DELETE_DEAD_LETTERS,
+    packets.Touch.METHOD_ID: TOUCH,
+    packets.GetMessageHistory.METHOD_ID: history.MESSAGE_HISTORY,
+}
+
+
+def single_handlers(
+    consumers: Consumers,
+    leases: LeaseKeeper,
+    departures: Departures,
+    peers: Peers,
+    may_join: Callable[[Line, int], bool],
+) -> dict[int, Handler]:
+    """All handlers of single requests, those that keep consumers included."""
+    return {
+        **_SHARED,
+        packets.JoinQueue.METHOD_ID: JoinQueueHandler(consumers, departures, leases, peers, may_join),
+        packets.Nack.METHOD_ID: NackHandler(consumers),
+        packets.LeaveQueue.METHOD_ID: LeaveQueueHandler(consumers, departures),
+    }
+
+
+def queue_of(request: Request) -> Hashable:
+    """The one queue or topic of a gathered request, 0 when it is for several or none."""
+    if request.kind is Kind.PUBLISH:
+        topic: str = request.packet.topic
+        return topic
+    if request.kind is Kind.PUT:
+        return queue_of_put(request)
+    queue_id: int = getattr(request.packet, "queue_id", 0)
+    return queue_id

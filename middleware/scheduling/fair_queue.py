@@ -1,0 +1,227 @@
+"""Whose turn it is: the lines of connections whose next request is of one kind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from itertools import islice
+
+from telesto.middleware.scheduling.quarantine import Suspects
+from telesto.middleware.scheduling.requests import NOBODY, Kind, Line, Read, Request
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLimits:
+    """Bounds of one call: requests, their weight in bytes, and a connection's share while others wait."""
+
+    requests: int
+    weight: int
+    quantum: int
+
+
+class Batch:
+    """The requests of one call.
+
+    Attributes:
+        requests: in the order in which they take effect; readmitted reads first.
+        lines: those that have a run among them.
+    """
+
+    __slots__ = ("lines", "requests")
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+        self.lines: list[Line] = []
+
+
+class Turns:
+    """Lines in the order of their turns, and reads that were woken.
+
+    A line is taken from the front; when its run has been served and it has more requests, it joins at the end
+    of the turns of its next request's kind, so that a connection that pipelines does not hold up the others.
+    """
+
+    def __init__(self, kind: Kind, limits: BatchLimits, suspects: Suspects) -> None:
+        self.kind = kind
+        self._limits = limits
+        self._suspects = suspects
+        self._lines: deque[Line] = deque()
+        self._readmitted: deque[Read] = deque()
+        self._idle: deque[asyncio.Future[None]] = deque()
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._lines) + len(self._readmitted)
+
+    def has_messages(self, count: int) -> bool:
+        """Tells whether requests for so many messages, or more, have gathered."""
+        left = count - len(self._readmitted)
+        for line in self._lines:
+            if left <= 0:
+                break
+            left -= line.messages_waiting(left)
+        return left <= 0
+
+    def join(self, line: Line) -> None:
+        """A line takes its place at the end."""
+        line.standing = True
+        self._lines.append(line)
+        if self._idle:
+            self._wake_worker()
+
+    def readmit(self, read: Read) -> None:
+        """A read that was parked is tried again, ahead of the lines."""
+        self._readmitted.append(read)
+        if self._idle:
+            self._wake_worker()
+
+    def close(self) -> None:
+        """Sends the workers home, whatever is left."""
+        self._closed = True
+        while self._idle:
+            self._wake_worker()
+
+    async def wait(self) -> bool:
+        """Returns True once there is something to take, False when the turns are closed."""
+        while not self._closed and not self._lines and not self._readmitted:
+            future = asyncio.get_running_loop().create_future()
+            self._idle.append(future)
+            await future
+        return not self._closed
+
+    def take(self, restand: Callable[[Line], None]) -> Batch:
+        """Forms the next batch; a line whose head is of another kind by now goes to ``restand``."""
+        batch = Batch()
+        left = self._limits.weight - self._take_readmitted(batch)
+        share = max(self._limits.quantum, self._limits.requests // max(1, len(self._lines)))
+        while self._lines and len(batch.requests) < self._limits.requests and left > 0:
+            line = self._lines.popleft()
+            line.standing = False
+            if not line.requests or line.requests[0].kind is not self.kind or line.held:
+                restand(line)
+                continue
+            apart = self._suspects.batch(line.client.client_id)
+            if batch.requests and (apart or line.requests[0].weight > left):
+                self._put_back(line)
+                break
+            left -= self._take_run(line, batch, apart or share, left)
+            if apart:
+                break
+        return batch
+
+    def _take_run(self, line: Line, batch: Batch, share: int, weight: int) -> int:
+        line.in_flight = True
+        batch.lines.append(line)
+        room = self._limits.requests - len(batch.requests)
+        taken = line.take_run(batch.requests, self.kind, min(share, room), weight)
+        if line.drained is not None:
+            line.drained()
+        return taken
+
+    def _take_readmitted(self, batch: Batch) -> int:
+        taken = 0
+        while self._readmitted and len(batch.requests) < self._limits.requests:
+            read = self._readmitted[0]
+            if taken and taken + read.weight > self._limits.weight:
+                return self._limits.weight
+            batch.requests.append(self._readmitted.popleft())
+            taken += read.weight
+        return taken
+
+    def _put_back(self, line: Line) -> None:
+        line.standing = True
+        self._lines.appendleft(line)
+
+    def _wake_worker(self) -> None:
+        future = self._idle.popleft()
+        if not future.done():
+            future.set_result(None)
+
+
+class SingleTurns(Turns):
+    """Turns in which connections that say who they are have every other one, however many stand there."""
+
+    def __init__(self, kind: Kind, limits: BatchLimits, suspects: Suspects) -> None:
+        super().__init__(kind, limits, suspects)
+        self._newcomers: deque[Line] = deque()
+        self._was_newcomer = False
+
+    def __len__(self) -> int:
+        return super().__len__() + len(self._newcomers)
+
+    def join(self, line: Line) -> None:
+        """A line takes its place at the end, of the newcomers or of the others."""
+        if line.client is NOBODY and self._lines:
+            line.standing = True
+            self._newcomers.append(line)
+            if self._idle:
+                self._wake_worker()
+        else:
+            super().join(line)
+
+    def take(self, restand: Callable[[Line], None]) -> Batch:
+        """Takes the next request, of a newcomer if the one before was none."""
+        if self._newcomers and (not self._was_newcomer or not self._lines):
+            self._lines.appendleft(self._newcomers.popleft())
+        batch = super().take(restand)
+        self._was_newcomer = bool(batch.lines) and batch.lines[0].client is NOBODY
+        if self._newcomers and not self._lines:
+            super().join(self._newcomers.popleft())
+        return batch
+
+
+class ApartTurns(Turns):
+    """Turns of those that were answered that something is busy: each call is for one queue or topic only.
+
+    A call for one queue waits for that queue's lock, where a call for several gives up the queues that are
+    locked; so a queue that is always in use elsewhere is served all the same.
+    """
+
+    def __init__(
+        self, kind: Kind, limits: BatchLimits, suspects: Suspects, queue_of: Callable[[Request], Hashable]
+    ) -> None:
+        super().__init__(kind, limits, suspects)
+        self._queue_of = queue_of
+
+    def take(self, restand: Callable[[Line], None]) -> Batch:
+        """Forms a batch for the queue of the first, or of the first alone if it is for several."""
+        batch = Batch()
+        if self._readmitted:
+            batch.requests.append(self._readmitted.popleft())
+            return batch
+        queue_id: Hashable = 0
+        left = self._limits.weight
+        for _ in range(len(self._lines)):
+            line = self._lines.popleft()
+            line.standing = False
+            if not line.requests or line.requests[0].kind is not self.kind or line.held:
+                restand(line)
+                continue
+            head = line.requests[0]
+            head_queue = self._queue_of(head)
+            suspect = self._suspects.batch(line.client.client_id)
+            if not batch.requests:
+                queue_id = 0 if suspect else head_queue
+                left -= self._take_same(line, batch, head_queue, suspect or self._limits.quantum, left)
+            elif (
+                head_queue == queue_id != 0 and not suspect and head.weight <= left and self._has_room(batch)
+            ):
+                left -= self._take_same(line, batch, head_queue, self._limits.quantum, left)
+            else:
+                self.join(line)
+        return batch
+
+    def _has_room(self, batch: Batch) -> bool:
+        return len(batch.requests) < self._limits.requests
+
+    def _take_same(self, line: Line, batch: Batch, queue_id: Hashable, count: int, weight: int) -> int:
+        """Takes the requests at a line's head that are for a queue; one if the first is for several."""
+        same = 1
+        if queue_id:
+            for request in islice(line.requests, 1, count):
+                if request.kind is not self.kind or self._queue_of(request) != queue_id:
+                    break
+                same += 1
+        return self._take_run(line, batch, min(same, count), weight)

@@ -1,0 +1,70 @@
+"""Messages as the procedures return them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from telesto.middleware.common.settings import ServerSettings
+from telesto.middleware.scheduling.requests import Request
+from telesto.protocol.packets import Message, Origin
+
+#: Bytes of a message on the wire beside its body and its partition's key, at most.
+MESSAGE_OVERHEAD_BYTES = 128
+#: Bytes of an answer beside its messages, at most.
+ANSWER_OVERHEAD_BYTES = 64
+
+
+def message_of(row: Any) -> Message:
+    """Makes a message from a row that names its columns."""
+    return Message(
+        message_id=row["message_id"],
+        queue_id=row["queue_id"],
+        sender_id=row["sender_id"],
+        receiver_id=row["receiver_id"],
+        priority=row["priority"],
+        time_of_arrival=row["time_of_arrival"],
+        attempt=min(row["attempt"], 0xFFFF),
+        redelivered=row["redelivered"],
+        body=row["body"],
+        context=row["context"],
+        origin=origin_of(row["origin"]),
+    )
+
+
+def handed_over(row: Any) -> Message:
+    """Makes a message that is handed over from such a row."""
+    message = message_of(row)
+    message.expires_ms = row["expires_ms"]
+    return message
+
+
+def origin_of(stored: str | None) -> Origin | None:
+    """Makes the origin of a dead letter from what the column holds."""
+    if stored is None:
+        return None
+    origin = json.loads(stored)
+    return Origin(**{**origin, "attempt": min(origin["attempt"], 0xFFFF)})
+
+
+def page_rows(request: Request, settings: ServerSettings, row_bytes: int) -> int:
+    """How many rows of a size fit a page."""
+    fitting = (request.line.frame_bytes - ANSWER_OVERHEAD_BYTES) // row_bytes
+    limit: int = request.packet.limit
+    return max(1, min(limit, settings.max_page_rows, fitting))
+
+
+def confirmed_of(requests: Sequence[Request]) -> tuple[list[int], list[int], list[int]]:
+    """Client, session and number of everything that the requests confirm."""
+    clients: list[int] = []
+    sessions: list[int] = []
+    numbers: list[int] = []
+    for request in requests:
+        confirmed = request.packet.confirmed
+        if confirmed:
+            client = request.line.client
+            clients += [client.client_id] * len(confirmed)
+            sessions += [client.session] * len(confirmed)
+            numbers += confirmed
+    return clients, sessions, numbers

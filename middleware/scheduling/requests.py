@@ -1,0 +1,365 @@
+"""A request on its way, the client that sent it, and the line in which a connection's requests wait."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Set
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import islice
+from typing import Any
+
+from telesto.middleware.common.failures import Failure
+from telesto.protocol.packets import ClientMode, PutMessage, PutMessages, PutToTopic
+
+_ELEMENT_WEIGHT_BYTES = 1024
+
+
+class Kind(IntEnum):
+    """Requests of one kind are gathered into one call."""
+
+    PUT = 0
+    TAKE = 1
+    TAKE_SELECTED = 2
+    CONFIRM = 3
+    SINGLE = 4
+    PUBLISH = 5
+    FETCH = 6
+    ACK = 7
+    BROWSE = 8
+
+
+#: These are not gathered: a call executes one of them. Pages of messages have calls of their own, so that
+#: nothing else waits for the time that large answers take.
+SINGLY = (Kind.SINGLE, Kind.BROWSE)
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """Who a connection is: the client and the session that this connection opened."""
+
+    client_id: int
+    session: int
+    mode: ClientMode
+
+
+#: A connection before it has identified itself.
+NOBODY = Client(0, 0, ClientMode.READ_ONLY)
+
+
+_NONE: Set[int] = frozenset()
+
+
+class Request:
+    """One request, decoded and checked.
+
+    Attributes:
+        line: the line of its connection.
+        packet: its packet.
+        packet_id: what its answer repeats.
+        kind: with which others it is gathered.
+        size: its payload in bytes.
+        weight: what it counts in a call, in bytes.
+        series: how often the connection had left out a number: in a later series the client has seen all
+            refusals of the ones before.
+        refused: queues that must not take what it puts, for they refused an earlier put of the connection
+            and the client did not know that when it sent this one.
+    """
+
+    __slots__ = ("kind", "line", "packet", "packet_id", "refused", "series", "size", "weight")
+
+    def __init__(self, line: Line, packet: Any, packet_id: int, kind: Kind, size: int) -> None:
+        self.line = line
+        self.packet = packet
+        self.packet_id = packet_id
+        self.kind = kind
+        self.size = size
+        self.weight = size
+        self.series = 0
+        self.refused: Set[int] = _NONE
+
+
+class Read(Request):
+    """A read; its weight is what it is expected to return.
+
+    Attributes:
+        wait: how it waits, None when it does not.
+    """
+
+    __slots__ = ("wait",)
+
+    def __init__(
+        self, line: Line, packet: Any, packet_id: int, kind: Kind, size: int, wait: Wait | None
+    ) -> None:
+        super().__init__(line, packet, packet_id, kind, size)
+        self.wait = wait
+
+    @property
+    def confirms(self) -> bool:
+        """It carries confirmations, which only a call applies."""
+        return bool(self.packet.confirmed)
+
+    def applied(self) -> None:
+        """What it confirms was applied; the next calls need not look for it."""
+        self.packet.confirmed = []
+
+
+class Get(Read):
+    """A get of messages of topics, or only the positions that one would carry."""
+
+    __slots__ = ()
+
+    @property
+    def confirms(self) -> bool:
+        """It carries positions."""
+        return bool(self.packet.positions)
+
+    def applied(self) -> None:
+        """Positions are kept as far as they say more than what is confirmed."""
+        self.packet.positions = [position for position in self.packet.positions if position.after]
+
+
+def messages_of(packet: Any) -> int:
+    """How many messages a request puts; 1 for any other request."""
+    kind = type(packet)
+    return len(packet.messages) if kind is PutMessages or kind is PutToTopic else 1
+
+
+def weight_of_put(packet: Any, size: int) -> int:
+    """What a put of so many bytes counts in a call: of small messages, not their bytes take the time."""
+    if type(packet) is PutMessage:
+        return size
+    return size + _ELEMENT_WEIGHT_BYTES * len(packet.messages)
+
+
+def topic_channel(topic_id: int) -> int:
+    """What reads wait at and middlewares tell each other of: a queue's own id, or this for a topic."""
+    return -topic_id
+
+
+class WakeUp:
+    """One message that somebody is woken for.
+
+    Attributes:
+        receiver_id: the message's receiver, 0 for anyone.
+        origin: the ticket of the read that was woken first.
+        wrapped: it has been passed on beyond the end of the line.
+    """
+
+    __slots__ = ("origin", "receiver_id", "wrapped")
+
+    def __init__(self, receiver_id: int, origin: int) -> None:
+        self.receiver_id = receiver_id
+        self.origin = origin
+        self.wrapped = False
+
+
+class Wait:
+    """How a read waits.
+
+    Attributes:
+        channels: what it waits for: a queue, or topics by their ``topic_channel``.
+        deadline: when its time is up, by the loop's clock in seconds; None for never.
+        by_context: it takes nothing but a response to its client.
+        everything: it is for all topics of its client.
+        selective: that it found nothing says nothing about what others would find.
+        ticket: its place among the parked reads, 0 before it was parked first.
+        entry: its entry among the deadlines while it is parked.
+        parked: it stands in the waiting room.
+        over: it must not park (again): it was cancelled, or its connection is gone.
+        readmitted: it has been parked and goes its way without its connection's line.
+        wake_up: what it was woken by, None when it was not.
+        busy_count: how often it was answered that something is busy.
+        busy_since: since when, 0.0 while it is not.
+    """
+
+    __slots__ = (
+        "busy_count",
+        "busy_since",
+        "by_context",
+        "channels",
+        "deadline",
+        "entry",
+        "everything",
+        "over",
+        "parked",
+        "readmitted",
+        "selective",
+        "ticket",
+        "wake_up",
+    )
+
+    def __init__(
+        self, channels: tuple[int, ...], deadline: float | None, *, by_context: bool, selective: bool
+    ) -> None:
+        self.channels = channels
+        self.everything = False
+        self.deadline = deadline
+        self.by_context = by_context
+        self.selective = selective
+        self.ticket = 0
+        self.entry = 0
+        self.parked = False
+        self.over = False
+        self.readmitted = False
+        self.wake_up: WakeUp | None = None
+        self.busy_count = 0
+        self.busy_since = 0.0
+
+
+class Line:
+    """The requests of one connection that wait for their turn, in order, and how they are answered.
+
+    A line stands in at most one kind's turns and has at most one run of requests in flight.
+
+    Attributes:
+        address: where the peer is.
+        send: gives a frame to the connection.
+        answered_at: when answers were written last, by the system's monotonic clock in seconds; 0.0 when
+            nobody times requests.
+        finish: closes the connection once it has sent what it was given.
+        on_identity: takes who the connection is once a takeover is over; None when it failed.
+        requests: what waits, first come first served.
+        size: the bytes of what waits.
+        client: who the connection is.
+        frame_bytes: the longest frame that the client accepts.
+        in_flight: a run of its requests is being executed.
+        standing: it stands in a kind's turns.
+        resting: it pauses before it tries a busy request again.
+        held: it has its turn again when the peer reads its answers.
+        closed: the connection is gone; nothing is executed for it any more.
+        apart: its next run goes into a call for one queue only.
+        busy_count: how often in a row its run was answered that something is busy.
+        busy_since: since when, by the loop's clock in seconds.
+        refused: by queue, the number of the put that the queue refused as full, until the client knows.
+        refusing: how a numbered request was refused for now; so are all after it, until the client knows.
+        series: the series of requests that ``refused`` and ``refusing`` belong to.
+        unconfirmed: by number, how many answers or messages are unconfirmed.
+        waiting: by packet id, the reads that may wait and are not answered.
+        parked: how many of them stand in the waiting room.
+        consumers: the ids of its consumers.
+        silent: nothing has been heard for so long that its consumers get nothing until it is heard again.
+        heard_at: when something came over the connection last, by the loop's clock in seconds.
+        drained: called when requests were taken from the line while its connection rests from reading.
+    """
+
+    __slots__ = (
+        "address",
+        "answered_at",
+        "apart",
+        "busy_count",
+        "busy_since",
+        "client",
+        "closed",
+        "consumers",
+        "drained",
+        "finish",
+        "frame_bytes",
+        "heard_at",
+        "held",
+        "in_flight",
+        "on_identity",
+        "parked",
+        "refused",
+        "refusing",
+        "requests",
+        "resting",
+        "send",
+        "series",
+        "silent",
+        "size",
+        "standing",
+        "unconfirmed",
+        "waiting",
+    )
+
+    def __init__(
+        self,
+        send: Callable[[bytes], None],
+        finish: Callable[[], None],
+        on_identity: Callable[[Client | None], None],
+    ) -> None:
+        self.send = send
+        self.finish = finish
+        self.on_identity = on_identity
+        self.address = "local"
+        self.requests: deque[Request] = deque()
+        self.size = 0
+        self.client = NOBODY
+        self.frame_bytes = 0
+        self.heard_at = 0.0
+        self.silent = False
+        self.answered_at = 0.0
+        self.in_flight = False
+        self.standing = False
+        self.resting = False
+        self.held = False
+        self.closed = False
+        self.apart = False
+        self.busy_count = 0
+        self.busy_since = 0.0
+        self.refused: dict[int, int] = {}
+        self.refusing: Failure | None = None
+        self.series = 0
+        self.unconfirmed: dict[int, int] = {}
+        self.waiting: dict[int, Read] = {}
+        self.parked = 0
+        self.consumers: dict[int, None] = {}
+        self.drained: Callable[[], None] | None = None
+
+    def take_run(self, into: list[Request], kind: Kind, count: int, weight: int) -> int:
+        """Moves requests of a kind from the head, up to a count and a weight, but one at least.
+
+        Returns their weight.
+        """
+        requests = self.requests
+        taken = 0
+        room = count
+        while room and requests:
+            request = requests[0]
+            if request.kind is not kind or (taken and taken + request.weight > weight):
+                break
+            into.append(requests.popleft())
+            taken += request.weight
+            self.size -= request.size
+            room -= 1
+        return taken
+
+    def messages_waiting(self, count: int) -> int:
+        """How many messages the requests are for that wait; counted up to ``count`` requests."""
+        return sum(messages_of(request.packet) for request in islice(self.requests, count))
+
+    def give_back(self, requests: list[Request]) -> None:
+        """Puts requests back to the head, in their order."""
+        self.requests.extendleft(reversed(requests))
+        self.size += sum(request.size for request in requests)
+
+    def clear(self) -> list[Request]:
+        """Empties the line; returns what stood in it."""
+        requests = list(self.requests)
+        self.requests.clear()
+        self.size = 0
+        return requests
+
+    def forget_number(self, number: int) -> None:
+        """Notes that nothing is recorded for a numbered request."""
+        self.unconfirmed.pop(number, None)
+
+    def detach(self) -> None:
+        """Lets go of the connection, which is gone; requests that are under way still hold this line."""
+        self.send = _send_nowhere
+        self.finish = _finish_nothing
+        self.on_identity = _nobody_there
+        self.drained = None
+
+
+def _send_nowhere(_frame: bytes) -> None:
+    """Takes an answer whose connection is gone."""
+
+
+def _finish_nothing() -> None:
+    """Closes a connection that is gone."""
+
+
+def _nobody_there(_client: Client | None) -> None:
+    """Takes the identity of a connection that is gone."""

@@ -1,0 +1,131 @@
+"""What a handler of single requests is given and gives back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import asyncpg
+
+from telesto.middleware.common.failures import BUSY, LostError, RefusedError, UnavailableError
+from telesto.middleware.common.settings import ServerSettings
+from telesto.middleware.scheduling.outcomes import Arrivals
+from telesto.middleware.scheduling.requests import Client, Request
+from telesto.protocol.packet import Packet
+from telesto.protocol.packets import LeaseRef
+
+Row = asyncpg.Record
+
+#: What a client is told of a request that failed after a part of it was done.
+_IN_PART = "the request was done in part"
+#: How often a further call of a request is tried again that is busy.
+_BUSY_TRIES = 100
+
+
+class Call(Protocol):
+    """Executes one statement in its own transaction; raises as Link.call does."""
+
+    def __call__(self, sql: str, *arguments: Any) -> Awaitable[list[Row]]:
+        """Returns the rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The answer to a single request and what follows from it.
+
+    Attributes:
+        packet: the answer.
+        arrivals: messages that came back to queues.
+        settled: messages that consumers do not have any more.
+        lost: messages that consumers do not have any more, and that they have to be told of.
+        failed: messages that consumers have given back as failed.
+        touched: messages that consumers have touched; ``settled`` has those that were gone. None for others.
+        deleted_queue: the queue that is gone now, 0 for none.
+        changed_topic: the topic of which the client's subscription began or ended, 0 for none.
+        identity: who the connection is from now on, None when that does not change.
+        last: the connection is over after this answer.
+    """
+
+    packet: Packet
+    arrivals: Arrivals = field(default_factory=dict)
+    settled: list[LeaseRef] = field(default_factory=list)
+    lost: list[LeaseRef] = field(default_factory=list)
+    failed: list[LeaseRef] = field(default_factory=list)
+    touched: list[LeaseRef] | None = None
+    deleted_queue: int = 0
+    changed_topic: int = 0
+    identity: Client | None = None
+    last: bool = False
+
+
+class Handler(Protocol):
+    """Executes one request.
+
+    Raises BusyError, FailedError, and what Call raises.
+    """
+
+    async def __call__(self, call: Call, request: Request, settings: ServerSettings) -> Reply:
+        """Returns the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class OneCall:
+    """A handler that calls one procedure: a pair of pure functions around it.
+
+    Attributes:
+        sql: the statement.
+        arguments: makes the procedure's arguments.
+        reply: makes the answer from its rows; raises BusyError or FailedError.
+        reads: the procedure only reads, so that it can be called also while no commit is confirmed.
+    """
+
+    sql: str
+    arguments: Callable[[Request, ServerSettings], tuple[Any, ...]]
+    reply: Callable[[Request, list[Row], ServerSettings], Reply]
+    reads: bool = False
+
+    async def __call__(self, call: Call, request: Request, settings: ServerSettings) -> Reply:
+        """Calls the procedure."""
+        rows = await call(self.sql, *self.arguments(request, settings))
+        return self.reply(request, rows, settings)
+
+
+async def follow_up(call: Call, sql: str, *arguments: Any) -> list[Row]:
+    """Calls a procedure after another call of the same request has taken effect.
+
+    That nothing was done cannot be said any more, so that what goes wrong leaves the request in doubt.
+    """
+    try:
+        return await call(sql, *arguments)
+    except (UnavailableError, RefusedError) as error:
+        raise LostError(str(error), suspicious=False, told=_IN_PART) from error
+
+
+async def next_part(call: Call, settings: ServerSettings, sql: str, *arguments: Any) -> Row:
+    """Calls the procedure again that does a request part by part; returns its row.
+
+    One that is busy is tried again here, for the request as a whole could not tell any more what it has done.
+    """
+    for _ in range(_BUSY_TRIES):
+        row = (await follow_up(call, sql, *arguments))[0]
+        if row["error"] != BUSY:
+            return row
+        await asyncio.sleep(settings.busy_backoff_max_ms / 1000)
+    raise LostError("the client or the queue stayed busy", suspicious=False, told=_IN_PART)
+
+
+def numbered(request: Request) -> tuple[int, int, int, list[int], list[int]]:
+    """The arguments that all single numbered procedures begin with."""
+    client, packet = request.line.client, request.packet
+    confirmed = packet.confirmed
+    return client.client_id, client.session, packet.number, [client.session] * len(confirmed), confirmed
+
+
+def arrivals_of(queue_ids: list[int] | None, receiver_ids: list[int] | None) -> Arrivals:
+    """Counts messages that came back, by queue and receiver."""
+    arrivals: Arrivals = {}
+    for key in zip(queue_ids or (), receiver_ids or (), strict=True):
+        arrivals[key] = arrivals.get(key, 0) + 1
+    return arrivals

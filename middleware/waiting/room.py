@@ -1,0 +1,370 @@
+"""Reads and gets that found nothing and wait for a message."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+
+from telesto.middleware.common.deadlines import Deadlines
+from telesto.middleware.common.failures import Failure, failure_of
+from telesto.middleware.scheduling.outcomes import Arrivals
+from telesto.middleware.scheduling.requests import Kind, Line, Read, Wait, WakeUp
+from telesto.middleware.waiting.queue import WaitingQueue
+from telesto.middleware.waiting.topic import WaitingTopic
+from telesto.protocol.errors import ErrorCode
+
+
+class WaitingRoom:
+    """Parks reads per queue, first come first served, and lets as many go on as messages come; parks gets per
+    topic, all of which go on when a message comes.
+
+    Queues and topics are told apart by their channels, which are negative for topics.
+
+    A read scans, parks, and scans again once the database knows of this middleware's interest in the queue;
+    from then on nothing can come unnoticed: what comes during a scan is remembered until the read parks. A
+    wake-up that serves nobody is passed on.
+
+    Attributes:
+        clock: rises with every arrival.
+        on_readmit: takes a read that is to scan again.
+        on_answer: takes a read whose waiting is over, and the failure it is answered with; None for an empty
+            answer.
+        on_watched: takes a queue that is watched and may hold a message.
+        on_watched_gone: takes a queue that was watched and is gone.
+        on_interest: takes a channel for which reads wait and whose puts elsewhere nobody tells of yet.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, whose_read_yields: Callable[[Line, int, int], Line | None]
+    ) -> None:
+        """``whose_read_yields`` is that of ``Shares``."""
+        self._loop = loop
+        self._whose_read_yields = whose_read_yields
+        self._places: dict[int, WaitingQueue | WaitingTopic] = {}
+        self._deadlines = Deadlines(loop)
+        self._parked = 0
+        self._parked_at: dict[str, int] = {}
+        self._ticket = 0
+        self._closed: Failure | None = None
+        self._everything: dict[int, dict[Read, None]] = {}
+        self._changed_at = 0
+        self.clock = 0
+        self.on_readmit: Callable[[Read], None] = lambda read: None
+        self.on_answer: Callable[[Read, Failure | None], None] = lambda read, failure: None
+        self.on_watched: Callable[[int], None] = lambda queue_id: None
+        self.on_watched_gone: Callable[[int], None] = lambda queue_id: None
+        self.on_interest: Callable[[int], None] = lambda channel: None
+
+    @property
+    def parked(self) -> int:
+        """How many reads are parked."""
+        return self._parked
+
+    @property
+    def channels(self) -> list[int]:
+        """The channels for which reads are parked, and those that are watched."""
+        return [channel for channel, place in self._places.items() if place or place.watched]
+
+    # --- coming ------------------------------------------------------------------------------
+
+    def settle_empty(self, read: Read, scanned_at: int) -> bool:
+        """Decides what becomes of a waiting read that found nothing; returns False when it is over.
+
+        Args:
+            read: the read.
+            scanned_at: the room's clock before its scan.
+        """
+        wait = read.wait
+        assert wait is not None
+        if self._closed is not None:
+            self.on_answer(read, self._closed)
+            return True
+        if wait.over or (wait.deadline is not None and wait.deadline <= self._loop.time()):
+            return False
+        if wait.ticket == 0:
+            self._ticket += 1
+            wait.ticket = self._ticket
+        if self._scans_again(read, wait, scanned_at):
+            return True
+        at_address = self._parked_at.get(read.line.address, 0)
+        yields = self._whose_read_yields(read.line, self._parked, at_address)
+        if yields is not None:
+            self._yield(read if yields is read.line else next(_parked_last(yields)))
+        if yields is not read.line:
+            self._park(read)
+        return True
+
+    def _yield(self, read: Read) -> None:
+        """Refuses a read that is to wait, or waits."""
+        assert read.wait is not None
+        if read.wait.parked:
+            self._unpark(read)
+        self.on_answer(read, failure_of(ErrorCode.OVERLOADED, "too many reads wait"))
+
+    def _scans_again(self, read: Read, wait: Wait, scanned_at: int) -> bool:
+        """Lets a read scan once more if something came while it did."""
+        if read.kind is Kind.FETCH and self._changed_at > scanned_at:
+            self._readmit(read, None)
+            return True
+        for channel in wait.channels:
+            place = self._places.get(channel)
+            if isinstance(place, WaitingTopic):
+                if place.arrived_at > scanned_at:
+                    self._readmit(read, None)
+                    return True
+            elif place is not None:
+                client_id = read.line.client.client_id
+                receiver_id = place.missed.claim(client_id, scanned_at, directed_only=wait.by_context)
+                if receiver_id is not None:
+                    self._readmit(read, WakeUp(receiver_id, wait.ticket))
+                    return True
+        return False
+
+    def _park(self, read: Read) -> None:
+        wait = read.wait
+        assert wait is not None
+        for channel in wait.channels:
+            self._place(channel).add(read)
+        if wait.everything:
+            self._everything.setdefault(read.line.client.client_id, {})[read] = None
+        wait.parked = True
+        self._count_parked(read.line, 1)
+        if wait.deadline is not None:
+            wait.entry = self._deadlines.add(wait.deadline, partial(self._expire, read))
+
+    def _place(self, channel: int) -> WaitingQueue | WaitingTopic:
+        place = self._places.get(channel)
+        if place is None:
+            place = self._places[channel] = WaitingQueue() if channel > 0 else WaitingTopic()
+            self.on_interest(channel)
+        return place
+
+    # --- watching ----------------------------------------------------------------------------
+
+    def watch(self, queue_id: int) -> None:
+        """Has ``on_watched`` told whenever a queue may hold a message."""
+        self._place(queue_id).watched = True
+
+    def unwatch(self, queue_id: int) -> None:
+        """Ends that."""
+        place = self._places.get(queue_id)
+        if place is not None:
+            place.watched = False
+            place.idle_since = self._loop.time()
+
+    # --- going on ----------------------------------------------------------------------------
+
+    def arrived(self, arrivals: Arrivals) -> None:
+        """Messages came: as many reads of a queue go on as may take one, and all gets of a topic."""
+        self.clock += 1
+        for (channel, receiver_id), count in arrivals.items():
+            place = self._places.get(channel)
+            if isinstance(place, WaitingTopic):
+                place.arrived_at = self.clock
+                self._look_again(place.all())
+            elif place is not None:
+                if place.watched:
+                    self.on_watched(channel)
+                woken = self._wake(place, receiver_id, count)
+                if woken < count:
+                    place.missed.add(receiver_id, count - woken, self.clock)
+
+    def subscription_changed(self, client_id: int, channel: int) -> None:
+        """A client's subscription of a topic began or ended: its gets see to whether they are concerned.
+
+        Those that scan just now do so again, whoever's they are: this is rare.
+        """
+        self.clock += 1
+        self._changed_at = self.clock
+        place = self._places.get(channel)
+        concerned = place.of_client(client_id) if isinstance(place, WaitingTopic) else []
+        self._look_again(dict.fromkeys([*concerned, *self._everything.get(client_id, ())]))
+
+    def topic_stands_at(self, channel: int, last_number: int) -> None:
+        """Lets the gets of a topic scan once more if it has moved on since this was last said."""
+        place = self._places.get(channel)
+        if isinstance(place, WaitingTopic) and place.last_number != last_number:
+            place.last_number = last_number
+            self._look_again(place.all())
+
+    def scanned(self, read: Read, took: list[int]) -> None:
+        """A woken read has scanned and took messages for these receivers: the wake-up is used or passed on.
+
+        It is used when the read took the message that it stands for, or when a read without conditions found
+        that there is nothing.
+        """
+        wait = read.wait
+        assert wait is not None
+        wake_up, wait.wake_up = wait.wake_up, None
+        if wake_up is None or wake_up.receiver_id in took:
+            return
+        if took or wait.selective:
+            self._pass_on(wait.channels[0], wake_up, wait.ticket)
+
+    def leave(self, read: Read) -> None:
+        """A woken read ends without having scanned (fenced, failed, its connection gone)."""
+        wait = read.wait
+        assert wait is not None
+        wake_up, wait.wake_up = wait.wake_up, None
+        if wake_up is not None:
+            self._pass_on(wait.channels[0], wake_up, wait.ticket)
+
+    def look_again(self, channel: int, count: int | None = None) -> None:
+        """Lets reads of a queue scan once more, all or so many of them in turn; or all gets of a topic."""
+        place = self._places.get(channel)
+        if isinstance(place, WaitingTopic):
+            self._look_again(place.all())
+        elif place is not None:
+            if place.watched:
+                self.on_watched(channel)
+            reads = place.all() if count is None else place.some_after(place.swept, count)
+            if reads and reads[-1].wait is not None:
+                place.swept = reads[-1].wait.ticket
+            self._look_again(reads)
+
+    def _look_again(self, reads: Iterable[Read]) -> None:
+        for read in reads:
+            self._unpark(read)
+            self._readmit(read, None)
+
+    def _wake(self, queue: WaitingQueue, receiver_id: int, count: int) -> int:
+        woken = 0
+        while woken < count:
+            read = queue.next_for(receiver_id, 0)
+            if read is None:
+                break
+            assert read.wait is not None
+            self._unpark(read)
+            self._readmit(read, WakeUp(receiver_id, read.wait.ticket))
+            woken += 1
+        return woken
+
+    def _pass_on(self, queue_id: int, wake_up: WakeUp, after: int) -> None:
+        """Gives a wake-up to the next read, around the line once; then it is remembered as missed."""
+        queue = self._places.get(queue_id)
+        if not isinstance(queue, WaitingQueue):
+            return
+        read = queue.next_for(wake_up.receiver_id, after)
+        if read is None and not wake_up.wrapped:
+            wake_up.wrapped = True
+            read = queue.next_for(wake_up.receiver_id, 0)
+        if read is None or (wake_up.wrapped and read.wait is not None and read.wait.ticket >= wake_up.origin):
+            self.clock += 1
+            queue.missed.add(wake_up.receiver_id, 1, self.clock)
+            return
+        self._unpark(read)
+        self._readmit(read, wake_up)
+
+    def _readmit(self, read: Read, wake_up: WakeUp | None) -> None:
+        assert read.wait is not None
+        read.wait.wake_up = wake_up
+        read.wait.readmitted = True
+        self.on_readmit(read)
+
+    # --- leaving -----------------------------------------------------------------------------
+
+    def cancel(self, read: Read) -> bool:
+        """Ends the waiting of a read; returns True when it was parked, and answers it empty then."""
+        assert read.wait is not None
+        read.wait.over = True
+        if not read.wait.parked:
+            return False
+        self._unpark(read)
+        self.on_answer(read, None)
+        return True
+
+    def drop(self, reads: Iterable[Read]) -> None:
+        """Forgets the reads of a connection that is gone."""
+        for read in reads:
+            assert read.wait is not None
+            read.wait.over = True
+            if read.wait.parked:
+                self._unpark(read)
+
+    def queue_deleted(self, queue_id: int) -> None:
+        """A queue is gone: its reads are answered so."""
+        queue = self._places.pop(queue_id, None)
+        if queue is None:
+            return
+        if queue.watched:
+            self.on_watched_gone(queue_id)
+        failure = failure_of(ErrorCode.QUEUE_NOT_EXISTING, f"queue {queue_id} was deleted", queue_id)
+        for read in queue.all():
+            self._release(read)
+            self.on_answer(read, failure)
+
+    def close(self, failure: Failure) -> None:
+        """Answers everybody; who comes from now on is answered at once."""
+        self._closed = failure
+        for place in list(self._places.values()):
+            for read in place.all():
+                self._unpark(read)
+                self.on_answer(read, failure)
+        self._places.clear()
+        self._deadlines.close()
+
+    def _expire(self, read: Read) -> None:
+        assert read.wait is not None
+        read.wait.over = True
+        self._unpark(read)
+        self.on_answer(read, None)
+
+    def _unpark(self, read: Read) -> None:
+        assert read.wait is not None
+        for channel in read.wait.channels:
+            place = self._places[channel]
+            place.remove(read)
+            if not place:
+                place.idle_since = self._loop.time()
+        self._release(read)
+
+    def _release(self, read: Read) -> None:
+        assert read.wait is not None
+        self._deadlines.cancel(read.wait.entry)
+        if read.wait.everything:
+            client_id = read.line.client.client_id
+            del self._everything[client_id][read]
+            if not self._everything[client_id]:
+                del self._everything[client_id]
+        read.wait.parked = False
+        self._count_parked(read.line, -1)
+
+    def _count_parked(self, line: Line, change: int) -> None:
+        line.parked += change
+        self._parked += change
+        at_address = self._parked_at.pop(line.address, 0) + change
+        if at_address:
+            self._parked_at[line.address] = at_address
+
+    # --- interest ----------------------------------------------------------------------------
+
+    def interest_known(self, channel: int) -> None:
+        """Others tell of puts to this channel from now on; what came before is found by scanning again."""
+        place = self._places.get(channel)
+        if place is not None and not place.interested:
+            place.interested = True
+            self.look_again(channel)
+
+    def forget_interests(self) -> list[int]:
+        """The database has lost this middleware's interests; returns the channels to register again."""
+        for place in self._places.values():
+            place.interested = False
+        return list(self._places)
+
+    def pop_idle(self, idle_s: float, count: int) -> list[int]:
+        """Forgets channels for which nobody has waited for so long; returns up to so many of them."""
+        before = self._loop.time() - idle_s
+        idle = [
+            channel
+            for channel, place in self._places.items()
+            if not place and not place.watched and place.idle_since < before
+        ]
+        for channel in idle[:count]:
+            del self._places[channel]
+        return idle[:count]
+
+
+def _parked_last(line: Line) -> Iterator[Read]:
+    """The reads of a connection that wait, the last first."""
+    return (read for read in reversed(line.waiting.values()) if read.wait is not None and read.wait.parked)

@@ -1,0 +1,48 @@
+"""The gets that wait for one topic."""
+
+from __future__ import annotations
+
+from telesto.middleware.scheduling.requests import Read
+
+
+class WaitingTopic:
+    """Parked gets of a topic. A message is for all of them, so that each goes on when one comes.
+
+    Attributes:
+        interested: other middlewares tell of puts to this topic.
+        watched: somebody else wants to know of messages too; only of queues so far.
+        idle_since: since when nobody is parked, by the loop's clock in seconds.
+        arrived_at: the room's clock at the last arrival; a get whose scan began before must scan again.
+        last_number: of the topic at the last look for messages that nobody told of; None before the first.
+    """
+
+    __slots__ = ("_reads", "arrived_at", "idle_since", "interested", "last_number", "watched")
+
+    def __init__(self) -> None:
+        self._reads: dict[int, Read] = {}
+        self.interested = False
+        self.watched = False
+        self.idle_since = 0.0
+        self.arrived_at = 0
+        self.last_number: int | None = None
+
+    def __len__(self) -> int:
+        return len(self._reads)
+
+    def add(self, read: Read) -> None:
+        """Parks a get that has a ticket."""
+        assert read.wait is not None
+        self._reads[read.wait.ticket] = read
+
+    def remove(self, read: Read) -> None:
+        """Takes a parked get out."""
+        assert read.wait is not None
+        del self._reads[read.wait.ticket]
+
+    def all(self) -> list[Read]:
+        """All parked gets."""
+        return list(self._reads.values())
+
+    def of_client(self, client_id: int) -> list[Read]:
+        """The parked gets of a client."""
+        return [read for read in self._reads.values() if read.line.client.client_id == client_id]

@@ -1,0 +1,395 @@
+"""One connection of a client: bytes in, bytes out, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from time import monotonic
+from typing import cast
+
+from telesto.middleware.common.failures import Failure
+from telesto.middleware.common.settings import UNIDENTIFIED_FRAME_BYTES
+from telesto.middleware.metrics.counters import Figures
+from telesto.middleware.scheduling.outcomes import error_frame
+from telesto.middleware.scheduling.requests import NOBODY, Client, Line
+from telesto.middleware.wire.conversation import BrokenConversationError, Conversation
+from telesto.middleware.wire.descriptors import REFUSED_MAX
+from telesto.middleware.wire.flow import Flow
+from telesto.middleware.wire.flusher import Flusher
+from telesto.middleware.wire.services import Services
+from telesto.middleware.wire.shares import UNCOUNTED_UNSENT_BYTES, Resource, address_of
+from telesto.protocol.errors import ErrorClass, ErrorCode, FrameTooLargeError
+from telesto.protocol.framing import FRAME_COST, UNBOUNDED, FrameDecoder
+from telesto.protocol.packets import GoAway
+
+#: Of a frame of which no more than this has come, the rest is waited for also when the budget is used up.
+_SMALL_BYTES = 64 << 10
+#: A frame may take a second longer for so many of its bytes.
+_FRAME_RATE_BYTES = 64 << 10
+
+
+class Connection(asyncio.Protocol):
+    """Connects a transport with a conversation and a line.
+
+    Attributes:
+        buffered: bytes of a frame that is not complete, or of frames that wait for their turn, as counted in
+            the budget.
+        waits: frames that came wait for their turn, and stand in the intake.
+        frame_since: since when a frame is not complete, by the loop's clock in seconds; None without one.
+        unsent: bytes of answers that the peer has not taken, as counted in the budget.
+        unsent_since: since when there are any.
+    """
+
+    def __init__(self, services: Services, flusher: Flusher, connections: Connections) -> None:
+        self._services = services
+        self._flusher = flusher
+        self._connections = connections
+        self._budget = services.dispatcher.budget
+        self._line = Line(self.send, self.finish, self._on_identity)
+        self._conversation = Conversation(services, self._line)
+        self._decoder = FrameDecoder(UNIDENTIFIED_FRAME_BYTES)
+        self.buffered = 0
+        self.waits = False
+        self.frame_since: float | None = None
+        self.unsent = 0
+        self.unsent_since = 0.0
+        self._out: list[bytes] = []
+        self._deaf = False
+        self._made_at = self._line.heard_at = services.loop.time()
+        self._watch_entry = 0
+        self._peer = ""
+        self._linger: asyncio.TimerHandle | None = None
+        self._stalled: asyncio.TimerHandle | None = None
+        self._transport: asyncio.Transport
+        self._flow: Flow
+
+    # --- asyncio.Protocol --------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begins."""
+        self._transport = cast(asyncio.Transport, transport)
+        peer = transport.get_extra_info("peername")
+        self._peer = "{}:{}".format(*peer) if isinstance(peer, tuple) else "local"
+        self._line.address = address_of(peer)
+        loop, settings = self._services.loop, self._services.settings
+        self._flow = Flow(
+            self._transport, self._line, settings, loop.time, self._services.deadlines, self._have_turn
+        )
+        sock = transport.get_extra_info("socket")
+        if sock is not None and sock.family != getattr(socket, "AF_UNIX", None):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        refusal = self._connections.enter(self)
+        if refusal is None:
+            self._watch()
+        else:
+            self._break(0, refusal)
+
+    def data_received(self, data: bytes) -> None:
+        """Handles what came."""
+        if self._deaf:
+            return
+        self._line.heard_at = self._services.loop.time()
+        if self._line.silent:
+            self._services.consumers.heard(self._line)
+        self._services.intake.came(self, data)
+
+    def pause_writing(self) -> None:
+        """The peer does not read."""
+        self._flow.peer_is_slow()
+        settings = self._services.settings
+        self._stalled = self._services.loop.call_later(settings.write_stalled_s, self._abort, "peer_stalled")
+
+    def resume_writing(self) -> None:
+        """The peer reads again."""
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
+        self._flow.peer_reads()
+        self._services.dispatcher.stand(self._line)
+        self._services.consumers.writable(self._line)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Ends: what waits is dropped, what is under way runs on, its answers go nowhere.
+
+        Nothing refers to this connection any more then, so that its buffers go now and not when the garbage
+        collector looks next.
+        """
+        for timer in (self._linger, self._stalled):
+            if timer is not None:
+                timer.cancel()
+        self._close_line()
+        self._line.detach()
+        self._out.clear()
+        self._services.deadlines.cancel(self._watch_entry)
+        self._services.shares.forget(self)
+        self._connections.leave(self)
+
+    # --- for the intake ----------------------------------------------------------------------
+
+    def take(self, data: bytes, room: int) -> int:
+        """Handles what came, and what waits, up to so much room; returns how much that took.
+
+        The rest waits, if it may be kept; while the line is full or the peer does not read, it has no turn.
+        """
+        self.waits = False
+        if self._deaf or (self._flow.full and not data):
+            return 0
+        decoder = self._decoder
+        there = len(data) + decoder.waiting
+        count = 0
+        has_room = True
+        try:
+            while True:
+                frames = decoder.feed(data, room)
+                count += len(frames)
+                if frames:
+                    self.frame_since = None
+                    self._conversation.receive(frames)
+                has_room = self._account_buffered()
+                if has_room or not decoder.waiting:
+                    break
+                # It cannot wait. What follows is refused, and needs no room then.
+                data, room = b"", UNBOUNDED
+        except BrokenConversationError as broken:
+            self._break(broken.packet_id, broken.failure)
+            return 0
+        except FrameTooLargeError:
+            pass
+        # Raised, the error that the decoder keeps would hold this connection by its traceback.
+        if decoder.error is not None:
+            details = decoder.error.details
+            self._break(0, Failure(ErrorCode.FRAME_TOO_LARGE, ErrorClass.FATAL, details))
+            return 0
+        if not has_room:
+            self._break(0, Failure(ErrorCode.OVERLOADED, ErrorClass.FATAL, "there is no room for this frame"))
+            return 0
+        if decoder.waiting:
+            self._flow.wait()
+        elif self._flow.waits:
+            self._flow.go_on()
+        self._flow.check_line()
+        self.waits = decoder.waiting > 0 and not self._flow.full
+        return count * FRAME_COST + there - decoder.waiting
+
+    # --- for the line ------------------------------------------------------------------------
+
+    def send(self, frame: bytes) -> None:
+        """Sends a frame with others of this turn of the loop."""
+        if self._transport.is_closing() or self._linger is not None:
+            return
+        if not self._out:
+            self._flusher.add(self)
+        self._out.append(frame)
+
+    def flush(self) -> None:
+        """Sends what has gathered in one write."""
+        out, self._out = self._out, []
+        if not out or self._transport.is_closing():
+            return
+        data = out[0] if len(out) == 1 else b"".join(out)
+        unsent = self._transport.get_write_buffer_size() + len(data)
+        self._transport.write(data)
+        if unsent > UNCOUNTED_UNSENT_BYTES:
+            self._services.shares.unsent(self, unsent)
+        if self._services.phases.on:
+            self._line.answered_at = monotonic()
+        if (
+            self._flow.slow
+            and self._transport.get_write_buffer_size() > self._services.settings.write_hard_bytes
+        ):
+            self._abort("too_much_unsent")
+
+    def finish(self) -> None:
+        """Sends what there is and closes.
+
+        What the peer still sends is read and thrown away for a while: closing a socket with unread data would
+        reset the connection, and the peer might never see its last answers.
+        """
+        if self._linger is not None or self._transport.is_closing():
+            return
+        self._close_line()
+        self.flush()
+        self._linger = self._services.loop.call_later(self._services.settings.linger_s, self._transport.abort)
+        if self._flow.rests:
+            self._transport.resume_reading()
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+
+    # --- for the server ----------------------------------------------------------------------
+
+    def go_away(self, packet: GoAway) -> None:
+        """Tells the client to move and takes no new requests."""
+        self._conversation.drain()
+        self.send(packet.encode(0))
+
+    def abort(self) -> None:
+        """Ends the connection at once."""
+        self._transport.abort()
+
+    # --- for the shares ----------------------------------------------------------------------
+
+    @property
+    def line(self) -> Line:
+        """Its requests."""
+        return self._line
+
+    @property
+    def slow_since(self) -> float | None:
+        """Since when the peer does not read, by the loop's clock in seconds; None when it does."""
+        return self._flow.slow_since
+
+    def unsent_now(self) -> int:
+        """How many bytes the peer has not taken."""
+        size: int = self._transport.get_write_buffer_size()
+        return size
+
+    def give_up(self, resource: Resource) -> None:
+        """Ends the connection, whose part of a budget is needed by others."""
+        if resource is Resource.BYTES and not self._flow.slow:
+            self._break(
+                0, Failure(ErrorCode.OVERLOADED, ErrorClass.FATAL, "others need the room of this frame")
+            )
+        else:
+            self._abort(f"keeps_{resource.name.lower()}")
+
+    def _have_turn(self) -> None:
+        self._services.intake.again(self)
+
+    # --- inside ------------------------------------------------------------------------------
+
+    def _on_identity(self, client: Client | None) -> None:
+        self._conversation.identified(client)
+        if client is not None:
+            self._decoder.max_frame = self._line.frame_bytes
+
+    def _break(self, packet_id: int, failure: Failure) -> None:
+        self._services.events.info(
+            "connection_refused",
+            (self._line.address, failure.code),
+            peer=self._peer,
+            client_id=self._line.client.client_id,
+            code=failure.code.name,
+            details=failure.details,
+        )
+        self._services.figures.refused(failure.code)
+        self.send(error_frame(packet_id, failure))
+        self.finish()
+
+    def _abort(self, reason: str) -> None:
+        self._services.figures.aborted(reason)
+        self._services.events.info(
+            "connection_aborted",
+            (self._line.address, reason),
+            peer=self._peer,
+            client_id=self._line.client.client_id,
+            reason=reason,
+        )
+        self._transport.abort()
+
+    def _close_line(self) -> None:
+        self._deaf = True
+        self._forget_buffered()
+        if self._line.closed:
+            return
+        self._line.closed = True
+        self._flow.end()
+        self._services.dispatcher.drop(self._line.clear())
+        self._services.room.drop(self._line.waiting.values())
+        self._line.waiting.clear()
+        self._services.consumers.drop(self._line)
+
+    def _account_buffered(self) -> bool:
+        """Counts what is kept of an incomplete frame, and what waits; tells whether there is room for it."""
+        incomplete = self._decoder.buffered
+        buffered = incomplete + self._decoder.waiting
+        grown = buffered - self.buffered
+        if grown:
+            self._budget.enter(0, grown)
+            self.buffered = buffered
+        if not incomplete:
+            self.frame_since = None
+        elif self.frame_since is None:
+            self.frame_since = self._line.heard_at
+        if not buffered or buffered == incomplete <= _SMALL_BYTES:
+            return True
+        return self._services.shares.may_buffer(self._line, buffered, grown)
+
+    def _forget_buffered(self) -> None:
+        self._decoder.clear()
+        self.waits = False
+        self._budget.leave(0, self.buffered)
+        self.buffered = 0
+        self.frame_since = None
+
+    def _watch(self) -> None:
+        """Closes the connection when it is silent, unknown, or in one frame, for too long; or looks later."""
+        settings, now = self._services.settings, self._services.loop.time()
+        limits = []
+        if self._line.client is NOBODY and not self._conversation.identifying:
+            limits.append((self._made_at + settings.identify_limit_s, "not_identified"))
+        if settings.idle_limit_s:
+            limits.append((self._line.heard_at + settings.idle_limit_s, "idle"))
+        if self.frame_since is not None and not self._flow.rests:
+            begun = max(self.frame_since, self._flow.resumed_at)
+            allowed_s = settings.frame_limit_s + self.buffered / _FRAME_RATE_BYTES
+            limits.append((begun + allowed_s, "frame_incomplete"))
+        for limit, reason in limits:
+            if limit <= now:
+                self._abort(reason)
+                return
+        # A frame that begins right after this must not get more time than it may have.
+        again = min([now + settings.frame_limit_s, *(limit for limit, _ in limits)])
+        self._watch_entry = self._services.deadlines.add(again, self._watch)
+
+
+class Connections:
+    """All connections of a middleware.
+
+    Attributes:
+        limit: how many there may be, beside a few that are refused and have not closed yet.
+    """
+
+    def __init__(self, limit: int, figures: Figures) -> None:
+        self.limit = limit
+        self._figures = figures
+        self._refused: dict[Connection, None] = {}
+        self._all: dict[Connection, None] = {}
+        self._empty: asyncio.Event | None = None
+
+    def __len__(self) -> int:
+        """How many there are, without those that were refused."""
+        return len(self._all) - len(self._refused)
+
+    def enter(self, connection: Connection) -> Failure | None:
+        """Adds a connection; returns why it must end at once, None normally."""
+        full = len(self) >= self.limit
+        self._all[connection] = None
+        self._figures.connections_total += 1
+        if full:
+            if len(self._refused) >= REFUSED_MAX:
+                # The first was told long ago, if anything is long here.
+                oldest = next(iter(self._refused))
+                del self._refused[oldest]
+                oldest.abort()
+            self._refused[connection] = None
+            return Failure(
+                ErrorCode.TOO_MANY_CONNECTIONS, ErrorClass.FATAL, "the middleware has as many as it may"
+            )
+        return None
+
+    def leave(self, connection: Connection) -> None:
+        """Removes a connection."""
+        self._all.pop(connection, None)
+        self._refused.pop(connection, None)
+        if not self._all and self._empty is not None:
+            self._empty.set()
+
+    def snapshot(self) -> list[Connection]:
+        """All connections there are now."""
+        return list(self._all)
+
+    async def wait_empty(self) -> None:
+        """Returns when there is no connection any more."""
+        if self._all:
+            self._empty = asyncio.Event()
+            await self._empty.wait()

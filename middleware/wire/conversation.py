@@ -1,0 +1,323 @@
+"""The conversation with one client: requests go to the line, simple ones are answered at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from copy import copy
+from time import monotonic
+from typing import Any
+
+from telesto.middleware.common.failures import Failure
+from telesto.middleware.common.settings import UNIDENTIFIED_FRAME_BYTES
+from telesto.middleware.procedures.empty import empty_frame
+from telesto.middleware.scheduling.outcomes import error_frame
+from telesto.middleware.scheduling.requests import (
+    NOBODY,
+    Client,
+    Get,
+    Kind,
+    Line,
+    Read,
+    Request,
+    Wait,
+    weight_of_put,
+)
+from telesto.middleware.wire.numbers import Numbers, note_references
+from telesto.middleware.wire.refused_methods import why_refused
+from telesto.middleware.wire.routes import Route, open_routes
+from telesto.middleware.wire.services import Services
+from telesto.middleware.wire.validation import check_confirmed
+from telesto.protocol import packets
+from telesto.protocol.errors import (
+    ERRORS,
+    ConsumerNotExistingError,
+    ErrorClass,
+    ErrorCode,
+    InvalidParameterError,
+    OverloadedError,
+    TelestoError,
+    UnexpectedPacketError,
+)
+from telesto.protocol.framing import Frame
+from telesto.protocol.packets import (
+    MAX_FRAME_LEAST,
+    PROTOCOL_MAJOR,
+    PROTOCOL_MINOR,
+    REQUESTS,
+    ConnectionState,
+    ReadMode,
+)
+
+#: In the place of a waiting time: without limit.
+_FOREVER_MS = 0xFFFF_FFFF
+#: What consumers say about messages that they have.
+_ANSWERS = (packets.Ack, packets.Nack, packets.Touch)
+
+
+class BrokenConversationError(Exception):
+    """The conversation cannot go on.
+
+    Attributes:
+        packet_id: which packet ended it.
+        failure: what the client is told.
+    """
+
+    def __init__(self, packet_id: int, failure: Failure) -> None:
+        super().__init__(failure.details)
+        self.packet_id = packet_id
+        self.failure = failure
+
+
+class Conversation:
+    """The state of a connection and what each packet does to it.
+
+    Attributes:
+        state: where the conversation stands.
+        identifying: a takeover is under way.
+    """
+
+    __slots__ = ("_frame_bytes", "_line", "_numbers", "_open", "_services", "identifying", "state")
+
+    def __init__(self, services: Services, line: Line) -> None:
+        self._services = services
+        self._line = line
+        self._numbers = Numbers(line, services.settings.max_unconfirmed)
+        self._frame_bytes = UNIDENTIFIED_FRAME_BYTES
+        self.identifying = False
+        self._enter(ConnectionState.AWAITING_HELLO)
+
+    def receive(self, frames: Iterable[Frame]) -> None:
+        """Handles frames in their order; raises BrokenConversationError."""
+        line = self._line
+        shares = self._services.shares
+        left = shares.requests_left(line)
+        admitted = size = 0
+        phases = self._services.phases
+        received_at = monotonic() if phases.on else 0.0
+        try:
+            for method_id, packet_id, payload in frames:
+                route = self._open.get(method_id)
+                if route is None:
+                    self._refuse(packet_id, self._not_open(method_id, payload))
+                    continue
+                try:
+                    packet = route.decode(payload)
+                except TelestoError as error:
+                    if route.numbered:
+                        self._numbers.see_in(payload)
+                    self._refuse(packet_id, error)
+                    continue
+                if admitted >= left:
+                    left = shares.requests_left(line, admitted)
+                try:
+                    self._check(route, packet, packet_id, admitted >= left)
+                    if route.kind is None:
+                        self._answer_at_once(packet_id, packet)
+                        continue
+                except TelestoError as error:
+                    self._refuse(packet_id, error)
+                    continue
+                request = self._request(route.kind, packet, packet_id, len(payload))
+                request.series = self._numbers.series
+                line.requests.append(request)
+                admitted += 1
+                size += len(payload)
+        finally:
+            if admitted:
+                line.size += size
+                self._services.dispatcher.budget.enter(admitted, size)
+                shares.admitted(line, admitted, size)
+                if phases.on:
+                    phases.admitted(line, admitted, received_at)
+                self._services.dispatcher.stand(line)
+
+    def identified(self, client: Client | None) -> None:
+        """A takeover is over: the connection is this client's, or nobody's as before."""
+        self.identifying = False
+        if client is None:
+            return
+        self._line.client = client
+        if self.state is ConnectionState.AWAITING_IDENTITY:
+            self._enter(ConnectionState.IDENTIFIED)
+
+    def drain(self) -> None:
+        """New requests are refused from now on."""
+        self._enter(ConnectionState.DRAINING)
+
+    def _enter(self, state: ConnectionState) -> None:
+        self.state = state
+        self._open = open_routes(state, self._line.client.mode)
+
+    # --- checking ----------------------------------------------------------------------------
+
+    def _check(self, route: Route, packet: Any, packet_id: int, overloaded: bool) -> None:
+        settings = self._services.settings
+        numbers = self._numbers
+        if route.numbered:
+            numbers.see(packet.number)
+            check_confirmed(packet.number, packet.confirmed, settings)
+        route.check(packet, settings, self._frame_bytes)
+        # To say who one is needs no room: a connection does it once, in a small frame.
+        if overloaded and route.kind is not None and self._line.client is not NOBODY:
+            if not (route.numbered and packet.number):
+                raise self._overloaded()
+            numbers.refusal = self._overloaded()
+        # What is kept is not raised: its traceback would hold the connection.
+        if numbers.refusal is not None and route.numbered and packet.number:
+            raise copy(numbers.refusal)
+        if not packet_id and route.answered:
+            raise UnexpectedPacketError("packet id 0 is for what the server sends on its own")
+        if packet_id in self._line.waiting and route.kind is not None:
+            raise UnexpectedPacketError(f"packet id {packet_id} is that of a read that waits")
+        if route.numbered:
+            numbers.admit(packet.number, packet.confirmed)
+        elif route.kind is Kind.SINGLE and self._line.client is NOBODY:
+            if self.identifying:
+                raise UnexpectedPacketError("the connection is being identified already")
+            self.identifying = True
+
+    def _overloaded(self) -> OverloadedError:
+        """A refusal to raise; a variable that held it would make a cycle with its traceback."""
+        return OverloadedError(
+            "the middleware has as much under way as it may",
+            retry_after=self._services.settings.overload_retry_ms / 1000,
+        )
+
+    def _not_open(self, method_id: int, payload: bytes) -> TelestoError:
+        """Says why a request is refused that is not open now; one that may come again is not overtaken."""
+        error = why_refused(method_id, self.state)
+        info = REQUESTS.get(method_id)
+        if info is not None and info.numbered and self._line.client is not NOBODY:
+            number = self._numbers.see_in(payload)
+            if number and error.error_class is ErrorClass.RETRYABLE:
+                self._numbers.refusal = error
+        return error
+
+    def _refuse(self, packet_id: int, error: TelestoError) -> None:
+        code = error.code if error.code is not None else ErrorCode.INTERNAL_ERROR
+        retry_ms = None if error.retry_after is None else round(error.retry_after * 1000)
+        error_class = error.error_class or ERRORS[code].error_class
+        failure = Failure(code, error_class, error.details, error.related_id, retry_ms)
+        if error_class is ErrorClass.FATAL:
+            raise BrokenConversationError(packet_id, failure)
+        self._services.figures.refused(code)
+        self._line.send(error_frame(packet_id, failure))
+
+    # --- requests for the line ---------------------------------------------------------------
+
+    def _request(self, kind: Kind, packet: Any, packet_id: int, size: int) -> Request:
+        if kind is Kind.PUT or kind is Kind.PUBLISH:
+            request = Request(self._line, packet, packet_id, kind, size)
+            request.weight = weight_of_put(packet, size)
+            return request
+        if kind is Kind.FETCH:
+            return self._get(packet, packet_id, size)
+        if kind is Kind.TAKE or kind is Kind.TAKE_SELECTED:
+            return self._read(packet, packet_id, size)
+        note_references(self._numbers, packet)
+        if isinstance(packet, _ANSWERS):
+            self._services.judge.heard(self._line, packet)
+        return Request(self._line, packet, packet_id, kind, size)
+
+    def _read(self, packet: Any, packet_id: int, size: int) -> Read:
+        plain = isinstance(packet, packets.ReadMessage)
+        by_priority = plain and packet.mode is ReadMode.PRIORITY and packet.sender_id == 0
+        kind = Kind.TAKE if by_priority else Kind.TAKE_SELECTED
+        read = Read(self._line, packet, packet_id, kind, size, None)
+        read.weight = max(size, self._services.weights.of(packet.queue_id))
+        selective = not plain or packet.sender_id != 0
+        self._let_wait(read, (packet.queue_id,), by_context=not plain, selective=selective)
+        return read
+
+    def _get(self, packet: Any, packet_id: int, size: int) -> Get:
+        get = Get(self._line, packet, packet_id, Kind.FETCH, size, None)
+        if isinstance(packet, packets.GetFromTopics):
+            get.weight = max(size, self._services.weights.of(-packet.subscription_id))
+            self._let_wait(get, (), by_context=False, selective=False)
+            if get.wait is not None:
+                get.wait.everything = not packet.subscription_id and not packet.topic
+        return get
+
+    def _let_wait(self, read: Read, channels: tuple[int, ...], *, by_context: bool, selective: bool) -> None:
+        wait_ms = read.packet.wait_ms
+        if wait_ms == 0:
+            return
+        deadline = None
+        if wait_ms != _FOREVER_MS:
+            deadline = self._services.loop.time() + wait_ms / 1000
+        read.wait = Wait(channels, deadline, by_context=by_context, selective=selective)
+        self._line.waiting[read.packet_id] = read
+
+    # --- answered at once --------------------------------------------------------------------
+
+    def _answer_at_once(self, packet_id: int, packet: Any) -> None:
+        if isinstance(packet, packets.Begin):
+            consumers = self._services.consumers
+            consumers.begun(self._line, packet.leases, monotonic(), begun=packet.begun)
+        elif isinstance(packet, packets.Ping):
+            self._line.send(packets.Pong().encode(packet_id))
+        elif isinstance(packet, packets.CancelRequest):
+            cancelled = self._cancel(packet.packet_id)
+            self._line.send(packets.CancelRequestResponse(cancelled).encode(packet_id))
+        elif isinstance(packet, packets.Credit):
+            self._set_credit(packet_id, packet)
+        else:
+            self._hello(packet_id, packet)
+
+    def _cancel(self, packet_id: int) -> bool:
+        """Ends the waiting of a read; one that is parked or has not had its turn takes nothing any more.
+
+        A read that carries confirmations has its turn all the same: a success tells the client that they
+        were applied.
+        """
+        read = self._line.waiting.get(packet_id)
+        if read is None:
+            return False
+        if self._services.room.cancel(read):
+            return True
+        if read not in self._line.requests or read.confirms:
+            return False
+        self._line.requests.remove(read)
+        self._line.size -= read.size
+        del self._line.waiting[packet_id]
+        self._services.dispatcher.drop([read])
+        self._line.forget_number(getattr(read.packet, "number", 0))
+        self._line.send(empty_frame(read))
+        return True
+
+    def _set_credit(self, packet_id: int, packet: packets.Credit) -> None:
+        consumers = self._services.consumers
+        consumer = consumers.find(self._line, packet.consumer_id)
+        if consumer is None:
+            details = f"there is no consumer {packet.consumer_id} of this connection"
+            self._refuse(packet_id, ConsumerNotExistingError(details))
+            return
+        consumers.set_credit(consumer, packet.credit_messages, packet.credit_bytes)
+        self._line.send(packets.Success().encode(packet_id))
+
+    def _hello(self, packet_id: int, hello: packets.Hello) -> None:
+        if hello.max_frame < MAX_FRAME_LEAST:
+            rule = f"it must be at least {MAX_FRAME_LEAST}"
+            raise InvalidParameterError(f"max_frame: {hello.max_frame} is not allowed; {rule}")
+        settings = self._services.settings
+        self._frame_bytes = self._line.frame_bytes = min(hello.max_frame, settings.max_frame)
+        self._enter(ConnectionState.AWAITING_IDENTITY)
+        self._line.send(self._hello_response(hello).encode(packet_id))
+
+    def _hello_response(self, hello: packets.Hello) -> packets.HelloResponse:
+        settings, peers = self._services.settings, self._services.peers
+        return packets.HelloResponse(
+            major=PROTOCOL_MAJOR,
+            minor=min(hello.minor, PROTOCOL_MINOR),
+            middleware_id=peers.middleware_id,
+            server_version=peers.version,
+            max_frame=self._frame_bytes,
+            idle_limit_ms=round(settings.idle_limit_s * 1000),
+            max_unconfirmed=settings.max_unconfirmed,
+            mechanisms=[],
+            addresses=peers.addresses,
+            capabilities=[],
+            max_body=settings.max_body_bytes,
+            max_put_elements=settings.max_put_elements,
+            max_references=settings.max_references,
+        )

@@ -1,0 +1,63 @@
+"""The socket for clients."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import suppress
+
+from telesto.middleware.common.logs import logger
+from telesto.middleware.common.settings import ServerSettings
+
+_log = logger("listening")
+_WILDCARDS = ("", "0.0.0.0", "::")
+#: Addresses that nobody has (RFC 5737, RFC 3849): they lead out by the default route. Nothing is sent.
+_OUTSIDE = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
+
+
+def advertised(settings: ServerSettings, address: tuple[str, int]) -> str:
+    """host:port that others are told: by the setting, else where the socket is.
+
+    One that listens everywhere tells the address by which this machine reaches others, for a host name need
+    not mean the same to them, or anything.
+    """
+    if settings.advertised_address is not None:
+        return settings.advertised_address
+    host, port = address
+    if host in _WILDCARDS:
+        host = _reachable_host(with_ipv6=host == "::")
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _reachable_host(*, with_ipv6: bool) -> str:
+    host = outbound_host(with_ipv6=with_ipv6)
+    if host is None:
+        host = socket.gethostname()
+        _log.warning("no_address_to_tell", told=host, advice="set advertised_address")
+    return host
+
+
+def outbound_host(*, with_ipv6: bool) -> str | None:
+    """The address from which this machine speaks to others, IPv4 first; None when it has no such route."""
+    for family, outside in _OUTSIDE[: 2 if with_ipv6 else 1]:
+        with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as sock:
+            sock.connect((outside, 9))
+            return str(sock.getsockname()[0])
+    return None
+
+
+def bind(settings: ServerSettings) -> socket.socket:
+    """Binds the address of the settings without listening yet; raises OSError, which names the address."""
+    family, kind, protocol, _, address = socket.getaddrinfo(
+        settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    sock = socket.socket(family, kind, protocol)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if settings.reuse_port:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        sock.setblocking(False)
+        sock.bind(address)
+    except OSError as error:
+        sock.close()
+        raise OSError(error.errno, f"{settings.host}:{settings.port}: {error.strerror}") from error
+    return sock

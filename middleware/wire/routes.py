@@ -1,0 +1,138 @@
+"""Where each packet goes: how it is checked and with which others it is gathered."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from telesto.middleware.scheduling.requests import Kind
+from telesto.middleware.wire import topic_checks, validation
+from telesto.middleware.wire.validation import Check
+from telesto.protocol import packets
+from telesto.protocol.errors import ErrorClass, MalformedPacketError, UnsupportedVersionError
+from telesto.protocol.packets import MAGIC, PROTOCOL_MAJOR, REQUESTS, ClientMode, ConnectionState
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """How a packet is handled.
+
+    Attributes:
+        decode: reads its payload.
+        check: checks its parameters.
+        numbered: it begins with number and confirmed.
+        answered: it has an answer, which repeats its packet id.
+        kind: with which others it is gathered; None when it is answered at once.
+    """
+
+    decode: Callable[[bytes], Any]
+    check: Check
+    numbered: bool
+    answered: bool
+    kind: Kind | None
+
+
+#: The routes of the packets that a connection may send now, by method id.
+Routes = Mapping[int, Route]
+
+_HELLO = struct.Struct(">IH")
+
+
+def _decode_hello(payload: bytes) -> packets.Hello:
+    """Reads a Hello. Its magic and major version come first, for the version says what follows them.
+
+    Raises MalformedPacketError and UnsupportedVersionError of the class FATAL, and what decode raises.
+    """
+    if len(payload) >= _HELLO.size:
+        magic, major = _HELLO.unpack_from(payload)
+        if magic != MAGIC:
+            details = f"Hello.magic: {magic:#010x} is not {MAGIC:#010x}"
+            raise MalformedPacketError(details, error_class=ErrorClass.FATAL)
+        if major != PROTOCOL_MAJOR:
+            raise UnsupportedVersionError(f"Hello.major: {major} is not spoken here, only {PROTOCOL_MAJOR}")
+    return packets.Hello.decode(payload)
+
+
+_AT_ONCE = (packets.Hello, packets.Ping, packets.CancelRequest, packets.Credit, packets.Begin)
+_KINDS = {
+    packets.PutMessage: Kind.PUT,
+    packets.PutMessages: Kind.PUT,
+    packets.ReadMessage: Kind.TAKE,
+    packets.ReadResponse: Kind.TAKE_SELECTED,
+    packets.Confirm: Kind.CONFIRM,
+    packets.PutToTopic: Kind.PUBLISH,
+    packets.GetFromTopics: Kind.FETCH,
+    packets.ConfirmPositions: Kind.FETCH,
+    packets.Ack: Kind.ACK,
+    packets.GetMessages: Kind.BROWSE,
+    packets.ListDeadLetters: Kind.BROWSE,
+}
+_CHECKS: dict[type[Any], Check] = {
+    packets.RegisterClient: validation.check_register,
+    packets.IdentifyClient: validation.check_identify,
+    packets.Confirm: validation.check_confirm,
+    packets.Release: validation.check_release,
+    packets.ListUnconfirmed: validation.check_list_unconfirmed,
+    packets.CreateQueue: validation.check_create_queue,
+    packets.DeleteQueue: validation.check_queue_id,
+    packets.GetQueueId: validation.check_queue_name,
+    packets.GetQueueName: validation.check_queue_id,
+    packets.GetQueues: validation.check_queue_page,
+    packets.GetActiveQueues: validation.check_queue_page,
+    packets.GetMessages: validation.check_browse,
+    packets.ListDeadLetters: validation.check_browse,
+    packets.RedriveDeadLetters: validation.check_dead_letters,
+    packets.DeleteDeadLetters: validation.check_dead_letters,
+    packets.PutMessage: validation.check_put,
+    packets.PutMessages: validation.check_put_many,
+    packets.ReadMessage: validation.check_read,
+    packets.ReadResponse: validation.check_queue_id,
+    packets.PurgeQueue: validation.check_queue_id,
+    packets.GetQueueStatistics: validation.check_queue_id,
+    packets.JoinQueue: validation.check_queue_id,
+    packets.Ack: validation.check_leases,
+    packets.Nack: validation.check_nack,
+    packets.Touch: validation.check_leases,
+    packets.Begin: validation.check_leases,
+    packets.UpdateQueue: validation.check_update_queue,
+    packets.GetQueueSettings: validation.check_queue_id,
+    packets.Subscribe: topic_checks.check_subscribe,
+    packets.Unsubscribe: topic_checks.check_topic,
+    packets.DeleteTopic: topic_checks.check_topic,
+    packets.GetFromTopics: topic_checks.check_get,
+    packets.PutToTopic: topic_checks.check_put,
+    packets.ListTopics: topic_checks.check_topic_page,
+    packets.ListSubscriptions: topic_checks.check_subscription_page,
+    packets.ConfirmPositions: topic_checks.check_confirm_positions,
+    packets.GetMessageHistory: validation.check_message_history,
+}
+
+
+def _route(method_id: int) -> Route:
+    info = REQUESTS[method_id]
+    packet: type[Any] = info.packet
+    kind = None if packet in _AT_ONCE else _KINDS.get(packet, Kind.SINGLE)
+    decode = _decode_hello if packet is packets.Hello else packet.decode
+    check = _CHECKS.get(packet, validation.check_nothing)
+    return Route(decode, check, info.numbered, info.response is not None, kind)
+
+
+_ROUTES = {method_id: _route(method_id) for method_id in REQUESTS}
+
+
+def _routes_of(state: ConnectionState, mode: ClientMode) -> Routes:
+    return {
+        method_id: _ROUTES[method_id]
+        for method_id, info in REQUESTS.items()
+        if state in info.allowed and (info.mode is not ClientMode.FULL or mode is ClientMode.FULL)
+    }
+
+
+_OPEN = {(state, mode): _routes_of(state, mode) for state in ConnectionState for mode in ClientMode}
+
+
+def open_routes(state: ConnectionState, mode: ClientMode) -> Routes:
+    """The routes that are open to a client in a state of its connection."""
+    return _OPEN[state, mode]

@@ -1,0 +1,40 @@
+"""What all connections of a middleware share."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from telesto.middleware.common.deadlines import Deadlines
+from telesto.middleware.common.event_log import EventLog
+from telesto.middleware.common.peers import Peers
+from telesto.middleware.common.settings import ServerSettings
+from telesto.middleware.consumers.behaviour_monitor import Judge
+from telesto.middleware.consumers.registry import Consumers
+from telesto.middleware.metrics.counters import Figures
+from telesto.middleware.metrics.tracing import Phases
+from telesto.middleware.scheduling.dispatcher import Dispatcher
+from telesto.middleware.scheduling.expected_size import Weights
+from telesto.middleware.scheduling.intake import Intake
+from telesto.middleware.waiting.room import WaitingRoom
+from telesto.middleware.wire.shares import Shares
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """The parts that connections use."""
+
+    settings: ServerSettings
+    loop: asyncio.AbstractEventLoop
+    dispatcher: Dispatcher
+    room: WaitingRoom
+    weights: Weights
+    figures: Figures
+    peers: Peers
+    deadlines: Deadlines
+    consumers: Consumers
+    phases: Phases
+    judge: Judge
+    shares: Shares
+    events: EventLog
+    intake: Intake

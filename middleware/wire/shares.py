@@ -1,0 +1,348 @@
+"""Who may use how much of what all connections share, and who goes when it is nearly used up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable
+from enum import IntEnum
+from heapq import heapify, heappop, heappush
+from ipaddress import IPv6Address
+from typing import TYPE_CHECKING
+
+from telesto.middleware.common.budget import Budget
+from telesto.middleware.common.event_log import EventLog
+from telesto.middleware.common.settings import ServerSettings
+from telesto.middleware.scheduling.requests import NOBODY, Line
+
+if TYPE_CHECKING:
+    from telesto.middleware.wire.connection import Connection, Connections
+
+
+class Resource(IntEnum):
+    """What connections share."""
+
+    #: Bytes of requests, and of frames that are not complete.
+    BYTES = 0
+    #: Requests that wait for their turn.
+    REQUESTS = 1
+    #: Reads that wait for messages.
+    WAITING = 2
+    #: Bytes of answers that peers have not taken yet.
+    UNSENT = 3
+    CONSUMERS = 4
+
+
+#: What is taken from connections that keep it and do nothing, by closing them.
+_TAKEN_BACK = (Resource.BYTES, Resource.REQUESTS, Resource.UNSENT)
+#: Above this part of a budget they are closed.
+NEARLY_USED_UP = 0.75
+#: A connection that does not move keeps what it has for so long, unless a budget is used up.
+_GRACE_S = 0.5
+#: What a client may have while there is anything left, whatever its address uses.
+_SMALL = {Resource.BYTES: 64 << 10, Resource.REQUESTS: 16, Resource.CONSUMERS: 4}
+#: The shortest time between two looks at all connections; at least so many times what one takes.
+_PERIOD_S = 0.05
+_PERIOD_FACTOR = 20
+#: Answers of which less is unsent are not counted: the socket takes them.
+UNCOUNTED_UNSENT_BYTES = 16 << 10
+
+_Use = list[int]
+
+
+def _nothing() -> _Use:
+    return [0] * len(Resource)
+
+
+class Census:
+    """What addresses, and clients with several connections, use; and who has most reads that wait.
+
+    Attributes:
+        taken_at: when, by the loop's clock in seconds.
+        by_address: what each address uses.
+    """
+
+    def __init__(self, lines: list[tuple[Line, _Use]], taken_at: float) -> None:
+        self.taken_at = taken_at
+        self.by_address: defaultdict[str, _Use] = defaultdict(_nothing)
+        self._by_client: defaultdict[int, _Use] = defaultdict(_nothing)
+        self._waiting: dict[str | None, tuple[int, int, Line]] = {}
+        once: set[int] = set()
+        several: set[int] = set()
+        for line, use in lines:
+            of_address, of_client = self.by_address[line.address], self._by_client[line.client.client_id]
+            for resource, count in enumerate(use):
+                of_address[resource] += count
+                of_client[resource] += count
+            (several if line.client.client_id in once else once).add(line.client.client_id)
+        self._several = several - {NOBODY.client_id}
+        for line, use in lines:
+            rank = self._by_client[line.client.client_id][Resource.WAITING], use[Resource.WAITING], line
+            for scope in (None, line.address):
+                if scope not in self._waiting or rank[:2] > self._waiting[scope][:2]:
+                    self._waiting[scope] = rank
+
+    def of_client(self, line: Line, resource: Resource) -> int:
+        """What a client with several connections uses; 0 for one whose only connection this is."""
+        client_id = line.client.client_id
+        return self._by_client[client_id][resource] if client_id in self._several else 0
+
+    def waits_most(self, address: str | None) -> Line:
+        """The largest connection of the client that has most reads that wait, at an address or at all."""
+        return self._waiting[address][2]
+
+
+class Shares:
+    """Sees to it that few cannot use up what all need.
+
+    An address may use a part of each budget (``address_share``), and a client no more than its address has
+    left, but always a little. Where one more read is to wait than may, the client that has most gives one up.
+    While little of a budget is used, all of that holds by itself, and nothing is looked at.
+
+    What is kept by connections that do not move (frames that are begun, peers that do not read) is taken back
+    when a budget is nearly used up: they are closed, those of the address that keeps most first, of these the
+    client's that keeps most, of these the connection that does.
+    """
+
+    def __init__(
+        self,
+        settings: ServerSettings,
+        loop: asyncio.AbstractEventLoop,
+        budget: Budget,
+        connections: Connections,
+        events: EventLog,
+    ) -> None:
+        self._loop = loop
+        self._budget = budget
+        self._connections = connections
+        self._events = events
+        self._limits = [0] * len(Resource)
+        self._limits[Resource.BYTES] = settings.budget_bytes
+        self._limits[Resource.REQUESTS] = settings.budget_requests
+        self._limits[Resource.WAITING] = settings.max_waiting_reads
+        self._limits[Resource.UNSENT] = settings.budget_unsent_bytes
+        self._limits[Resource.CONSUMERS] = settings.max_consumers
+        self._caps = [max(1, int(limit * settings.address_share)) for limit in self._limits]
+        # Half of what an address may not use is kept for clients that use little.
+        self._common = [(limit + cap + 1) // 2 for limit, cap in zip(self._limits, self._caps, strict=True)]
+        self._calm = [cap // 2 for cap in self._caps]
+        self._marks = [int(limit * NEARLY_USED_UP) for limit in self._limits]
+        self._backlogged: dict[Connection, None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._census: Census | None = None
+        self._period_s = _PERIOD_S
+
+    # --- admission ---------------------------------------------------------------------------
+
+    def requests_left(self, line: Line, admitted: int = 0) -> int:
+        """How many requests may be admitted of what a connection sends, beside those that stand in its line.
+
+        ``admitted`` are those among them that the budget does not know yet. More may be admitted later on if
+        the result is not above ``admitted``.
+        """
+        budget = self._budget
+        used = budget.requests + admitted
+        if used < self._calm[Resource.REQUESTS] and budget.bytes < self._calm[Resource.BYTES]:
+            return self._calm[Resource.REQUESTS] - budget.requests
+        self._current_census(line, admitted)
+        if not self._has_room(line, Resource.BYTES, line.size, budget.bytes):
+            return 0
+        use = self._use(line, Resource.REQUESTS, len(line.requests))
+        room = self._room(line, Resource.REQUESTS, budget.requests) - admitted
+        small = min(_SMALL[Resource.REQUESTS] - use, self._limits[Resource.REQUESTS] - used)
+        return admitted + max(0, small, (room - use + 1) // 2)
+
+    def admitted(self, line: Line, requests: int, size: int) -> None:
+        """Notes what has come since the connections were looked at."""
+        if self._census is not None:
+            use = self._census.by_address[line.address]
+            use[Resource.REQUESTS] += requests
+            use[Resource.BYTES] += size
+
+    def may_buffer(self, line: Line, buffered: int, grown: int) -> bool:
+        """Tells whether a connection may go on with a frame of so many bytes, of which some came just now."""
+        self.admitted(line, 0, grown)
+        used = self._budget.bytes
+        if used < self._calm[Resource.BYTES]:
+            return True
+        return self._has_room(line, Resource.BYTES, line.size + buffered, used)
+
+    def whose_read_yields(self, line: Line, parked: int, at_address: int) -> Line | None:
+        """Tells which connection has to give up a read when one more of another is to wait.
+
+        None when there is room for it, the other connection itself when no client has more than its own.
+        ``parked`` wait already, ``at_address`` of them for clients of the same address.
+        """
+        resource = Resource.WAITING
+        of_address = at_address >= self._caps[resource]
+        if parked < self._limits[resource] and not of_address:
+            return None
+        largest = self._current_census().waits_most(line.address if of_address else None)
+        if largest.parked <= self._use(line, resource, line.parked) + 1:
+            return line
+        return largest
+
+    def may_join(self, line: Line, consumers: int) -> bool:
+        """Tells whether a connection may have one more consumer, beside so many of all."""
+        if consumers < self._calm[Resource.CONSUMERS]:
+            return True
+        return self._has_room(line, Resource.CONSUMERS, len(line.consumers), consumers)
+
+    def _has_room(self, line: Line, resource: Resource, own: int, used: int) -> bool:
+        if used >= self._limits[resource]:
+            return False
+        use = self._use(line, resource, own)
+        return use < _SMALL[resource] or use < self._room(line, resource, used)
+
+    def _use(self, line: Line, resource: Resource, own: int) -> int:
+        """What a client uses, if this connection uses so much."""
+        return max(own, self._current_census().of_client(line, resource))
+
+    def _room(self, line: Line, resource: Resource, used: int) -> int:
+        """What is left for an address, of a budget of which so much is used."""
+        of_address = self._current_census().by_address[line.address][resource]
+        return min(self._common[resource] - used, self._caps[resource] - of_address)
+
+    # --- counting ----------------------------------------------------------------------------
+
+    def unsent(self, connection: Connection, size: int) -> None:
+        """Notes how much a connection has to send."""
+        if connection not in self._backlogged:
+            self._backlogged[connection] = None
+            connection.unsent_since = self._loop.time()
+        self._count_unsent(connection, size)
+        self._watch()
+
+    def forget(self, connection: Connection) -> None:
+        """Forgets a connection that is gone."""
+        self._count_unsent(connection, 0)
+        self._backlogged.pop(connection, None)
+
+    def close(self) -> None:
+        """Looks no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _count_unsent(self, connection: Connection, size: int) -> None:
+        self._budget.unsent += size - connection.unsent
+        connection.unsent = size
+
+    def _recount_unsent(self) -> None:
+        for connection in list(self._backlogged):
+            size = connection.unsent_now()
+            if size:
+                self._count_unsent(connection, size)
+            else:
+                self.forget(connection)
+
+    def _current_census(self, line: Line | None = None, admitted: int = 0) -> Census:
+        """What is used now, or was a moment ago; ``admitted`` as in ``requests_left``."""
+        self._watch()
+        now = self._loop.time()
+        if self._census is None or now - self._census.taken_at >= self._period_s:
+            uses = [(connection.line, _use_of(connection)) for connection in self._connections.snapshot()]
+            self._census = Census(uses, now)
+            if line is not None:
+                self._census.by_address[line.address][Resource.REQUESTS] -= admitted
+            self._period_s = max(_PERIOD_S, _PERIOD_FACTOR * (self._loop.time() - now))
+        return self._census
+
+    # --- taking back -------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        if self._timer is None:
+            self._timer = self._loop.call_later(self._period_s, self._look)
+
+    def _look(self) -> None:
+        """Takes back what is kept, as far as needed; looks again while there is something to see."""
+        self._timer = None
+        self._recount_unsent()
+        budget = self._budget
+        used = {
+            Resource.BYTES: budget.bytes,
+            Resource.REQUESTS: budget.requests,
+            Resource.UNSENT: budget.unsent,
+        }
+        for resource in _TAKEN_BACK:
+            if used[resource] >= self._marks[resource]:
+                self._take_back(resource, used[resource])
+        if self._backlogged or any(used[resource] >= self._calm[resource] for resource in _TAKEN_BACK):
+            self._watch()
+        else:
+            self._census = None
+
+    def _take_back(self, resource: Resource, used: int) -> None:
+        limit = self._limits[resource]
+        self._events.warning(
+            "budget_nearly_used_up", (resource,), budget=resource.name.lower(), used=used, limit=limit
+        )
+        since = self._loop.time() - (0.0 if used >= limit else _GRACE_S)
+        kept = []
+        for connection in self._connections.snapshot():
+            size = _kept_by(connection, resource, since)
+            if size:
+                kept.append((connection, size))
+        for connection, size in _largest_first(kept):
+            connection.give_up(resource)
+            used -= size
+            if used < self._marks[resource]:
+                break
+
+
+def _use_of(connection: Connection) -> _Use:
+    line = connection.line
+    use = _nothing()
+    use[Resource.BYTES] = line.size + connection.buffered
+    use[Resource.REQUESTS] = len(line.requests)
+    use[Resource.WAITING] = line.parked
+    use[Resource.UNSENT] = connection.unsent
+    use[Resource.CONSUMERS] = len(line.consumers)
+    return use
+
+
+def _kept_by(connection: Connection, resource: Resource, since: float) -> int:
+    """What a connection keeps that has not moved since a moment; 0 for one that has."""
+    line = connection.line
+    if resource is Resource.UNSENT:
+        return connection.unsent if connection.unsent_since <= since else 0
+    slow = connection.slow_since is not None and connection.slow_since <= since
+    if resource is Resource.REQUESTS:
+        return len(line.requests) if slow else 0
+    late = connection.frame_since is not None and connection.frame_since <= since
+    return (line.size if slow else 0) + (connection.buffered if slow or late else 0)
+
+
+def _largest_first(kept: list[tuple[Connection, int]]) -> Iterable[tuple[Connection, int]]:
+    """Orders connections: always one of the address that keeps most then, and of these the largest."""
+    of_client: defaultdict[object, int] = defaultdict(int)
+    for connection, size in kept:
+        of_client[_client_of(connection)] += size
+    by_address: defaultdict[str, list[tuple[Connection, int]]] = defaultdict(list)
+    for connection, size in sorted(kept, key=lambda item: (of_client[_client_of(item[0])], item[1])):
+        by_address[connection.line.address].append((connection, size))
+    heap = [(-sum(size for _, size in items), address) for address, items in by_address.items()]
+    heapify(heap)
+    while heap:
+        total, address = heappop(heap)
+        connection, size = by_address[address].pop()
+        yield connection, size
+        if by_address[address]:
+            heappush(heap, (total + size, address))
+
+
+def _client_of(connection: Connection) -> object:
+    client = connection.line.client
+    return connection if client is NOBODY else client.client_id
+
+
+def address_of(peer: object) -> str:
+    """Where a peer is: its host, of IPv6 the network that one machine may have to itself (/64)."""
+    if not isinstance(peer, tuple) or not peer:
+        return "local"
+    host = str(peer[0])
+    if ":" not in host:
+        return host
+    address = IPv6Address(host.partition("%")[0])
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return f"{IPv6Address(int(address) >> 64 << 64)}/64"

@@ -1,0 +1,259 @@
+"""Checks the parameters of requests before they stand in a line: whatever passes cannot spoil a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from telesto.middleware.common.queue_settings import TEN_YEARS_MS, check_settings
+from telesto.middleware.common.settings import ServerSettings
+from telesto.middleware.scheduling.message_rows import ANSWER_OVERHEAD_BYTES
+from telesto.middleware.wire.checking import check_elements as _check_elements
+from telesto.middleware.wire.checking import check_not_negative as _check_not_negative
+from telesto.middleware.wire.checking import check_positive as _check_positive
+from telesto.middleware.wire.checking import invalid as _invalid
+from telesto.protocol import packets
+from telesto.protocol.errors import MessageTooLargeError
+from telesto.protocol.names import NAME_CHARACTERS_MAX, control_character, invisible_character
+
+#: The largest id, session or number that the database holds.
+_ID_MAX = (1 << 63) - 1
+_TOKEN_BYTES = 16
+_PRIORITY_MIN, _PRIORITY_MAX = 1, 10
+#: Bytes of one result of an answer about leases on the wire, at most.
+_ELEMENT_RESULT_BYTES = 12
+
+#: Checks a packet for a client that accepts frames of so many bytes; raises InvalidParameterError.
+Check = Callable[[Any, ServerSettings, int], None]
+
+
+def check_confirmed(number: int, confirmed: Sequence[int], settings: ServerSettings) -> None:
+    """Checks what a numbered request confirms: only requests before it can have been answered."""
+    if confirmed:
+        _check_numbers("confirmed", confirmed, settings, number - 1 if number else _ID_MAX)
+
+
+def check_put(packet: packets.PutMessage, settings: ServerSettings, frame_bytes: int) -> None:
+    """Checks PutMessage."""
+    _check_new_message(packet.message, settings)
+    queue_ids = packet.queue_ids
+    if len(queue_ids) == 1:
+        if queue_ids[0] <= 0:
+            raise _invalid("queue_ids", queue_ids[0], "above 0")
+        return
+    if not queue_ids:
+        raise _invalid("queue_ids", "an empty list", "at least one queue")
+    _check_elements("queue_ids", len(queue_ids), settings, frame_bytes)
+    if min(queue_ids) <= 0:
+        raise _invalid("queue_ids", min(queue_ids), "above 0")
+    if len(set(queue_ids)) != len(queue_ids):
+        repeated = next(queue_id for queue_id in queue_ids if queue_ids.count(queue_id) > 1)
+        raise _invalid("queue_ids", repeated, "each queue once")
+
+
+def check_put_many(packet: packets.PutMessages, settings: ServerSettings, frame_bytes: int) -> None:
+    """Checks PutMessages."""
+    if not packet.messages:
+        raise _invalid("messages", "an empty list", "at least one message")
+    _check_elements("messages", len(packet.messages), settings, frame_bytes)
+    for element in packet.messages:
+        _check_positive("queue_id", element.queue_id)
+        _check_new_message(element.message, settings)
+
+
+def check_read(packet: packets.ReadMessage, _settings: ServerSettings, _frame_bytes: int) -> None:
+    """Checks ReadMessage."""
+    if packet.queue_id <= 0:
+        raise _invalid("queue_id", packet.queue_id, "above 0")
+    if packet.sender_id < 0:
+        raise _invalid("sender_id", packet.sender_id, "0 or above")
+    if packet.max_messages < 1:
+        raise _invalid("max_messages", packet.max_messages, "at least 1")
+
+
+def check_leases(packet: Any, settings: ServerSettings, frame_bytes: int) -> None:
+    """Checks packets that name leases."""
+    if not packet.leases:
+        raise _invalid("leases", "an empty list", "at least one message")
+    _check_count("leases", packet.leases, settings)
+    fitting = (frame_bytes - ANSWER_OVERHEAD_BYTES) // _ELEMENT_RESULT_BYTES
+    if len(packet.leases) > fitting:
+        raise _invalid("leases", f"{len(packet.leases)} elements", f"at most {fitting}")
+
+
+def check_nack(packet: packets.Nack, settings: ServerSettings, frame_bytes: int) -> None:
+    """Checks Nack."""
+    check_leases(packet, settings, frame_bytes)
+    if packet.delay_ms is not None:
+        _check_within("delay_ms", packet.delay_ms, 0, TEN_YEARS_MS)
+
+
+def check_dead_letters(packet: Any, settings: ServerSettings, _frame_bytes: int) -> None:
+    """Checks packets that settle dead letters."""
+    _check_positive("queue_id", packet.queue_id)
+    _check_count("message_ids", packet.message_ids, settings)
+
+
+def check_confirm(packet: packets.Confirm, settings: ServerSettings, _frame_bytes: int) -> None:
+    """Checks Confirm."""
+    _check_numbers("confirmed", packet.confirmed, settings)
+    _check_count("earlier", packet.earlier, settings)
+    for reference in packet.earlier:
+        _check_id("session", reference.session)
+        _check_id("number", reference.number)
+    _check_hand_overs(packet.hand_overs, settings)
+
+
+def check_release(packet: packets.Release, settings: ServerSettings, _frame_bytes: int) -> None:
+    """Checks Release."""
+    _check_hand_overs(packet.hand_overs, settings)
+
+
+def check_list_unconfirmed(
+    packet: packets.ListUnconfirmed, _settings: ServerSettings, _frame_bytes: int
+) -> None:
+    """Checks ListUnconfirmed."""
+    for reference in (packet.after_operation, packet.after_hand_over):
+        _check_id("session", reference.session)
+        _check_id("number", reference.number)
+    _check_not_negative("message_id", packet.after_hand_over.message_id)
+
+
+def check_queue_id(packet: Any, _settings: ServerSettings, _frame_bytes: int) -> None:
+    """Checks packets that name a queue by its id."""
+    _check_positive("queue_id", packet.queue_id)
+
+
+def check_queue_name(packet: packets.GetQueueId, _settings: ServerSettings, _frame_bytes: int) -> None:
+    """Checks packets that name a queue by its name."""
+    check_name("queue_name", packet.queue_name)
+
+
+def check_create_queue(packet: packets.CreateQueue, _settings: ServerSettings, _frame_bytes: int) -> None:
+    """Checks CreateQueue."""
+    check_name("queue_name", packet.queue_name)
+    check_settings(packet)
+
+
+def check_update_queue(packet: packets.UpdateQueue, _settings: ServerSettings, _frame_bytes: int) -> None:
+    """Checks UpdateQueue."""
+    _check_positive("queue_id", packet.queue_id)
+    check_settings(packet)
+
+
+def check_message_history(
+    packet: packets.GetMessageHistory, _settings: ServerSettings, _frame_bytes: int
+) -> None:
+    """Checks GetMessageHistory."""
+    _check_positive("message_id", packet.message_id)
+    if packet.queue_id is not None:
+        _check_positive("queue_id", packet.queue_id)
+
+
+def check_queue_page(packet: Any, _settings: ServerSettings, _frame_bytes: int) -> None:
+    """Checks the lists of queues."""
+    _check_not_negative("after_queue_id", packet.after_queue_id)
+    _check_positive("limit", packet.limit)
+
+
+def check_browse(packet: Any, _settings: ServerSettings, _frame_bytes: int) -> None:
+    """Checks GetMessages and ListDeadLetters."""
+    _check_positive("queue_id", packet.queue_id)
+    _check_not_negative("after_message_id", packet.after_message_id)
+    _check_positive("limit", packet.limit)
+
+
+def check_register(packet: packets.RegisterClient, _settings: ServerSettings, _frame_bytes: int) -> None:
+    """Checks RegisterClient."""
+    check_name("client_name", packet.client_name)
+    _check_token(packet.token)
+
+
+def check_identify(packet: packets.IdentifyClient, _settings: ServerSettings, _frame_bytes: int) -> None:
+    """Checks IdentifyClient."""
+    if packet.token is not None:
+        _check_token(packet.token)
+    elif packet.resume:
+        raise _invalid("token", "nothing", "16 bytes when resume is true")
+    if packet.client_id == 0:
+        check_name("client_name", packet.client_name)
+        return
+    _check_positive("client_id", packet.client_id)
+    if packet.client_name:
+        raise _invalid("client_name", repr(packet.client_name), "empty when client_id is given")
+
+
+def check_nothing(_packet: Any, _settings: ServerSettings, _frame_bytes: int) -> None:
+    """Accepts any packet."""
+
+
+def _check_token(token: bytes) -> None:
+    if len(token) != _TOKEN_BYTES:
+        raise _invalid("token", f"{len(token)} bytes", f"{_TOKEN_BYTES} bytes")
+
+
+def check_name(field: str, name: str) -> None:
+    """Checks the name of a client or queue: 1 to 255 characters that can be seen."""
+    if not 1 <= len(name) <= NAME_CHARACTERS_MAX:
+        raise _invalid(field, f"{len(name)} characters", f"1 to {NAME_CHARACTERS_MAX} characters")
+    if found := invisible_character(name):
+        raise _invalid(field, ascii(name), f"without invisible characters, as {found}")
+
+
+def _check_key(field: str, key: str) -> None:
+    if not 1 <= len(key) <= NAME_CHARACTERS_MAX:
+        raise _invalid(field, f"{len(key)} characters", f"1 to {NAME_CHARACTERS_MAX} characters")
+    if found := control_character(key):
+        raise _invalid(field, ascii(key), f"without control characters, as {found}")
+
+
+def _check_new_message(message: packets.NewMessage, settings: ServerSettings) -> None:
+    if not _PRIORITY_MIN <= message.priority <= _PRIORITY_MAX:
+        raise _invalid("priority", message.priority, f"{_PRIORITY_MIN} to {_PRIORITY_MAX}")
+    if message.receiver_id < 0:
+        raise _invalid("receiver_id", message.receiver_id, "0 or above")
+    if message.dedup_key is not None:
+        _check_key("dedup_key", message.dedup_key)
+    if message.partition_key is not None:
+        _check_key("partition_key", message.partition_key)
+        if message.receiver_id:
+            raise _invalid(
+                "partition_key", repr(message.partition_key), "nothing when there is a receiver_id"
+            )
+    if message.delay_ms is not None:
+        _check_within("delay_ms", message.delay_ms, 0, TEN_YEARS_MS)
+    if message.expires_ms is not None:
+        _check_within("expires_ms", message.expires_ms, 1, TEN_YEARS_MS)
+    if len(message.body) > settings.max_body_bytes:
+        raise MessageTooLargeError(
+            f"body: {len(message.body)} bytes, but at most {settings.max_body_bytes} are allowed"
+        )
+
+
+def _check_numbers(field: str, numbers: Sequence[int], settings: ServerSettings, most: int = _ID_MAX) -> None:
+    _check_count(field, numbers, settings)
+    if numbers and max(numbers) > most:
+        raise _invalid(field, max(numbers), f"at most {most}")
+
+
+def _check_hand_overs(references: Sequence[packets.HandOverRef], settings: ServerSettings) -> None:
+    _check_count("hand_overs", references, settings)
+    for reference in references:
+        _check_id("session", reference.session)
+        _check_id("number", reference.number)
+        _check_positive("message_id", reference.message_id)
+
+
+def _check_within(field: str, value: int, least: int, most: int) -> None:
+    if not least <= value <= most:
+        raise _invalid(field, value, f"{least} to {most}")
+
+
+def _check_count(field: str, items: Sequence[object], settings: ServerSettings) -> None:
+    if len(items) > settings.max_references:
+        raise _invalid(field, f"{len(items)} elements", f"at most {settings.max_references}")
+
+
+def _check_id(field: str, value: int) -> None:
+    if value > _ID_MAX:
+        raise _invalid(field, value, f"at most {_ID_MAX}")
