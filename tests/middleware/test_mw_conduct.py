@@ -13,8 +13,8 @@ import pytest
 
 from conftest import Connect, StartMiddleware
 from members import Member, join, put_all, put_keyed
+from telesto.middleware.consumers import behaviour_monitor
 from telesto.middleware.consumers.behaviour import Conduct, Patience
-from telesto.middleware.consumers.registry import behaviour_monitor as judge
 from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorCode
@@ -303,7 +303,9 @@ async def test_one_that_fails_everything_is_slowed_and_recovers(
     server = await start_middleware()
     logged: list[str] = []
     for level in ("warning", "info"):
-        monkeypatch.setattr(judge._log, level, lambda event, **_: logged.append(event), raising=False)
+        monkeypatch.setattr(
+            behaviour_monitor._log, level, lambda event, **_: logged.append(event), raising=False
+        )
     wire, other = await (await connect(server)).register(), await (await connect(server)).register()
     queue_id = await wire.create_queue(backoff_ms=3_600_000, backoff_max_ms=3_600_000)
     await put_all(wire, queue_id, *(b"%d" % i for i in range(20)))

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from conftest import Connect, StartMiddleware
-from telesto.middleware.metrics import tracing as phases_module
+from telesto.middleware.metrics import tracing
 from telesto.middleware.metrics.tracing import COLUMNS, FOLLOWED_MAX, SAMPLES_MAX, Phases
 from telesto.middleware.scheduling.outcomes import Mark, Outcome
 from telesto.middleware.scheduling.requests import Kind, Line, Read, Request, Wait
@@ -31,7 +31,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(phases_module, "monotonic", made)
+    monkeypatch.setattr(tracing, "monotonic", made)
     return made
 
 

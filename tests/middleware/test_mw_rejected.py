@@ -20,7 +20,7 @@ from members import Member, join, put_all
 from requests_of_all import NO_QUEUE, numbered_requests
 from telesto.middleware.common.failures import BUSY, RefusedError, UnavailableError
 from telesto.middleware.procedures.administration import PURGE
-from telesto.middleware.scheduling import single_request as single
+from telesto.middleware.scheduling import single_request
 from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorClass, ErrorCode
@@ -467,7 +467,7 @@ async def test_what_failed_in_its_first_call_is_not(
 async def test_what_stays_busy_after_a_part_is_in_doubt(
     start_middleware: StartMiddleware, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(single, "_BUSY_TRIES", 3)
+    monkeypatch.setattr(single_request, "_BUSY_TRIES", 3)
     server = await start_middleware(purge_rows=2, single_workers=1)
     wire = await connect(server)
     await wire.register()
