@@ -15,7 +15,7 @@ from telesto.cli.output_watch import OutputWatch
 from telesto.cli.piece_writer import PieceWriter
 from telesto.cli.taking import BATCH_MESSAGES_MAX, exit_code, whole_lines
 from telesto.client import Consumer, LeasedMessage
-from telesto.client.consuming import CREDIT_MOST
+from telesto.client.bookkeeping.consumers import CREDIT_MOST
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ from telesto.client.models import (
     TopicPutResult,
 )
 from telesto.client.options import ClientOptions
-from telesto.client.session import Delivery
+from telesto.client.session.session import Delivery
 from telesto.protocol import errors as _service_errors
 from telesto.protocol.errors import *  # noqa: F403 - the exceptions, listed in __all__ there
 from telesto.protocol.packets import (

@@ -13,15 +13,29 @@ from signal import Signals
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
-from telesto.client import arguments, calls, failures, forks, shared
+from telesto.client import arguments
 from telesto.client.aio_consumer import AsyncConsumer, AsyncHandler, AsyncPool, stopping_at
 from telesto.client.blocking_consumer import DRAIN, OnError, log_failure
-from telesto.client.calls import Call
-from telesto.client.consuming import ConsumerState, elapsed
-from telesto.client.durable import DurableSession
+from telesto.client.bookkeeping.consumers import ConsumerState, elapsed
+from telesto.client.bookkeeping.handshake import Identity
+from telesto.client.calls import failures, queue_calls
+from telesto.client.calls.queue_calls import Call
+from telesto.client.calls.state import StoredClient
+from telesto.client.calls.topic_calls import (
+    DeleteTopicCall,
+    GetCall,
+    PutOneToTopicCall,
+    SubscribeCall,
+    SubscriptionsCall,
+    TopicsCall,
+    UnsubscribeCall,
+)
+from telesto.client.connection.link import Link
+from telesto.client.durable.durable_session import DurableSession
 from telesto.client.errors import ClientClosedError, ForkedError, connection_failure
-from telesto.client.handshake import Identity
-from telesto.client.link import Link
+from telesto.client.io import forks, shared
+from telesto.client.io.shared import OutcomeT, StateDir
+from telesto.client.io.state_writer import Scribe
 from telesto.client.models import (
     UNCHANGED,
     DeadLetter,
@@ -41,19 +55,7 @@ from telesto.client.models import (
     Unchanged,
 )
 from telesto.client.options import ClientOptions
-from telesto.client.scribe import Scribe
-from telesto.client.session import Delivery
-from telesto.client.shared import OutcomeT, StateDir
-from telesto.client.state import StoredClient
-from telesto.client.topic_calls import (
-    DeleteTopicCall,
-    GetCall,
-    PutOneToTopicCall,
-    SubscribeCall,
-    SubscriptionsCall,
-    TopicsCall,
-    UnsubscribeCall,
-)
+from telesto.client.session.session import Delivery
 from telesto.client.url import Existing, parse_url
 from telesto.protocol.errors import ConnectionLostError, TelestoError
 from telesto.protocol.packets import ClientMode, HistoryMode, ReadMode
@@ -162,7 +164,7 @@ class AsyncTelestoClient:
     async def ping(self) -> float:
         """Asks the middleware for a sign of life; returns the seconds that it took. Needs no ``connect``."""
         self._attach()
-        call = calls.PingCall()
+        call = queue_calls.PingCall()
         self._session.submit_ping(call)
         return await self._answer(call)
 
@@ -201,7 +203,7 @@ class AsyncTelestoClient:
 
     async def delete_client(self) -> None:
         """Deletes this client. Messages that it took and did not confirm go back to their queues."""
-        await self._run(calls.DeleteClientCall())
+        await self._run(queue_calls.DeleteClientCall())
 
     async def close(self, *, drain: float | None = None) -> None:
         """Ends ``run_consumer`` and ``serve_requests``, confirms what was taken, and closes the connection.
@@ -296,7 +298,7 @@ class AsyncTelestoClient:
         Raises QueueNameNotUniqueError.
         """
         return await self._run(
-            calls.CreateQueueCall(
+            queue_calls.CreateQueueCall(
                 name,
                 max_messages=max_messages,
                 dedup_window_ms=dedup_window_ms,
@@ -353,7 +355,7 @@ class AsyncTelestoClient:
         Raises QueueNotExistingError.
         """
         await self._run(
-            calls.UpdateQueueCall(
+            queue_calls.UpdateQueueCall(
                 queue_id,
                 max_messages=max_messages,
                 dedup_window_ms=dedup_window_ms,
@@ -375,35 +377,35 @@ class AsyncTelestoClient:
 
     async def queue_settings(self, queue_id: int) -> QueueSettings:
         """Tells the settings of a queue. Raises QueueNotExistingError."""
-        return await self._run(calls.QueueSettingsCall(queue_id))
+        return await self._run(queue_calls.QueueSettingsCall(queue_id))
 
     async def delete_queue(self, queue_id: int) -> None:
         """Deletes a queue and its messages; reads that wait there get QueueNotExistingError."""
-        await self._run(calls.DeleteQueueCall(queue_id))
+        await self._run(queue_calls.DeleteQueueCall(queue_id))
 
     async def get_queue_by_name(self, name: str) -> Queue:
         """Finds a queue. Raises QueueNotExistingError."""
-        return await self._run(calls.GetQueueIdCall(name))
+        return await self._run(queue_calls.GetQueueIdCall(name))
 
     async def get_queue_by_id(self, queue_id: int) -> Queue:
         """Finds a queue. Raises QueueNotExistingError."""
-        return await self._run(calls.GetQueueNameCall(queue_id))
+        return await self._run(queue_calls.GetQueueNameCall(queue_id))
 
     async def get_queues(self) -> list[Queue]:
         """Lists all queues, by rising id."""
-        return await self._pages(calls.GetQueuesCall, lambda queue: queue.queue_id)
+        return await self._pages(queue_calls.GetQueuesCall, lambda queue: queue.queue_id)
 
     async def get_active_queues(self) -> list[Queue]:
         """Lists the queues that hold a message which this client may read, by rising id."""
-        return await self._pages(calls.GetActiveQueuesCall, lambda queue: queue.queue_id)
+        return await self._pages(queue_calls.GetActiveQueuesCall, lambda queue: queue.queue_id)
 
     async def purge_queue(self, queue_id: int) -> int:
         """Removes the messages that wait in a queue, whoever they are for; returns how many."""
-        return await self._run(calls.PurgeQueueCall(queue_id))
+        return await self._run(queue_calls.PurgeQueueCall(queue_id))
 
     async def queue_statistics(self, queue_id: int) -> QueueStatistics:
         """Counts what a queue holds."""
-        return await self._run(calls.StatisticsCall(queue_id))
+        return await self._run(queue_calls.StatisticsCall(queue_id))
 
     async def message_history(self, message_id: int, queue_id: int | None = None) -> MessageHistory:
         """Tells what is known of a message: how it and its hand-overs ended, and where it is now.
@@ -414,13 +416,13 @@ class AsyncTelestoClient:
 
         Raises MessageNotExistingError when nothing is known.
         """
-        return await self._run(calls.MessageHistoryCall(message_id, queue_id))
+        return await self._run(queue_calls.MessageHistoryCall(message_id, queue_id))
 
     async def read_messages(self, queue_id: int) -> AsyncIterator[Message]:
         """Browses: yields the messages that this client may read, by rising id, without taking them."""
         after, more = 0, True
         while more:
-            messages, more = await self._run(calls.BrowseCall(queue_id, after, self._options.page_size))
+            messages, more = await self._run(queue_calls.BrowseCall(queue_id, after, self._options.page_size))
             for message in messages:
                 after = message.message_id
                 yield message
@@ -432,7 +434,9 @@ class AsyncTelestoClient:
         """
         after, more = after_message_id, True
         while more:
-            letters, more = await self._run(calls.DeadLettersCall(queue_id, after, self._options.page_size))
+            letters, more = await self._run(
+                queue_calls.DeadLettersCall(queue_id, after, self._options.page_size)
+            )
             for letter in letters:
                 after = letter.message.message_id
                 yield letter
@@ -447,7 +451,7 @@ class AsyncTelestoClient:
         Returns how many were sent back. The queue's bound does not hold for them, and what has expired does
         not expire again.
         """
-        return await self._run(calls.RedriveCall(queue_id, message_ids))
+        return await self._run(queue_calls.RedriveCall(queue_id, message_ids))
 
     async def delete_dead_letters(self, queue_id: int, message_ids: Collection[int] | None = None) -> int:
         """Deletes dead letters for good; the queue may be gone, as for ``dead_letters``.
@@ -458,7 +462,7 @@ class AsyncTelestoClient:
 
         Returns how many were deleted.
         """
-        return await self._run(calls.DeleteLettersCall(queue_id, message_ids))
+        return await self._run(queue_calls.DeleteLettersCall(queue_id, message_ids))
 
     # ------------------------------------------------------------------ putting
 
@@ -494,7 +498,7 @@ class AsyncTelestoClient:
         Raises QueueNotExistingError, QueueFullError and MessageTooLargeError.
         """
         return await self._run(
-            calls.PutCall(
+            queue_calls.PutCall(
                 queue_id, body, priority, receiver_id, context, dedup_key, delay, expires, partition_key
             )
         )
@@ -517,7 +521,7 @@ class AsyncTelestoClient:
         A queue that does not exist or is full is reported in its result, the others take the message. Only
         when none took it is the first error raised.
         """
-        call = calls.PutSeveralCall(
+        call = queue_calls.PutSeveralCall(
             queue_ids, body, priority, receiver_id, context, dedup_key, delay, expires, partition_key
         )
         return shared.raise_if_all_failed(await self._run(call))
@@ -573,7 +577,7 @@ class AsyncTelestoClient:
 
         Raises QueueNotExistingError, also when the queue is deleted meanwhile.
         """
-        messages = await self._run(calls.ReadCall(queue_id, sender_id, mode, timeout))
+        messages = await self._run(queue_calls.ReadCall(queue_id, sender_id, mode, timeout))
         return messages[0] if messages else None
 
     async def retrieve_messages(
@@ -592,7 +596,9 @@ class AsyncTelestoClient:
         it is not taken and raises MessageTooLargeError, whose related_id names it. For the rest see
         ``retrieve_message``.
         """
-        return await self._run(calls.ReadCall(queue_id, sender_id, mode, timeout, max_messages, max_bytes))
+        return await self._run(
+            queue_calls.ReadCall(queue_id, sender_id, mode, timeout, max_messages, max_bytes)
+        )
 
     async def confirm(self, messages: Iterable[Message | TopicMessage]) -> None:
         """Says that these messages are processed, when ``auto_confirm`` is off; in topics, with all before.
@@ -952,7 +958,7 @@ class AsyncTelestoClient:
 
     async def _answer(self, call: Call[ResultT]) -> ResultT:
         """Waits for the end of a call that is made already."""
-        if call.phase != calls.DONE:
+        if call.phase != queue_calls.DONE:
             self._flush_soon()
             future = call.waiter = get_running_loop().create_future()
             try:

@@ -13,11 +13,18 @@ from typing import Any, Protocol, Self
 
 from telesto.client import arguments
 from telesto.client.blocking_consumer import OnError, log_unanswered, put_back, tell_failure
-from telesto.client.calls import DONE, Call
-from telesto.client.consuming import AckCall, ConsumerState, NackCall, SettleCall, TouchCall, elapsed
+from telesto.client.bookkeeping.consumers import (
+    AckCall,
+    ConsumerState,
+    NackCall,
+    SettleCall,
+    TouchCall,
+    elapsed,
+)
+from telesto.client.calls.queue_calls import DONE, Call
 from telesto.client.errors import ClientClosedError
 from telesto.client.models import LeaseId, Message
-from telesto.client.session import Session
+from telesto.client.session.session import Session
 from telesto.protocol.errors import InvalidParameterError, LeaseLostError
 
 AsyncHandler = Callable[[Message], Awaitable[object]]

@@ -9,7 +9,7 @@ from signal import Signals
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from telesto.client import arguments, calls, failures, forks, shared
+from telesto.client import arguments
 from telesto.client.blocking_consumer import (
     DRAIN,
     Consumer,
@@ -20,12 +20,26 @@ from telesto.client.blocking_consumer import (
     log_failure,
     stopping_at,
 )
-from telesto.client.calls import Call
-from telesto.client.consuming import ConsumerState
-from telesto.client.driver import Driver
-from telesto.client.durable import DurableSession
+from telesto.client.bookkeeping.consumers import ConsumerState
+from telesto.client.bookkeeping.handshake import Identity
+from telesto.client.calls import failures, queue_calls
+from telesto.client.calls.queue_calls import Call
+from telesto.client.calls.state import StoredClient
+from telesto.client.calls.topic_calls import (
+    DeleteTopicCall,
+    GetCall,
+    PutOneToTopicCall,
+    SubscribeCall,
+    SubscriptionsCall,
+    TopicsCall,
+    UnsubscribeCall,
+)
+from telesto.client.durable.durable_session import DurableSession
+from telesto.client.durable.state_directory import StateDirectory
 from telesto.client.errors import ClientClosedError, ForkedError
-from telesto.client.handshake import Identity
+from telesto.client.io import forks, shared
+from telesto.client.io.driver import Driver
+from telesto.client.io.shared import OutcomeT, StateDir
 from telesto.client.models import (
     UNCHANGED,
     DeadLetter,
@@ -45,19 +59,7 @@ from telesto.client.models import (
     Unchanged,
 )
 from telesto.client.options import ClientOptions
-from telesto.client.session import Delivery
-from telesto.client.shared import OutcomeT, StateDir
-from telesto.client.state import StoredClient
-from telesto.client.state_directory import StateDirectory
-from telesto.client.topic_calls import (
-    DeleteTopicCall,
-    GetCall,
-    PutOneToTopicCall,
-    SubscribeCall,
-    SubscriptionsCall,
-    TopicsCall,
-    UnsubscribeCall,
-)
+from telesto.client.session.session import Delivery
 from telesto.client.url import Existing, parse_url
 from telesto.protocol.errors import TelestoError
 from telesto.protocol.packets import ClientMode, HistoryMode, ReadMode
@@ -154,7 +156,7 @@ class TelestoClient:
 
     def ping(self) -> float:
         """Asks the middleware for a sign of life; returns the seconds that it took. Needs no ``connect``."""
-        call = calls.PingCall()
+        call = queue_calls.PingCall()
         with self._driver.lock:
             self._session.submit_ping(call)
             return self._answer(call)
@@ -192,7 +194,7 @@ class TelestoClient:
 
     def delete_client(self) -> None:
         """Deletes this client. Messages that it took and did not confirm go back to their queues."""
-        self._run(calls.DeleteClientCall())
+        self._run(queue_calls.DeleteClientCall())
 
     def close(self, *, drain: float | None = None) -> None:
         """Ends ``run_consumer`` and ``serve_requests``, confirms what was taken, and closes the connection.
@@ -295,7 +297,7 @@ class TelestoClient:
         Raises QueueNameNotUniqueError.
         """
         return self._run(
-            calls.CreateQueueCall(
+            queue_calls.CreateQueueCall(
                 name,
                 max_messages=max_messages,
                 dedup_window_ms=dedup_window_ms,
@@ -352,7 +354,7 @@ class TelestoClient:
         Raises QueueNotExistingError.
         """
         self._run(
-            calls.UpdateQueueCall(
+            queue_calls.UpdateQueueCall(
                 queue_id,
                 max_messages=max_messages,
                 dedup_window_ms=dedup_window_ms,
@@ -374,35 +376,35 @@ class TelestoClient:
 
     def queue_settings(self, queue_id: int) -> QueueSettings:
         """Tells the settings of a queue. Raises QueueNotExistingError."""
-        return self._run(calls.QueueSettingsCall(queue_id))
+        return self._run(queue_calls.QueueSettingsCall(queue_id))
 
     def delete_queue(self, queue_id: int) -> None:
         """Deletes a queue and its messages; reads that wait there get QueueNotExistingError."""
-        self._run(calls.DeleteQueueCall(queue_id))
+        self._run(queue_calls.DeleteQueueCall(queue_id))
 
     def get_queue_by_name(self, name: str) -> Queue:
         """Finds a queue. Raises QueueNotExistingError."""
-        return self._run(calls.GetQueueIdCall(name))
+        return self._run(queue_calls.GetQueueIdCall(name))
 
     def get_queue_by_id(self, queue_id: int) -> Queue:
         """Finds a queue. Raises QueueNotExistingError."""
-        return self._run(calls.GetQueueNameCall(queue_id))
+        return self._run(queue_calls.GetQueueNameCall(queue_id))
 
     def get_queues(self) -> list[Queue]:
         """Lists all queues, by rising id."""
-        return self._pages(calls.GetQueuesCall, lambda queue: queue.queue_id)
+        return self._pages(queue_calls.GetQueuesCall, lambda queue: queue.queue_id)
 
     def get_active_queues(self) -> list[Queue]:
         """Lists the queues that hold a message which this client may read, by rising id."""
-        return self._pages(calls.GetActiveQueuesCall, lambda queue: queue.queue_id)
+        return self._pages(queue_calls.GetActiveQueuesCall, lambda queue: queue.queue_id)
 
     def purge_queue(self, queue_id: int) -> int:
         """Removes the messages that wait in a queue, whoever they are for; returns how many."""
-        return self._run(calls.PurgeQueueCall(queue_id))
+        return self._run(queue_calls.PurgeQueueCall(queue_id))
 
     def queue_statistics(self, queue_id: int) -> QueueStatistics:
         """Counts what a queue holds."""
-        return self._run(calls.StatisticsCall(queue_id))
+        return self._run(queue_calls.StatisticsCall(queue_id))
 
     def message_history(self, message_id: int, queue_id: int | None = None) -> MessageHistory:
         """Tells what is known of a message: how it and its hand-overs ended, and where it is now.
@@ -413,13 +415,13 @@ class TelestoClient:
 
         Raises MessageNotExistingError when nothing is known.
         """
-        return self._run(calls.MessageHistoryCall(message_id, queue_id))
+        return self._run(queue_calls.MessageHistoryCall(message_id, queue_id))
 
     def read_messages(self, queue_id: int) -> Iterator[Message]:
         """Browses: yields the messages that this client may read, by rising id, without taking them."""
         after, more = 0, True
         while more:
-            messages, more = self._run(calls.BrowseCall(queue_id, after, self._options.page_size))
+            messages, more = self._run(queue_calls.BrowseCall(queue_id, after, self._options.page_size))
             for message in messages:
                 after = message.message_id
                 yield message
@@ -431,7 +433,7 @@ class TelestoClient:
         """
         after, more = after_message_id, True
         while more:
-            letters, more = self._run(calls.DeadLettersCall(queue_id, after, self._options.page_size))
+            letters, more = self._run(queue_calls.DeadLettersCall(queue_id, after, self._options.page_size))
             for letter in letters:
                 after = letter.message.message_id
                 yield letter
@@ -446,7 +448,7 @@ class TelestoClient:
         Returns how many were sent back. The queue's bound does not hold for them, and what has expired does
         not expire again.
         """
-        return self._run(calls.RedriveCall(queue_id, message_ids))
+        return self._run(queue_calls.RedriveCall(queue_id, message_ids))
 
     def delete_dead_letters(self, queue_id: int, message_ids: Collection[int] | None = None) -> int:
         """Deletes dead letters for good; the queue may be gone, as for ``dead_letters``.
@@ -457,7 +459,7 @@ class TelestoClient:
 
         Returns how many were deleted.
         """
-        return self._run(calls.DeleteLettersCall(queue_id, message_ids))
+        return self._run(queue_calls.DeleteLettersCall(queue_id, message_ids))
 
     # ------------------------------------------------------------------ putting
 
@@ -493,7 +495,7 @@ class TelestoClient:
         Raises QueueNotExistingError, QueueFullError and MessageTooLargeError.
         """
         return self._run(
-            calls.PutCall(
+            queue_calls.PutCall(
                 queue_id, body, priority, receiver_id, context, dedup_key, delay, expires, partition_key
             )
         )
@@ -516,7 +518,7 @@ class TelestoClient:
         A queue that does not exist or is full is reported in its result, the others take the message. Only
         when none took it is the first error raised.
         """
-        call = calls.PutSeveralCall(
+        call = queue_calls.PutSeveralCall(
             queue_ids, body, priority, receiver_id, context, dedup_key, delay, expires, partition_key
         )
         return shared.raise_if_all_failed(self._run(call))
@@ -575,7 +577,7 @@ class TelestoClient:
 
         Raises QueueNotExistingError, also when the queue is deleted meanwhile.
         """
-        messages = self._run(calls.ReadCall(queue_id, sender_id, mode, timeout))
+        messages = self._run(queue_calls.ReadCall(queue_id, sender_id, mode, timeout))
         return messages[0] if messages else None
 
     def retrieve_messages(
@@ -594,7 +596,7 @@ class TelestoClient:
         it is not taken and raises MessageTooLargeError, whose related_id names it. For the rest see
         ``retrieve_message``.
         """
-        return self._run(calls.ReadCall(queue_id, sender_id, mode, timeout, max_messages, max_bytes))
+        return self._run(queue_calls.ReadCall(queue_id, sender_id, mode, timeout, max_messages, max_bytes))
 
     def confirm(self, messages: Iterable[Message | TopicMessage]) -> None:
         """Says that these messages are processed, when ``auto_confirm`` is off; in topics, with all before.

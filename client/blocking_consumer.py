@@ -12,10 +12,17 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 from telesto.client import arguments
-from telesto.client.calls import Call
-from telesto.client.consuming import AckCall, ConsumerState, NackCall, SettleCall, TouchCall, elapsed
-from telesto.client.driver import Driver
+from telesto.client.bookkeeping.consumers import (
+    AckCall,
+    ConsumerState,
+    NackCall,
+    SettleCall,
+    TouchCall,
+    elapsed,
+)
+from telesto.client.calls.queue_calls import Call
 from telesto.client.errors import ClientClosedError
+from telesto.client.io.driver import Driver
 from telesto.client.models import LeaseId, Message
 from telesto.protocol.errors import InvalidParameterError, LeaseLostError
 

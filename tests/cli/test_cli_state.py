@@ -15,8 +15,8 @@ from command_line import TIMEOUT_S, CommandLine
 from started import STARTED
 from telesto.cli.named_clients import state_directory
 from telesto.client import TelestoClient
-from telesto.client.state import StateChanges, StoredClient
-from telesto.client.state_directory import StateDirectory
+from telesto.client.calls.state import StateChanges, StoredClient
+from telesto.client.durable.state_directory import StateDirectory
 from telesto.client.url import parse_url
 
 Put = Callable[..., None]
@@ -26,7 +26,7 @@ KILLED = """
 import os, signal, sys
 from telesto.cli.main import run
 from telesto.client import TelestoClient
-from telesto.client.durable import DurableSession
+from telesto.client.durable.durable_session import DurableSession
 
 def before(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)

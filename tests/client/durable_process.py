@@ -10,8 +10,8 @@ from typing import Any
 
 from shells import opening
 from telesto.client import ClientOptions
-from telesto.client.durable import DurableSession
-from telesto.client.state_directory import StateDirectory
+from telesto.client.durable.durable_session import DurableSession
+from telesto.client.durable.state_directory import StateDirectory
 
 
 def die(*_: Any, **__: Any) -> Any:

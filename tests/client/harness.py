@@ -7,14 +7,14 @@ from typing import Any
 
 from fake_service import FakeConnection, FakeService
 from memory_state import MemoryState
-from telesto.client.calls import DONE, Call
-from telesto.client.durable import DurableSession
-from telesto.client.handshake import Identity
-from telesto.client.link import Link
+from telesto.client.bookkeeping.handshake import Identity
+from telesto.client.calls.queue_calls import DONE, Call
+from telesto.client.calls.state import StateChanges
+from telesto.client.connection.link import Link
+from telesto.client.durable.durable_session import DurableSession
+from telesto.client.io.shared import choose_identity
 from telesto.client.options import ClientOptions
-from telesto.client.session import Delivery, Session
-from telesto.client.shared import choose_identity
-from telesto.client.state import StateChanges
+from telesto.client.session.session import Delivery, Session
 from telesto.client.url import ServiceUrl, parse_address
 from telesto.protocol.errors import ConnectionLostError
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from telesto.client.calls.state import StateChanges, StoredHandOver, StoredRequest, StoredState
 from telesto.client.errors import StateError, StateWriteError
-from telesto.client.state import StateChanges, StoredHandOver, StoredRequest, StoredState
 
 
 class MemoryState:

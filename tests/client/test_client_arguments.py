@@ -29,8 +29,8 @@ from telesto.client import (
     TelestoClient,
     TopicMessage,
 )
+from telesto.client.io.shared import put_batches, reply_call, topic_batches
 from telesto.client.models import UNCHANGED
-from telesto.client.shared import put_batches, reply_call, topic_batches
 from telesto.protocol.names import INVISIBLE
 
 URL = "telesto://127.0.0.1:1"

@@ -7,7 +7,7 @@ from collections import deque
 
 import pytest
 
-from telesto.client.buffer import Buffer
+from telesto.client.bookkeeping.waiting_messages import Buffer
 from telesto.client.models import LeaseId, Message
 
 

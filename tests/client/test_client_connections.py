@@ -26,7 +26,7 @@ from telesto.client import (
     NotConnectedError,
     TelestoClient,
 )
-from telesto.client.consuming import JoinCall
+from telesto.client.bookkeeping.consumers import JoinCall
 from telesto.protocol.packets import NewMessage
 
 QUICK = ClientOptions(connect_tries=2, backoff_initial=0.01, connect_timeout=1)

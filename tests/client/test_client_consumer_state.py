@@ -8,9 +8,17 @@ from typing import Any
 
 import pytest
 
-from telesto.client import ClientOptions, consuming
-from telesto.client.calls import DONE
-from telesto.client.consuming import BRISK, LEASES_OVER_MAX, ConsumerState, Consuming, JoinCall, NextCall
+from telesto.client import ClientOptions
+from telesto.client.bookkeeping import consumers
+from telesto.client.bookkeeping.consumers import (
+    BRISK,
+    LEASES_OVER_MAX,
+    ConsumerState,
+    Consuming,
+    JoinCall,
+    NextCall,
+)
+from telesto.client.calls.queue_calls import DONE
 from telesto.client.models import LeaseId
 from telesto.protocol import packets
 from telesto.protocol.errors import StandbyUnavailableError
@@ -26,7 +34,7 @@ NOW = [0.0]
 @pytest.fixture(autouse=True)
 def clocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """All clocks go as the bench says."""
-    monkeypatch.setattr(consuming, "elapsed", lambda: NOW[0])
+    monkeypatch.setattr(consumers, "elapsed", lambda: NOW[0])
 
 
 class Host:
@@ -289,7 +297,7 @@ class PacedBench(Bench):
 
     def __init__(self) -> None:
         super().__init__(credit=None)
-        self.credit = consuming.CREDIT_LEAST
+        self.credit = consumers.CREDIT_LEAST
         self.last = 0
         self.held = 0
         self.serve()
@@ -342,7 +350,7 @@ def test_who_is_slow_has_two() -> None:
 
 def test_who_is_quick_has_many_and_who_becomes_slow_gives_them_back_in_order() -> None:
     bench = PacedBench()
-    while bench.credit < consuming.CREDIT_MOST:
+    while bench.credit < consumers.CREDIT_MOST:
         # It takes all that it has before it answers any of it, as asyncio applications do.
         taken = []
         while (call := bench.call()).message is not None:

@@ -17,7 +17,15 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from fake_service import FakeService, Fault
 from harness import Clock, Wire
-from telesto.client.calls import DONE, Call, GetQueuesCall, PutCall, PutManyCall, ReadCall, TakingCall
+from telesto.client.calls.queue_calls import (
+    DONE,
+    Call,
+    GetQueuesCall,
+    PutCall,
+    PutManyCall,
+    ReadCall,
+    TakingCall,
+)
 from telesto.client.errors import ClientClosedError, DeadlineExceededError, TriesExhaustedError
 from telesto.client.models import Message
 from telesto.client.options import ClientOptions

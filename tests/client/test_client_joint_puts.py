@@ -9,10 +9,10 @@ import pytest
 from fake_service import FakeService, Fault
 from harness import Clock, Wire
 from memory_state import MemoryState
-from telesto.client.calls import DONE, PutCall, ReadCall
+from telesto.client.calls.queue_calls import DONE, PutCall, ReadCall
 from telesto.client.errors import ClientClosedError, DeadlineExceededError
 from telesto.client.options import ClientOptions
-from telesto.client.session import Delivery
+from telesto.client.session.session import Delivery
 from telesto.protocol import packets
 from telesto.protocol.errors import (
     ConnectionLostError,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from telesto.client import InvalidParameterError, QueueFullError, QueueNotExistingError, ReadMode
-from telesto.client.calls import CreateQueueCall, UpdateQueueCall
+from telesto.client.calls.queue_calls import CreateQueueCall, UpdateQueueCall
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import ElementResult
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from telesto.client import ClientOptions, Queue, QueueNotExistingError, shared
+from telesto.client import ClientOptions, Queue, QueueNotExistingError
+from telesto.client.io import shared
 
 Connect = Callable[..., Any]
 PATIENCE_S = 60

@@ -9,7 +9,7 @@ import pytest
 from fake_service import FakeConnection, FakeService
 from harness import Clock, Wire
 from memory_state import MemoryState
-from telesto.client.calls import DONE, SENT, Call, PutCall, ReadCall
+from telesto.client.calls.queue_calls import DONE, SENT, Call, PutCall, ReadCall
 from telesto.client.options import ClientOptions
 from telesto.protocol import packets
 from telesto.protocol.framing import FrameDecoder

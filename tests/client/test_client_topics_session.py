@@ -9,9 +9,9 @@ import pytest
 from fake_service import FakeService, Fault
 from harness import Clock, Wire
 from telesto.client import ClientClosedError, NotSubscribedError, PositionUnknownError
-from telesto.client.calls import DONE
+from telesto.client.calls.queue_calls import DONE
+from telesto.client.calls.topic_calls import GetCall, PutOneToTopicCall, SubscribeCall, UnsubscribeCall
 from telesto.client.options import ClientOptions
-from telesto.client.topic_calls import GetCall, PutOneToTopicCall, SubscribeCall, UnsubscribeCall
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorCode
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from telesto.client.addresses import AddressBook, backoff
+from telesto.client.connection.addresses import AddressBook, backoff
 from telesto.client.errors import AddressError
 from telesto.client.options import ClientOptions
 from telesto.client.url import Address, ServiceUrl, parse_address, parse_url

@@ -30,7 +30,7 @@ from telesto.client import (
     TelestoClient,
     TelestoError,
 )
-from telesto.client.state_directory import FILE_NAME, StateDirectory
+from telesto.client.durable.state_directory import FILE_NAME, StateDirectory
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorCode
 

@@ -17,11 +17,11 @@ from hypothesis.stateful import initialize, precondition, rule
 
 from harness import Wire
 from memory_state import MemoryState
-from telesto.client.calls import DONE, Call, ConfirmCall, ReadCall
+from telesto.client.calls.queue_calls import DONE, Call, ConfirmCall, ReadCall
 from telesto.client.errors import NotDoneError, OutcomeUnknownError, StateWriteError
+from telesto.client.io.shared import told_one_by_one
 from telesto.client.models import Message, RecoveredPut
 from telesto.client.options import ClientOptions
-from telesto.client.shared import told_one_by_one
 from telesto.protocol.errors import ErrorClass, TelestoError
 from telesto.protocol.packets import ReadMode
 from test_client_exactly_once import ClientMachine, profile

@@ -11,7 +11,7 @@ from fake_service import FakeService, Fault
 from harness import Wire
 from memory_state import MemoryState
 from telesto.client.arguments import new_message
-from telesto.client.calls import (
+from telesto.client.calls.queue_calls import (
     DONE,
     Call,
     CreateQueueCall,
@@ -22,6 +22,7 @@ from telesto.client.calls import (
     PutSeveralCall,
     ReadCall,
 )
+from telesto.client.calls.readers import Reader
 from telesto.client.errors import (
     ClientClosedError,
     DeadlineExceededError,
@@ -32,11 +33,10 @@ from telesto.client.errors import (
     StateWriteError,
     TriesExhaustedError,
 )
+from telesto.client.io.shared import told_one_by_one
 from telesto.client.models import NewMessage as MessageToPut
 from telesto.client.models import RecoveredPut
 from telesto.client.options import ClientOptions
-from telesto.client.readers import Reader
-from telesto.client.shared import told_one_by_one
 from telesto.protocol import packets
 from telesto.protocol.errors import (
     ClientNotExistingError,

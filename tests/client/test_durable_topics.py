@@ -8,13 +8,13 @@ import pytest
 
 from fake_service import FakeService
 from harness import Clock
-from telesto.client.calls import DONE
+from telesto.client.calls.queue_calls import DONE
+from telesto.client.calls.readers import Reader
+from telesto.client.calls.topic_calls import GetCall, PutOneToTopicCall, SubscribeCall, UnsubscribeCall
 from telesto.client.errors import StateWriteError
+from telesto.client.io.shared import told_one_by_one
 from telesto.client.models import TopicMessage
 from telesto.client.options import ClientOptions
-from telesto.client.readers import Reader
-from telesto.client.shared import told_one_by_one
-from telesto.client.topic_calls import GetCall, PutOneToTopicCall, SubscribeCall, UnsubscribeCall
 from telesto.protocol import packets
 from test_durable_session import Client
 

@@ -20,9 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shells import MEMORY_DISK
-from telesto.client import state_codec, state_log
-from telesto.client.errors import StateDamagedError, StateInUseError, StateWriteError
-from telesto.client.state import (
+from telesto.client.calls.state import (
     RequestPhase,
     Scope,
     StateChanges,
@@ -32,9 +30,11 @@ from telesto.client.state import (
     StoredRequest,
     StoredState,
 )
-from telesto.client.state_codec import decode, encode
-from telesto.client.state_directory import FILE_NAME, StateDirectory
-from telesto.client.state_log import StateLog
+from telesto.client.durable import state_codec, state_log
+from telesto.client.durable.state_codec import decode, encode
+from telesto.client.durable.state_directory import FILE_NAME, StateDirectory
+from telesto.client.durable.state_log import StateLog
+from telesto.client.errors import StateDamagedError, StateInUseError, StateWriteError
 from telesto.protocol import packets
 from telesto.protocol.packets import NewMessage
 
@@ -289,8 +289,9 @@ def test_much_that_counts_is_not_written_again_and_again(path: Path) -> None:
 KILLED_WHILE_COMPACTING = """
 import os, signal, sys
 from pathlib import Path
-from telesto.client import state_codec, state_log
-from telesto.client.state import StateChanges
+from telesto.client.durable import state_codec
+from telesto.client.durable import state_log
+from telesto.client.calls.state import StateChanges
 from test_state_log import put, done
 
 point = sys.argv[2]
@@ -438,7 +439,7 @@ def test_one_client_at_a_time_has_a_directory(tmp_path: Path) -> None:
 
 def test_another_process_is_named(tmp_path: Path) -> None:
     script = (
-        "import sys; from telesto.client.state_directory import StateDirectory; "
+        "import sys; from telesto.client.durable.state_directory import StateDirectory; "
         "held = StateDirectory(sys.argv[1]); print('held', flush=True); sys.stdin.read()"
     )
     arguments = [sys.executable, "-c", script, str(tmp_path)]

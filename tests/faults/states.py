@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from telesto.client.state_directory import StateDirectory
+from telesto.client.durable.state_directory import StateDirectory
 from telesto.protocol import packets
 
 from .bodies import read_body

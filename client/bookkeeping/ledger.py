@@ -1,0 +1,94 @@
+"""The books of one client: what the service has handed to it, what it owes, how far it is in its topics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from telesto.client.bookkeeping.handshake import Established
+from telesto.client.bookkeeping.received_messages import Custody, CustodyHost
+from telesto.client.bookkeeping.subscriptions import Topics, TopicsHost
+from telesto.client.bookkeeping.write_ahead_log import Journal
+from telesto.client.calls.confirmations import ConfirmContents
+from telesto.client.calls.queue_calls import Call
+from telesto.client.options import ClientOptions
+
+
+class BooksHost(CustodyHost, TopicsHost, Protocol):
+    """What the books need of the session that they belong to."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Owed:
+    """What one client of a service has not been able to confirm."""
+
+    client_id: int | None
+    incarnation: str
+    contents: ConfirmContents
+    positions: dict[int, int]
+
+    def to(self, result: Established) -> bool:
+        """Tells whether this is owed by the client that a connection was established for."""
+        return (self.client_id, self.incarnation) == (result.client_id, result.incarnation)
+
+
+class Books:
+    """Keeps the books of the client that a session is at present.
+
+    Attributes:
+        custody: the messages of queues.
+        confirmations: what is owed to the service for answers taken.
+        topics: the messages of topics.
+    """
+
+    def __init__(
+        self,
+        host: BooksHost,
+        options: ClientOptions,
+        clock: Callable[[], float],
+        retry_time: Callable[[int], float],
+        journal: Journal | None = None,
+    ) -> None:
+        self._host = host
+        self._options = options
+        self._clock = clock
+        self._retry_time = retry_time
+        self._journal = journal
+        self._owed: _Owed | None = None
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Begins with a client of which nothing is known."""
+        self.custody = Custody(self._host, self._options, self._clock, self._retry_time, self._journal)
+        self.confirmations = self.custody.confirmations
+        self.topics = Topics(self._host, self._options, self._clock, self._retry_time, self._journal)
+
+    def remember_owed(self, client_id: int | None, incarnation: str) -> None:
+        """Keeps what is owed for the case that the session becomes this client again.
+
+        What the application has taken must not come back to it.
+        """
+        owed = self.confirmations.all_owed(), self.topics.positions.owed
+        self._owed = _Owed(client_id, incarnation, *owed)
+
+    def bring_back_owed(self, result: Established) -> None:
+        """What was kept is owed again if the session is that client now; otherwise it is forgotten."""
+        owed, self._owed = self._owed, None
+        if owed is not None and owed.to(result):
+            self.confirmations.bring_back(owed.contents, math.inf)
+            self.topics.bring_back(owed.positions)
+
+    def bring_back_carried(self, call: Call[Any]) -> None:
+        """The confirmations that a refused request carried are owed again, and due after the usual time."""
+        self._bring_back(call, self._clock() + self._options.confirm_after)
+
+    def bring_back_lost(self, call: Call[Any]) -> None:
+        """The confirmations that a request carried over a lost connection are owed again, on the next one."""
+        self._bring_back(call, math.inf)
+
+    def _bring_back(self, call: Call[Any], due: float) -> None:
+        if call.carried:
+            self.confirmations.bring_back(ConfirmContents(call.carried, [], []), due)
+            call.carried = None

@@ -1,0 +1,123 @@
+"""What earlier sessions of a client executed and the client has not confirmed, as a takeover lists it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from telesto.client.calls.confirmations import OperationId
+from telesto.client.calls.queue_calls import Call, TakingCall, handed_over
+from telesto.client.errors import ProtocolViolationError
+from telesto.client.models import HandOverId, Message
+from telesto.protocol import packets
+from telesto.protocol.errors import MessageTooLargeError, TelestoError
+
+
+class Takeover:
+    """Collects the pages of the list.
+
+    Messages that pending calls ask for are all kept; of others so many as there is room for, the rest is only
+    named, to be given back.
+
+    Attributes:
+        operations: the results of each request other than a read.
+        hand_overs: the messages of each read.
+        surplus: messages that there was no room for.
+        too_large: messages that fit no frame that this client accepts; they stay with the service, and with
+            this client.
+    """
+
+    def __init__(self, wanted: Collection[OperationId], room: int) -> None:
+        self._wanted = wanted
+        self._room = room
+        self._after_operation = packets.OperationRef(0, 0)
+        self._after_hand_over = HandOverId(0, 0, 0)
+        self.operations: dict[OperationId, list[packets.ElementResult]] = {}
+        self.hand_overs: dict[OperationId, list[Message]] = {}
+        self.surplus: list[HandOverId] = []
+        self.too_large: list[HandOverId] = []
+
+    def add(self, page: packets.IdentifyClientResponse | packets.ListUnconfirmedResponse) -> None:
+        """Adds a page."""
+        for operation in page.operations:
+            self.operations[OperationId(operation.session, operation.number)] = operation.results
+            self._after_operation = packets.OperationRef(operation.session, operation.number)
+        for hand_over in page.hand_overs:
+            self._add_hand_over(hand_over.session, hand_over.number, hand_over.message)
+        for ref in page.too_large or ():
+            name = HandOverId(ref.session, ref.number, ref.message_id)
+            self.too_large.append(name)
+            self._after_hand_over = max(self._after_hand_over, name)
+
+    def next_page(self) -> packets.ListUnconfirmed:
+        """Returns the request for what comes after the pages added."""
+        return packets.ListUnconfirmed(self._after_operation, packets.HandOverRef(*self._after_hand_over))
+
+    def listed_hand_overs(self) -> set[HandOverId]:
+        """Returns the messages listed."""
+        names = {
+            message.hand_over
+            for messages in self.hand_overs.values()
+            for message in messages
+            if message.hand_over is not None
+        }
+        return names.union(self.surplus, self.too_large)
+
+    def answer(self, call: Call[Any]) -> bool:
+        """Gives the call the answer that was recorded; False when it is not listed, so it was not done."""
+        operation = OperationId(call.session, call.number)
+        results = self.operations.pop(operation, None)
+        if results is not None:
+            _answer_by_results(call, results)
+            return True
+        too_large = [name for name in self.too_large if name[:2] == operation]
+        messages = self.hand_overs.pop(operation, None)
+        if messages is None and not too_large:
+            return False
+        if not isinstance(call, TakingCall):
+            call.error = ProtocolViolationError(f"{call.method} is recorded as a read", method=call.method)
+        elif too_large:
+            _answer_in_part(call, messages or [], too_large)
+        else:
+            call.messages = messages or []
+        return True
+
+    def _add_hand_over(self, session: int, number: int, message: packets.Message) -> None:
+        operation = OperationId(session, number)
+        self._after_hand_over = max(self._after_hand_over, HandOverId(session, number, message.message_id))
+        if operation not in self._wanted:
+            if self._room <= 0:
+                self.surplus.append(HandOverId(session, number, message.message_id))
+                return
+            self._room -= 1
+        self.hand_overs.setdefault(operation, []).append(handed_over(message, session, number))
+
+
+def _answer_in_part(call: TakingCall[Any], messages: list[Message], too_large: list[HandOverId]) -> None:
+    """Gives a read what can be received. The read as a whole must not be confirmed, for the rest is not."""
+    call.messages = messages
+    call.from_recovered = True
+    if not messages:
+        call.number = 0
+        call.error = MessageTooLargeError(
+            "the message that was taken does not fit the frames of this connection; it stays with the "
+            "service until the client connects with a larger max_frame, to a middleware that has one",
+            method=call.method,
+            related_id=too_large[0].message_id,
+            queue_id=call.queue_id,
+        )
+
+
+def _answer_by_results(call: Call[Any], results: list[packets.ElementResult]) -> None:
+    try:
+        call.response = call.recorded(results)
+        if isinstance(call, TakingCall):
+            call.messages = []
+    except TelestoError as error:
+        call.error = error
+    except (ValueError, IndexError) as error:
+        call.error = ProtocolViolationError(
+            f"the record of {call.method} has {len(results)} results, which do not fit the request",
+            method=call.method,
+        )
+        call.error.__cause__ = error

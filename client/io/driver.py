@@ -1,0 +1,459 @@
+"""Moves a session's bytes for threads that block: who waits for the socket, and who for whom.
+
+There is no thread between a caller and the socket: a calling thread sends its request itself and, when nobody
+else does, waits for the socket itself until its answer has come; it is then the driver. Callers that come
+meanwhile follow: they sleep until the driver has their answer or leaves and makes one of them the driver. A
+single caller thus never pays for a change of threads. When nobody calls, the keeper (client/io/keeper.py)
+does what is due.
+"""
+
+from __future__ import annotations
+
+import math
+import select
+import socket
+import threading
+import time
+from typing import Any
+
+from telesto.client.calls.queue_calls import DONE, Call
+from telesto.client.calls.state import StateChanges, StateStore
+from telesto.client.connection.link import Link
+from telesto.client.durable.durable_session import DurableSession
+from telesto.client.errors import (
+    CallInterruptedBySignalError,
+    ClientInterruptedError,
+    ForkedError,
+    StateError,
+    StateWriteError,
+    connection_failure,
+)
+from telesto.client.io.keeper import Keeper
+from telesto.client.io.waker import Waker
+from telesto.client.options import ClientOptions
+from telesto.client.session.session import Session
+from telesto.client.url import Address
+from telesto.protocol.errors import ConnectionLostError
+
+#: Small enough for the allocator's fast path.
+_RECEIVE_SIZE = 64 * 1024
+#: An attempt to connect gets this much time at least, in seconds, whatever else is due.
+_CONNECT_TIME_MIN = 0.05
+#: So often is a write of the state begun anew that the caller is interrupted in.
+_WRITES_INTERRUPTED_MAX = 3
+
+
+class Driver:
+    """Drives a session for any number of threads.
+
+    All methods are to be called with ``lock`` held; those that wait let go of it meanwhile.
+
+    Attributes:
+        keepers_lock: the lock, for the keeper, whose thread no signal's handler interrupts.
+        session: the session.
+        sock: the connection in use; None without one.
+        driven_by: which thread waits for the socket, or connects; 0 for none.
+        changes: how often a thread has stopped driving.
+    """
+
+    def __init__(self, session: Session, options: ClientOptions) -> None:
+        # It is taken once at a time. It knows its owner, so a signal's handler can ask whom it interrupted.
+        self.keepers_lock = threading.RLock()
+        self.session = session
+        self.sock: socket.socket | None = None
+        self.driven_by = 0
+        self.changes = 0
+        self._connect_timeout = options.connect_timeout
+        self._link: Link | None = None
+        self._unsent = b""
+        self._waker = Waker()
+        self._poll = select.poll()
+        self._poll.register(self._waker, select.POLLIN)
+        self._awaited: Call[Any] | None = None
+        self._waiting = False
+        self._waiting_until = math.inf
+        self._followers: dict[Call[Any], threading.Lock] = {}
+        #: The threads that are in a call and have let go of the lock, but for the one that drives.
+        self._away: set[int] = set()
+        self._closer: Call[Any] | None = None
+        self._closed = False
+        self._intact = True
+        self._durable = session if isinstance(session, DurableSession) else None
+        self._store: StateStore | None = None
+        self._writer = threading.Lock()
+        self._keeper = Keeper(self, options)
+
+    @property
+    def lock(self) -> threading.RLock:
+        """Guards the session and the driver; whoever calls the client holds it.
+
+        Raises CallInterruptedBySignalError in a signal's handler that has interrupted a call in this thread:
+        it would wait for a lock, or an answer, that only the interrupted call can give.
+        """
+        if self.in_call:
+            raise CallInterruptedBySignalError(
+                "a signal's handler called the client in a thread that is in a call of it"
+            )
+        return self.keepers_lock
+
+    @property
+    def in_call(self) -> bool:
+        """Tells whether this thread is in a call: then this is asked by a signal's handler."""
+        thread = threading.get_ident()
+        return (
+            thread == self.driven_by or thread in self._away or self.keepers_lock._is_owned()  # type: ignore[attr-defined]  # there is no public way to ask
+        )
+
+    def use_state(self, store: StateStore) -> None:
+        """Keeps the session's state in a store from now on."""
+        assert self._durable is not None
+        self._durable.load(store.stored)
+        self._store = store
+
+    @property
+    def has_state(self) -> bool:
+        """Tells whether the session's state has its store."""
+        return self._store is not None
+
+    # ------------------------------------------------------------------ callers
+
+    def answer(self, call: Call[Any]) -> None:
+        """Sends what can be sent and waits until the call is over. ``hand_on`` has to follow."""
+        try:
+            self.push()
+            while call.phase != DONE:
+                if self.driven_by:
+                    self._follow(call)
+                else:
+                    self._drive(call)
+        except BaseException:
+            self._interrupted(call)
+            raise
+
+    def hand_on(self) -> None:
+        """The calling thread leaves: another one has to wait for the socket, or the keeper to watch it."""
+        self.changes += 1
+        if self.driven_by:
+            return
+        if self._followers:
+            call = next(iter(self._followers))
+            self._followers.pop(call).release()
+        elif self._closed:
+            self._waker.close()
+        else:
+            self._keeper.notice()
+
+    def push(self) -> None:
+        """Sends what the session wants to send, and wakes the callers whose calls are over."""
+        self._push()
+        while self._flush():
+            self._push()
+
+    def _push(self) -> None:
+        session = self.session
+        self._intact = False
+        while True:
+            session.pump()
+            output = session.take_output()
+            if not output:
+                break
+            self._send(output)
+            if not session.writable:
+                break
+        completed = session.take_completed()
+        self._intact = True
+        if session.link is not self._link:
+            self._drop()
+        if completed:
+            self._wake(completed)
+        if self._closer is not None and session.finished:
+            self._wake([self._closer])
+        if self._waiting and session.timer < self._waiting_until:
+            self._waker.wake()
+
+    def _flush(self) -> bool:
+        """Writes what the session has to have written, if anything, in the calling thread.
+
+        What other threads do meanwhile is written together, by this thread too.
+        """
+        session = self._durable
+        if session is None or self._store is None:
+            return False
+        self._intact = False
+        if not self._writer.acquire(blocking=False):
+            self._intact = True
+            return False
+        try:
+            changes = session.begin_flush()
+            interruption = None
+            if changes is not None:
+                error, interruption = self._write(self._store, changes)
+                session.end_flush(error)
+            self._intact = True
+        finally:
+            self._writer.release()
+        if interruption is not None:
+            raise interruption
+        return changes is not None
+
+    def _write(
+        self, store: StateStore, changes: StateChanges
+    ) -> tuple[StateError | None, BaseException | None]:
+        """Writes with the lock released. When the caller is interrupted, this is finished first."""
+        interruption = None
+        self._intact = True
+        thread = threading.get_ident()
+        self._away.add(thread)
+        try:
+            self.keepers_lock.release()
+            for _ in range(_WRITES_INTERRUPTED_MAX):
+                try:
+                    if changes:
+                        store.write(changes)
+                except StateError as error:
+                    return error, interruption
+                except BaseException as raised:  # noqa: BLE001 - by a signal's handler; raised again later
+                    interruption = raised
+                else:
+                    return None, interruption
+            return StateWriteError("writing the client's state was interrupted"), interruption
+        finally:
+            self.keepers_lock.acquire()
+            self._away.discard(thread)
+            self._intact = False
+
+    def close(self, *, failed: bool = False) -> None:
+        """Closes the session: tells the service what it has to know, and lets go of the connection."""
+        self.session.begin_close(failed=failed)
+        closer = self._closer = Call[None]()
+        try:
+            self.push()
+            while not self.session.finished:
+                if self.driven_by:
+                    self._follow(closer)
+                else:
+                    self._turn(closer)
+        finally:
+            self._closer = None
+            self._closed = True
+            self.session.end_close()
+            self._write_the_rest()
+            self._close_store()
+            self.hand_on()
+
+    def free(self) -> None:
+        """Ends the keeper; to be called without the lock, after ``close``."""
+        self._keeper.stop()
+
+    def forked(self, error: ForkedError) -> None:
+        """Lets go of everything in a child process, whatever the parent's threads were doing."""
+        self.keepers_lock = threading.RLock()
+        self.driven_by = 0
+        self._away.clear()
+        self._waiting = False
+        self._closed = True
+        self._followers.clear()
+        self.session.disown(error)
+        if self._store is not None:
+            self._store.forked()
+            self._store = None
+        self._keeper.forked()
+        self._drop()
+        self._waker.close()
+
+    def _drive(self, call: Call[Any]) -> None:
+        self._keeper.stand_back()
+        while call.phase != DONE:
+            self._turn(call)
+
+    def _follow(self, call: Call[Any]) -> None:
+        """Sleeps until the call is over or this thread has to drive."""
+        gate = threading.Lock()
+        gate.acquire()
+        thread = threading.get_ident()
+        try:
+            self._away.add(thread)
+            self._followers[call] = gate
+            try:
+                self.keepers_lock.release()
+                gate.acquire()
+            finally:
+                self.keepers_lock.acquire()
+        finally:
+            self._followers.pop(call, None)
+            self._away.discard(thread)
+
+    def _wake(self, completed: list[Call[Any]]) -> None:
+        for call in completed:
+            gate = self._followers.pop(call, None)
+            if gate is not None:
+                gate.release()
+            elif call is self._awaited and self._waiting:
+                self._waker.wake()
+
+    def _interrupted(self, call: Call[Any]) -> None:
+        """The caller was interrupted, by Ctrl-C for example, and goes."""
+        if self._intact:
+            self.session.abandon(call)
+            self.push()
+        else:  # in the middle of a change: nothing can be relied on but the next takeover
+            self._close_store()
+            self.session.disown(ClientInterruptedError("the client was interrupted at work; open a new one"))
+            self.push()
+        self.hand_on()
+
+    def _write_the_rest(self) -> None:
+        """Writes what is left, after the write of another thread if one is under way."""
+        self.push()
+        thread = threading.get_ident()
+        while self._writer.locked():
+            self._away.add(thread)
+            try:
+                self.keepers_lock.release()
+                self._writer.acquire()
+            finally:
+                self.keepers_lock.acquire()
+                self._away.discard(thread)
+            self._writer.release()
+            self.push()
+
+    def _close_store(self) -> None:
+        store, self._store = self._store, None
+        if store is not None:
+            store.close()
+
+    # ------------------------------------------------------------------ driving
+
+    def serve_due(self) -> None:
+        """Does what is due, without waiting."""
+        if self.session.timer <= time.monotonic():
+            self._intact = False
+            self.session.tick()
+            self._intact = True
+        self.push()
+
+    def serve_socket(self) -> None:
+        """Takes what has come, without waiting."""
+        self._receive()
+        self.serve_due()
+
+    def connect(self) -> None:
+        """Connects, when the session wants to and when it is time; waits for that."""
+        self._turn(None)
+
+    def _turn(self, call: Call[Any] | None) -> None:
+        """Waits for the next event and handles it."""
+        self._awaited = call
+        try:
+            self.driven_by = threading.get_ident()
+            if self.sock is None:
+                self._connect()
+            else:
+                self._wait(self.session.timer)
+                self._receive()
+                if self._unsent:
+                    self._send(b"")
+            self.serve_due()
+        finally:
+            self.driven_by = 0
+            self._awaited = None
+
+    def _wait(self, until: float) -> None:
+        """Waits for the socket or a wake-up, with the lock released."""
+        timeout_ms = None if until == math.inf else max(0.0, (until - time.monotonic()) * 1000)
+        if self.sock is not None:
+            self._poll.register(self.sock, select.POLLIN | (select.POLLOUT if self._unsent else 0))
+        self._waiting = True
+        self._waiting_until = until
+        try:
+            self.keepers_lock.release()
+            events = self._poll.poll(timeout_ms)
+        finally:
+            self.keepers_lock.acquire()
+            self._waiting = False
+        if any(descriptor == self._waker.fileno() for descriptor, _ in events):
+            self._waker.clear()
+
+    def _receive(self) -> None:
+        if self.sock is None:
+            return
+        try:
+            data = self.sock.recv(_RECEIVE_SIZE)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self._lost(str(error))
+            return
+        if not data:
+            self._lost("the middleware closed it")
+            return
+        self._intact = False
+        self.session.feed(data)
+        self._intact = True
+
+    def _send(self, output: bytes) -> None:
+        """Writes as much as the socket takes; the session may go on when that was all."""
+        if self.sock is None:
+            return
+        data = self._unsent + output if self._unsent else output
+        try:
+            sent = self.sock.send(data)
+        except BlockingIOError:
+            sent = 0
+        except OSError as error:
+            self._lost(str(error))
+            return
+        self._unsent = data[sent:]
+        self.session.writable = not self._unsent
+        if self._unsent and self._waiting:
+            self._waker.wake()
+
+    def _lost(self, reason: str) -> None:
+        if self._link is not None and self.session.link is self._link:
+            address = self.session.address
+            self.session.link_down(ConnectionLostError(f"connection lost: {reason}", address=address))
+
+    def _drop(self) -> None:
+        """Closes the connection that the session has left."""
+        if self._waiting:  # not under the hands of the thread that waits for it
+            self._waker.wake()
+            return
+        if self.sock is not None:
+            self._keeper.stand_back()
+            self._poll.unregister(self.sock)
+            self.sock.close()
+        self.sock = None
+        self._link = None
+        self._unsent = b""
+
+    # ------------------------------------------------------------------ connecting
+
+    def _connect(self) -> None:
+        attempt = self.session.next_attempt
+        if attempt is None or attempt[1] > time.monotonic():
+            self._wait(min(self.session.timer, math.inf if attempt is None else attempt[1]))
+            return
+        address = attempt[0]
+        outcome = self._open(address)
+        if not isinstance(outcome, socket.socket):
+            if self.session.next_attempt is not None:
+                self.session.attempt_failed(connection_failure(str(address), outcome))
+        elif self.session.next_attempt is None:
+            outcome.close()
+        else:
+            outcome.setblocking(False)
+            outcome.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.sock = outcome
+            self._poll.register(outcome, select.POLLIN)
+            self._link = self.session.link_up(address)
+
+    def _open(self, address: Address) -> socket.socket | OSError | UnicodeError:
+        """Opens a connection, with the lock released; an attempt ends in time for what is due."""
+        left = max(_CONNECT_TIME_MIN, self.session.timer - time.monotonic())
+        try:
+            self.keepers_lock.release()
+            return socket.create_connection(address, min(self._connect_timeout, left))
+        except (OSError, UnicodeError) as failure:
+            return failure
+        finally:
+            self.keepers_lock.acquire()

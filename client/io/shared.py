@@ -1,0 +1,280 @@
+"""What the asyncio and the blocking client have in common besides the session: arguments in, results out."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+from telesto.client import arguments
+from telesto.client.bookkeeping.handshake import Identity
+from telesto.client.calls.queue_calls import Call, PutCall, PutManyCall, ReadResponseCall
+from telesto.client.calls.readers import Reader
+from telesto.client.calls.state import StoredClient
+from telesto.client.calls.topic_calls import GetCall, PutToTopicCall
+from telesto.client.durable.durable_session import DurableSession
+from telesto.client.errors import StateMismatchError
+from telesto.client.models import (
+    HandOverId,
+    Message,
+    NewMessage,
+    NewTopicMessage,
+    PutResult,
+    RecoveredPut,
+    TopicMessage,
+    TopicPutResult,
+)
+from telesto.client.options import ClientOptions
+from telesto.client.session.session import Delivery, Session
+from telesto.client.url import Existing, ServiceUrl
+from telesto.protocol import packets
+from telesto.protocol.errors import InvalidParameterError, TelestoError
+from telesto.protocol.packets import ClientMode
+
+ElementT = TypeVar("ElementT")
+GivenT = TypeVar("GivenT")
+OutcomeT = TypeVar("OutcomeT", PutResult, TopicPutResult)
+
+#: Where a client keeps what it must not forget.
+StateDir = str | os.PathLike[str]
+
+#: How much longer than its request a response may wait, in seconds: its asker may have lost the connection.
+RESPONSE_GRACE = 60.0
+#: How long a response to a request that never expires may wait, in seconds.
+RESPONSE_LIFE = 7 * 24 * 3600.0
+
+
+def check_delivery(delivery: Delivery) -> Delivery:
+    """Returns how puts and reads are delivered. Raises InvalidParameterError."""
+    if delivery not in ("once", "fast"):
+        raise InvalidParameterError(f'delivery must be "once" or "fast", not {delivery!r}')
+    return delivery
+
+
+def make_session(
+    url: ServiceUrl, options: ClientOptions, delivery: Delivery, state_dir: StateDir | None
+) -> Session:
+    """Makes the session of a client, a durable one if it has a state. Raises InvalidParameterError."""
+    check_delivery(delivery)
+    if not isinstance(options, ClientOptions):
+        raise TypeError(f"options must be ClientOptions, not {type(options).__name__}")
+    if state_dir is None:
+        return Session(url.addresses, options, delivery)
+    if not isinstance(state_dir, (str, os.PathLike)):
+        raise TypeError(f"state_dir must be a path, not {type(state_dir).__name__}")
+    if "\0" in str(state_dir) or not str(state_dir):
+        raise InvalidParameterError(f"state_dir must name a directory, not {str(state_dir)!a}")
+    if delivery == "fast":
+        raise InvalidParameterError('a client with a state_dir needs delivery="once"')
+    return DurableSession(url.addresses, options)
+
+
+def durable(session: Session) -> DurableSession:
+    """Returns the session of a client with a state. Raises InvalidParameterError for one without."""
+    if not isinstance(session, DurableSession):
+        raise InvalidParameterError("this needs a state_dir: without one, nothing is known of earlier puts")
+    return session
+
+
+def choose_identity(
+    url: ServiceUrl,
+    name: str | None,
+    client_id: int | None,
+    mode: ClientMode | None,
+    existing: Existing | None,
+    before: Identity | None,
+    stored: StoredClient | None = None,
+) -> Identity:
+    """Returns the client to connect as: from the arguments, what they leave out from the URL.
+
+    ``before`` was tried last and in vain: connecting under the same name is then the same registration,
+    in case that one was done and only its answer lost. ``stored`` is the client that the state belongs to.
+
+    Raises InvalidParameterError, and StateMismatchError when the state is that of another client.
+    """
+    if name is None and client_id is None:
+        name, client_id = url.name, url.client_id
+    if name is None and client_id is None and stored is not None:
+        name, client_id = stored.name, None if stored.name else stored.client_id
+    if name is None and client_id is None:
+        raise InvalidParameterError(
+            "connect() needs the client's name or client_id, as an argument or in the URL: telesto://...?name=..."
+        )
+    identity = Identity(
+        client_id,
+        None if client_id is not None else name,
+        mode if mode is not None else url.mode,
+        existing or url.existing or "error",
+    )
+    if stored is not None:
+        return _with_state(identity, stored)
+    if client_id is None and before is not None and before.name == name and before.mode is identity.mode:
+        identity.token, identity.attempts = before.token, before.attempts
+    return identity
+
+
+def _with_state(identity: Identity, stored: StoredClient) -> Identity:
+    """Returns the identity as which a client comes back that has been it before, or tried to be."""
+    if stored.scope is not None:
+        asked = identity.client_id if identity.name is None else identity.name
+        if asked not in (stored.client_id, stored.name):
+            raise StateMismatchError(
+                f"the state directory belongs to client {stored.name!r} (id {stored.client_id}), not to "
+                f"{asked!r}; connect as that client, or give this one a state directory of its own"
+            )
+        identity.client_id = stored.client_id
+        identity.held = identity.revived = True
+    elif identity.name != stored.name:
+        return identity
+    identity.token, identity.attempts = stored.token, stored.attempts
+    return identity
+
+
+def check_identity(
+    name: str | None, client_id: int | None, mode: ClientMode | None, existing: Existing | None
+) -> None:
+    """Checks what ``connect`` is given, before a state is opened. Raises InvalidParameterError, TypeError."""
+    if name is not None and client_id is not None:
+        raise InvalidParameterError("give connect() a name or a client_id, not both")
+    if name is not None:
+        arguments.check_name("name", name)
+    if client_id is not None:
+        arguments.check_id("client_id", client_id)
+    if mode is not None and not isinstance(mode, ClientMode):
+        raise TypeError(f"mode must be a ClientMode, not {type(mode).__name__}")
+    if existing not in (None, "error", "use"):
+        raise InvalidParameterError(f'existing must be "error" or "use", not {existing!a}')
+
+
+def told_one_by_one(session: DurableSession) -> Iterator[RecoveredPut]:
+    """Yields what became of puts; a request counts as told when the application asks for more."""
+    for name, puts in session.recovered_puts():
+        yield from puts
+        session.told(name)
+
+
+def with_reader(call: Call[Any], identity: Any, gone: Callable[[], bool]) -> None:
+    """Notes who reads."""
+    if call.taking or isinstance(call, GetCall):
+        call.reader = Reader(identity, gone)
+
+
+def request_calls(
+    queue_id: int, body: bytes, priority: int, receiver_id: int | None, timeout: float | None
+) -> tuple[PutCall, ReadResponseCall]:
+    """Makes the put of a request and the read of its response; a request that nobody waits for expires."""
+    context = secrets.randbits(63)
+    response = ReadResponseCall(queue_id, context, timeout)
+    life = None if response.wait > arguments.LIFE_MAX else max(response.wait, 0.001)
+    return PutCall(queue_id, body, priority, receiver_id, context, expires=life), response
+
+
+def reply_call(request: Message, body: bytes, priority: int | None = None, *, once: bool = False) -> PutCall:
+    """Makes the put of a response to a request. Raises InvalidParameterError for a message that is none.
+
+    ``once``: only the first response of this kind is stored, within the queue's window for keys.
+    """
+    if not isinstance(request, Message):
+        raise TypeError(f"request must be a Message, not {type(request).__name__}")
+    if request.context is None:
+        raise InvalidParameterError(f"message {request.message_id} has no context to reply to")
+    priority = request.priority if priority is None else priority
+    key = f"response to {request.message_id}" if once else None
+    life = RESPONSE_LIFE if request.expires_in is None else request.expires_in + RESPONSE_GRACE
+    return PutCall(
+        request.queue_id,
+        body,
+        priority,
+        request.sender_id,
+        request.context,
+        key,
+        expires=min(life, arguments.LIFE_MAX),
+    )
+
+
+def put_batches(
+    queue_id: int, messages: Iterable[NewMessage | bytes], options: ClientOptions
+) -> Iterator[PutManyCall]:
+    """Makes the requests of ``put_many``, as few as the limits allow."""
+    queue_id = arguments.check_id("queue_id", queue_id)
+    queued = _checked(messages, lambda message: arguments.queued_message(queue_id, message))
+    batches = _batches(queued, lambda element: len(element.message.body), options)
+    return (PutManyCall(queue_id, batch) for batch in batches)
+
+
+def topic_batches(
+    topic: str, messages: Iterable[NewTopicMessage | bytes], options: ClientOptions
+) -> Iterator[PutToTopicCall]:
+    """Makes the requests of ``put_to_topic``, as few as the limits allow."""
+    topic = arguments.check_topic(topic)
+
+    def new(message: NewTopicMessage | bytes) -> packets.NewTopicMessage:
+        if isinstance(message, NewTopicMessage):
+            return arguments.new_topic_message(message.body, message.sequence)
+        return arguments.new_topic_message(message, None)
+
+    batches = _batches(_checked(messages, new), lambda message: len(message.body), options)
+    return (PutToTopicCall(topic, batch) for batch in batches)
+
+
+def _checked(messages: Iterable[GivenT], check: Callable[[GivenT], ElementT]) -> Iterable[ElementT]:
+    """Makes messages of the wire: of a list all before any is sent, of what may have no end one by one."""
+    arguments.check_several("messages", messages)
+    if isinstance(messages, (list, tuple)):
+        return [check(message) for message in messages]
+    return map(check, messages)
+
+
+def _batches(
+    elements: Iterable[ElementT], size_of: Callable[[ElementT], int], options: ClientOptions
+) -> Iterator[list[ElementT]]:
+    batch: list[ElementT] = []
+    size = 0
+    for element in elements:
+        length = size_of(element)
+        if batch and (len(batch) >= options.put_batch_messages or size + length > options.put_batch_bytes):
+            yield batch
+            batch, size = [], 0
+        batch.append(element)
+        size += length
+    if batch:
+        yield batch
+
+
+def failed_batch(call: PutManyCall, error: TelestoError) -> list[PutResult]:
+    """Returns the results of a batch that failed as a whole."""
+    return [PutResult(message.queue_id, None, error) for message in call.messages]
+
+
+def raise_if_all_failed(results: list[OutcomeT]) -> list[OutcomeT]:
+    """Returns the results; raises the first error when there is no success among them."""
+    if results and all(result.error is not None for result in results) and results[0].error is not None:
+        raise results[0].error
+    return results
+
+
+def by_source(messages: Iterable[Message | TopicMessage]) -> tuple[list[HandOverId], list[TopicMessage]]:
+    """Tells messages of queues, by the names of their hand-overs, from those of topics.
+
+    Raises TypeError, and InvalidParameterError for a message that was not taken.
+    """
+    of_queues: list[HandOverId] = []
+    of_topics: list[TopicMessage] = []
+    if isinstance(messages, (Message, TopicMessage)):
+        raise TypeError(f"messages must be a list of messages, not one {type(messages).__name__}")
+    for message in messages:
+        if isinstance(message, TopicMessage):
+            of_topics.append(message)
+        elif not isinstance(message, Message):
+            raise TypeError(f"messages must be Messages or TopicMessages, not {type(message).__name__}")
+        elif message.hand_over is None:
+            raise InvalidParameterError(f"message {message.message_id} was browsed, not taken")
+        else:
+            of_queues.append(message.hand_over)
+    return of_queues, of_topics
+
+
+def refused_batch(call: PutToTopicCall, error: TelestoError) -> list[TopicPutResult]:
+    """Returns the results of a batch that failed as a whole."""
+    return [TopicPutResult(None, False, error) for _ in call.messages]

@@ -1,0 +1,396 @@
+"""Who a client is on the service, and over which connection: the lower half of a session."""
+
+from __future__ import annotations
+
+import math
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from enum import Enum, auto
+from typing import Any
+
+from telesto.client.bookkeeping.handshake import Established, Handshake, Identity
+from telesto.client.bookkeeping.takeover import Takeover
+from telesto.client.calls import failures
+from telesto.client.calls.queue_calls import DONE, Call, PingCall
+from telesto.client.connection.link import Errand, Link
+from telesto.client.connection.reconnect import Connector
+from telesto.client.connection.silence import Silence
+from telesto.client.errors import NotConnectedError
+from telesto.client.options import ClientOptions
+from telesto.client.url import Address
+from telesto.protocol import packets
+from telesto.protocol.errors import ClientNotExistingError, ConnectionLostError, TelestoError
+from telesto.protocol.packets import ClientMode
+
+
+class Phase(Enum):
+    """Where the connection is."""
+
+    ABSENT = auto()
+    GREETING = auto()
+    GREETED = auto()
+    IDENTIFYING = auto()
+    READY = auto()
+    DRAINING = auto()
+
+
+class ConnectCall(Call[None]):
+    """Waits until the client is connected for the first time."""
+
+    method = "Connect"
+
+    def result(self) -> None:
+        """Returns nothing."""
+
+
+class Membership(ABC):
+    """Becomes a client of the service and stays it, over as many connections as it takes.
+
+    Attributes:
+        writable: what was written before has left; the shell sets it.
+        link: the connection in use; a shell closes its own when it is another one or None.
+        client_id, name, mode, session: who the client is, and its session on the service; None before.
+    """
+
+    def __init__(
+        self,
+        addresses: Iterable[Address],
+        options: ClientOptions,
+        clock: Callable[[], float],
+        chance: random.Random,
+    ) -> None:
+        self._options = options
+        self._clock = clock
+        self._connector = Connector(addresses, options, clock, chance)
+
+        self.writable = True
+        self.link: Link | None = None
+        self.client_id: int | None = None
+        self.name: str | None = None
+        self.mode: ClientMode | None = None
+        self.session: int | None = None
+
+        self.phase = Phase.ABSENT
+        self._silence: Silence | None = None
+        self._identity: Identity | None = None
+        self._handshake: Handshake | None = None
+        self._connecting: ConnectCall | None = None
+        self._incarnation: str | None = None
+        self._ended: TelestoError | None = None
+        self._closed: TelestoError | None = None
+
+        self._completed: list[Call[Any]] = []
+        self._untaken = 0
+        self._pings: list[PingCall] = []
+        self.limit = 1
+        self._keep_alive = options.keep_alive
+        self.check_at = math.inf
+
+    # ------------------------------------------------------------------ what the upper half does
+
+    @abstractmethod
+    def new_takeover(self) -> Takeover:
+        """Makes the place for what a takeover lists."""
+
+    @abstractmethod
+    def _joined(self, result: Established, before: str | None) -> None:
+        """The connection is that of the client; ``before`` is the incarnation of the last one."""
+
+    @abstractmethod
+    def _parted(self, calls: Iterable[Call[Any]], error: TelestoError) -> None:
+        """The connection on which these calls were under way is lost."""
+
+    @abstractmethod
+    def _forsake(self) -> list[Call[Any]]:
+        """Forgets everything that belongs to the client; returns the calls that are not over."""
+
+    @abstractmethod
+    def _gone(self) -> None:
+        """The service does not know the client any more."""
+
+    # ------------------------------------------------------------------ calls
+
+    @property
+    def closed(self) -> bool:
+        """Tells whether the client refuses every call."""
+        return self._closed is not None
+
+    @property
+    def connected(self) -> bool:
+        """Tells whether requests can be sent at present."""
+        return self.phase is Phase.READY
+
+    @property
+    def address(self) -> str | None:
+        """Where the connection in use leads."""
+        return None if self.link is None else str(self.link.address)
+
+    def connect(self, identity: Identity) -> ConnectCall:
+        """Becomes a client of the service; the call is over once requests can be sent.
+
+        Raises NotConnectedError when the client is closed or connected already.
+        """
+        if self._closed is not None:
+            raise failures.again(self._closed)
+        if self._identity is not None:
+            raise NotConnectedError(
+                f"connected already, as {self.name or self._identity.name or self.client_id}"
+            )
+        call = ConnectCall()
+        self._start_clock(call)
+        self._connecting = call
+        self._identity = identity
+        self._ended = None
+        if self.phase is Phase.GREETED:
+            self._identify(identity)
+        elif self.phase is Phase.ABSENT:
+            self._connector.start()
+        return call
+
+    def submit_ping(self, call: PingCall) -> None:
+        """Sends a Ping at once, or as soon as there is a connection, which needs no client."""
+        if self._closed is not None:
+            raise failures.again(self._closed)
+        self._start_clock(call)
+        call.on_answer = self._ponged
+        if self.link is not None and self.phase is not Phase.GREETING:
+            self.send(self.link, call, 0, [], self._clock())
+            return
+        if self.link is None and self._identity is None and not self._pings:
+            self._connector.start()
+        self._pings.append(call)
+
+    def take_completed(self) -> list[Call[Any]]:
+        """Returns the calls that are over since the last time; their callers have to be woken."""
+        completed = self._completed
+        if completed:
+            self._completed = []
+        return completed
+
+    def _start_clock(self, call: Call[Any]) -> None:
+        deadline = self._clock() + self._options.call_timeout + call.wait
+        call.deadline = deadline
+        if deadline < self.check_at:
+            self.check_at = deadline
+
+    def fail(self, call: Call[Any], error: TelestoError) -> None:
+        """The call is over, with an error that is not an answer."""
+        call.error = error
+        if not call.orphaned:
+            call.number = 0
+        self.finish(call)
+
+    def finish(self, call: Call[Any]) -> None:
+        """The call is over: its caller is to be woken, or its ``on_done`` called."""
+        call.phase = DONE
+        if call.on_done is not None:
+            call.on_done(call)
+            return
+        self._completed.append(call)
+        self._untaken += 1
+
+    def _ponged(self, call: PingCall) -> None:
+        call.answered_at = self._clock()
+        self.finish(call)
+
+    # ------------------------------------------------------------------ connections
+
+    @property
+    def next_attempt(self) -> tuple[Address, float] | None:
+        """Where and when to connect next, by the session's clock; None when no connection is wanted."""
+        if self.link is not None or self._closed is not None or not (self._identity or self._pings):
+            return None
+        return self._connector.address, self._connector.attempt_at
+
+    def attempt_failed(self, error: TelestoError) -> None:
+        """The connection that ``next_attempt`` asked for could not be opened, or did not lead anywhere."""
+        self._connector.failed(error)
+        if not self._connector.is_hopeless(error):
+            return
+        error = failures.cannot_connect(error)
+        if self._connecting is not None:
+            self._stop_connecting(error)
+        if self._identity is None:
+            for call in self._pings:
+                self.fail(call, error)
+            self._pings.clear()
+
+    def link_up(self, address: Address) -> Link:
+        """A connection is open."""
+        now, ping_after = self._clock(), self._options.ping_after
+        self.link = Link(address, self._options.max_frame, now, ping_after)
+        self._silence = Silence(self.link, ping_after, now)
+        self.writable = True
+        self.phase = Phase.GREETING
+        self._keep_alive = self._options.keep_alive
+        self._handshake = Handshake(self, self._connector.retry_time)
+        self._handshake.greet(self._options.max_frame)
+        return self.link
+
+    def link_down(self, error: TelestoError) -> None:
+        """The connection is lost; what was under way is in doubt until the next takeover."""
+        link, self.link = self.link, None
+        if link is None:
+            return
+        phase, self.phase = self.phase, Phase.ABSENT
+        self._handshake = None
+        self._parted(link.pending.values(), error)
+        if phase in (Phase.READY, Phase.DRAINING):
+            self._connector.lost(error)
+        else:
+            self.attempt_failed(error)
+
+    def drop_link(self, error: TelestoError) -> None:
+        """Gives the connection up."""
+        if error.address is None:
+            error.address = self.address
+        self.link_down(error)
+
+    def _connect_again(self, error: TelestoError) -> None:
+        """Gives up a connection that did its part, for another one at once."""
+        link, self.link = self.link, None
+        self.phase = Phase.ABSENT
+        self._handshake = None
+        if link is not None:
+            self._parted(link.pending.values(), error)
+        self._connector.start()
+
+    def look(self, now: float, *, awaits_pushes: bool) -> None:
+        """Leaves the connection if the middleware gives no sign of life."""
+        silence, address = self._silence, self.address
+        if silence is None:
+            return
+        greeted = self.phase is not Phase.GREETING
+        if silence.look(now, self._keep_alive, awaits_pushes=awaits_pushes, greeted=greeted):
+            self.drop_link(ConnectionLostError(f"{address} gives no sign of life"))
+
+    def take_output(self) -> bytes:
+        """Returns what is to be written to the connection."""
+        return b"" if self.link is None else self.link.take_output()
+
+    def send_errand(self, errand: Errand) -> None:
+        """Sends a request of the library itself, out of line."""
+        assert self.link is not None
+        self.send(self.link, errand, 0, [], self._clock())
+
+    def send(self, link: Link, call: Call[Any], number: int, confirmed: list[int], now: float) -> bool:
+        """Sends a request; False when it cannot be sent at all, then the call is over."""
+        try:
+            link.send(call, number, confirmed, now)
+        except TelestoError as error:
+            self.fail(call, error)
+            return False
+        call.number = number
+        call.carried = confirmed
+        call.session = self.session or 0
+        call.tries += 1
+        try_until = now + self._options.try_timeout + max(0.0, call.wait_until - now)
+        call.try_until = try_until
+        if try_until < self.check_at:
+            self.check_at = try_until
+        return True
+
+    # ------------------------------------------------------------------ joining and leaving
+
+    def greeted(self, response: packets.HelloResponse) -> None:
+        """Version and limits are agreed on."""
+        link = self.link
+        assert link is not None
+        link.max_frame_identified = response.max_frame
+        self.limit = max(1, response.max_unconfirmed)
+        self._connector.learn(response.addresses)
+        if response.idle_limit_ms:
+            self._keep_alive = min(self._options.keep_alive, response.idle_limit_ms / 2000)
+        self.phase = Phase.GREETED
+        pings, self._pings = self._pings, []
+        for call in pings:
+            self.send(link, call, 0, [], self._clock())
+        if self._identity is not None:
+            self._identify(self._identity)
+
+    def asking(self, identity: Identity) -> None:  # noqa: B027 - a durable session has to do something
+        """The client is about to be asked for, with one more attempt."""
+
+    def established(self, result: Established) -> None:
+        """The connection is that of the client."""
+        assert self.link is not None
+        assert self._identity is not None
+        self.link.max_frame = self.link.max_frame_identified
+        self._connector.succeeded()
+        self.client_id = self._identity.client_id = result.client_id
+        self._identity.held = True
+        self._identity.revived = False
+        self.name = result.name
+        self.mode = result.mode
+        self.session = result.session
+        self.phase = Phase.READY
+        before, self._incarnation = self._incarnation, result.incarnation
+        self._joined(result, before)
+        call, self._connecting = self._connecting, None
+        if call is not None:
+            self.finish(call)
+
+    def handshake_failed(self, error: TelestoError) -> None:
+        """Not on this connection; another one may succeed."""
+        self.drop_link(error)
+
+    def handshake_refused(self, error: TelestoError) -> None:
+        """Not on any connection."""
+        if isinstance(error, ClientNotExistingError):
+            self._gone()
+        self._end(error, lambda call: failures.ended_error(call, error))
+
+    def _identify(self, identity: Identity) -> None:
+        assert self._handshake is not None
+        self.phase = Phase.IDENTIFYING
+        self._handshake.identify(identity)
+
+    def _cancel_connecting(self, call: ConnectCall) -> None:
+        """The caller no longer wants to be a client."""
+        if call is self._connecting:
+            self._stop_connecting()
+        elif call.error is None:
+            reason = NotConnectedError("connecting was cancelled")
+            self._end(reason, lambda _: failures.not_connected(reason))
+
+    def _stop_connecting(self, error: TelestoError | None = None) -> None:
+        """Gives up becoming a client; the connection, if any, is closed."""
+        call, self._connecting = self._connecting, None
+        self._identity = None
+        if call is not None and error is not None:
+            self.fail(call, error)
+        for waiting in self._forsake():
+            self.fail(waiting, failures.not_connected(error))
+        if self.link is not None and self.phase is not Phase.GREETED:
+            self.link_down(error or failures.closed_error())
+
+    def _check_connecting(self, now: float) -> None:
+        call = self._connecting
+        if call is None:
+            return
+        if call.deadline <= now:
+            self._stop_connecting(
+                failures.not_connected_in_time(self._options, self._connector.failure, self.address)
+            )
+        else:
+            self.check_at = min(self.check_at, call.deadline)
+
+    def _end(self, reason: TelestoError, error_for: Callable[[Call[Any]], TelestoError]) -> None:
+        """The client is nobody on the service any more; all calls fail."""
+        link, self.link = self.link, None
+        self.phase = Phase.ABSENT
+        self._ended = reason
+        if link is not None:
+            self._parted(link.pending.values(), reason)
+        for call in [*self._forsake(), *self._pings]:
+            if call.phase < DONE and not isinstance(call, Errand):
+                self.fail(call, error_for(call))
+        self._pings.clear()
+        self._handshake = None
+        self._identity = None
+        self._incarnation = None
+        self.session = None
+        if self._connecting is not None:
+            connecting, self._connecting = self._connecting, None
+            self.fail(connecting, reason)

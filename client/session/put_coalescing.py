@@ -1,0 +1,206 @@
+"""Puts that stand in line next to each other travel as one request.
+
+An application that puts from many tasks or threads at a time has many puts in line when the client gets to
+write. As requests of their own, each would have a frame, a number, a record in the database and a
+confirmation; together they have one of each. No put waits for others: what goes together is what is in line
+by then.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from copy import copy
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+from telesto.client.calls.queue_calls import DONE, SENT, WAITING, Call, PutCall, PutManyCall
+from telesto.client.errors import ProtocolViolationError
+from telesto.client.options import ClientOptions
+from telesto.protocol import packets
+from telesto.protocol.errors import InternalError
+
+#: Puts together are no longer than this, for large messages gain nothing by it.
+_JOINT_BYTES = 128 * 1024
+#: Bytes of a message in a request beside its body and its keys, at most.
+_OVERHEAD_BYTES = 64
+#: Bytes of a key, at most: 255 characters of four bytes.
+_KEY_BYTES = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class JointLimits:
+    """What one request of several puts may hold.
+
+    Attributes:
+        messages: how many.
+        size: their bytes in all.
+        body: the largest body; a larger one goes alone, so that a refusal of it concerns no other.
+    """
+
+    messages: int
+    size: int
+    body: int
+
+
+#: Every put goes alone.
+ALONE = JointLimits(1, 0, 0)
+
+
+class JointPut(PutManyCall):
+    """Several puts in one request. The calls wait for it with the phase SENT.
+
+    Attributes:
+        parts: the puts, in the order of their calls.
+        untaken: how many callers have not taken their result yet; then the request can be confirmed.
+    """
+
+    def __init__(self, parts: list[PutCall]) -> None:
+        # A put has the attributes of a message and its queue, so that none need be made.
+        super().__init__(parts[0].queue_id, cast("list[packets.QueuedMessage]", parts))
+        self.parts = parts
+        self.untaken = 0
+        self.order = parts[0].order
+        self.tries = max(part.tries for part in parts)
+        for part in parts:
+            part.phase = SENT
+            part.joint = self
+
+    @property
+    def open_parts(self) -> list[PutCall]:
+        """The puts whose callers still wait."""
+        return [part for part in self.parts if self._has(part)]
+
+    def _has(self, part: PutCall) -> bool:
+        return part.phase == SENT and part.joint is self
+
+    def share(self) -> list[PutCall]:
+        """Gives its answer to those that still wait; returns them."""
+        if self.error is None and len(self.response.results) != len(self.parts):
+            count = len(self.response.results)
+            self.error = ProtocolViolationError(
+                f"{count} results answer {len(self.parts)} messages",
+                method=self.method,
+                queue_id=self.queue_id,
+            )
+        waiting = []
+        for index, part in enumerate(self.parts):
+            if self._has(part):
+                part.session = self.session
+                part.number = self.number
+                part.response = self.response
+                part.at = index
+                part.error = None if self.error is None else copy(self.error)
+                waiting.append(part)
+        self.untaken = len(waiting)
+        # Nothing refers to itself in a circle, so that all is freed at once.
+        self.parts, self.messages = [], []
+        return waiting
+
+    def dissolve(self) -> list[PutCall]:
+        """Gives back those that still wait, to be sent again; returns them."""
+        parts, self.parts = self.open_parts, []
+        for part in parts:
+            part.joint = None
+            part.alone = part.alone or isinstance(
+                self.failure, InternalError
+            )  # perhaps because of one of them
+            part.tries = self.tries
+            part.failure = self.failure
+        return parts
+
+
+class JointPutsHost(Protocol):
+    """What the joint puts need of the session that they belong to."""
+
+    def finish(self, call: Call[Any]) -> None:
+        """The call is over."""
+
+    def again(self, call: Call[Any]) -> None:
+        """Tries once more a request that was not done, in its old place."""
+
+    def confirm_answer(self, call: Call[Any]) -> None:
+        """The answer has been taken, or nobody wants it."""
+
+
+class JointPuts:
+    """Joins the puts of one client when they leave, and gives each its own end."""
+
+    def __init__(self, host: JointPutsHost, options: ClientOptions) -> None:
+        self._host = host
+        self._options = options
+        self._limits = ALONE
+
+    def greeted(self, service: packets.HelloResponse) -> None:
+        """Puts together are such from now on that a middleware refuses none for what others are."""
+        if service.max_body is None or service.max_put_elements is None:
+            self._limits = ALONE
+            return
+        messages = min(self._options.put_batch_messages, service.max_put_elements)
+        size = min(self._options.put_batch_bytes, service.max_frame // 2, _JOINT_BYTES)
+        self._limits = JointLimits(messages, size, service.max_body)
+
+    def with_neighbours(self, call: Call[Any], line: deque[Call[Any]]) -> Call[Any]:
+        """Returns the request in which a call is sent: with the puts that stand in line behind it."""
+        if type(call) is not PutCall or not line or self._limits is ALONE:
+            return call
+        joint = join(call, line, self._limits)
+        if isinstance(joint, JointPut):
+            joint.on_done = self._ended
+        return joint
+
+    def separate(self, joint: JointPut) -> None:
+        """Nothing was done, perhaps for a reason that concerns one of them: each goes alone."""
+        for part in joint.open_parts:
+            part.alone = True
+        self.dissolve(joint)
+
+    def dissolve(self, joint: JointPut) -> None:
+        """The puts that are still wanted stand in line again, in their old places."""
+        parts = joint.dissolve()
+        for part in reversed(parts):
+            self._host.again(part)
+        joint.phase = WAITING if any(part.phase == WAITING for part in parts) else DONE
+
+    def _ended(self, joint: JointPut) -> None:
+        if joint.error is not None and not joint.packet_id:
+            self.separate(joint)  # one of them cannot be sent at all
+            return
+        parts = joint.share()
+        if not parts:
+            self._host.confirm_answer(joint)
+        for part in parts:
+            self._host.finish(part)
+
+
+def join(first: PutCall, line: deque[Call[Any]], limits: JointLimits) -> Call[Any]:
+    """Takes from the line the puts that go along with the one that stood before it.
+
+    Returns them as one call; the first itself when there are none.
+    """
+    size = _size(first)
+    if first.alone or size > limits.size or len(first.message.body) > limits.body:
+        return first
+    parts = [first]
+    while line and len(parts) < limits.messages:
+        call = line[0]
+        if call.phase != WAITING:
+            line.popleft()
+            continue
+        if type(call) is not PutCall or call.queue_id != first.queue_id or call.alone:
+            break
+        size += _size(call)
+        if size > limits.size or len(call.message.body) > limits.body:
+            break
+        parts.append(call)
+        line.popleft()
+    return first if len(parts) == 1 else JointPut(parts)
+
+
+def _size(call: PutCall) -> int:
+    message = call.message
+    size = len(message.body) + _OVERHEAD_BYTES
+    if message.dedup_key is not None:
+        size += _KEY_BYTES
+    if message.partition_key is not None:
+        size += _KEY_BYTES
+    return size
