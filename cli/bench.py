@@ -159,7 +159,7 @@ def _explained(error: Exception) -> CommandError | None:
     from telesto.benchmarks.harness.one_run import OpenFilesError
     from telesto.benchmarks.load.worker import WorkerFailedError
     from telesto.benchmarks.tiers.service import MiddlewareFailedError, NotLocalError
-    from telesto.db.embedded_errors import DataDirectoryInUseError, EmbeddedServerError
+    from telesto.db.embedded.errors import DataDirectoryInUseError, EmbeddedServerError
 
     if isinstance(error, BadExperimentError | ManifestError | OpenFilesError):
         return CommandError(str(error), ExitCode.USAGE)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from telesto.cli.exit_codes import ExitCode
 from telesto.cli.failures import CommandError, usage_error
-from telesto.db.url import parameters_of, without_password
+from telesto.db.install.url import parameters_of, without_password
 
 
 def check_url(url: str) -> str:
@@ -25,7 +25,7 @@ def explained_errors(url: str | None = None) -> Iterator[None]:
     """Turn what the database, the schema or the embedded server raise into a CommandError of one line."""
     import psycopg
 
-    from telesto.db.embedded import DataDirectoryInUseError, EmbeddedServerError
+    from telesto.db.embedded.server import DataDirectoryInUseError, EmbeddedServerError
     from telesto.db.schema import SchemaError
 
     where = f" {without_password(url)}" if url else ""
@@ -63,7 +63,7 @@ def database_for(url: str | None, data_dir: Path) -> Iterator[str]:
     if url is not None:
         yield check_url(url)
         return
-    from telesto.db.embedded import EmbeddedServer, running_url
+    from telesto.db.embedded.server import EmbeddedServer, running_url
 
     if not data_dir.is_dir():
         raise usage_error(

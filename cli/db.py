@@ -12,7 +12,7 @@ from telesto.cli.exit_codes import ExitCode
 from telesto.cli.options import DEFAULT_DATA_DIRECTORY, DatabaseUrl, Json, Yes
 
 if TYPE_CHECKING:
-    from telesto.db.roles import RolesReport
+    from telesto.db.install.roles import RolesReport
     from telesto.db.schema import SchemaStatus
 
 DataDirectory = Annotated[

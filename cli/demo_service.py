@@ -19,7 +19,7 @@ MIDDLEWARES = 2
 def running_service(data_dir: Path, log: Path) -> Iterator[list[str]]:
     """Run the service for the time of the block; yields the addresses (host:port) of its middlewares."""
     from telesto.db import schema
-    from telesto.db.embedded import EmbeddedServer
+    from telesto.db.embedded.server import EmbeddedServer
 
     with ExitStack() as stack:
         with explained_errors():

@@ -10,8 +10,8 @@ from pathlib import Path
 from telesto.cli import output
 from telesto.cli.database import explained_errors
 from telesto.db import schema
-from telesto.db.embedded import EmbeddedServer, EmbeddedServerError
-from telesto.db.embedded_cluster import DataDirectory
+from telesto.db.embedded.cluster import DataDirectory
+from telesto.db.embedded.server import EmbeddedServer, EmbeddedServerError
 
 WATCH_INTERVAL_S = 1.0
 

@@ -23,7 +23,7 @@ from telesto.cli.serve_settings import has_database
 from telesto.cli.serve_single import serve_single
 from telesto.cli.serve_stop import Stop
 from telesto.db import schema
-from telesto.db.url import without_password
+from telesto.db.install.url import without_password
 from telesto.middleware.common.logs import configure, logger
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.database.start import DatabaseStart

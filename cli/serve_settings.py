@@ -13,7 +13,7 @@ from pydantic import SecretStr, ValidationError
 
 from telesto.cli import output, variables
 from telesto.cli.failures import usage_error
-from telesto.db.url import without_password
+from telesto.db.install.url import without_password
 from telesto.middleware.common.settings import ServerSettings
 
 #: What the value of a Kubernetes service link begins with.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import psycopg
 
-from telesto.db.place import keep_place, read_places
+from telesto.db.install.place import keep_place, read_places
 
 #: A middleware that gave a sign of life so short ago may live; the default of its own `heartbeat_timeout_s`.
 ALIVE_S = 6.0

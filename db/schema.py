@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 import psycopg
 
-from telesto.db.checks import Problem, find_problems
-from telesto.db.install import install_procedures
-from telesto.db.manifest import Manifest, load_manifest
-from telesto.db.migrate import engine_for, head_revision, known_revisions, migrate
-from telesto.db.place import keep_place, read_places
-from telesto.db.roles import RolesReport, apply_grants
-from telesto.db.url import for_writing
+from telesto.db.checks.findings import Problem, find_problems
+from telesto.db.install.manifest import Manifest, load_manifest
+from telesto.db.install.migrate import engine_for, head_revision, known_revisions, migrate
+from telesto.db.install.place import keep_place, read_places
+from telesto.db.install.procedures import install_procedures
+from telesto.db.install.roles import RolesReport, apply_grants
+from telesto.db.install.url import for_writing
 
 __all__ = [
     "NoRightsError",

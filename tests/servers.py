@@ -49,8 +49,8 @@ def of_release(release: int, debian: Path = DEBIAN) -> Source:
     Raises:
         ReleaseMissingError: there is none of them.
     """
-    from telesto.db.embedded import BinariesMissingError
-    from telesto.db.embedded_binaries import find_binaries, package_directories
+    from telesto.db.embedded.binaries import find_binaries, package_directories
+    from telesto.db.embedded.server import BinariesMissingError
 
     silent = _docker_trouble()
     if silent is None:
@@ -86,14 +86,14 @@ def scratch_directory() -> Iterator[Path]:
 
 def _end_servers_in(directory: Path) -> None:
     """End the server of an owner that a test killed; it may still be writing."""
-    from telesto.db.embedded_process import end_leftovers
+    from telesto.db.embedded.process import end_leftovers
 
     end_leftovers(directory / "postgresql")
 
 
 @contextlib.contextmanager
 def _run_binaries(directory: Path | None = None) -> Iterator[str]:
-    from telesto.db.embedded import EmbeddedServer
+    from telesto.db.embedded.server import EmbeddedServer
 
     with (
         scratch_directory() as scratch,
@@ -131,7 +131,7 @@ def _docker_trouble() -> str | None:
 def _run_container(release: int) -> Iterator[str]:
     from testcontainers.community.postgres import PostgresContainer
 
-    from telesto.db.embedded_settings import free_mib, memory_mib, queue_settings
+    from telesto.db.embedded.settings import free_mib, memory_mib, queue_settings
 
     settings = {**queue_settings(memory_mib(), free_mib(Path("/"))), **TEST_SETTINGS}
     command = ["postgres", *(part for name, value in settings.items() for part in ("-c", f"{name}={value}"))]

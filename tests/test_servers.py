@@ -19,7 +19,7 @@ import pytest
 from testcontainers.core.config import ConnectionMode, testcontainers_config
 
 import servers
-from telesto.db.embedded_binaries import find_binaries, package_directories
+from telesto.db.embedded.binaries import find_binaries, package_directories
 
 ROOT = Path(__file__).resolve().parents[1]
 PORT = 54321

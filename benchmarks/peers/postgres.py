@@ -10,7 +10,7 @@ from typing import Final
 import asyncpg
 
 from telesto.benchmarks.peers.interface import PeerUnavailableError
-from telesto.db.embedded import EmbeddedServer, EmbeddedServerError
+from telesto.db.embedded.server import EmbeddedServer, EmbeddedServerError
 
 _SHOWN: Final = (
     "server_version",

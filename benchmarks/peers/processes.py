@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final
 
 from telesto.benchmarks.peers.interface import PeerUnavailableError
-from telesto.db.embedded_account import Account
-from telesto.db.embedded_binaries import launch_command
+from telesto.db.embedded.account import Account
+from telesto.db.embedded.binaries import launch_command
 
 HOST: Final = "127.0.0.1"
 START_S_MAX: Final = 90.0

@@ -38,7 +38,7 @@ class TelestoServer:
         """Start both tiers."""
         from telesto.benchmarks.tiers.service import describe_database, running_middlewares
         from telesto.db import schema
-        from telesto.db.embedded import EmbeddedServer
+        from telesto.db.embedded.server import EmbeddedServer
 
         server = EmbeddedServer(directory / "data")
         await asyncio.to_thread(server.start)

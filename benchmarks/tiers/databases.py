@@ -13,7 +13,7 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 
 from telesto.db import schema
-from telesto.db.embedded import EmbeddedServer
+from telesto.db.embedded.server import EmbeddedServer
 
 DATA_DIRECTORY: Final = "database"
 TEMPLATE: Final = "template"

@@ -15,7 +15,7 @@ import asyncpg
 
 from telesto.benchmarks.tiers.usage import cpu_seconds, parent_of, resident_bytes, tree_cpu_seconds
 from telesto.db import schema
-from telesto.db.embedded import EmbeddedServer
+from telesto.db.embedded.server import EmbeddedServer
 
 HOST: Final = "127.0.0.1"
 START_TIMEOUT_S: Final = 30.0

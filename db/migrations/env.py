@@ -1,4 +1,4 @@
-"""Alembic's entry point: runs the revisions on the connection that `telesto.db.migrate` hands over."""
+"""Alembic's entry point: runs the revisions on the connection that `install/migrate.py` hands over."""
 
 from alembic import context
 from sqlalchemy import Connection, text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
-from telesto.db.url import parameters_of
+from telesto.db.install.url import parameters_of
 
 #: What asyncpg does itself. `options` goes to the server as it stands.
 _PASSED = frozenset(

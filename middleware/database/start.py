@@ -9,7 +9,7 @@ from typing import TypeVar
 import psycopg
 
 from telesto.db import schema
-from telesto.db.url import with_time_limit
+from telesto.db.install.url import with_time_limit
 from telesto.middleware.common.failures import LostError, RefusedError, UnavailableError
 from telesto.middleware.common.logs import logger
 from telesto.middleware.common.settings import FRAME_OVERHEAD_BYTES, ServerSettings

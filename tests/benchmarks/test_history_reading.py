@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from telesto.benchmarks import history_reading
 from telesto.benchmarks.history_rows import QUEUES, fill_history
-from telesto.db.checks import find_contradictions
+from telesto.db.checks.findings import find_contradictions
 
 ROWS = 2000
 CONTENTS = """

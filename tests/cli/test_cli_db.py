@@ -9,7 +9,7 @@ import pytest
 from command_line import CommandLine
 from telesto.cli import db
 from telesto.db import schema
-from telesto.db.roles import RolesReport
+from telesto.db.install.roles import RolesReport
 
 
 def test_upgrades_an_empty_database(bare_telesto: CommandLine, empty_database_url: str) -> None:

@@ -221,7 +221,7 @@ def test_postgresql_that_dies_is_started_again(bare_telesto: CommandLine, data_d
 
 
 def _kill_postmaster(data_dir: Path) -> None:
-    from telesto.db.embedded import running_url
+    from telesto.db.embedded.server import running_url
 
     url = running_url(data_dir)
     assert url is not None

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from command_line import CommandLine
-from telesto.db.url import parameters_of
+from telesto.db.install.url import parameters_of
 
 # Nobody waits for it in these tests: what is told at once is told long before.
 LONG_S = "600"

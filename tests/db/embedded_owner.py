@@ -6,7 +6,7 @@ Prints one JSON line when the server is ready, then waits for its input to end a
 import json
 import sys
 
-from telesto.db.embedded import EmbeddedServer
+from telesto.db.embedded.server import EmbeddedServer
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 from consumer_calls import CONSUMER_NOT_EXISTING, LEASE_LOST, Consumer, Consuming, Lease
 from consumer_model import ATTEMPTS_MAX, LEASE_H, Entry, Model
 from procedure_calls import SESSION_FENCED, Calls, Client, Element, Put
-from telesto.db.checks import find_contradictions
+from telesto.db.checks.findings import find_contradictions
 
 # How many sequences; a longer run, with other sequences each time, is a matter of this variable.
 EXAMPLES = int(os.environ.get("TELESTO_TEST_CONSUMER_EXAMPLES", "0"))

@@ -21,8 +21,8 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 
-from telesto.db import embedded
-from telesto.db.embedded import (
+from telesto.db.embedded import server as embedded
+from telesto.db.embedded.server import (
     BinariesMissingError,
     DataDirectoryError,
     DataDirectoryInUseError,
@@ -96,7 +96,7 @@ def interpreter_for(options: dict[str, Any]) -> str:
     for candidate in (sys.executable, "/usr/local/bin/python3", "/usr/bin/python3"):
         try:
             tried = subprocess.run(
-                [candidate, "-c", "import telesto.db.embedded"],
+                [candidate, "-c", "import telesto.db.embedded.server"],
                 capture_output=True,
                 timeout=60,
                 check=False,
@@ -362,7 +362,7 @@ class TestCrash:
     def test_backends_without_a_postmaster_do_not_stop_the_next_start(
         self, used_dir: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("telesto.db.embedded_process.ORPHANS_GRACE_S", 0.2)
+        monkeypatch.setattr("telesto.db.embedded.process.ORPHANS_GRACE_S", 0.2)
         with EmbeddedServer(used_dir) as server:
             busy = psycopg.connect(server.url)
             backend = busy.info.backend_pid
@@ -439,7 +439,7 @@ class TestClearErrors:
             EmbeddedServer(data_dir, binaries=tmp_path).start()
 
     def test_package_not_installed(self, data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("telesto.db.embedded_binaries.PACKAGE", "no_such_package")
+        monkeypatch.setattr("telesto.db.embedded.binaries.PACKAGE", "no_such_package")
         with pytest.raises(BinariesMissingError, match="pip install"):
             EmbeddedServer(data_dir).start()
 
@@ -460,7 +460,7 @@ class TestClearErrors:
             EmbeddedServer(data_dir).start()
 
     def test_not_enough_space(self, data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("telesto.db.embedded_cluster.FREE_BYTES_MIN", 1 << 62)
+        monkeypatch.setattr("telesto.db.embedded.cluster.FREE_BYTES_MIN", 1 << 62)
         with pytest.raises(DataDirectoryError, match="bytes free"):
             EmbeddedServer(data_dir).start()
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from telesto.db.embedded_ballast import SIZE_BYTES, Ballast
+from telesto.db.embedded.ballast import SIZE_BYTES, Ballast
 
 MIB = 1 << 20
 

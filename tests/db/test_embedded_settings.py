@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from telesto.db import embedded_settings
-from telesto.db.embedded_settings import memory_mib, queue_settings, settings_text, shared_buffers_mib
+from telesto.db.embedded import settings
+from telesto.db.embedded.settings import memory_mib, queue_settings, settings_text, shared_buffers_mib
 
 
 @pytest.mark.parametrize(
@@ -33,16 +33,16 @@ def test_without_a_limit_the_memory_is_the_machine_s(
 ) -> None:
     limit = tmp_path / "memory.max"
     limit.write_text(text)
-    monkeypatch.setattr(embedded_settings, "CGROUP_LIMIT", limit)
+    monkeypatch.setattr(settings, "CGROUP_LIMIT", limit)
     limited = memory_mib()
-    monkeypatch.setattr(embedded_settings, "CGROUP_LIMIT", tmp_path / "missing")
+    monkeypatch.setattr(settings, "CGROUP_LIMIT", tmp_path / "missing")
     assert memory_mib() == limited
 
 
 def test_a_container_s_limit_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     limit = tmp_path / "memory.max"
     limit.write_text(f"{64 << 20}\n")
-    monkeypatch.setattr(embedded_settings, "CGROUP_LIMIT", limit)
+    monkeypatch.setattr(settings, "CGROUP_LIMIT", limit)
     assert memory_mib() == 64
 
 

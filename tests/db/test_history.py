@@ -13,7 +13,7 @@ from psycopg.types.json import Jsonb
 
 from consumer_calls import Consuming
 from procedure_calls import Calls, Client, Element, Put, Read
-from telesto.db.checks import find_contradictions
+from telesto.db.checks.findings import find_contradictions
 
 MESSAGE_NOT_EXISTING = 64
 MIDDLEWARE = 3

@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 
 from consumer_calls import Consuming
 from procedure_calls import Calls, Client
-from telesto.db.checks import find_contradictions
+from telesto.db.checks.findings import find_contradictions
 
 Open = Callable[[], Calls]
 DAY = timedelta(days=1)

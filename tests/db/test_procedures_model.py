@@ -29,7 +29,7 @@ from procedure_calls import (
     Read,
     Taken,
 )
-from telesto.db.checks import find_contradictions
+from telesto.db.checks.findings import find_contradictions
 
 # How many sequences; a longer run is a matter of this variable.
 SEEDS = int(os.environ.get("TELESTO_TEST_MODEL_SEEDS", "6"))

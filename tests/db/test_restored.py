@@ -8,9 +8,10 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from telesto.db import migrate, schema
-from telesto.db.embedded_binaries import find_binaries
-from telesto.db.place import read_places
+from telesto.db import schema
+from telesto.db.embedded.binaries import find_binaries
+from telesto.db.install import migrate
+from telesto.db.install.place import read_places
 from telesto.db.restored import MiddlewaresAliveError, NotInstalledError, note_move, renew_incarnation
 
 REGISTER = "SELECT telesto.register_middleware('mq.example:7001', '1')"

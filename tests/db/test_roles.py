@@ -9,8 +9,8 @@ import pytest
 from psycopg import sql
 
 from telesto.db import schema
-from telesto.db.manifest import Access, load_manifest
-from telesto.db.roles import Grant, Role, apply_grants, held_grants, load_roles, wanted_grants
+from telesto.db.install.manifest import Access, load_manifest
+from telesto.db.install.roles import Grant, Role, apply_grants, held_grants, load_roles, wanted_grants
 
 ROLES = {role.name: role for role in load_roles()}
 PUBLIC_NAMES = {

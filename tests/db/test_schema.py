@@ -17,10 +17,11 @@ import pytest
 
 from consumer_calls import Consuming
 from procedure_calls import Calls, Element, Put
-from telesto.db import migrate, schema
-from telesto.db.checks import INVARIANTS
-from telesto.db.install import install_procedures
-from telesto.db.manifest import Access, Manifest, Procedure, load_manifest, procedures_directory
+from telesto.db import schema
+from telesto.db.checks.findings import INVARIANTS
+from telesto.db.install import migrate
+from telesto.db.install.manifest import Access, Manifest, Procedure, load_manifest, procedures_directory
+from telesto.db.install.procedures import install_procedures
 from topic_calls import TopicCalls
 
 MANIFEST = load_manifest()

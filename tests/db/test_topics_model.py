@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 )
 
 from procedure_calls import SESSION_FENCED, Client
-from telesto.db.checks import find_contradictions
+from telesto.db.checks.findings import find_contradictions
 from topic_calls import (
     ALL,
     ALREADY_SUBSCRIBED,

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import asyncpg
 
 from telesto.db import schema
-from telesto.db.embedded import EmbeddedServer
+from telesto.db.embedded.server import EmbeddedServer
 
 from .proxy import Address
 

@@ -17,7 +17,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from telesto.db.embedded_process import end_leftovers
+from telesto.db.embedded.process import end_leftovers
 
 from .calls import Bounds
 from .client_process import Task

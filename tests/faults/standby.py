@@ -12,11 +12,11 @@ from pathlib import Path
 
 import asyncpg
 
-from telesto.db.embedded_account import Account, give, let_pass
-from telesto.db.embedded_binaries import Binaries, find_binaries, launch_command, run_program
-from telesto.db.embedded_cluster import DATABASE, SUPERUSER, DataDirectory
-from telesto.db.embedded_process import Postmaster, end_leftovers
-from telesto.db.embedded_settings import (
+from telesto.db.embedded.account import Account, give, let_pass
+from telesto.db.embedded.binaries import Binaries, find_binaries, launch_command, run_program
+from telesto.db.embedded.cluster import DATABASE, SUPERUSER, DataDirectory
+from telesto.db.embedded.process import Postmaster, end_leftovers
+from telesto.db.embedded.settings import (
     free_mib,
     identity_settings,
     memory_mib,

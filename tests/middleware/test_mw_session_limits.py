@@ -15,7 +15,7 @@ import pytest
 
 from conftest import Connect, StartMiddleware
 from telesto.db import schema
-from telesto.db.embedded import EmbeddedServer
+from telesto.db.embedded.server import EmbeddedServer
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.database.dsn import session_limits
 from telesto.middleware.database.primary import Epoch, Primary

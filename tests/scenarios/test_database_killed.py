@@ -13,7 +13,7 @@ import pytest
 from running import PATIENCE_S, serving
 from telesto.client import ClientOptions, TelestoClient, TelestoError
 from telesto.db import schema
-from telesto.db.embedded import EmbeddedServer
+from telesto.db.embedded.server import EmbeddedServer
 
 
 @pytest.fixture

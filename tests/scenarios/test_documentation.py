@@ -24,7 +24,7 @@ from started import STARTED
 from telesto.cli.app import build
 from telesto.client import AsyncTelestoClient, TelestoClient
 from telesto.client import errors as client_errors
-from telesto.db.roles import load_roles
+from telesto.db.install.roles import load_roles
 
 ROOT = Path(__file__).resolve().parents[2]
 CLIENT = ROOT / "docs" / "client.md"

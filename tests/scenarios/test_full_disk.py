@@ -21,7 +21,7 @@ import pytest
 from running import PATIENCE_S, SERVE, clean_environment
 from started import STARTED, end
 from telesto.client import ClientOptions, DeadlineExceededError, TelestoClient, TelestoError
-from telesto.db.embedded import EmbeddedServer
+from telesto.db.embedded.server import EmbeddedServer
 from telesto.protocol.errors import DiskFullError
 
 MIB = 1 << 20

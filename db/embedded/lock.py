@@ -6,7 +6,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from telesto.db.embedded_errors import DataDirectoryError, DataDirectoryInUseError
+from telesto.db.embedded.errors import DataDirectoryError, DataDirectoryInUseError
 
 LOCK_FILE = "owner.lock"
 

@@ -16,11 +16,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from telesto.db.embedded_account import Account, let_pass
-from telesto.db.embedded_ballast import Ballast
-from telesto.db.embedded_binaries import Binaries, find_binaries, launch_command
-from telesto.db.embedded_cluster import DATABASE, SUPERUSER, DataDirectory
-from telesto.db.embedded_errors import (
+from telesto.db.embedded.account import Account, let_pass
+from telesto.db.embedded.ballast import Ballast
+from telesto.db.embedded.binaries import Binaries, find_binaries, launch_command
+from telesto.db.embedded.cluster import DATABASE, SUPERUSER, DataDirectory
+from telesto.db.embedded.errors import (
     BinariesMissingError,
     DataDirectoryError,
     DataDirectoryInUseError,
@@ -28,8 +28,8 @@ from telesto.db.embedded_errors import (
     EmbeddedServerError,
     StartFailedError,
 )
-from telesto.db.embedded_lock import DirectoryLock
-from telesto.db.embedded_process import (
+from telesto.db.embedded.lock import DirectoryLock
+from telesto.db.embedded.process import (
     POLL_INTERVAL_S,
     Postmaster,
     end_leftovers,
@@ -37,7 +37,7 @@ from telesto.db.embedded_process import (
     pid_file_lines,
     postmaster_pid,
 )
-from telesto.db.embedded_settings import (
+from telesto.db.embedded.settings import (
     free_mib,
     identity_settings,
     memory_mib,

@@ -12,14 +12,14 @@ import secrets
 import shutil
 from pathlib import Path
 
-from telesto.db.embedded_account import Account, account_for, give, let_pass
-from telesto.db.embedded_binaries import Binaries, run_program
-from telesto.db.embedded_errors import (
+from telesto.db.embedded.account import Account, account_for, give, let_pass
+from telesto.db.embedded.binaries import Binaries, run_program
+from telesto.db.embedded.errors import (
     DataDirectoryError,
     DataDirectoryVersionError,
     StartFailedError,
 )
-from telesto.db.embedded_settings import add_includes
+from telesto.db.embedded.settings import add_includes
 
 SUPERUSER = "telesto"
 DATABASE = "telesto"

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 import psycopg
 
-from telesto.db.history_checks import HISTORY_INVARIANTS
-from telesto.db.install import installed_functions
-from telesto.db.invariant import Invariant
-from telesto.db.manifest import Manifest
-from telesto.db.partition_checks import PARTITION_INVARIANTS
-from telesto.db.topic_checks import TOPIC_INVARIANTS
+from telesto.db.checks.history import HISTORY_INVARIANTS
+from telesto.db.checks.invariant import Invariant
+from telesto.db.checks.partitions import PARTITION_INVARIANTS
+from telesto.db.checks.topics import TOPIC_INVARIANTS
+from telesto.db.install.manifest import Manifest
+from telesto.db.install.procedures import installed_functions
 
 
 @dataclass(frozen=True, slots=True)

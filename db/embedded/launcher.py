@@ -1,6 +1,6 @@
 """Becomes one of PostgreSQL's programs: gives up root, ties its life to the caller's, then executes it.
 
-Run as a script in an interpreter of its own (``python -I -S embedded_launcher.py owner uid gid program
+Run as a script in an interpreter of its own (``python -I -S launcher.py owner uid gid program
 arguments...``), since Python code between fork and exec is not safe in a process with threads. It imports
 nothing of Telesto, and no more of the standard library than it needs: it stands in the way of every start.
 """

@@ -6,8 +6,8 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import class_row
 
-from telesto.db.manifest import Manifest, Procedure
-from telesto.db.roles import RolesReport, apply_grants
+from telesto.db.install.manifest import Manifest, Procedure
+from telesto.db.install.roles import RolesReport, apply_grants
 
 # A function of this transaction has a pg_proc row written by this transaction, created or replaced.
 STALE = """

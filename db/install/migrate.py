@@ -9,7 +9,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, NullPool, create_engine
 from sqlalchemy.engine.interfaces import DBAPIConnection
 
-from telesto.db.url import for_writing
+from telesto.db.install.url import for_writing
 
 
 def engine_for(url: str) -> Engine:

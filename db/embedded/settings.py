@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from telesto.db.embedded_account import Account, give
+from telesto.db.embedded.account import Account, give
 
 OWN_FILE = "telesto.conf"
 USER_FILE = "user.conf"

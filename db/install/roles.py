@@ -16,7 +16,7 @@ from typing import NamedTuple
 import psycopg
 from psycopg import sql
 
-from telesto.db.manifest import procedures_directory
+from telesto.db.install.manifest import procedures_directory
 
 SCHEMA = "telesto"
 PUBLIC = "public"

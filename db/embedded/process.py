@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from telesto.db.embedded_binaries import clean_environment
+from telesto.db.embedded.binaries import clean_environment
 
 HOUSEKEEPING_INTERVAL_S = 600.0
 POLL_INTERVAL_S = 0.01
