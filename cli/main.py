@@ -8,14 +8,14 @@ import os
 import sys
 from typing import NoReturn
 
-from telesto.cli.exit_codes import ExitCode
+from telesto.cli.common.exit_codes import ExitCode
 
 
 def run() -> NoReturn:
-    """Run the command line of this process and exit with one of `telesto.cli.exit_codes`."""
+    """Run the command line of this process and exit with one of `telesto.cli.common.exit_codes`."""
     _occupy_standard_descriptors()
     try:
-        from telesto.cli.app import execute
+        from telesto.cli.common.app import execute
 
         code = execute(sys.argv[1:])
     except ModuleNotFoundError as error:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from command_line import TIMEOUT_S, CommandLine
-from telesto.cli.connection_notices import NOTICE_AFTER_S, ConnectionNotices
+from telesto.cli.common.connection_notices import NOTICE_AFTER_S, ConnectionNotices
 
 URL = "telesto://127.0.0.1:7001"
 

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from command_line import CommandLine
-from telesto.cli import db
+from telesto.cli.admin import db
 from telesto.db import schema
 from telesto.db.install.roles import RolesReport
 

@@ -13,7 +13,7 @@ import pytest
 
 from command_line import TIMEOUT_S, CommandLine
 from started import STARTED
-from telesto.cli.named_clients import state_directory
+from telesto.cli.common.named_clients import state_directory
 from telesto.client import TelestoClient
 from telesto.client.calls.state import StateChanges, StoredClient
 from telesto.client.durable.state_directory import StateDirectory

@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from command_line import TIMEOUT_S, CommandLine
-from telesto.cli.app import COMMANDS
-from telesto.cli.exit_codes import MEANINGS, ExitCode
+from telesto.cli.common.app import COMMANDS
+from telesto.cli.common.exit_codes import MEANINGS, ExitCode
 
 
 def test_help_lists_commands_and_exit_codes(bare_telesto: CommandLine) -> None:
@@ -70,9 +70,7 @@ def test_service_that_does_not_run(bare_telesto: CommandLine, command: list[str]
 
 
 def test_unknown_failure_is_a_line_and_on_demand_a_traceback(bare_telesto: CommandLine) -> None:
-    plant = (
-        "import telesto.cli.ping as ping; ping.ping = 'no function'; from telesto.cli.main import run; run()"
-    )
+    plant = "from telesto.cli.admin import ping; ping.ping = 'no'; from telesto.cli.main import run; run()"
     command = [sys.executable, "-c", plant, "ping"]
     for variables, expected in (
         ({}, "telesto: unexpected failure: "),
@@ -92,7 +90,7 @@ def test_unknown_failure_is_a_line_and_on_demand_a_traceback(bare_telesto: Comma
 
 def test_light_commands_load_neither_server_nor_asyncio(bare_telesto: CommandLine) -> None:
     program = (
-        "import sys; from telesto.cli.app import execute; "
+        "import sys; from telesto.cli.common.app import execute; "
         "execute(['ping', '--url', 'telesto://127.0.0.1:1']); "
         "heavy = {'asyncio', 'asyncpg', 'psycopg', 'rich', 'telesto.db', 'telesto.middleware'}; "
         "print(sorted(heavy & set(sys.modules)))"

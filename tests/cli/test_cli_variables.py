@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from command_line import TIMEOUT_S, CommandLine
-from telesto.cli.variables import OTHERS, PREFIX
+from telesto.cli.common.variables import OTHERS, PREFIX
 from telesto.middleware.common.settings import ServerSettings
 
 ROOT = Path(__file__).resolve().parents[2]

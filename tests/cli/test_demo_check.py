@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telesto.cli.demo_check import LineRecord, Verdict, check, read_records
-from telesto.cli.demo_lines import from_body, to_body
-from telesto.cli.demo_source import digest
+from telesto.cli.demo.check import LineRecord, Verdict, check, read_records
+from telesto.cli.demo.lines import from_body, to_body
+from telesto.cli.demo.source import digest
 
 LINES = [b"zero\n", b"one\n", b"two\n", b"three\n"]
 DIGESTS = array("Q", map(digest, LINES))

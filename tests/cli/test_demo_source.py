@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from telesto.cli import demo_source
-from telesto.cli.demo_source import digest, lines_of, prepare_text
-from telesto.cli.exit_codes import ExitCode
-from telesto.cli.failures import CommandError
+from telesto.cli.common.exit_codes import ExitCode
+from telesto.cli.common.failures import CommandError
+from telesto.cli.demo import source
+from telesto.cli.demo.source import digest, lines_of, prepare_text
 
 TEXT = b"one\n\ntwo\r\n\x00\xff three"
 
 
-def _prepared(file: Path | None, tmp_path: Path) -> demo_source.Text:
+def _prepared(file: Path | None, tmp_path: Path) -> source.Text:
     directory = tmp_path / "scratch"
     directory.mkdir()
     return prepare_text(file, directory)
@@ -51,7 +51,7 @@ def test_broken_zip_is_shipped_as_it_is(tmp_path: Path, content: bytes) -> None:
 
 
 def test_endless_line_comes_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo_source, "LINE_BYTES_MAX", 10)
+    monkeypatch.setattr(source, "LINE_BYTES_MAX", 10)
     path = tmp_path / "garbage"
     path.write_bytes(b"x" * 25)
     assert [len(line) for line in lines_of(path)] == [10, 10, 5]
@@ -69,12 +69,12 @@ def test_default_is_the_largest_text_unzipped(tmp_path: Path, monkeypatch: pytes
     log, zipped = tmp_path / "log", tmp_path / "changelog.Debian.gz"
     log.write_bytes(b"x" * 1000)
     zipped.write_bytes(gzip.compress(b"x" * 2000))
-    monkeypatch.setattr(demo_source, "SYSTEM_LOG", log)
-    monkeypatch.setattr(demo_source, "CHANGELOGS", str(tmp_path / "*.Debian.gz"))
-    monkeypatch.setattr(demo_source, "OWN_TEXTS", ())
-    assert demo_source.default_text() == zipped
+    monkeypatch.setattr(source, "SYSTEM_LOG", log)
+    monkeypatch.setattr(source, "CHANGELOGS", str(tmp_path / "*.Debian.gz"))
+    monkeypatch.setattr(source, "OWN_TEXTS", ())
+    assert source.default_text() == zipped
     zipped.unlink()
-    assert demo_source.default_text() == log
+    assert source.default_text() == log
     log.unlink()
     with pytest.raises(CommandError, match="name a file"):
-        demo_source.default_text()
+        source.default_text()

@@ -8,8 +8,8 @@ import signal
 
 import pytest
 
-from telesto.cli.interrupts import SIGNALS
-from telesto.cli.stopping import run_to_its_end
+from telesto.cli.common.interrupts import SIGNALS
+from telesto.cli.common.stopping import run_to_its_end
 
 
 @pytest.mark.parametrize("number", SIGNALS)

@@ -16,7 +16,7 @@ import pytest
 
 from started import STARTED
 
-COMMAND = [*STARTED, sys.executable, "-m", "telesto.cli.demo", "--producers", "2", "--readers", "2"]
+COMMAND = [*STARTED, sys.executable, "-m", "telesto.cli.main", "demo", "--producers", "2", "--readers", "2"]
 TIMEOUT_S = 120.0
 
 

@@ -21,7 +21,7 @@ import pytest
 
 from running import serving
 from started import STARTED
-from telesto.cli.app import build
+from telesto.cli.common.app import build
 from telesto.client import AsyncTelestoClient, TelestoClient
 from telesto.client import errors as client_errors
 from telesto.db.install.roles import load_roles

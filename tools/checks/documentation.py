@@ -63,7 +63,7 @@ def _make_targets(makefile: Path) -> Check:
 def _commands() -> Check:
     from typer.main import get_command
 
-    from telesto.cli.app import build
+    from telesto.cli.common.app import build
 
     tree = {
         name: set(_commands_of(command)) for name, command in _commands_of(get_command(build([]))).items()
@@ -113,7 +113,7 @@ def _error_codes() -> Check:
 
 
 def _settings() -> Check:
-    from telesto.cli.variables import OTHERS, PREFIX
+    from telesto.cli.common.variables import OTHERS, PREFIX
     from telesto.middleware.common.settings import ServerSettings
 
     known = {name.upper() for name in ServerSettings.model_fields}

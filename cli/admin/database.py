@@ -1,0 +1,82 @@
+"""The database of a command: one given by URL, or an embedded one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from telesto.cli.common.exit_codes import ExitCode
+from telesto.cli.common.failures import CommandError, usage_error
+from telesto.db.install.url import parameters_of, without_password
+
+
+def check_url(url: str) -> str:
+    """The URL, if it is one of PostgreSQL. Raises CommandError, which does not show a password."""
+    try:
+        parameters_of(url)
+    except ValueError as error:
+        raise usage_error(str(error)) from error
+    return url
+
+
+@contextmanager
+def explained_errors(url: str | None = None) -> Iterator[None]:
+    """Turn what the database, the schema or the embedded server raise into a CommandError of one line."""
+    import psycopg
+
+    from telesto.db.embedded.server import DataDirectoryInUseError, EmbeddedServerError
+    from telesto.db.schema import SchemaError
+
+    where = f" {without_password(url)}" if url else ""
+    try:
+        yield
+    except DataDirectoryInUseError as error:
+        raise CommandError(str(error), ExitCode.IN_USE) from error
+    except EmbeddedServerError as error:
+        raise CommandError(str(error), ExitCode.REFUSED) from error
+    except SchemaError as error:
+        raise CommandError(str(error), ExitCode.SCHEMA) from error
+    except psycopg.errors.ReadOnlySqlTransaction as error:
+        raise CommandError(
+            f"the database{where} takes no writes: it is a standby, or default_transaction_read_only is on",
+            ExitCode.UNREACHABLE,
+        ) from error
+    except psycopg.OperationalError as error:
+        raise CommandError(
+            f"cannot reach the database{where}: {one_line(error)}", ExitCode.UNREACHABLE
+        ) from error
+    except psycopg.ProgrammingError as error:
+        if error.sqlstate is None:
+            raise usage_error(f"the database URL{where} cannot be used: {one_line(error)}") from error
+        raise CommandError(f"the database{where} refused: {one_line(error)}", ExitCode.REFUSED) from error
+    except psycopg.Error as error:
+        raise CommandError(f"the database{where} refused: {one_line(error)}", ExitCode.REFUSED) from error
+
+
+@contextmanager
+def database_for(url: str | None, data_dir: Path) -> Iterator[str]:
+    """The URL of the database to work on: `url`, or that of the embedded server in an existing `data_dir`.
+
+    A server that a running service has there is used; otherwise one is started for the time of the block.
+    """
+    if url is not None:
+        yield check_url(url)
+        return
+    from telesto.db.embedded.server import EmbeddedServer, running_url
+
+    if not data_dir.is_dir():
+        raise usage_error(
+            f"there is no data directory {str(data_dir)!r}; name one by --data-dir, or --database-url"
+        )
+    with explained_errors():
+        if running := running_url(data_dir):
+            yield running
+            return
+        with EmbeddedServer(data_dir) as server:
+            yield server.url
+
+
+def one_line(error: Exception) -> str:
+    """The text of an error without line ends."""
+    return " ".join(str(error).split())

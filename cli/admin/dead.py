@@ -1,0 +1,192 @@
+"""`telesto dead list|show|redrive|delete`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from telesto.cli.common import output
+from telesto.cli.common.options import DEFAULT_URL, ClientName, Json, QueueName, Url, Yes
+
+if TYPE_CHECKING:
+    from telesto.client import DeadLetter, TelestoClient
+
+PREVIEW_LENGTH_MAX = 60
+LIMIT = 20
+
+MessageIds = Annotated[
+    list[int] | None,
+    typer.Argument(metavar="[MESSAGE_ID]...", help="The ids of the dead letters.", min=1),
+]
+All = Annotated[bool, typer.Option("--all", help="All dead letters of the queue.")]
+
+
+def register(root: typer.Typer) -> None:
+    """Add the commands to the command line."""
+    group = typer.Typer(
+        no_args_is_help=True,
+        help="List, show, send back and delete dead letters: messages that left a queue unprocessed.",
+    )
+    group.command("list")(list_letters)
+    group.command("show")(show)
+    group.command("redrive")(redrive)
+    group.command("delete")(delete)
+    root.add_typer(group, name="dead")
+
+
+def list_letters(
+    queue: QueueName,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, help="List at most this many dead letters.")
+    ] = LIMIT,
+    url: Url = DEFAULT_URL,
+    client_name: ClientName = None,
+    as_json: Json = False,
+) -> None:
+    """List the dead letters of a queue, by rising id.
+
+    Columns: id, time of death (UTC), reason, attempts, bytes, the beginning of the body.
+    """
+    from itertools import islice
+
+    from telesto.cli.common.connection import connected, find_queue
+    from telesto.cli.messages.message_lines import preview
+
+    with connected(url, client_name) as client:
+        found = find_queue(client, queue)
+        letters = list(islice(client.dead_letters(found.queue_id), limit))
+    if as_json:
+        for letter in letters:
+            output.print_json(_as_dict(letter))
+        return
+    rows = [
+        (
+            letter.message.message_id,
+            letter.died_at.strftime("%Y-%m-%d %H:%M:%S"),
+            letter.reason,
+            letter.message.attempt,
+            len(letter.message.body),
+            preview(letter.message.body, PREVIEW_LENGTH_MAX),
+        )
+        for letter in letters
+    ]
+    if rows or not output.is_terminal():
+        output.print_table(("id", "died (UTC)", "reason", "attempts", "bytes", "body"), rows)
+    else:
+        output.print_line(f"{queue} has no dead letters.")
+
+
+def show(
+    queue: QueueName,
+    message_id: Annotated[
+        int, typer.Argument(metavar="MESSAGE_ID", min=1, help="The id of the dead letter.")
+    ],
+    url: Url = DEFAULT_URL,
+    client_name: ClientName = None,
+    as_json: Json = False,
+) -> None:
+    """Show one dead letter with the beginning of its body; --json has all of it."""
+    from telesto.cli.common.connection import connected, find_queue
+    from telesto.cli.messages.message_lines import preview
+
+    with connected(url, client_name) as client:
+        letter = _find(client, find_queue(client, queue).queue_id, queue, message_id)
+    if as_json:
+        output.print_json(_as_dict(letter))
+        return
+    message = letter.message
+    output.print_properties(
+        {
+            "id": message.message_id,
+            "reason": letter.reason,
+            "died (UTC)": letter.died_at.strftime("%Y-%m-%d %H:%M:%S"),
+            "attempts": message.attempt,
+            "last client id": letter.client_id or "none",
+            "sender id": message.sender_id,
+            "receiver id": message.receiver_id or "anyone",
+            "priority": message.priority,
+            "arrival (UTC)": message.time_of_arrival.strftime("%Y-%m-%d %H:%M:%S"),
+            "bytes": len(message.body),
+            "body": preview(message.body, 4 * PREVIEW_LENGTH_MAX),
+        }
+    )
+
+
+def redrive(
+    queue: QueueName,
+    message_ids: MessageIds = None,
+    all_letters: All = False,
+    url: Url = DEFAULT_URL,
+    client_name: ClientName = None,
+    as_json: Json = False,
+) -> None:
+    """Send dead letters back to their queue; their attempts count from zero again."""
+    from telesto.cli.common.connection import connected, find_queue
+
+    _check_which(message_ids, all_letters)
+    with connected(url, client_name) as client:
+        found = find_queue(client, queue)
+        count = client.redrive(found.queue_id, message_ids or None)
+    if as_json:
+        output.print_json({"queue_id": found.queue_id, "redriven": count})
+    else:
+        output.print_line(f"sent {_letters(count)} back to {queue}")
+
+
+def delete(
+    queue: QueueName,
+    message_ids: MessageIds = None,
+    all_letters: All = False,
+    yes: Yes = False,
+    url: Url = DEFAULT_URL,
+    client_name: ClientName = None,
+    as_json: Json = False,
+) -> None:
+    """Delete dead letters for good."""
+    from telesto.cli.common.asking import ask
+    from telesto.cli.common.connection import connected, find_queue
+
+    _check_which(message_ids, all_letters)
+    with connected(url, client_name) as client:
+        found = find_queue(client, queue)
+        which = "all dead letters" if all_letters else _letters(len(message_ids or ()))
+        ask(yes, f"Delete {which} of the queue {queue}?")
+        count = client.delete_dead_letters(found.queue_id, message_ids or None)
+    if as_json:
+        output.print_json({"queue_id": found.queue_id, "deleted": count})
+    else:
+        output.print_line(f"deleted {_letters(count)} of {queue}")
+
+
+def _check_which(message_ids: list[int] | None, all_letters: bool) -> None:
+    from telesto.cli.common.failures import usage_error
+
+    if bool(message_ids) == all_letters:
+        raise usage_error("give the ids of dead letters, or --all")
+
+
+def _find(client: TelestoClient, queue_id: int, queue: str, message_id: int) -> DeadLetter:
+    from telesto.cli.common.exit_codes import ExitCode
+    from telesto.cli.common.failures import CommandError
+
+    for letter in client.dead_letters(queue_id, after_message_id=message_id - 1):
+        if letter.message.message_id == message_id:
+            return letter
+        break
+    raise CommandError(f"{queue} has no dead letter {message_id}", ExitCode.REFUSED)
+
+
+def _as_dict(letter: DeadLetter) -> dict[str, object]:
+    from telesto.cli.messages.message_lines import as_dict
+
+    return {
+        **as_dict(letter.message),
+        "reason": letter.reason,
+        "died_at": letter.died_at.isoformat(timespec="microseconds"),
+        "client_id": letter.client_id,
+    }
+
+
+def _letters(count: int) -> str:
+    return f"{count} dead letter" if count == 1 else f"{count} dead letters"

@@ -1,0 +1,35 @@
+"""`telesto ping`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from telesto.cli.common import output
+from telesto.cli.common.options import DEFAULT_URL, Json, Url
+
+
+def register(root: typer.Typer) -> None:
+    """Add the command to the command line."""
+    root.command("ping")(ping)
+
+
+def ping(
+    url: Url = DEFAULT_URL,
+    count: Annotated[int, typer.Option("--count", "-c", min=1, help="Ask this many times.")] = 1,
+    as_json: Json = False,
+) -> None:
+    """Ask the service for a sign of life and print how long it took."""
+    from telesto.cli.common.connection_notices import impatient, watched
+    from telesto.client import TelestoClient
+
+    answered = False
+    with TelestoClient(url, options=impatient()) as client, watched(url, lambda: answered):
+        for _ in range(count):
+            milliseconds = round(client.ping() * 1000, 3)
+            answered = True
+            if as_json:
+                output.print_json({"url": url, "milliseconds": milliseconds})
+            else:
+                output.print_line(f"{url} answered in {milliseconds} ms")

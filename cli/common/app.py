@@ -1,0 +1,179 @@
+"""The `telesto` command: which commands there are, and how each one ends.
+
+A command's module is loaded only when the command is asked for, because building the command line costs time
+for every option; the full list is loaded for the help and for a name that is not known.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+
+from telesto.cli.common import exit_codes, output, variables
+from telesto.cli.common.exit_codes import ExitCode
+from telesto.cli.common.failures import CommandError, OutputClosedError
+from telesto.cli.common.interrupts import take_over
+from telesto.cli.common.options import STATE_DIR_VARIABLE
+
+COMMANDS = {
+    "serve": "serve.serve",
+    "db": "admin.db",
+    "queue": "admin.queue",
+    "put": "messages.put",
+    "get": "messages.get",
+    "consume": "messages.consume",
+    "browse": "messages.browse",
+    "topic": "messages.topic",
+    "dead": "admin.dead",
+    "message": "messages.message",
+    "bench": "lab.bench",
+    "report": "lab.report",
+    "ping": "admin.ping",
+    "demo": "demo.demo",
+    "version": "common.version",
+}
+"""The first word of a command and the module that has it, in the order of the help."""
+
+TRACEBACK_VARIABLE = "TELESTO_TRACEBACK"
+QUOTES_HINT = "; a message of several words goes in quotes"
+
+
+def execute(arguments: list[str]) -> int:
+    """Run the command line `arguments` (without the program's name) and return the exit status."""
+    take_over()
+    try:
+        result = build(arguments)(args=arguments, prog_name="telesto", standalone_mode=False)
+    except CommandError as error:
+        output.print_error(error.message)
+        return error.code
+    except OutputClosedError:
+        _discard_output()
+        return ExitCode.OUTPUT_CLOSED
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
+    except typer.Abort:
+        return ExitCode.INTERRUPTED
+    except typer.TyperException as error:
+        return _report_usage(error)
+    except Exception as error:  # noqa: BLE001 - the last resort: a line instead of a traceback
+        return _report_failure(error)
+    return result if isinstance(result, int) else ExitCode.DONE
+
+
+def build(arguments: list[str]) -> typer.Typer:
+    """The command line with the command that `arguments` name, or with all of them."""
+    root = typer.Typer(
+        name="telesto",
+        no_args_is_help=True,
+        rich_markup_mode="markdown",
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        epilog=exit_codes.as_help_text(),
+    )
+    root.callback(help="A message queue service on PostgreSQL.")(_root)
+    asked = arguments[0] if arguments else ""
+    modules = [COMMANDS[asked]] if asked in COMMANDS else COMMANDS.values()
+    for module in modules:
+        import_module(f"telesto.cli.{module}").register(root)
+    return root
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from telesto.cli.common.version import installed_version
+
+        output.print_line(f"telesto {installed_version()}")
+        raise typer.Exit
+
+
+def _root(
+    context: typer.Context,
+    _version: Annotated[
+        bool,
+        typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit."),
+    ] = False,
+    state_dir: Annotated[
+        str | None,
+        typer.Option(
+            "--state-dir",
+            envvar=STATE_DIR_VARIABLE,
+            metavar="DIR",
+            help="The directory for the states of named clients (--client). Default: "
+            "~/.local/state/telesto/states.",
+        ),
+    ] = None,
+) -> None:
+    """What holds before any command."""
+    if context.invoked_subcommand != "serve":  # which tells it in its log
+        variables.print_unknown()
+    if state_dir is not None:
+        os.environ[STATE_DIR_VARIABLE] = state_dir
+
+
+def _discard_output() -> None:
+    """Send what may still be written nowhere, so that Python does not complain at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), output.STANDARD_OUTPUT)
+
+
+def _report_usage(error: typer.TyperException) -> ExitCode:
+    message = _misplaced_option(error) or error.format_message()
+    command = getattr(getattr(error, "ctx", None), "command_path", "telesto")
+    if message:
+        hint = QUOTES_HINT if message.startswith("Got unexpected extra") and command.endswith(" put") else ""
+        output.print_error(f"{message.rstrip('.')}{hint} (see: {command} --help)")
+    return ExitCode.USAGE
+
+
+def _misplaced_option(error: typer.TyperException) -> str | None:
+    """What to say of an option that stands at the wrong side of the command."""
+    context, name = getattr(error, "ctx", None), getattr(error, "option_name", None)
+    if context is None or name is None or not error.format_message().startswith("No such option"):
+        return None
+    path = context.command_path
+    if (option := _option_below(context.command, name)) is not None:
+        return f"the option {name} goes behind the command: {path} COMMAND ... {_usage(name, option)}"
+    while (context := context.parent) is not None:
+        if (option := _option_of(context.command, name)) is not None:
+            above, words = context.command_path, path.removeprefix(context.command_path)
+            return f"the option {name} goes before the command: {above} {_usage(name, option)}{words}"
+    return None
+
+
+def _option_below(group: Any, name: str) -> Any:
+    for command in getattr(group, "commands", {}).values():
+        if (found := _option_of(command, name) or _option_below(command, name)) is not None:
+            return found
+    return None
+
+
+def _option_of(command: Any, name: str) -> Any:
+    return next((option for option in command.params if name in option.opts), None)
+
+
+def _usage(name: str, option: Any) -> str:
+    return f"{name} {option.metavar}" if option.metavar else name
+
+
+def _report_failure(error: Exception) -> ExitCode:
+    from telesto.cli.common.service_errors import explain
+    from telesto.client import TelestoError
+
+    if not isinstance(error, TelestoError) or os.environ.get(TRACEBACK_VARIABLE):
+        _report_unknown(error)
+        return ExitCode.INTERNAL
+    explained = explain(error)
+    output.print_error(explained.message)
+    return explained.code
+
+
+def _report_unknown(error: Exception) -> None:
+    if os.environ.get(TRACEBACK_VARIABLE):
+        sys.excepthook(type(error), error, error.__traceback__)
+        return
+    output.print_error(
+        f"unexpected failure: {type(error).__name__}: {error} ({TRACEBACK_VARIABLE}=1 shows where)"
+    )

@@ -1,0 +1,69 @@
+"""Saying that there is no connection while a command waits for one, so that it does not wait in silence."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from telesto.cli.common import output
+from telesto.client import ClientOptions
+
+NOTICE_AFTER_S = 3.0
+"""A connection that is away for less is not worth a word."""
+POLL_S = 0.25
+CONNECT_TRIES = 5
+"""Within a second where nothing listens."""
+
+
+def impatient(options: ClientOptions | None = None) -> ClientOptions:
+    """The options of a command's client: a person waits for its first connection, so it gives up soon."""
+    return replace(options or ClientOptions(), connect_tries=CONNECT_TRIES)
+
+
+class ConnectionNotices:
+    """Decides when to say that the service at `url` is away, and that it is back; once each time."""
+
+    def __init__(self, url: str, say: Callable[[str], None]) -> None:
+        self._url = url
+        self._say = say
+        self._away_since: float | None = None
+        self._told = False
+
+    def look(self, connected: bool, now: float) -> None:
+        """Take note of whether there is a connection at `now`, in seconds of a clock that only rises."""
+        if connected:
+            if self._told:
+                self._say(f"connected to {self._url}")
+            self._away_since, self._told = None, False
+            return
+        if self._away_since is None:
+            self._away_since = now
+        if not self._told and now - self._away_since >= NOTICE_AFTER_S:
+            self._say(
+                f"there is no connection to {self._url}; is `telesto serve` running there? "
+                "This command keeps trying until Ctrl-C"
+            )
+            self._told = True
+
+
+@contextmanager
+def watched(url: str, connected: Callable[[], bool]) -> Iterator[None]:
+    """Tell on standard error when there is no connection to the service at `url` inside the block."""
+    over = threading.Event()
+    notices = ConnectionNotices(url, output.print_error)
+
+    def watch() -> None:
+        while not over.is_set():
+            notices.look(connected(), time.monotonic())
+            over.wait(POLL_S)
+
+    watcher = threading.Thread(target=watch, name="notices", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()

@@ -1,0 +1,26 @@
+"""Failures as the user sees them: one line on standard error and an exit code."""
+
+from __future__ import annotations
+
+from telesto.cli.common.exit_codes import ExitCode
+
+
+class CommandError(Exception):
+    """Ends a command with one line on standard error.
+
+    `message` says what failed, with which value, and what to do; `code` is the exit status.
+    """
+
+    def __init__(self, message: str, code: ExitCode) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+
+
+class OutputClosedError(Exception):
+    """The reader of standard output went away."""
+
+
+def usage_error(message: str) -> CommandError:
+    """A mistake in the command line."""
+    return CommandError(message, ExitCode.USAGE)

@@ -1,0 +1,60 @@
+"""What Telesto's own errors become on the command line."""
+
+from __future__ import annotations
+
+from telesto.cli.common.exit_codes import ExitCode
+from telesto.cli.common.failures import CommandError
+from telesto.client import (
+    AddressError,
+    ConnectionLostError,
+    DeadlineExceededError,
+    ErrorClass,
+    FatalError,
+    InDoubtError,
+    InvalidParameterError,
+    NotConnectedError,
+    RejectedError,
+    RetryableError,
+    StateError,
+    TelestoError,
+)
+
+_CODES: tuple[tuple[type[TelestoError], ExitCode], ...] = (
+    (AddressError, ExitCode.USAGE),
+    (InvalidParameterError, ExitCode.USAGE),
+    (StateError, ExitCode.REFUSED),
+    (RejectedError, ExitCode.REFUSED),
+    (RetryableError, ExitCode.UNREACHABLE),
+    (InDoubtError, ExitCode.IN_DOUBT),
+    (FatalError, ExitCode.REFUSED),
+)
+"""The first class that fits decides."""
+
+ADDRESS_ADVICE = " (the address is set by --url or TELESTO_URL)"
+
+
+def explain(error: TelestoError) -> CommandError:
+    """The line and the exit code for an error of the service or the library."""
+    code = next((code for branch, code in _CODES if isinstance(error, branch)), None)
+    message = describe(error) + _advice(error)
+    return CommandError(message, code if code is not None else _code_of_class(error))
+
+
+def describe(error: TelestoError) -> str:
+    """What happened, with the name of the error's code: `the queue is full (QUEUE_FULL)`."""
+    text = (error.details or error.__class__.__name__).rstrip(".")
+    return text if error.code is None else f"{text} ({error.code.name})"
+
+
+def _advice(error: TelestoError) -> str:
+    """Where the address came from, for errors that another address may be the answer to."""
+    if isinstance(error, DeadlineExceededError) and error.error_class is ErrorClass.RETRYABLE:
+        unreachable = isinstance(error.__cause__, ConnectionLostError | NotConnectedError)
+    else:
+        unreachable = isinstance(error, NotConnectedError) and error.address is not None
+    return ADDRESS_ADVICE if unreachable or isinstance(error, AddressError) else ""
+
+
+def _code_of_class(error: TelestoError) -> ExitCode:
+    """For errors outside the branches, such as a deadline that ran out before or after sending."""
+    return ExitCode.IN_DOUBT if error.error_class is ErrorClass.IN_DOUBT else ExitCode.UNREACHABLE

@@ -1,0 +1,51 @@
+"""Running a coroutine so that a signal ends it by cancelling it, with the time to clean up."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Coroutine
+from types import FrameType
+from typing import Any, TypeVar
+
+from telesto.cli.common.interrupts import handled, raise_for
+
+ResultT = TypeVar("ResultT")
+
+
+def run_to_its_end(work: Coroutine[Any, Any, ResultT]) -> ResultT:
+    """Run `work` and return its result.
+
+    The first signal cancels it; those that follow do not cut its cleaning up short. When that is over,
+    KeyboardInterrupt is raised for SIGINT, SystemExit with 128 plus the number for another signal. An
+    exception raised in the middle of a loop, as signal handlers do otherwise, would leave the loop without
+    the work having been told.
+    """
+    handlers = {number: signal.getsignal(number) for number in handled()}
+    received: list[int] = []
+    try:
+        return asyncio.run(_cancelled_by_signals(work, received))
+    except asyncio.CancelledError:
+        if not received:
+            raise
+        raise_for(received[0])
+        raise
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+async def _cancelled_by_signals(work: Coroutine[Any, Any, ResultT], received: list[int]) -> ResultT:
+    loop = asyncio.get_running_loop()
+    task = asyncio.current_task()
+    assert task is not None
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        if not received:
+            received.append(number)
+            loop.call_soon_threadsafe(task.cancel)
+
+    # Not the loop's own handlers: they go before the loop has ended what else it has to end.
+    for number in handled():
+        signal.signal(number, stop)
+    return await work

@@ -1,0 +1,325 @@
+"""`telesto report service|stability|scalability|factorial|archive`: reports with Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from telesto.cli.common import output
+from telesto.cli.common.exit_codes import ExitCode
+from telesto.cli.common.failures import CommandError
+from telesto.cli.common.options import DEFAULT_DATA_DIRECTORY, DatabaseUrl
+
+if TYPE_CHECKING:
+    from telesto.benchmarks.spark.tables import Table
+
+EXTRA = "telesto report needs Spark: pip install 'telesto-mq[reports]', and Java 17 or later"
+
+
+class NewTimeline(StrEnum):
+    """What to do when a standby was promoted since the last turn of a stream."""
+
+    FAIL = "fail"
+    CONTINUE = "continue"
+
+
+DataDirectory = Annotated[
+    Path,
+    typer.Option(
+        "--data-dir", metavar="DIRECTORY", help="The data directory of an embedded PostgreSQL, without a URL."
+    ),
+]
+Out = Annotated[Path, typer.Option("--out", metavar="DIRECTORY", help="Where the report goes; made anew.")]
+Replace = Annotated[bool, typer.Option("--replace", help="Replace a report that is there.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--spark",
+        metavar="NAME=VALUE",
+        help="A setting of Spark, as spark.master=local[2] or spark.driver.memory=4g; may be given several "
+        "times.",
+    ),
+]
+DriverJar = Annotated[
+    Path | None,
+    typer.Option(
+        "--driver-jar",
+        envvar="TELESTO_JDBC_DRIVER",
+        metavar="FILE",
+        help="PostgreSQL's JDBC driver; by default that of libpostgresql-jdbc-java, else Spark fetches one.",
+    ),
+]
+
+
+def register(root: typer.Typer) -> None:
+    """Add the commands to the command line."""
+    group = typer.Typer(
+        no_args_is_help=True, help="Reports with Spark about a service, or about experiments."
+    )
+    group.command("service")(service)
+    group.command("stability")(stability)
+    group.command("archive")(archive)
+    group.command("scalability")(scalability)
+    group.command("factorial")(factorial)
+    root.add_typer(group, name="report")
+
+
+def service(
+    out: Out,
+    database_url: DatabaseUrl = None,
+    data_dir: DataDirectory = DEFAULT_DATA_DIRECTORY,
+    replace: Replace = False,
+    hold_warning: Annotated[
+        float,
+        typer.Option(
+            "--hold-warning",
+            metavar="SECONDS",
+            min=1.0,
+            help="Warn when a busy primary has to keep the snapshot for longer.",
+        ),
+    ] = 300.0,
+    driver_jar: DriverJar = None,
+    spark: Settings = None,
+) -> None:
+    """Report on a live service from its database: one page, and its figures as CSV.
+
+    Reads all that waits and the history in one snapshot; a login that is a member of telesto_reader will do,
+    and a standby is the better source.
+    """
+    with _explained_failures():
+        from telesto.benchmarks.pages.destination import PAGE, require_place, write_report
+        from telesto.benchmarks.service_report.report import STEPS, service_report
+        from telesto.benchmarks.spark.session import parse_settings, require_setup, spark_session
+        from telesto.benchmarks.spark.tables import TABLES
+        from telesto.cli.admin.database import database_for, explained_errors
+        from telesto.cli.common.progress import progress_of
+
+        require_place(out, replace)
+        settings = parse_settings(spark or [])
+        require_setup(driver_jar)
+        with (
+            database_for(database_url, data_dir) as url,
+            explained_errors(url),
+            _readable(url, TABLES.values()),
+            spark_session(settings, driver_jar) as session,
+            progress_of("reading and reckoning", STEPS) as progress,
+        ):
+            report = service_report(
+                session,
+                url,
+                warn=output.print_error,
+                step=lambda: progress.advance(1),
+                hold_warning_s=hold_warning,
+            )
+        write_report(report, out)
+    output.print_line(report.as_text())
+    output.print_line(f"written to {out / PAGE}")
+
+
+def stability(
+    runs: Annotated[
+        Path, typer.Argument(help="The directory of an experiment, of `telesto bench run`.", metavar="RUNS")
+    ],
+    out: Out,
+    tolerance: Annotated[
+        float,
+        typer.Option(
+            "--tolerance",
+            metavar="PERCENT",
+            min=0.1,
+            max=100.0,
+            help="By how much of its median a series may change over a run that is stable.",
+        ),
+    ] = 10.0,
+    stall_below: Annotated[
+        float,
+        typer.Option(
+            "--stall-below",
+            metavar="PERCENT",
+            min=1.0,
+            max=100.0,
+            help="Of the median throughput; a second with less is stalled.",
+        ),
+    ] = 50.0,
+    replace: Replace = False,
+    spark: Settings = None,
+) -> None:
+    """Report on the course of the runs of an experiment: one page, and its figures as CSV.
+
+    Throughput, response time, backlog, processors, memory and what PostgreSQL did over time, tests for drift,
+    stalls, and a verdict with the numbers behind it.
+    """
+    with _explained_failures():
+        from telesto.benchmarks.pages.destination import PAGE, require_place, write_report
+        from telesto.benchmarks.run_data.runs import open_runs
+        from telesto.benchmarks.spark.java import require_java
+        from telesto.benchmarks.spark.session import parse_settings, spark_session
+        from telesto.benchmarks.stability_report.report import STEPS, stability_report
+        from telesto.benchmarks.stability_report.verdict import Limits
+        from telesto.cli.common.progress import progress_of
+
+        require_place(out, replace)
+        settings = parse_settings(spark or [])
+        found = open_runs(runs)
+        require_java()
+        with (
+            progress_of("reading and reckoning", STEPS) as progress,
+            spark_session(settings, database=False) as session,
+        ):
+            report = stability_report(
+                session, found, Limits(tolerance / 100, stall_below / 100), lambda: progress.advance(1)
+            )
+        write_report(report, out)
+    output.print_line(report.as_text())
+    output.print_line(f"written to {out / PAGE}")
+
+
+def archive(
+    out: Annotated[
+        str,
+        typer.Option("--out", metavar="PLACE", help="A directory, or a URL that Spark can write to."),
+    ],
+    database_url: DatabaseUrl = None,
+    data_dir: DataDirectory = DEFAULT_DATA_DIRECTORY,
+    file_format: Annotated[
+        str,
+        typer.Option("--format", metavar="FORMAT", help="One that Spark can write as a stream."),
+    ] = "parquet",
+    new_timeline: Annotated[
+        NewTimeline,
+        typer.Option("--new-timeline", help="What to do when a standby was promoted since the last time."),
+    ] = NewTimeline.FAIL,
+    driver_jar: DriverJar = None,
+    spark: Settings = None,
+) -> None:
+    """Add to an archive what the history of messages has since the last time, each row once.
+
+    To be run more often than the shortest `history_days` of a queue. It can be stopped at any time; the next
+    run goes on where the last one ended.
+    """
+    with _explained_failures():
+        from telesto.benchmarks.spark.archive import add_to_archive
+        from telesto.benchmarks.spark.session import parse_settings, require_setup, spark_session
+        from telesto.benchmarks.spark.stream import TABLE
+        from telesto.cli.admin.database import database_for, explained_errors
+
+        settings = parse_settings(spark or [])
+        require_setup(driver_jar)
+        with (
+            database_for(database_url, data_dir) as url,
+            explained_errors(url),
+            _readable(url, [TABLE]),
+            spark_session(settings, driver_jar) as session,
+        ):
+            rows = add_to_archive(session, url, out, file_format=file_format, new_timeline=new_timeline.value)
+    output.print_line(f"{rows} rows added to {out}")
+
+
+def scalability(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUNS...", help="Directories of experiments that `telesto bench run` made."),
+    ],
+    out: Out,
+    replace: Replace = False,
+    spark: Settings = None,
+) -> None:
+    """Report on experiments over each factor that is a number: one page, and its figures as CSV.
+
+    Throughput and response time with intervals, bounds and laws, what limits, and a model beside the
+    measurements.
+    """
+    with _explained_failures():
+        from telesto.benchmarks.pages.destination import PAGE, require_place, write_report
+        from telesto.benchmarks.run_data.runs import open_runs
+        from telesto.benchmarks.scalability_report.report import STEPS_OF_RUNS, scalability_report
+        from telesto.benchmarks.spark.session import parse_settings, spark_session
+        from telesto.cli.common.progress import progress_of
+
+        require_place(out, replace)
+        settings = parse_settings(spark or [])
+        # What is wrong with the runs is said before Spark is started, which takes seconds.
+        for path in runs:
+            open_runs(path)
+        with (
+            spark_session(settings, database=False) as session,
+            progress_of("reading and reckoning", STEPS_OF_RUNS * len(runs)) as progress,
+        ):
+            report = scalability_report(session, runs, step=lambda: progress.advance(1))
+        write_report(report, out)
+    output.print_line(report.as_text())
+    output.print_line(f"written to {out / PAGE}")
+
+
+def factorial(
+    runs: Annotated[
+        Path,
+        typer.Argument(metavar="RUNS", help="The directory of an experiment that `telesto bench run` made."),
+    ],
+    out: Out,
+    replace: Replace = False,
+    log: Annotated[
+        bool, typer.Option("--log", help="Analyse logarithms: for effects that multiply, not add.")
+    ] = False,
+    spark: Settings = None,
+) -> None:
+    """Report on an experiment of two levels a factor (2^k r): one page, and its figures as CSV.
+
+    Which factors, and which of them together, explain how much of throughput and response time.
+    """
+    with _explained_failures():
+        from telesto.benchmarks.pages.destination import PAGE, require_place, write_report
+        from telesto.benchmarks.run_data.runs import open_runs
+        from telesto.benchmarks.scalability_report.factorial import (
+            STEPS_OF_REPORT,
+            design_of,
+            factorial_report,
+        )
+        from telesto.benchmarks.spark.session import parse_settings, spark_session
+        from telesto.cli.common.progress import progress_of
+
+        require_place(out, replace)
+        settings = parse_settings(spark or [])
+        design_of(open_runs(runs))
+        with (
+            spark_session(settings, database=False) as session,
+            progress_of("reading and reckoning", STEPS_OF_REPORT) as progress,
+        ):
+            report = factorial_report(session, runs, logarithms=log, step=lambda: progress.advance(1))
+        write_report(report, out)
+    output.print_line(report.as_text())
+    output.print_line(f"written to {out / PAGE}")
+
+
+@contextmanager
+def _readable(url: str, tables: Iterable[Table]) -> Iterator[None]:
+    """Say at once that the database cannot be read, not after Spark has been started."""
+    from telesto.benchmarks.spark.snapshot import require_source
+
+    require_source(url, tables)
+    yield
+
+
+@contextmanager
+def _explained_failures() -> Iterator[None]:
+    try:
+        from telesto.benchmarks.spark.errors import ReportError, RunsError, SourceError, SparkSetupError
+
+        yield
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == "telesto":
+            raise
+        raise CommandError(f"{EXTRA} (there is no {error.name})", ExitCode.USAGE) from error
+    except (SparkSetupError, RunsError) as error:
+        raise CommandError(str(error), ExitCode.USAGE) from error
+    except SourceError as error:
+        raise CommandError(str(error), ExitCode.UNREACHABLE) from error
+    except ReportError as error:
+        raise CommandError(str(error), ExitCode.REFUSED) from error
+    except OSError as error:
+        raise CommandError(f"cannot write the report: {error}", ExitCode.REFUSED) from error

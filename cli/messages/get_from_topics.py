@@ -1,0 +1,43 @@
+"""Getting messages of topics."""
+
+from __future__ import annotations
+
+import json
+
+from telesto.cli.common.connection import connected
+from telesto.cli.common.exit_codes import ExitCode
+from telesto.cli.messages.message_lines import as_raw_line, body_fields
+from telesto.cli.messages.subscriptions import explained_subscription
+from telesto.cli.messages.taking import TakePlan, Taking, exit_code
+from telesto.client import ClientOptions, TopicMessage
+
+
+def get_from_topics(
+    url: str, client_name: str | None, topic: str | None, plan: TakePlan, as_json: bool
+) -> ExitCode:
+    """Get and write messages of a topic, or of all for None; NOTHING when there were none.
+
+    Raises OutputClosedError when the reader of the output goes away.
+    """
+    with (
+        connected(url, client_name, ClientOptions(auto_confirm=False)) as client,
+        explained_subscription(client, topic),
+    ):
+
+        def read(count: int, timeout: float | None) -> list[TopicMessage]:
+            return client.get_messages(topic, max_messages=count, timeout=timeout)
+
+        to_line = _as_json_line if as_json else as_raw_line
+        written = Taking(client, read, to_line, plan).run()
+    return exit_code(written, topic or "any topic")
+
+
+def _as_json_line(message: TopicMessage) -> bytes:
+    fields = {
+        "topic": message.topic,
+        "number": message.number,
+        "sender_id": message.sender_id,
+        "time_of_arrival": message.time_of_arrival.isoformat(timespec="microseconds"),
+        **body_fields(message.body),
+    }
+    return json.dumps(fields, ensure_ascii=False).encode() + b"\n"

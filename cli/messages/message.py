@@ -1,0 +1,140 @@
+"""`telesto message show`."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import datetime
+from enum import IntEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from telesto.cli.common import output
+from telesto.cli.common.options import DEFAULT_URL, ClientName, Json, Url
+
+if TYPE_CHECKING:
+    from telesto.client import MessageRecord
+
+_STATES = {
+    "READY": "waits in its queue",
+    "DELAYED": "waits in its queue until its time comes",
+    "HANDED_OVER": "handed over, not confirmed",
+    "LEASED": "with a consumer, not acknowledged",
+    "DEAD_LETTER": "is a dead letter",
+    "CONFIRMED": "confirmed",
+    "ACKNOWLEDGED": "acknowledged",
+    "UNRECORDED": "handed over without a record",
+    "RETURNED": "came back to its queue",
+    "PURGED": "purged",
+    "EXPIRED": "expired",
+    "DEAD": "became a dead letter",
+    "DELETED": "deleted with its queue",
+}
+"""How each state is called on a terminal."""
+
+PREVIEW_LENGTH_MAX = 60
+
+MessageId = Annotated[int, typer.Argument(metavar="ID", min=1, help="The id of the message.")]
+
+
+def register(root: typer.Typer) -> None:
+    """Add the commands to the command line."""
+    group = typer.Typer(no_args_is_help=True, help="Show what happened to a message.")
+    group.callback()(lambda: None)
+    group.command("show")(show)
+    root.add_typer(group, name="message")
+
+
+def show(
+    message_id: MessageId,
+    queue: Annotated[
+        str | None, typer.Option("--queue", metavar="QUEUE", help="Look in this queue only.")
+    ] = None,
+    url: Url = DEFAULT_URL,
+    client_name: ClientName = None,
+    as_json: Json = False,
+) -> None:
+    """Show who put a message and when, which clients had it, how it ended, or where it is now.
+
+    Of finished messages Telesto knows what the queue keeps (telesto queue update --history). There is one
+    block, with --json one object, for each hand-over that ended, for how the message ended, and for where it
+    is now.
+    """
+    from telesto.cli.common.connection import connected, find_queue
+
+    with connected(url, client_name) as client:
+        queue_id = None if queue is None else find_queue(client, queue).queue_id
+        records = client.message_history(message_id, queue_id).records
+    for index, record in enumerate(records):
+        if as_json:
+            output.print_json({"message_id": message_id, **_as_dict(record)})
+            continue
+        if index:
+            output.print_line("")
+        output.print_properties({"message": message_id, **_as_properties(record)})
+
+
+def _as_dict(record: MessageRecord) -> dict[str, object]:
+    from telesto.cli.messages.message_lines import body_fields
+
+    shown = {
+        field.name: _plain(getattr(record, field.name))
+        for field in dataclasses.fields(record)
+        if field.name != "body"
+    }
+    return shown if record.body is None else {**shown, **body_fields(record.body)}
+
+
+def _plain(value: Any) -> object:
+    if isinstance(value, IntEnum):
+        return value.name.lower()
+    return value.isoformat(timespec="microseconds") if isinstance(value, datetime) else value
+
+
+def _as_properties(record: MessageRecord) -> dict[str, output.Cell]:
+    """What people read: each name and id stands alone, so that it can be pasted into another command."""
+    from telesto.cli.messages.message_lines import preview
+
+    shown: dict[str, output.Cell] = {
+        "state": _STATES[record.state.name],
+        "queue": record.queue_name,
+        "queue id": record.queue_id,
+        "put at": _time(record.put_at),
+        "put by": record.sender_name,
+        "sender id": record.sender_id,
+        "put through": _through(record.put_through, record.put_address),
+        "receiver id": "anyone" if record.receiver_id is None else record.receiver_id,
+        "priority": record.priority,
+    }
+    if record.context is not None:
+        shown["context"] = record.context
+    if record.client_id is not None and record.handed_over_at is not None:
+        shown["handed over at"] = _time(record.handed_over_at)
+        shown["handed over to"] = record.client_name
+        shown["client id"] = record.client_id
+        if record.consumer_id is not None:
+            shown["consumer id"], shown["lease id"] = record.consumer_id, record.lease_id
+        elif record.session:
+            shown["session"], shown["request number"] = record.session, record.number
+        shown["handed over through"] = _through(record.handed_over_through, record.handed_over_address)
+    shown["attempts"] = record.attempt
+    for label, moment in (("can be read from", record.due_at), ("lease ends", record.deadline)):
+        if moment is not None:
+            shown[label] = _time(moment)
+    if record.ended_at is not None:
+        shown["ended"] = _time(record.ended_at)
+    if record.reason is not None:
+        shown["reason"] = record.reason
+    if record.body is not None:
+        shown["body"] = preview(record.body, PREVIEW_LENGTH_MAX)
+    return shown
+
+
+def _time(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%d %H:%M:%S.%f UTC")
+
+
+def _through(middleware_id: int | None, address: str | None) -> str:
+    if middleware_id is None:
+        return "SQL"
+    return f"middleware {middleware_id}" if address is None else f"{address} (middleware {middleware_id})"

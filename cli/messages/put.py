@@ -1,0 +1,136 @@
+"""`telesto put`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from telesto.cli.common.options import DEFAULT_URL, ClientName, Json, QueueName, Url
+
+if TYPE_CHECKING:
+    from telesto.client import NewMessage, PutResult, Queue, TelestoClient
+
+Body = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="BODY|-",
+        help="The message (after -- if it begins with a dash); - takes standard input as it is.",
+    ),
+]
+Lines = Annotated[
+    Path | None,
+    typer.Option(
+        "--lines", metavar="FILE", help="Put each line of a file (- is standard input), without its newline."
+    ),
+]
+File = Annotated[Path | None, typer.Option("--file", metavar="FILE", help="Put a whole file as one message.")]
+Priority = Annotated[int, typer.Option("--priority", "-p", min=1, max=10, help="1 lowest, 10 highest.")]
+Receiver = Annotated[
+    int | None,
+    typer.Option(
+        "--receiver", metavar="ID", min=1, help="Only the client with this id may read the message."
+    ),
+]
+Context = Annotated[
+    int | None,
+    typer.Option("--context", metavar="N", help="A number that connects a request and its response."),
+]
+
+DedupKey = Annotated[
+    str | None,
+    typer.Option(
+        "--dedup-key",
+        metavar="KEY",
+        help="Put the message once: within the queue's window another put with this key stores nothing.",
+    ),
+]
+Delay = Annotated[
+    float | None,
+    typer.Option("--delay", metavar="SECONDS", min=0, help="The message can be read after this time."),
+]
+Expires = Annotated[
+    float | None,
+    typer.Option("--expires", metavar="SECONDS", min=0.001, help="The message expires after this time."),
+]
+
+PartitionKey = Annotated[
+    str | None,
+    typer.Option(
+        "--partition-key",
+        metavar="KEY",
+        help="Only consumers get the message; messages of one key go to one consumer at a time, in order.",
+    ),
+]
+
+
+def register(root: typer.Typer) -> None:
+    """Add the command to the command line."""
+    root.command("put")(put)
+
+
+def put(
+    queue: QueueName,
+    body: Body = None,
+    lines: Lines = None,
+    file: File = None,
+    priority: Priority = 5,
+    receiver: Receiver = None,
+    context: Context = None,
+    dedup_key: DedupKey = None,
+    partition_key: PartitionKey = None,
+    delay: Delay = None,
+    expires: Expires = None,
+    url: Url = DEFAULT_URL,
+    client_name: ClientName = None,
+    as_json: Json = False,
+) -> None:
+    """Put a message, or every line of a file, into a queue."""
+    from telesto.cli.common import inputs
+    from telesto.cli.common.connection import connected, find_queue
+    from telesto.cli.common.failures import usage_error
+    from telesto.cli.messages.put_lines import Destination, put_lines
+    from telesto.client import NewMessage
+
+    inputs.check_one_given(body, lines, file)
+    message = NewMessage(b"", priority, receiver, context, dedup_key, delay, expires, partition_key)
+    if lines is not None:
+        if dedup_key is not None:
+            raise usage_error("--dedup-key names one message; --lines puts many")
+        with inputs.opened(lines) as source, connected(url, client_name) as client:
+            found = find_queue(client, queue)
+
+            def put_bodies(bodies: list[bytes]) -> list[PutResult]:
+                return client.put_many(found.queue_id, [replace(message, body=body) for body in bodies])
+
+            put_lines(Destination(found.name, {"queue_id": found.queue_id}, put_bodies), source, as_json)
+        return
+    message.body = inputs.read_body(body, file)
+    with connected(url, client_name) as client:
+        _put_one(client, find_queue(client, queue), message, as_json)
+
+
+def _put_one(client: TelestoClient, queue: Queue, message: NewMessage, as_json: bool) -> None:
+    from telesto.cli.common import output
+
+    result = client.put_messages(
+        [queue.queue_id],
+        message.body,
+        priority=message.priority,
+        receiver_id=message.receiver_id,
+        context=message.context,
+        dedup_key=message.dedup_key,
+        partition_key=message.partition_key,
+        delay=message.delay,
+        expires=message.expires,
+    )[0]
+    if as_json:
+        output.print_json(
+            {"queue_id": queue.queue_id, "message_id": result.message_id, "duplicate": result.duplicate}
+        )
+    elif result.duplicate:
+        output.print_line(f"{queue.name} already has this message, as message {result.message_id}")
+    else:
+        output.print_line(f"put message {result.message_id} into {queue.name}")

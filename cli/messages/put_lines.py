@@ -1,0 +1,104 @@
+"""Putting a file line by line."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from telesto.cli.common import output
+from telesto.cli.common.failures import CommandError
+from telesto.cli.common.inputs import LineSource
+from telesto.cli.common.progress import Progress, progress_of
+from telesto.cli.common.service_errors import describe, explain
+from telesto.client import PutResult, TelestoError, TopicPutResult
+
+GROUP_MESSAGES_MAX = 4096
+GROUP_BYTES_MAX = 16 << 20
+"""Lines are read and put group by group; the client sends a group as several requests at once."""
+
+
+@dataclass(frozen=True)
+class Destination:
+    """A queue or a topic: its name, what identifies it in JSON, and what puts bodies there."""
+
+    name: str
+    fields: Mapping[str, object]
+    put: Callable[[list[bytes]], Sequence[PutResult | TopicPutResult]]
+
+
+@dataclass
+class Totals:
+    """What has been put so far."""
+
+    messages: int = 0
+    size_bytes: int = 0
+
+
+def put_lines(destination: Destination, source: LineSource, as_json: bool) -> None:
+    """Put every line of `source`; print the figures.
+
+    Stops at the first line that is not taken, with a CommandError that names it.
+    """
+    totals = Totals()
+    started = time.monotonic()
+    with progress_of(f"putting into {destination.name}", source.size_bytes) as progress:
+        for group in _groups(source.lines()):
+            _put_group(destination, group, totals, progress)
+    seconds = time.monotonic() - started
+    _report(destination, totals, seconds, as_json)
+
+
+def _put_group(destination: Destination, bodies: list[bytes], totals: Totals, progress: Progress) -> None:
+    try:
+        results = destination.put(bodies)
+    except TelestoError as error:
+        raise _not_taken(destination, totals.messages, error, later=0) from error
+    for index, (body, result) in enumerate(zip(bodies, results, strict=True)):
+        if result.error is not None:
+            later = sum(other.error is None for other in results[index:])
+            raise _not_taken(destination, totals.messages, result.error, later) from result.error
+        totals.messages += 1
+        totals.size_bytes += len(body)
+        progress.advance(len(body) + 1)
+
+
+def _not_taken(destination: Destination, before: int, error: TelestoError, later: int) -> CommandError:
+    """The error for the line after the first `before`; `later` of those after it were put all the same."""
+    also = f" and {later} after it" if later else ""
+    return CommandError(
+        f"line {before + 1} was not put into {destination.name}: {describe(error)}; "
+        f"the {before} lines before it{also} were put",
+        explain(error).code,
+    )
+
+
+def _groups(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
+    group: list[bytes] = []
+    size = 0
+    for line in lines:
+        group.append(line)
+        size += len(line)
+        if len(group) == GROUP_MESSAGES_MAX or size >= GROUP_BYTES_MAX:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+def _report(destination: Destination, totals: Totals, seconds: float, as_json: bool) -> None:
+    rate = totals.messages / seconds if seconds > 0 else 0.0
+    if as_json:
+        output.print_json(
+            {
+                **destination.fields,
+                "messages": totals.messages,
+                "bytes": totals.size_bytes,
+                "seconds": round(seconds, 3),
+            }
+        )
+        return
+    output.print_line(
+        f"put {totals.messages} messages ({totals.size_bytes} bytes) into {destination.name} "
+        f"in {seconds:.2f} s, {rate:.0f} messages/s"
+    )

@@ -1,0 +1,253 @@
+"""`telesto topic subscribe|unsubscribe|put|get|list|delete`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from telesto.cli.common import output
+from telesto.cli.common.options import DEFAULT_URL, ClientName, Json, Url
+from telesto.cli.messages.get import Count, Follow, Wait
+from telesto.cli.messages.put import Body, File, Lines
+
+if TYPE_CHECKING:
+    from telesto.client import Subscription, Topic
+
+Name = Annotated[str, typer.Argument(metavar="TOPIC", help="The name of the topic, 1 to 1,024 characters.")]
+OptionalName = Annotated[str | None, typer.Argument(metavar="TOPIC", help="The name of the topic.")]
+Subscriber = Annotated[
+    str | None,
+    typer.Option("--client", metavar="NAME", help="The client that subscribes, created if there is none."),
+]
+
+
+def register(root: typer.Typer) -> None:
+    """Add the commands to the command line."""
+    group = typer.Typer(
+        no_args_is_help=True, help="Publish and subscribe: a message goes to all who subscribe to its topic."
+    )
+    group.command("subscribe")(subscribe)
+    group.command("unsubscribe")(unsubscribe)
+    group.command("put")(put)
+    group.command("get")(get)
+    group.command("list")(list_topics)
+    group.command("delete")(delete)
+    root.add_typer(group, name="topic")
+
+
+def subscribe(
+    topic: Name,
+    max_behind: Annotated[
+        int | None,
+        typer.Option("--max-behind", metavar="N", min=1, help="More messages behind than this is lagging."),
+    ] = None,
+    max_age: Annotated[
+        float | None,
+        typer.Option(
+            "--max-age", metavar="SECONDS", min=0.001, help="A next message older than this is lagging."
+        ),
+    ] = None,
+    drop: Annotated[bool, typer.Option("--drop", help="End the subscription when it is lagging.")] = False,
+    url: Url = DEFAULT_URL,
+    client_name: Subscriber = None,
+    as_json: Json = False,
+) -> None:
+    """Subscribe a client to a topic: it gets every message that is put from now on, until it unsubscribes."""
+    from telesto.cli.common.connection import connected, require_name
+    from telesto.cli.common.exit_codes import ExitCode
+    from telesto.cli.common.failures import CommandError, usage_error
+    from telesto.client import AlreadySubscribedError
+
+    if drop and max_behind is None and max_age is None:
+        raise usage_error("--drop needs a limit: give --max-behind or --max-age")
+    require_name(url, client_name)
+    with connected(url, client_name) as client:
+        try:
+            subscription_id = client.subscribe(topic, max_behind=max_behind, max_age=max_age, drop=drop)
+        except AlreadySubscribedError as error:
+            raise CommandError(f"{client.name} already subscribes to {topic!r}", ExitCode.REFUSED) from error
+    if as_json:
+        output.print_json({"subscription_id": subscription_id, "topic": topic})
+    else:
+        output.print_line(f"subscribed to {topic}")
+
+
+def unsubscribe(
+    topic: Name, url: Url = DEFAULT_URL, client_name: Subscriber = None, as_json: Json = False
+) -> None:
+    """End a client's subscription to a topic; the messages that it has not got yet are gone for it."""
+    from telesto.cli.common.connection import connected, require_name
+    from telesto.cli.messages.subscriptions import explained_subscription
+
+    require_name(url, client_name)
+    with connected(url, client_name) as client, explained_subscription(client, topic):
+        client.unsubscribe(topic)
+    if as_json:
+        output.print_json({"topic": topic})
+    else:
+        output.print_line(f"unsubscribed from {topic}")
+
+
+def put(
+    topic: Name,
+    body: Body = None,
+    lines: Lines = None,
+    file: File = None,
+    sequence: Annotated[
+        int | None,
+        typer.Option(
+            "--sequence",
+            metavar="N",
+            min=1,
+            help="The client's own number for the message in this topic: each is stored once, without a gap.",
+        ),
+    ] = None,
+    url: Url = DEFAULT_URL,
+    client_name: ClientName = None,
+    as_json: Json = False,
+) -> None:
+    """Put a message, or every line of a file, to a topic. A topic without subscribers keeps no message."""
+    from telesto.cli.common import inputs
+    from telesto.cli.common.connection import connected
+    from telesto.cli.common.failures import usage_error
+    from telesto.cli.messages.put_lines import Destination, put_lines
+    from telesto.client import NewTopicMessage
+
+    inputs.check_one_given(body, lines, file)
+    if lines is not None:
+        if sequence is not None:
+            raise usage_error("--sequence numbers one message; --lines puts many")
+        with inputs.opened(lines) as source, connected(url, client_name) as client:
+            destination = Destination(
+                topic, {"topic": topic}, lambda bodies: client.put_to_topic(topic, bodies)
+            )
+            put_lines(destination, source, as_json)
+        return
+    content = inputs.read_body(body, file)
+    with connected(url, client_name) as client:
+        result = client.put_to_topic(topic, [NewTopicMessage(content, sequence)])[0]
+        if result.error is not None:
+            raise result.error
+    if as_json:
+        output.print_json({"topic": topic, "number": result.number, "duplicate": result.duplicate})
+    elif result.duplicate:
+        known = f", as message {result.number}" if result.number else ""
+        output.print_line(f"{topic} already has this message{known}")
+    else:
+        output.print_line(f"put message {result.number} to {topic}")
+
+
+def get(
+    topic: OptionalName = None,
+    all_topics: Annotated[
+        bool, typer.Option("--all-topics", "-a", help="Get from all topics that the client subscribes to.")
+    ] = False,
+    wait: Wait = 0.0,
+    count: Count = None,
+    follow: Follow = False,
+    url: Url = DEFAULT_URL,
+    client_name: Subscriber = None,
+    as_json: Json = False,
+) -> int:
+    """Get messages that a client subscribes to and print their bodies as they are, a newline after each.
+
+    Telesto confirms a message after it is written, not before: if this command is interrupted or killed, the
+    messages that were not written come again. If it is killed between the two, a message comes twice; --json
+    shows its number. The exit code is 4 when there was no message.
+    """
+    from telesto.cli.common.connection import require_name
+    from telesto.cli.common.failures import usage_error
+    from telesto.cli.messages.get_from_topics import get_from_topics
+    from telesto.cli.messages.taking import TakePlan
+
+    if all_topics == (topic is not None):
+        raise usage_error("give either a TOPIC or --all-topics")
+    require_name(url, client_name)
+    return get_from_topics(url, client_name, topic, TakePlan(wait, count, follow), as_json)
+
+
+def list_topics(
+    mine: Annotated[
+        bool, typer.Option("--mine", help="List only the client's subscriptions, and how far behind each is.")
+    ] = False,
+    url: Url = DEFAULT_URL,
+    client_name: ClientName = None,
+    as_json: Json = False,
+) -> None:
+    """List the topics. Columns: messages ever put, subscribers, messages that still wait, name."""
+    from telesto.cli.common.connection import connected, require_name
+
+    if mine:
+        require_name(url, client_name)
+    with connected(url, client_name) as client:
+        if mine:
+            _print_subscriptions(client.subscriptions(), as_json)
+        else:
+            _print_topics(client.topics(), as_json)
+
+
+def delete(
+    topic: Name, url: Url = DEFAULT_URL, client_name: ClientName = None, as_json: Json = False
+) -> None:
+    """Delete a topic to which nobody subscribes. One that is created later begins at number 1."""
+    from telesto.cli.common.connection import connected
+    from telesto.cli.common.exit_codes import ExitCode
+    from telesto.cli.common.failures import CommandError
+    from telesto.client import TopicInUseError, TopicNotExistingError
+
+    with connected(url, client_name) as client:
+        try:
+            client.delete_topic(topic)
+        except TopicNotExistingError as error:
+            raise CommandError(f"there is no topic {topic!r}", ExitCode.REFUSED) from error
+        except TopicInUseError as error:
+            raise CommandError(
+                f"the topic {topic!r} has subscribers; it can be deleted when it has none", ExitCode.REFUSED
+            ) from error
+    if as_json:
+        output.print_json({"topic": topic})
+    else:
+        output.print_line(f"deleted the topic {topic}")
+
+
+def _print_topics(topics: list[Topic], as_json: bool) -> None:
+    if as_json:
+        for topic in topics:
+            output.print_json(
+                {
+                    "topic_id": topic.topic_id,
+                    "topic": topic.name,
+                    "last_number": topic.last_number,
+                    "subscribers": topic.subscribers,
+                    "depth": topic.depth,
+                }
+            )
+    elif topics or not output.is_terminal():
+        rows = [(topic.last_number, topic.subscribers, topic.depth, topic.name) for topic in topics]
+        output.print_table(("put", "subscribers", "waiting", "topic"), rows)
+    else:
+        output.print_line(
+            "There are no topics yet. Subscribe to one with: telesto topic subscribe TOPIC --client NAME"
+        )
+
+
+def _print_subscriptions(subscriptions: list[Subscription], as_json: bool) -> None:
+    if as_json:
+        for one in subscriptions:
+            output.print_json(
+                {
+                    "subscription_id": one.subscription_id,
+                    "topic": one.topic,
+                    "position": one.position,
+                    "last_number": one.last_number,
+                    "lag": one.lag,
+                    "state": one.state.name,
+                    "max_behind": one.max_behind,
+                    "max_age": one.max_age,
+                    "drop": one.drop,
+                }
+            )
+        return
+    rows = [(one.position, one.lag, one.state.name.lower(), one.topic) for one in subscriptions]
+    output.print_table(("position", "behind", "state", "topic"), rows)

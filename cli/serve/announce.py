@@ -1,0 +1,84 @@
+"""What `telesto serve` prints once it serves: the address, the data and the next thing to try."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from telesto.cli.common import output
+from telesto.cli.common.failures import CommandError, OutputClosedError
+
+WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+
+
+@dataclass(frozen=True)
+class Announcement:
+    """Says that the service is there; `data_dir` is None when the database was given by URL."""
+
+    data_dir: Path | None
+    as_json: bool
+
+    def print(self, host: str, port: int, admin: tuple[str, int] | None = None) -> None:
+        """Print it, for people or as one JSON object; the service goes on if it cannot be printed."""
+        with suppress(OutputClosedError, CommandError):
+            if self.as_json:
+                self._print_json(host, port, admin)
+            else:
+                self._print_text(host, port, admin)
+
+    def _print_json(self, host: str, port: int, admin: tuple[str, int] | None) -> None:
+        output.print_json(
+            {
+                "address": _address(host, port),
+                "url": _url(host, port),
+                "admin_address": _address(*admin) if admin else None,
+                "data_dir": str(self.data_dir.resolve()) if self.data_dir else None,
+                "pid": os.getpid(),
+            }
+        )
+
+    def _print_text(self, host: str, port: int, admin: tuple[str, int] | None) -> None:
+        output.print_line(f"Telesto serves {_url(host, port)} (Ctrl-C stops it)")
+        if self.data_dir:
+            output.print_line(f"Data:    {self.data_dir.resolve()}")
+        if admin:
+            output.print_line(f"Metrics: http://{_address(*admin)}/metrics")
+        output.print_line("Try, in another terminal:")
+        for command in _first_commands(host, port):
+            output.print_line(f"  {command}")
+
+
+def _first_commands(host: str, port: int) -> list[str]:
+    from telesto.cli.common.options import DEFAULT_URL
+
+    url = _url(host, port)
+    setting = [] if url == DEFAULT_URL else [f"export TELESTO_URL={url}"]
+    return [
+        *_to_find_telesto(),
+        *setting,
+        "telesto queue create orders",
+        "telesto put orders hello",
+        "telesto get orders",
+    ]
+
+
+def _to_find_telesto() -> list[str]:
+    """What has to be typed for the shell to find the `telesto` of this environment; nothing if it does."""
+    script = Path(sys.executable).with_name("telesto")
+    found = shutil.which("telesto")
+    if not script.exists() or (found and Path(found).resolve() == script.resolve()):
+        return []
+    return [f'export PATH={shlex.quote(str(script.parent))}:"$PATH"']
+
+
+def _url(host: str, port: int) -> str:
+    return f"telesto://{_address(WILDCARDS.get(host, host), port)}"
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,0 +1,129 @@
+"""Running the service: the database first, then one or several middlewares, until a signal."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from telesto.cli.admin.database import explained_errors
+from telesto.cli.common import output, variables
+from telesto.cli.common.exit_codes import ExitCode
+from telesto.cli.common.failures import CommandError, usage_error
+from telesto.cli.serve.announce import Announcement
+from telesto.cli.serve.embedded import embedded_database
+from telesto.cli.serve.processes import serve_processes
+from telesto.cli.serve.settings import has_database
+from telesto.cli.serve.single import serve_single
+from telesto.cli.serve.stop import Stop
+from telesto.db import schema
+from telesto.db.install.url import without_password
+from telesto.middleware.common.logs import configure, logger
+from telesto.middleware.common.settings import ServerSettings
+from telesto.middleware.database.start import DatabaseStart
+from telesto.middleware.wire import listening
+
+_log = logger("serve")
+
+
+@dataclass(frozen=True)
+class ServePlan:
+    """What the user asked for."""
+
+    settings: ServerSettings
+    data_dir: Path
+    upgrade: bool
+    as_json: bool
+
+
+def run_service(plan: ServePlan) -> int:
+    """Serve until a signal; returns the exit status.
+
+    Raises CommandError when the port or the data directory is in use, the database cannot be reached or its
+    schema does not fit.
+    """
+    configure(plan.settings.log_level, json=plan.settings.log_json)
+    variables.tell_unknown(_log_unknown, _log_links)
+    stop = Stop()
+    with _address_errors(plan.settings):
+        # Before the database is started: a port in use should be told at once.
+        listening.bind(plan.settings).close()
+        with _database(plan, stop) as settings:
+            url = settings.database_url.get_secret_value()
+            announcement = Announcement(None if has_database(plan.settings) else plan.data_dir, plan.as_json)
+            serve = serve_single if settings.processes == 1 else serve_processes
+            try:
+                with explained_errors(url if has_database(plan.settings) else None):
+                    return serve(settings, announcement, stop)
+            finally:
+                stop.served()
+
+
+def _log_unknown(name: str, nearest: str | None) -> None:
+    _log.warning("unknown_variable", name=name, nearest=nearest)
+
+
+def _log_links(names: list[str]) -> None:
+    _log.warning("service_links_ignored", names=names, hint="enableServiceLinks: false")
+
+
+@contextmanager
+def _database(plan: ServePlan, stop: Stop) -> Iterator[ServerSettings]:
+    """A database that is there and fits this release: the settings that lead to it."""
+    if has_database(plan.settings):
+        url = plan.settings.database_url.get_secret_value()
+        with explained_errors(url):
+            asyncio.run(_await_database(url, plan.settings))
+            if plan.upgrade:
+                schema.upgrade(url)
+            schema.require_current(url)
+        yield plan.settings
+        return
+    with embedded_database(plan.data_dir) as server:
+        stop.at_once = server.stop
+        directory = plan.settings.disk_directory or server.cluster
+        yield plan.settings.model_copy(
+            update={"database_url": SecretStr(server.url), "disk_directory": directory}
+        )
+
+
+async def _await_database(url: str, settings: ServerSettings) -> None:
+    """Wait until the database can be reached; raises psycopg.OperationalError when it cannot."""
+    told = False
+
+    def tell(reason: str) -> None:
+        nonlocal told
+        if not told:
+            where, limit_s = without_password(url), settings.database_start_s
+            output.print_error(
+                f"cannot reach the database {where}: {reason}; telesto keeps trying for {limit_s:g} s"
+            )
+        told = True
+
+    await DatabaseStart(settings, tell).reach()
+
+
+@contextmanager
+def _address_errors(settings: ServerSettings) -> Iterator[None]:
+    """Turn what listening raises into a CommandError."""
+    where = f"{settings.host}:{settings.port}"
+    try:
+        yield
+    except socket.gaierror as error:
+        raise usage_error(f"cannot listen on {where}: the host's name cannot be resolved") from error
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise CommandError(
+                f"cannot listen on {error.strerror}; stop what listens there, or choose another port "
+                "(--port; make run PORT=...)",
+                ExitCode.IN_USE,
+            ) from error
+        if error.errno in (errno.EACCES, errno.EADDRNOTAVAIL):
+            raise usage_error(f"cannot listen on {error.strerror}") from error
+        raise

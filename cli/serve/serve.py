@@ -1,0 +1,96 @@
+"""`telesto serve`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from telesto.cli.common import variables
+from telesto.cli.common.options import DEFAULT_DATA_DIRECTORY, DatabaseUrl
+
+Host = Annotated[str | None, typer.Option("--host", help="The address to listen on. Default: 127.0.0.1.")]
+Port = Annotated[
+    int | None,
+    typer.Option(
+        "--port", min=0, max=65535, help="The port to listen on; 0 takes a free one. Default: 7001."
+    ),
+]
+AdminPort = Annotated[
+    int | None,
+    typer.Option(
+        "--admin-port", min=0, max=65535, help="Serve /metrics and /healthz on this port. Default: none."
+    ),
+]
+DataDirectory = Annotated[
+    Path,
+    typer.Option(
+        "--data-dir",
+        envvar="TELESTO_DATA_DIR",
+        metavar="DIRECTORY",
+        help="Without a database URL: the directory in which an embedded PostgreSQL keeps its data.",
+    ),
+]
+Processes = Annotated[
+    int | None,
+    typer.Option("--processes", min=1, max=256, help="How many processes share the port. Default: 1."),
+]
+Config = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="A TOML file with settings (see --show-config)."),
+]
+Upgrade = Annotated[
+    bool,
+    typer.Option(
+        "--upgrade", help="First upgrade the database of the URL. An embedded one is always upgraded."
+    ),
+]
+ShowConfig = Annotated[
+    bool, typer.Option("--show-config", help="Print the settings in effect as TOML, and exit.")
+]
+StartJson = Annotated[
+    bool, typer.Option("--json", help="Print the address as one line of JSON when the service runs.")
+]
+
+
+def register(root: typer.Typer) -> None:
+    """Add the command to the command line."""
+    root.command("serve")(serve)
+
+
+def serve(
+    host: Host = None,
+    port: Port = None,
+    admin_port: AdminPort = None,
+    data_dir: DataDirectory = DEFAULT_DATA_DIRECTORY,
+    database_url: DatabaseUrl = None,
+    processes: Processes = None,
+    config: Config = None,
+    upgrade: Upgrade = False,
+    show_config: ShowConfig = False,
+    as_json: StartJson = False,
+) -> int:
+    """Run the service until Ctrl-C, SIGTERM or SIGHUP; a second Ctrl-C ends it at once.
+
+    Without a database URL it runs a PostgreSQL of its own in the data directory; the first start creates it.
+    A setting comes from these options, else from its TELESTO_* variable, else from the file.
+    TELESTO_LOG_LEVEL=warning makes the log shorter.
+    """
+    from telesto.cli.serve.settings import load_settings, print_settings
+
+    settings = load_settings(
+        config,
+        host=host,
+        port=port,
+        admin_port=admin_port,
+        database_url=database_url,
+        processes=processes,
+    )
+    if show_config:
+        variables.print_unknown()
+        print_settings(settings)
+        return 0
+    from telesto.cli.serve.run import ServePlan, run_service
+
+    return run_service(ServePlan(settings, data_dir, upgrade, as_json))
