@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from pathlib import PurePosixPath
 
 
 class Access(StrEnum):
@@ -68,6 +69,6 @@ def load_manifest(directory: Traversable | None = None) -> Manifest:
 
 
 def _read_procedure(directory: Traversable, entry: dict[str, str]) -> Procedure:
-    name = entry["name"]
-    sql = (directory / f"{name}.sql").read_text(encoding="utf-8")
-    return Procedure(name, Access(entry["access"]), sql)
+    path = PurePosixPath(entry["file"])
+    sql = directory.joinpath(*path.parts).read_text(encoding="utf-8")
+    return Procedure(path.stem, Access(entry["access"]), sql)

@@ -375,7 +375,7 @@ def test_every_invariant_is_damaged_by_some_test() -> None:
 
 def sql_files() -> dict[str, str]:
     with as_file(procedures_directory()) as directory:
-        return {path.stem: path.read_text(encoding="utf-8") for path in sorted(directory.glob("*.sql"))}
+        return {path.stem: path.read_text(encoding="utf-8") for path in sorted(directory.rglob("*.sql"))}
 
 
 def test_every_file_is_in_the_manifest_and_every_entry_has_a_file() -> None:
@@ -459,7 +459,7 @@ def test_public_procedures_that_touch_busy_tables_carry_their_settings(procedure
 
 
 def test_a_manifest_that_names_a_procedure_twice_is_refused(tmp_path: Path) -> None:
-    entry = '[[procedure]]\nname = "a"\naccess = "public"\n'
+    entry = '[[procedure]]\nfile = "a.sql"\naccess = "public"\n'
     (tmp_path / "manifest.toml").write_text("edition = 1\nserves = 1\n" + entry * 2)
     (tmp_path / "a.sql").write_text("SELECT 1")
     with pytest.raises(ValueError, match="names a more than once"):
@@ -477,7 +477,8 @@ def test_the_checksum_depends_on_all_that_is_installed(tmp_path: Path) -> None:
     def nothing(_: Path) -> None: ...
 
     def text(copy: Path) -> None:
-        (copy / "sweep.sql").write_text((copy / "sweep.sql").read_text() + "\n")
+        sweep = copy / "maintenance" / "sweep.sql"
+        sweep.write_text(sweep.read_text() + "\n")
 
     def edition(copy: Path) -> None:
         manifest = copy / "manifest.toml"
