@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
 from tools.codegen.__main__ import main
+from tools.codegen.blocking import MARK as BLOCKING_MARK
 from tools.codegen.generating import generate, verify
 from tools.codegen.rendering import MARK
 
 ROOT = Path(__file__).parents[2]
-GENERATED = ["protocol/enums.py", "protocol/error_codes.py", "protocol/packets.py", "docs/protocol.md"]
+BLOCKING = "client/blocking_requests.py"
+GENERATED = [
+    "protocol/enums.py",
+    "protocol/error_codes.py",
+    "protocol/packets.py",
+    "docs/protocol.md",
+    BLOCKING,
+]
+SOURCES = ["protocol/spec/telesto.toml", "protocol/vectors/takeover.json", "client/aio_requests.py"]
 
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """A tree with the specification and what is generated from it."""
-    for name in ["protocol/spec/telesto.toml", "protocol/vectors/takeover.json", *GENERATED]:
+    """A tree with what files are generated from, and these."""
+    for name in [*SOURCES, *GENERATED]:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     return tmp_path
@@ -34,7 +44,8 @@ def test_generating_again_changes_nothing(copy: Path) -> None:
 
 @pytest.mark.parametrize("name", GENERATED)
 def test_every_generated_file_says_so_first(name: str) -> None:
-    assert MARK in (ROOT / name).read_text(encoding="utf-8").partition("\n")[0]
+    mark = BLOCKING_MARK if name == BLOCKING else MARK
+    assert mark in (ROOT / name).read_text(encoding="utf-8").partition("\n")[0]
 
 
 @pytest.mark.parametrize("name", GENERATED)
@@ -53,14 +64,14 @@ def test_a_missing_file_is_named_and_written(copy: Path, name: str) -> None:
     assert generate(copy) == [name]
 
 
-def test_a_file_that_is_no_longer_generated_is_named(copy: Path) -> None:
+@pytest.mark.parametrize("mark", [MARK, BLOCKING_MARK])
+def test_a_file_that_is_no_longer_generated_is_named(copy: Path, mark: str) -> None:
     stranger = copy / "client" / "old_packets.py"
-    stranger.parent.mkdir()
-    stranger.write_text(f"# {MARK}\n")
-    (copy / "protocol" / "mentions.py").write_text("x = 1\n" * 100 + f"# {MARK}\n")
+    stranger.write_text(f"# {mark}\n")
+    (copy / "protocol" / "mentions.py").write_text("x = 1\n" * 100 + f"# {mark}\n")
     hidden = copy / ".venv" / "packets.py"
     hidden.parent.mkdir()
-    hidden.write_text(f"# {MARK}\n")
+    hidden.write_text(f"# {mark}\n")
     assert verify(copy) == ["client/old_packets.py: says that it is generated, but is not"]
 
 
@@ -73,6 +84,18 @@ def test_a_change_of_the_specification_shows(copy: Path) -> None:
         "protocol/packets.py",
         "docs/protocol.md",
     ]
+
+
+def test_a_change_of_the_asyncio_client_shows(copy: Path) -> None:
+    source = copy / "client/aio_requests.py"
+    text = source.read_text(encoding="utf-8")
+    assert "    async def delete_queue(self, queue_id: int)" in text
+    source.write_text(text.replace("delete_queue", "drop_queue"), encoding="utf-8")
+    assert verify(copy) == [f"{BLOCKING}: would change if it were generated again"]
+    generate(copy)
+    written = (copy / BLOCKING).read_text(encoding="utf-8")
+    assert "    def drop_queue(self, queue_id: int)" in written
+    assert not re.search(r"async |await |Async", written)
 
 
 def test_the_command_generates_and_verifies(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:

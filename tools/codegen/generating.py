@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from tools.codegen.blocking import MARK as BLOCKING_MARK
+from tools.codegen.blocking import TARGET, blocking_requests
 from tools.codegen.examples import conversation
 from tools.codegen.loading import load
 from tools.codegen.rendering import MARK, render
@@ -45,16 +47,17 @@ def verify(root: Path) -> list[str]:
 
 def _files(root: Path) -> dict[str, str]:
     spec = load(root / _SPEC)
-    return render(spec, conversation(spec, root / _TAKEOVER))
+    rendered = render(spec, conversation(spec, root / _TAKEOVER))
+    return {**rendered, TARGET: blocking_requests(root)}
 
 
 def _marked(root: Path) -> Iterator[str]:
-    """The paths of the files that say that they are generated from the specification."""
+    """The paths of the files that say that they are generated."""
     for directory, subdirectories, names in os.walk(root):
         subdirectories[:] = [name for name in subdirectories if not _is_foreign(Path(directory, name))]
         for name in names:
             path = Path(directory, name)
-            if path.suffix in _SUFFIXES and MARK in _head(path):
+            if path.suffix in _SUFFIXES and any(mark in _head(path) for mark in (MARK, BLOCKING_MARK)):
                 yield path.relative_to(root).as_posix()
 
 
