@@ -1,6 +1,7 @@
 """The procedures that belong to this release: which files, in which order, for whom."""
 
 import hashlib
+import re
 import tomllib
 from dataclasses import dataclass
 from enum import StrEnum
@@ -18,9 +19,34 @@ class Access(StrEnum):
     """Other procedures only."""
 
 
+class Plans(StrEnum):
+    """What a public procedure lets the planner choose, whatever the settings of the session that calls it."""
+
+    PINNED = "pinned"
+    """Nothing: rows are found by an index and come in its order."""
+    SORTING = "sorting"
+    """As pinned, but it may sort."""
+    FREE = "free"
+    """Anything, but for what the file says."""
+
+
+_SEARCH_PATH = "SET search_path = pg_catalog, telesto, pg_temp"
+_SORTING = """SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off"""
+_SETTINGS = {
+    Plans.PINNED: f"{_SEARCH_PATH}\n{_SORTING}\nSET enable_sort = off",
+    Plans.SORTING: f"{_SEARCH_PATH}\n{_SORTING}",
+    Plans.FREE: _SEARCH_PATH,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Procedure:
-    """One procedure name and the SQL text that creates it."""
+    """One procedure name and the SQL text that creates it, with the settings that the manifest adds."""
 
     name: str
     access: Access
@@ -71,4 +97,8 @@ def load_manifest(directory: Traversable | None = None) -> Manifest:
 def _read_procedure(directory: Traversable, entry: dict[str, str]) -> Procedure:
     path = PurePosixPath(entry["file"])
     sql = directory.joinpath(*path.parts).read_text(encoding="utf-8")
-    return Procedure(path.stem, Access(entry["access"]), sql)
+    access = Access(entry["access"])
+    if access is Access.PUBLIC:
+        settings = _SETTINGS[Plans(entry.get("plans", Plans.PINNED))]
+        sql = re.sub(r"^(LANGUAGE .*)$", rf"\1\n{settings}", sql, count=1, flags=re.MULTILINE)
+    return Procedure(path.stem, access, sql)

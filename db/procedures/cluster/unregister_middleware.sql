@@ -10,14 +10,6 @@
 CREATE OR REPLACE FUNCTION telesto.unregister_middleware(middleware_id bigint)
 RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, telesto, pg_temp
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET enable_hashjoin = off
-SET enable_mergejoin = off
-SET enable_sort = off
-SET jit = off
 AS $$
 BEGIN
     PERFORM telesto.forget_middlewares(ARRAY[middleware_id]);

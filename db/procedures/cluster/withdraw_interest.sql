@@ -11,14 +11,6 @@
 CREATE OR REPLACE FUNCTION telesto.withdraw_interest(middleware_id bigint, queue_ids bigint[])
 RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, telesto, pg_temp
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET enable_hashjoin = off
-SET enable_mergejoin = off
-SET enable_sort = off
-SET jit = off
 AS $$
 #variable_conflict use_column
 BEGIN

@@ -11,7 +11,6 @@
 -- Tables:     clock (read)
 CREATE OR REPLACE FUNCTION telesto.look_at_clock(OUT at timestamptz, OUT steps bigint, OUT last_id bigint)
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, telesto, pg_temp
 AS $$
 #variable_conflict use_column
 BEGIN

@@ -17,13 +17,6 @@
 CREATE OR REPLACE FUNCTION telesto.note_clock_step(step_ms bigint, seen_steps bigint, last_id bigint)
 RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, telesto, pg_temp
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET enable_hashjoin = off
-SET enable_mergejoin = off
-SET jit = off
 AS $$
 #variable_conflict use_variable
 DECLARE

@@ -60,14 +60,6 @@ CREATE OR REPLACE FUNCTION telesto.put_batch(
     OUT message_ids bigint[]
 )
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, telesto, pg_temp
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET enable_hashjoin = off
-SET enable_mergejoin = off
-SET enable_sort = off
-SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE

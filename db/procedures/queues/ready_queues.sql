@@ -13,14 +13,6 @@
 CREATE OR REPLACE FUNCTION telesto.ready_queues(queue_ids bigint[])
 RETURNS TABLE (queue_id bigint, depth bigint, "exists" boolean)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
-SET search_path = pg_catalog, telesto, pg_temp
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET enable_hashjoin = off
-SET enable_mergejoin = off
-SET enable_sort = off
-SET jit = off
 AS $$
 #variable_conflict use_column
 BEGIN

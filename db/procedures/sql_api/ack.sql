@@ -16,7 +16,6 @@
 CREATE OR REPLACE FUNCTION telesto.ack(consumer_id bigint, lease_id bigint, message_id bigint)
 RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, telesto, pg_temp
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_bitmapscan = off

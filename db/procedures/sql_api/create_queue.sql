@@ -16,7 +16,6 @@ CREATE OR REPLACE FUNCTION telesto.create_queue(
 )
 RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, telesto, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE

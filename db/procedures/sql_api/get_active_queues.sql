@@ -17,7 +17,6 @@ CREATE OR REPLACE FUNCTION telesto.get_active_queues(
 )
 RETURNS TABLE (queue_id bigint, name text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
-SET search_path = pg_catalog, telesto, pg_temp
 AS $$
 BEGIN
     PERFORM telesto.require_client(client_id, false);

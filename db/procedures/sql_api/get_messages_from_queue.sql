@@ -41,7 +41,6 @@ RETURNS TABLE (
     body bytea
 )
 LANGUAGE plpgsql STABLE SECURITY DEFINER
-SET search_path = pg_catalog, telesto, pg_temp
 AS $$
 #variable_conflict use_column
 BEGIN

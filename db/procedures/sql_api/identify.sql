@@ -16,7 +16,6 @@ CREATE OR REPLACE FUNCTION telesto.identify(
     OUT registered_at timestamptz
 )
 LANGUAGE plpgsql STABLE SECURITY DEFINER
-SET search_path = pg_catalog, telesto, pg_temp
 AS $$
 #variable_conflict use_column
 BEGIN

@@ -35,7 +35,6 @@ CREATE OR REPLACE FUNCTION telesto.put_messages(
 )
 RETURNS TABLE (queue_id bigint, staged_id bigint)
 LANGUAGE sql SECURITY DEFINER
-SET search_path = pg_catalog, telesto, pg_temp
 AS $$
 SELECT stage.queue_id, stage.staged_id
 FROM telesto.stage_message(sender_id, queue_ids, body, priority, receiver_id, context, dedup_key,

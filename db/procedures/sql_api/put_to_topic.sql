@@ -15,7 +15,6 @@
 CREATE OR REPLACE FUNCTION telesto.put_to_topic(sender_id bigint, topic text, body bytea)
 RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, telesto, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE

@@ -11,7 +11,6 @@
 CREATE OR REPLACE FUNCTION telesto.request_id(name text, mode int DEFAULT 1)
 RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, telesto, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE

@@ -12,7 +12,6 @@
 CREATE OR REPLACE FUNCTION telesto.update_queue(queue_id bigint, settings jsonb)
 RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, telesto, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE
