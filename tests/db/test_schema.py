@@ -388,22 +388,6 @@ def test_every_procedure_exists_once(database_url: str) -> None:
     assert sorted(names) == sorted(procedure.name for procedure in MANIFEST.procedures)
 
 
-HEADER_LINE = re.compile(r'--   "?(?P<name>\w+)"? (?P<type>[\w\[\]]+(?: precision)?)(?: |$)')
-
-
-def header_section(sql: str, section: str) -> list[tuple[str, str]]:
-    """Return names and types that a section of the header lists."""
-    lines = sql.split("\nCREATE", 1)[0].splitlines()
-    start = next(i for i, line in enumerate(lines) if line.startswith(f"-- {section}:"))
-    listed = []
-    for line in lines[start + 1 :]:
-        if not line.startswith("--  "):
-            break
-        if match := HEADER_LINE.match(line):
-            listed.append((match["name"], SPELLINGS.get(match["type"], match["type"])))
-    return listed
-
-
 SPELLINGS = {
     "int": "integer",
     "int[]": "integer[]",
@@ -412,19 +396,11 @@ SPELLINGS = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(sql_files()))
-def test_headers_agree_with_the_catalogue(calls: Calls, name: str) -> None:
-    sql = sql_files()[name]
+@pytest.mark.parametrize("name", sorted(name for name, sql in sql_files().items() if "-- Returns:" in sql))
+def test_headers_say_the_type_that_is_returned(calls: Calls, name: str) -> None:
     (row,) = [row for row in calls.query(SIGNATURES) if row["proname"] == name]
-    columns = [tuple(re.sub(r'^\(|\)$|"', "", text).rsplit(",", 2)) for text in row["array"]]
-    parameters = [(column, kind) for column, kind, mode in columns if mode in "ib"]
-    results = [(column, kind) for column, kind, mode in columns if mode in "obt"]
-    assert header_section(sql, "Parameters") == parameters
-    if results:
-        assert header_section(sql, "Returns") == results
-    else:
-        returns = sql.split("-- Returns:\n--   ", 1)[1].split("\n")[0].split("  ")[0]
-        assert SPELLINGS.get(returns, returns) == row["format_type"]
+    returns = sql_files()[name].split("-- Returns:\n--   ", 1)[1].split("\n")[0].split("  ")[0]
+    assert SPELLINGS.get(returns, returns) == row["format_type"]
 
 
 def touches_busy_tables(name: str) -> bool:

@@ -1,23 +1,32 @@
-"""Every procedure's file begins with a header that says what a reader has to know."""
+"""Every procedure's file says at its head and beside its parameters what a reader has to know."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-SECTIONS = ("Purpose", "Parameters", "Returns", "Errors", "Locks", "Tables")
+SECTIONS = ("Purpose", "Errors", "Locks", "Tables")
 
 
 def procedure_problems(folder: Path) -> list[str]:
-    """List the SQL files of a folder whose header lacks a section or whose function has another name."""
+    """List what the SQL files of a folder lack: parts of the head, comments beside parameters, functions."""
     problems = []
     for path in sorted(folder.rglob("*.sql")):
         text = path.read_text(encoding="utf-8")
         name = f"db/procedures/{path.relative_to(folder)}"
-        header = text.split("\nCREATE", 1)[0]
+        head, _, function = text.partition("\nCREATE")
+        signature = function.partition("\nLANGUAGE")[0].splitlines()
+        # What is returned has a name and a comment in the signature, or stands at the head.
+        named = any(line.startswith(("    OUT ", "    INOUT ", "RETURNS TABLE")) for line in signature)
+        sections = SECTIONS if named else (*SECTIONS, "Returns")
         problems += [
-            f"{name}: the header has no line '{section}:'"
-            for section in SECTIONS
-            if f"-- {section}:" not in header
+            f"{name}: the head has no line '{section}:'"
+            for section in sections
+            if f"-- {section}:" not in head
+        ]
+        problems += [
+            f"{name}: `{line.strip()}` has no comment"
+            for line in signature
+            if line.startswith("    ") and " -- " not in line
         ]
         if f"telesto.{path.stem}(" not in text:
             problems.append(f"{name}: defines no function telesto.{path.stem}")

@@ -1,13 +1,13 @@
 -- Procedure:  forget_middlewares
 -- Purpose:    Removes what middlewares that are gone have left.
--- Parameters:
---   middleware_ids bigint[]   the middlewares
 -- Returns:
 --   void
 -- Errors:     none raised
 -- Locks:      none
 -- Tables:     middlewares, interests, lost_leases (delete), jobs (update)
-CREATE OR REPLACE FUNCTION telesto.forget_middlewares(middleware_ids bigint[])
+CREATE OR REPLACE FUNCTION telesto.forget_middlewares(
+    middleware_ids bigint[]  -- the middlewares
+)
 RETURNS void
 LANGUAGE plpgsql
 AS $$

@@ -3,25 +3,21 @@
 --             long, so that what hangs with them keeps no lock, and removes them from the list. Runs under
 --             the rights of its caller, because whoever may end a process is decided by its login: all
 --             middlewares use the same, or have pg_signal_backend.
--- Parameters:
---   own_id bigint           the middleware that lives
---   pids int[]              the server processes that work for it
---   timeout_s double precision   how long the others may be silent, in seconds
---   latest timestamptz      the clock of this server was not beyond this, unless it was set; NULL when that is not known
--- Returns:
---   middleware_id bigint    a middleware, the caller included; not listed: it has been removed
---   address text            where its clients reach it
---   alive boolean           false: it was silent for too long and has been removed
 -- Errors:     none raised; a process that the caller may not end is logged
 -- Locks:      as renew_heartbeat
 -- Tables:     as renew_heartbeat
 CREATE OR REPLACE FUNCTION telesto.heartbeat(
-    own_id bigint,
-    pids int[],
-    timeout_s double precision,
-    latest timestamptz DEFAULT NULL
+    own_id bigint,                   -- the middleware that lives
+    pids int[],                      -- the server processes that work for it
+    timeout_s double precision,      -- how long the others may be silent, in seconds
+    latest timestamptz DEFAULT NULL  -- the clock of this server was not beyond this, unless it was set; NULL when that
+                                     -- is not known
 )
-RETURNS TABLE (middleware_id bigint, address text, alive boolean)
+RETURNS TABLE (
+    middleware_id bigint,  -- a middleware, the caller included; not listed: it has been removed
+    address text,          -- where its clients reach it
+    alive boolean          -- false: it was silent for too long and has been removed
+)
 LANGUAGE plpgsql
 AS $$
 #variable_conflict use_column

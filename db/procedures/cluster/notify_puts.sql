@@ -2,21 +2,16 @@
 -- Purpose:    Tells other middlewares of messages that they may have readers for. Called after the puts have
 --             committed and apart from them, because a NOTIFY takes a lock of the whole server at its commit.
 --             A hint: nothing depends on its arrival.
--- Parameters:
---   middleware_id bigint    who tells; it need not be told
---   queue_ids bigint[]      per item: the queue
---   receiver_ids bigint[]   per item: for whom; 0 for anyone
---   counts int[]            per item: how many messages
 -- Returns:
 --   void
 -- Errors:     none raised
 -- Locks:      none
 -- Tables:     interests (read)
 CREATE OR REPLACE FUNCTION telesto.notify_puts(
-    middleware_id bigint,
-    queue_ids bigint[],
-    receiver_ids bigint[],
-    counts int[]
+    middleware_id bigint,   -- who tells; it need not be told
+    queue_ids bigint[],     -- per item: the queue
+    receiver_ids bigint[],  -- per item: for whom; 0 for anyone
+    counts int[]            -- per item: how many messages
 )
 RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER

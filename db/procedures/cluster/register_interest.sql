@@ -1,14 +1,14 @@
 -- Procedure:  register_interest
 -- Purpose:    Notes that reads wait at a middleware for messages of these queues.
--- Parameters:
---   middleware_id bigint    the middleware; one that was removed is not noted
---   queue_ids bigint[]      the queues
 -- Returns:
 --   void
 -- Errors:     none raised
 -- Locks:      none
 -- Tables:     middlewares (read), interests (insert)
-CREATE OR REPLACE FUNCTION telesto.register_interest(middleware_id bigint, queue_ids bigint[])
+CREATE OR REPLACE FUNCTION telesto.register_interest(
+    middleware_id bigint,  -- the middleware; one that was removed is not noted
+    queue_ids bigint[]     -- the queues
+)
 RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$

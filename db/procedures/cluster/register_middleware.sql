@@ -1,14 +1,14 @@
 -- Procedure:  register_middleware
 -- Purpose:    Makes a middleware known to the others.
--- Parameters:
---   address text            where its clients reach it
---   version text            its release
 -- Returns:
 --   bigint                  its id, never used before
 -- Errors:     none raised
 -- Locks:      none
 -- Tables:     middlewares, middleware_names (insert)
-CREATE OR REPLACE FUNCTION telesto.register_middleware(address text, version text)
+CREATE OR REPLACE FUNCTION telesto.register_middleware(
+    address text,  -- where its clients reach it
+    version text   -- its release
+)
 RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$

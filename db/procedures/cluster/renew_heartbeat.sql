@@ -1,33 +1,23 @@
 -- Procedure:  renew_heartbeat
 -- Purpose:    The part of heartbeat that touches tables: notes the sign of life and removes those that have
 --             given none for too long.
--- Parameters:
---   own_id bigint           the middleware that lives
---   own_pids int[]          the server processes that work for it
---   timeout_s double precision   how long the others may be silent, in seconds
---   latest timestamptz      the clock of this server was not beyond this, unless it was set; NULL when that is not known
--- Returns:
---   middleware_id bigint    a middleware
---   address text            where its clients reach it
---   alive boolean           false: it was silent for too long and has been removed
---   pids int[]              the server processes that work for it; none if they are another server's, or were
---                           there before a restart: their numbers mean nothing here
---   heartbeat_at timestamptz   its last sign of life
 -- Errors:     none raised
 -- Locks:      rows of middlewares; rows that others hold are passed over, their owners are alive
 -- Tables:     middlewares (read, update, delete), interests, lost_leases (delete), jobs (update)
 CREATE OR REPLACE FUNCTION telesto.renew_heartbeat(
-    own_id bigint,
-    own_pids int[],
-    timeout_s double precision,
-    latest timestamptz DEFAULT NULL
+    own_id bigint,                   -- the middleware that lives
+    own_pids int[],                  -- the server processes that work for it
+    timeout_s double precision,      -- how long the others may be silent, in seconds
+    latest timestamptz DEFAULT NULL  -- the clock of this server was not beyond this, unless it was set; NULL when that
+                                     -- is not known
 )
 RETURNS TABLE (
-    middleware_id bigint,
-    address text,
-    alive boolean,
-    pids int[],
-    heartbeat_at timestamptz
+    middleware_id bigint,     -- a middleware
+    address text,             -- where its clients reach it
+    alive boolean,            -- false: it was silent for too long and has been removed
+    pids int[],               -- the server processes that work for it; none if they are another server's, or were there
+                              -- before a restart: their numbers mean nothing here
+    heartbeat_at timestamptz  -- its last sign of life
 )
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$

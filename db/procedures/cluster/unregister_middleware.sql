@@ -1,13 +1,13 @@
 -- Procedure:  unregister_middleware
 -- Purpose:    Takes a middleware that stops off the list, with its interests, and frees its jobs for others.
--- Parameters:
---   middleware_id bigint    the middleware
 -- Returns:
 --   void
 -- Errors:     none raised
 -- Locks:      none
 -- Tables:     middlewares, interests, lost_leases (delete), jobs (update)
-CREATE OR REPLACE FUNCTION telesto.unregister_middleware(middleware_id bigint)
+CREATE OR REPLACE FUNCTION telesto.unregister_middleware(
+    middleware_id bigint  -- the middleware
+)
 RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$

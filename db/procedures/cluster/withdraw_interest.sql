@@ -1,14 +1,14 @@
 -- Procedure:  withdraw_interest
 -- Purpose:    Notes that no reads wait at a middleware for these queues any more.
--- Parameters:
---   middleware_id bigint    the middleware
---   queue_ids bigint[]      the queues
 -- Returns:
 --   void
 -- Errors:     none raised
 -- Locks:      none
 -- Tables:     interests (delete)
-CREATE OR REPLACE FUNCTION telesto.withdraw_interest(middleware_id bigint, queue_ids bigint[])
+CREATE OR REPLACE FUNCTION telesto.withdraw_interest(
+    middleware_id bigint,  -- the middleware
+    queue_ids bigint[]     -- the queues
+)
 RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$

@@ -3,37 +3,24 @@
 --             and what is to be kept of them moves into the history.
 --             Whoever locks a lease first decides; one that is gone, or another client's, or that an application
 --             acknowledges in a transaction that is not over, is answered LEASE_LOST.
--- Parameters:
---   client_ids bigint[]        per request: who acknowledges
---   sessions bigint[]          per request: the session
---   numbers bigint[]           per request: its number; 0 leaves no record
---   item_requests int[]        per message: its request, counted from 1
---   consumer_ids bigint[]      per message: the consumer that got it
---   lease_ids bigint[]         per message: the lease
---   message_ids bigint[]       per message: its id
---   confirm_clients bigint[]   per confirmed request: the client; only those with a request here count
---   confirm_sessions bigint[]  per confirmed request: its session
---   confirm_numbers bigint[]   per confirmed request: its number
--- Returns:
---   errors smallint[]          NULL when all are done, else per message: NULL when done, -1 (not executed, try
---                              again), CLIENT_NOT_EXISTING (5), SESSION_FENCED (20), LEASE_LOST (27) or
---                              NUMBER_REPEATED (36)
 -- Errors:     none raised
 -- Locks:      clients (shared, try), leases (shared, try), their rows (wait)
 -- Tables:     clients (read), leases (delete), operations (insert, delete), deliveries (delete), history_calendar
 --             (read), history (insert)
 CREATE OR REPLACE FUNCTION telesto.ack_batch(
-    client_ids bigint[],
-    sessions bigint[],
-    numbers bigint[],
-    item_requests int[],
-    consumer_ids bigint[],
-    lease_ids bigint[],
-    message_ids bigint[],
-    confirm_clients bigint[],
-    confirm_sessions bigint[],
-    confirm_numbers bigint[],
-    OUT errors smallint[]
+    client_ids bigint[],        -- per request: who acknowledges
+    sessions bigint[],          -- per request: the session
+    numbers bigint[],           -- per request: its number; 0 leaves no record
+    item_requests int[],        -- per message: its request, counted from 1
+    consumer_ids bigint[],      -- per message: the consumer that got it
+    lease_ids bigint[],         -- per message: the lease
+    message_ids bigint[],       -- per message: its id
+    confirm_clients bigint[],   -- per confirmed request: the client; only those with a request here count
+    confirm_sessions bigint[],  -- per confirmed request: its session
+    confirm_numbers bigint[],   -- per confirmed request: its number
+    OUT errors smallint[]       -- NULL when all are done, else per message: NULL when done, -1 (not executed, try
+                                -- again), CLIENT_NOT_EXISTING (5), SESSION_FENCED (20), LEASE_LOST (27) or
+                                -- NUMBER_REPEATED (36)
 )
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$

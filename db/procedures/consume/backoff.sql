@@ -1,16 +1,16 @@
 -- Procedure:  backoff
 -- Purpose:    How long a message waits after a failed attempt: twice as long after each, and by chance up to a half
 --             less, so that what failed together does not come together again.
--- Parameters:
---   attempt int             how many attempts there were, the failed one included
---   first_ms int            how long after the first one, in milliseconds
---   most_ms int             how long at most
 -- Returns:
 --   bigint                  in milliseconds
 -- Errors:     none
 -- Locks:      none
 -- Tables:     none
-CREATE OR REPLACE FUNCTION telesto.backoff(attempt int, first_ms int, most_ms int)
+CREATE OR REPLACE FUNCTION telesto.backoff(
+    attempt int,   -- how many attempts there were, the failed one included
+    first_ms int,  -- how long after the first one, in milliseconds
+    most_ms int    -- how long at most
+)
 RETURNS bigint
 LANGUAGE sql VOLATILE PARALLEL SAFE
 AS $$

@@ -1,26 +1,17 @@
 -- Procedure:  change_consumers
 -- Purpose:    Notes that consumers are slow, so that others get their partitions until the queue's window has passed,
 --             and whether they are paused, so that they are given none. Claims move the partitions.
--- Parameters:
---   queue_ids bigint[]      per consumer: its queue
---   consumer_ids bigint[]   the consumers; one that is gone is passed over
---   slow boolean[]          per consumer: whether it has become slow
---   paused boolean[]        per consumer: whether it has no credit
--- Returns:
---   moving boolean[]        per consumer: whether it has become slow and another one gets its partitions
---   woken_ids bigint[]      the queues that it is time to claim from
---   receiver_ids bigint[]   0 for each
 -- Errors:     none raised
 -- Locks:      the queues' take locks (wait)
 -- Tables:     queues (read), consumers (update)
 CREATE OR REPLACE FUNCTION telesto.change_consumers(
-    queue_ids bigint[],
-    consumer_ids bigint[],
-    slow boolean[],
-    paused boolean[],
-    OUT moving boolean[],
-    OUT woken_ids bigint[],
-    OUT receiver_ids bigint[]
+    queue_ids bigint[],        -- per consumer: its queue
+    consumer_ids bigint[],     -- the consumers; one that is gone is passed over
+    slow boolean[],            -- per consumer: whether it has become slow
+    paused boolean[],          -- per consumer: whether it has no credit
+    OUT moving boolean[],      -- per consumer: whether it has become slow and another one gets its partitions
+    OUT woken_ids bigint[],    -- the queues that it is time to claim from
+    OUT receiver_ids bigint[]  -- 0 for each
 )
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$

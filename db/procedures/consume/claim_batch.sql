@@ -1,77 +1,49 @@
 -- Procedure:  claim_batch
 -- Purpose:    Leases messages to many consumers of many queues in one transaction. Each consumer's leases are
 --             given back when it ends, when their time is up, or when it answers so.
--- Parameters:
---   queue_ids bigint[]      per consumer: its queue
---   consumer_ids bigint[]   the consumers
---   client_ids bigint[]     per consumer: its client
---   sessions bigint[]       per consumer: the session that it belongs to
---   epochs bigint[]         per consumer: the middleware's epoch, see recover_leases
---   max_bytes bigint[]      per consumer: how many bytes of bodies it may get
---   largest bigint[]        per consumer: the length of the longest body that it can be given at all
---   idle boolean[]          per consumer: it has nothing, so a first message may be beyond max_bytes
---   slots int[]             the consumers, by their places in the arrays, in the order in which they get messages,
---                           each as often as it may get one
---   answer_bytes bigint     how many bytes of bodies are leased for each queue; a first message is whatever its size
---   waits boolean           whether a claim from one queue waits for its lock
--- Returns:
---   request int             the consumer, by its place in the arrays, counted from 1; one without a row got nothing
---   error smallint          NULL with a message; else -1 (not executed, try again), CLIENT_NOT_EXISTING (5),
---                           QUEUE_NOT_EXISTING (7), SESSION_FENCED (20) or CONSUMER_NOT_EXISTING (50), or a note: -2
---                           (with request 0: the queue holds more than was seen to), -3 (more is ready for
---                           the consumer; with request 0: for another one, whose id is message_id) or -4 (with request
---                           0: partitions wait until what is leased of them is answered) or -5 (with request 0: puts
---                           have reached more partitions)
---   lease_id bigint         the lease
---   message_id bigint       the message, each consumer's in their order
---   queue_id bigint         its queue
---   sender_id bigint        who put it
---   receiver_id bigint      the only client that may read it; 0 for anyone
---   priority smallint       1 to 10
---   time_of_arrival timestamptz   when it was put
---   attempt int             how often it has been handed over, this time included
---   redelivered boolean     whether it came back after a hand-over
---   context bigint          connects request and response; NULL without
---   body bytea              the content
---   claim_id bigint         the claim, which rises from claim to claim
---   partition_key text      its partition's key; NULL without
---   origin jsonb            of a dead letter that was moved here: where and how it died; NULL without
---   expires_ms bigint       how long until it expires, in milliseconds; NULL for never
 -- Errors:     none raised
 -- Locks:      clients (shared, try), queues' take locks (of one queue, if it waits: wait; else: try)
 -- Tables:     clients, consumers, queues, put_states (read), messages, keyed_messages, partition_arrivals (delete), leases
 --             (insert), take_states, receiver_states, partitions, partition_states (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.claim_batch(
-    queue_ids bigint[],
-    consumer_ids bigint[],
-    client_ids bigint[],
-    sessions bigint[],
-    epochs bigint[],
-    max_bytes bigint[],
-    largest bigint[],
-    idle boolean[],
-    slots int[],
-    answer_bytes bigint,
-    waits boolean DEFAULT true
+    queue_ids bigint[],         -- per consumer: its queue
+    consumer_ids bigint[],      -- the consumers
+    client_ids bigint[],        -- per consumer: its client
+    sessions bigint[],          -- per consumer: the session that it belongs to
+    epochs bigint[],            -- per consumer: the middleware's epoch, see recover_leases
+    max_bytes bigint[],         -- per consumer: how many bytes of bodies it may get
+    largest bigint[],           -- per consumer: the length of the longest body that it can be given at all
+    idle boolean[],             -- per consumer: it has nothing, so a first message may be beyond max_bytes
+    slots int[],                -- the consumers, by their places in the arrays, in the order in which they get
+                                -- messages, each as often as it may get one
+    answer_bytes bigint,        -- how many bytes of bodies are leased for each queue; a first message is whatever its
+                                -- size
+    waits boolean DEFAULT true  -- whether a claim from one queue waits for its lock
 )
 RETURNS TABLE (
-    request int,
-    error smallint,
-    lease_id bigint,
-    message_id bigint,
-    queue_id bigint,
-    sender_id bigint,
-    receiver_id bigint,
-    priority smallint,
-    time_of_arrival timestamptz,
-    attempt int,
-    redelivered boolean,
-    context bigint,
-    body bytea,
-    claim_id bigint,
-    partition_key text,
-    origin jsonb,
-    expires_ms bigint
+    request int,                  -- the consumer, by its place in the arrays, counted from 1; one without a row got
+                                  -- nothing
+    error smallint,               -- NULL with a message; else -1 (not executed, try again), CLIENT_NOT_EXISTING (5),
+                                  -- QUEUE_NOT_EXISTING (7), SESSION_FENCED (20) or CONSUMER_NOT_EXISTING (50), or a
+                                  -- note: -2 (with request 0: the queue holds more than was seen to), -3 (more is ready
+                                  -- for the consumer; with request 0: for another one, whose id is message_id) or -4
+                                  -- (with request 0: partitions wait until what is leased of them is answered) or -5
+                                  -- (with request 0: puts have reached more partitions)
+    lease_id bigint,              -- the lease
+    message_id bigint,            -- the message, each consumer's in their order
+    queue_id bigint,              -- its queue
+    sender_id bigint,             -- who put it
+    receiver_id bigint,           -- the only client that may read it; 0 for anyone
+    priority smallint,            -- 1 to 10
+    time_of_arrival timestamptz,  -- when it was put
+    attempt int,                  -- how often it has been handed over, this time included
+    redelivered boolean,          -- whether it came back after a hand-over
+    context bigint,               -- connects request and response; NULL without
+    body bytea,                   -- the content
+    claim_id bigint,              -- the claim, which rises from claim to claim
+    partition_key text,           -- its partition's key; NULL without
+    origin jsonb,                 -- of a dead letter that was moved here: where and how it died; NULL without
+    expires_ms bigint             -- how long until it expires, in milliseconds; NULL for never
 )
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$

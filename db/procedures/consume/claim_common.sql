@@ -2,72 +2,45 @@
 -- Purpose:    Leases messages of one queue to consumers: those for a consumer's client alone first, then those for
 --             anyone, the highest priority first, the oldest first among equals. One that failed goes to another
 --             consumer than before, where there is one.
--- Parameters:
---   from_queue bigint       the queue
---   consumer_ids bigint[]   the consumers of the call
---   client_ids bigint[]     their clients
---   middleware_ids int[]    through which middleware each consumes
---   max_bytes bigint[]      per consumer: how many bytes of bodies it may get
---   largest bigint[]        per consumer: the length of the longest body that it can be given at all
---   idle boolean[]          per consumer: it has nothing, so a first message may be beyond max_bytes
---   slots int[]             the consumers of this queue, by their places in the arrays, in the order in which they
---                           get messages, each as often as it may
---   answer_bytes bigint     how many bytes of bodies are leased at most; a first message is whatever its size
---   claim bigint            the claim, which becomes the lease
--- Returns:
---   request int             the consumer, by its place in the arrays, counted from 1; one without a row got nothing
---   error smallint          NULL with a message; else -2 (with request 0: the queue holds more, which was too large for
---                           now, or is kept for other consumers), -1 (not executed, try again), CLIENT_NOT_EXISTING
---                           (5), QUEUE_NOT_EXISTING (7), SESSION_FENCED (20) or CONSUMER_NOT_EXISTING (50)
---   lease_id bigint         the lease
---   message_id bigint       the message, each consumer's in their order
---   queue_id bigint         its queue
---   sender_id bigint        who put it
---   receiver_id bigint      the only client that may read it; 0 for anyone
---   priority smallint       1 to 10
---   time_of_arrival timestamptz   when it was put
---   attempt int             how often it has been handed over, this time included
---   redelivered boolean     whether it came back after a hand-over
---   context bigint          connects request and response; NULL without
---   body bytea              the content
---   claim_id bigint         the claim, which rises from claim to claim
---   partition_key text      its partition's key; NULL without
---   origin jsonb            of a dead letter that was moved here: where and how it died; NULL without
---   expires_ms bigint       how long until it expires, in milliseconds; NULL for never
 -- Errors:     none raised
 -- Locks:      none; the caller holds the queue's take lock
 -- Tables:     queues, consumers, put_states (read), messages (delete), leases (insert), take_states, receiver_states
 --             (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.claim_common(
-    from_queue bigint,
-    consumer_ids bigint[],
-    client_ids bigint[],
-    middleware_ids int[],
-    max_bytes bigint[],
-    largest bigint[],
-    idle boolean[],
-    slots int[],
-    answer_bytes bigint,
-    claim bigint
+    from_queue bigint,      -- the queue
+    consumer_ids bigint[],  -- the consumers of the call
+    client_ids bigint[],    -- their clients
+    middleware_ids int[],   -- through which middleware each consumes
+    max_bytes bigint[],     -- per consumer: how many bytes of bodies it may get
+    largest bigint[],       -- per consumer: the length of the longest body that it can be given at all
+    idle boolean[],         -- per consumer: it has nothing, so a first message may be beyond max_bytes
+    slots int[],            -- the consumers of this queue, by their places in the arrays, in the order in which they
+                            -- get messages, each as often as it may
+    answer_bytes bigint,    -- how many bytes of bodies are leased at most; a first message is whatever its size
+    claim bigint            -- the claim, which becomes the lease
 )
 RETURNS TABLE (
-    request int,
-    error smallint,
-    lease_id bigint,
-    message_id bigint,
-    queue_id bigint,
-    sender_id bigint,
-    receiver_id bigint,
-    priority smallint,
-    time_of_arrival timestamptz,
-    attempt int,
-    redelivered boolean,
-    context bigint,
-    body bytea,
-    claim_id bigint,
-    partition_key text,
-    origin jsonb,
-    expires_ms bigint
+    request int,                  -- the consumer, by its place in the arrays, counted from 1; one without a row got
+                                  -- nothing
+    error smallint,               -- NULL with a message; else -2 (with request 0: the queue holds more, which was too
+                                  -- large for now, or is kept for other consumers), -1 (not executed, try again),
+                                  -- CLIENT_NOT_EXISTING (5), QUEUE_NOT_EXISTING (7), SESSION_FENCED (20) or
+                                  -- CONSUMER_NOT_EXISTING (50)
+    lease_id bigint,              -- the lease
+    message_id bigint,            -- the message, each consumer's in their order
+    queue_id bigint,              -- its queue
+    sender_id bigint,             -- who put it
+    receiver_id bigint,           -- the only client that may read it; 0 for anyone
+    priority smallint,            -- 1 to 10
+    time_of_arrival timestamptz,  -- when it was put
+    attempt int,                  -- how often it has been handed over, this time included
+    redelivered boolean,          -- whether it came back after a hand-over
+    context bigint,               -- connects request and response; NULL without
+    body bytea,                   -- the content
+    claim_id bigint,              -- the claim, which rises from claim to claim
+    partition_key text,           -- its partition's key; NULL without
+    origin jsonb,                 -- of a dead letter that was moved here: where and how it died; NULL without
+    expires_ms bigint             -- how long until it expires, in milliseconds; NULL for never
 )
 LANGUAGE plpgsql
 AS $$

@@ -1,14 +1,14 @@
 -- Procedure:  count_hidden
 -- Purpose:    Counts messages that were taken from where they are hidden from plain reads.
--- Parameters:
---   from_queue bigint       the queue
---   taken bigint            how many
 -- Returns:
 --   void
 -- Errors:     none raised
 -- Locks:      none; the caller holds the queue's take lock
 -- Tables:     take_states (insert, delete)
-CREATE OR REPLACE FUNCTION telesto.count_hidden(from_queue bigint, taken bigint)
+CREATE OR REPLACE FUNCTION telesto.count_hidden(
+    from_queue bigint,  -- the queue
+    taken bigint        -- how many
+)
 RETURNS void
 LANGUAGE plpgsql
 AS $$

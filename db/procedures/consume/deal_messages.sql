@@ -2,25 +2,18 @@
 -- Purpose:    Deals messages to consumers in the order of their slots. A consumer for which a message is too large
 --             now gets no more in this round; a message that is too large for all ends it, so that none is
 --             passed over.
--- Parameters:
---   slots int[]             the consumers in the order in which they get messages, each as often as it may
---   sizes int[]             per message, in order: the length of its body
---   max_bytes bigint[]      per consumer: how many bytes of bodies it may get
---   largest bigint[]        per consumer: the length of the longest body that it can be given at all
---   idle boolean[]          per consumer: it has nothing, so a first message may be beyond max_bytes
---   answer_bytes bigint     how many bytes are dealt in all; a first message is whatever its size
 -- Returns:
 --   int[]                   per message: the consumer that gets it; the messages behind get dealt later
 -- Errors:     none
 -- Locks:      none
 -- Tables:     none
 CREATE OR REPLACE FUNCTION telesto.deal_messages(
-    slots int[],
-    sizes int[],
-    max_bytes bigint[],
-    largest bigint[],
-    idle boolean[],
-    answer_bytes bigint
+    slots int[],         -- the consumers in the order in which they get messages, each as often as it may
+    sizes int[],         -- per message, in order: the length of its body
+    max_bytes bigint[],  -- per consumer: how many bytes of bodies it may get
+    largest bigint[],    -- per consumer: the length of the longest body that it can be given at all
+    idle boolean[],      -- per consumer: it has nothing, so a first message may be beyond max_bytes
+    answer_bytes bigint  -- how many bytes are dealt in all; a first message is whatever its size
 )
 RETURNS int[]
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE

@@ -2,45 +2,27 @@
 -- Purpose:    Deals messages for anyone to consumers as deal_messages does, where some of them have failed: such a message
 --             goes to a consumer that it did not fail with last. While it is kept for others and the queue has others that
 --             take messages, through whichever middleware, it is passed over if no other has a slot here.
--- Parameters:
---   from_queue bigint       the queue
---   message_rows tid[]      where the messages are, in order
---   priorities smallint[]   their priorities
---   message_ids bigint[]    their ids
---   sizes int[]             the lengths of their bodies
---   consumer_ids bigint[]   the consumers of the call
---   slots int[]             the consumers of this queue, by their places in the arrays, in the order in which they get
---                           messages, each as often as it may
---   max_bytes bigint[]      per consumer: how many bytes of bodies it may get
---   largest bigint[]        per consumer: the length of the longest body that it can be given at all
---   idle boolean[]          per consumer: it has nothing, so a first message may be beyond max_bytes
---   answer_bytes bigint     how many bytes are dealt in all; a first message is whatever its size
--- Returns:
---   picks int[]             the messages that are given, by their places in the arrays
---   pick_requests int[]     the consumers that get them, by their places in the arrays
---   kept bigint[]           by priority, the first message that was passed over; NULL for none
---   more boolean            whether some were passed over or did not fit
---   further boolean         whether consumers have slots left for what comes behind these messages
 -- Errors:     none
 -- Locks:      none; the caller holds the queue's take lock
 -- Tables:     messages, consumers (read)
 CREATE OR REPLACE FUNCTION telesto.deal_to_others(
-    from_queue bigint,
-    message_rows tid[],
-    priorities smallint[],
-    message_ids bigint[],
-    sizes int[],
-    consumer_ids bigint[],
-    slots int[],
-    max_bytes bigint[],
-    largest bigint[],
-    idle boolean[],
-    answer_bytes bigint,
-    OUT picks int[],
-    OUT pick_requests int[],
-    OUT kept bigint[],
-    OUT more boolean,
-    OUT further boolean
+    from_queue bigint,        -- the queue
+    message_rows tid[],       -- where the messages are, in order
+    priorities smallint[],    -- their priorities
+    message_ids bigint[],     -- their ids
+    sizes int[],              -- the lengths of their bodies
+    consumer_ids bigint[],    -- the consumers of the call
+    slots int[],              -- the consumers of this queue, by their places in the arrays, in the order in which they
+                              -- get messages, each as often as it may
+    max_bytes bigint[],       -- per consumer: how many bytes of bodies it may get
+    largest bigint[],         -- per consumer: the length of the longest body that it can be given at all
+    idle boolean[],           -- per consumer: it has nothing, so a first message may be beyond max_bytes
+    answer_bytes bigint,      -- how many bytes are dealt in all; a first message is whatever its size
+    OUT picks int[],          -- the messages that are given, by their places in the arrays
+    OUT pick_requests int[],  -- the consumers that get them, by their places in the arrays
+    OUT kept bigint[],        -- by priority, the first message that was passed over; NULL for none
+    OUT more boolean,         -- whether some were passed over or did not fit
+    OUT further boolean       -- whether consumers have slots left for what comes behind these messages
 )
 LANGUAGE plpgsql
 AS $$

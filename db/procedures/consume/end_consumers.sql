@@ -1,24 +1,16 @@
 -- Procedure:  end_consumers
 -- Purpose:    Ends consumers of a queue: what they have goes back to its place.
--- Parameters:
---   queue_id bigint         the queue
---   consumer_ids bigint[]   its consumers; one that is gone is passed over
---   counted boolean         whether it counts as a failed attempt of what was begun
---   begun_ids bigint[]      the messages that they have begun, among others; NULL when this is not known
--- Returns:
---   queue_ids bigint[]      per message that came back: its queue
---   receiver_ids bigint[]   per message that came back: for whom; 0 for anyone
 -- Errors:     none raised
 -- Locks:      none; the caller holds the queue's take lock. Leases that another transaction ends are left to it
 -- Tables:     consumers, leases (delete), messages, keyed_messages, dead_letters (insert), queues (read), take_states,
 --             receiver_states, partitions (insert, delete), history_calendar (read), history (insert)
 CREATE OR REPLACE FUNCTION telesto.end_consumers(
-    queue_id bigint,
-    consumer_ids bigint[],
-    counted boolean,
-    begun_ids bigint[],
-    OUT queue_ids bigint[],
-    OUT receiver_ids bigint[]
+    queue_id bigint,           -- the queue
+    consumer_ids bigint[],     -- its consumers; one that is gone is passed over
+    counted boolean,           -- whether it counts as a failed attempt of what was begun
+    begun_ids bigint[],        -- the messages that they have begun, among others; NULL when this is not known
+    OUT queue_ids bigint[],    -- per message that came back: its queue
+    OUT receiver_ids bigint[]  -- per message that came back: for whom; 0 for anyone
 )
 LANGUAGE plpgsql
 AS $$

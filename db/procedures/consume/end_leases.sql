@@ -1,13 +1,13 @@
 -- Procedure:  end_leases
 -- Purpose:    Deletes leases that were acknowledged and moves what is to be kept of them into the history.
--- Parameters:
---   lease_rows tid[]        where they are; the caller has locked these rows
 -- Returns:
 --   void
 -- Errors:     none raised
 -- Locks:      none
 -- Tables:     leases (delete), history_calendar (read), history (insert)
-CREATE OR REPLACE FUNCTION telesto.end_leases(lease_rows tid[])
+CREATE OR REPLACE FUNCTION telesto.end_leases(
+    lease_rows tid[]  -- where they are; the caller has locked these rows
+)
 RETURNS void
 LANGUAGE plpgsql
 AS $$

@@ -1,43 +1,27 @@
 -- Procedure:  join_queue
 -- Purpose:    Makes a consumer of a queue, which lives as long as the connection that it belongs to. What the
 --             client's earlier sessions still consume from the queue is given back.
--- Parameters:
---   client_id bigint        who joins
---   session bigint          its current session
---   middleware_id bigint    the middleware that claims for it
---   queue_id bigint         the queue
---   paused boolean          whether it has no credit at first
--- Returns:
---   error smallint          NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING (5),
---                           QUEUE_NOT_EXISTING (7) or SESSION_FENCED (20)
---   consumer_id bigint      the consumer, never used before
---   lease_ms int            how long it may take for a message, in milliseconds
---   late_after_ms int       an answer that takes longer is late, in milliseconds
---   late_limit int          after so many late answers within late_window_ms it is slow; 0 for never
---   late_window_ms int      in milliseconds
---   fail_limit int          after so many failures in a row it has to join again; 0 for never
---   queue_ids bigint[]      per message that came back: its queue
---   receiver_ids bigint[]   per message that came back: for whom; 0 for anyone
 -- Errors:     none raised
 -- Locks:      client (shared, try), the queue's take lock (wait)
 -- Tables:     clients, queues (read), consumers (insert, delete), leases (delete), messages (insert), dead_letters
 --             (insert), take_states, receiver_states (insert, delete),
 --             history_calendar (read), history (insert)
 CREATE OR REPLACE FUNCTION telesto.join_queue(
-    client_id bigint,
-    session bigint,
-    middleware_id bigint,
-    queue_id bigint,
-    paused boolean DEFAULT false,
-    OUT error smallint,
-    OUT consumer_id bigint,
-    OUT lease_ms int,
-    OUT late_after_ms int,
-    OUT late_limit int,
-    OUT late_window_ms int,
-    OUT fail_limit int,
-    OUT queue_ids bigint[],
-    OUT receiver_ids bigint[]
+    client_id bigint,              -- who joins
+    session bigint,                -- its current session
+    middleware_id bigint,          -- the middleware that claims for it
+    queue_id bigint,               -- the queue
+    paused boolean DEFAULT false,  -- whether it has no credit at first
+    OUT error smallint,            -- NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING (5),
+                                   -- QUEUE_NOT_EXISTING (7) or SESSION_FENCED (20)
+    OUT consumer_id bigint,        -- the consumer, never used before
+    OUT lease_ms int,              -- how long it may take for a message, in milliseconds
+    OUT late_after_ms int,         -- an answer that takes longer is late, in milliseconds
+    OUT late_limit int,            -- after so many late answers within late_window_ms it is slow; 0 for never
+    OUT late_window_ms int,        -- in milliseconds
+    OUT fail_limit int,            -- after so many failures in a row it has to join again; 0 for never
+    OUT queue_ids bigint[],        -- per message that came back: its queue
+    OUT receiver_ids bigint[]      -- per message that came back: for whom; 0 for anyone
 )
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$

@@ -1,21 +1,16 @@
 -- Procedure:  keep_leases
 -- Purpose:    Has leases hold on that a living consumer has: those that wait there to be begun, from now on; those that the
 --             application was given, from when it was. Notes which were begun.
--- Parameters:
---   consumer_ids bigint[]   per message: the consumer that got it
---   lease_ids bigint[]      per message: the lease
---   message_ids bigint[]    per message: its id
---   begun_ms bigint[]       per message: for how long it has been begun, in milliseconds; NULL for one that waits
 -- Returns:
 --   smallint[]              per message: NULL, -1 (somebody else has the row now: try again) or LEASE_LOST (27)
 -- Errors:     none raised
 -- Locks:      the leases' rows (try)
 -- Tables:     queues (read), leases (update)
 CREATE OR REPLACE FUNCTION telesto.keep_leases(
-    consumer_ids bigint[],
-    lease_ids bigint[],
-    message_ids bigint[],
-    begun_ms bigint[]
+    consumer_ids bigint[],  -- per message: the consumer that got it
+    lease_ids bigint[],     -- per message: the lease
+    message_ids bigint[],   -- per message: its id
+    begun_ms bigint[]       -- per message: for how long it has been begun, in milliseconds; NULL for one that waits
 )
 RETURNS smallint[]
 LANGUAGE plpgsql SECURITY DEFINER

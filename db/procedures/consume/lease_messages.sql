@@ -1,61 +1,35 @@
 -- Procedure:  lease_messages
 -- Purpose:    Moves messages to the consumers that get them, in one statement: from messages to leases.
--- Parameters:
---   message_rows tid[]      per message: where it is
---   message_requests int[]  per message: the consumer that gets it, by its place in the arrays, counted from 1
---   consumer_ids bigint[]   the consumers
---   client_ids bigint[]     their clients
---   middleware_ids int[]    through which middleware each consumes
---   given_lease bigint      the lease, never used before
---   lease_ms int            how long it holds, in milliseconds
--- Returns:
---   request int             the consumer's place
---   error smallint          NULL
---   lease_id bigint         the lease
---   message_id bigint       the message, in no order
---   queue_id bigint         its queue
---   sender_id bigint        who put it
---   receiver_id bigint      the only client that may read it; 0 for anyone
---   priority smallint       1 to 10
---   time_of_arrival timestamptz   when it was put
---   attempt int             how often it has been handed over, this time included
---   redelivered boolean     whether it came back after a hand-over
---   context bigint          connects request and response; NULL without
---   body bytea              the content
---   claim_id bigint         the claim, which rises from claim to claim
---   partition_key text      its partition's key; NULL without
---   origin jsonb            of a dead letter that was moved here: where and how it died; NULL without
---   expires_ms bigint       how long until it expires, in milliseconds; NULL for never
 -- Errors:     none raised
 -- Locks:      none; the caller holds the queue's
 -- Tables:     messages (delete), leases (insert)
 CREATE OR REPLACE FUNCTION telesto.lease_messages(
-    message_rows tid[],
-    message_requests int[],
-    consumer_ids bigint[],
-    client_ids bigint[],
-    middleware_ids int[],
-    given_lease bigint,
-    lease_ms int
+    message_rows tid[],      -- per message: where it is
+    message_requests int[],  -- per message: the consumer that gets it, by its place in the arrays, counted from 1
+    consumer_ids bigint[],   -- the consumers
+    client_ids bigint[],     -- their clients
+    middleware_ids int[],    -- through which middleware each consumes
+    given_lease bigint,      -- the lease, never used before
+    lease_ms int             -- how long it holds, in milliseconds
 )
 RETURNS TABLE (
-    request int,
-    error smallint,
-    lease_id bigint,
-    message_id bigint,
-    queue_id bigint,
-    sender_id bigint,
-    receiver_id bigint,
-    priority smallint,
-    time_of_arrival timestamptz,
-    attempt int,
-    redelivered boolean,
-    context bigint,
-    body bytea,
-    claim_id bigint,
-    partition_key text,
-    origin jsonb,
-    expires_ms bigint
+    request int,                  -- the consumer's place
+    error smallint,               -- NULL
+    lease_id bigint,              -- the lease
+    message_id bigint,            -- the message, in no order
+    queue_id bigint,              -- its queue
+    sender_id bigint,             -- who put it
+    receiver_id bigint,           -- the only client that may read it; 0 for anyone
+    priority smallint,            -- 1 to 10
+    time_of_arrival timestamptz,  -- when it was put
+    attempt int,                  -- how often it has been handed over, this time included
+    redelivered boolean,          -- whether it came back after a hand-over
+    context bigint,               -- connects request and response; NULL without
+    body bytea,                   -- the content
+    claim_id bigint,              -- the claim, which rises from claim to claim
+    partition_key text,           -- its partition's key; NULL without
+    origin jsonb,                 -- of a dead letter that was moved here: where and how it died; NULL without
+    expires_ms bigint             -- how long until it expires, in milliseconds; NULL for never
 )
 LANGUAGE plpgsql
 AS $$

@@ -1,25 +1,17 @@
 -- Procedure:  leave_queues
 -- Purpose:    Ends consumers whose connections left or are gone: what they have goes back to its place.
--- Parameters:
---   queue_ids bigint[]      per consumer: its queue
---   consumer_ids bigint[]   the consumers; one that is gone already is passed over
---   counted boolean[]       per consumer: whether it counts as a failed attempt of what was begun
---   begun_ids bigint[]      the messages that they have begun
--- Returns:
---   queue_ids_back bigint[]      per message that came back: its queue
---   receiver_ids_back bigint[]   per message that came back: for whom; 0 for anyone
 -- Errors:     none raised
 -- Locks:      the queues' take locks (wait)
 -- Tables:     consumers (delete), leases (delete), messages (insert), dead_letters (insert), queues (read),
 --             take_states, receiver_states (insert, delete),
 --             history_calendar (read), history (insert)
 CREATE OR REPLACE FUNCTION telesto.leave_queues(
-    queue_ids bigint[],
-    consumer_ids bigint[],
-    counted boolean[],
-    begun_ids bigint[],
-    OUT queue_ids_back bigint[],
-    OUT receiver_ids_back bigint[]
+    queue_ids bigint[],             -- per consumer: its queue
+    consumer_ids bigint[],          -- the consumers; one that is gone already is passed over
+    counted boolean[],              -- per consumer: whether it counts as a failed attempt of what was begun
+    begun_ids bigint[],             -- the messages that they have begun
+    OUT queue_ids_back bigint[],    -- per message that came back: its queue
+    OUT receiver_ids_back bigint[]  -- per message that came back: for whom; 0 for anyone
 )
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$

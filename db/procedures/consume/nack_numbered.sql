@@ -1,53 +1,34 @@
 -- Procedure:  nack_numbered
 -- Purpose:    Gives leased messages back to their queues; one that is not the client's any more is answered
 --             LEASE_LOST.
--- Parameters:
---   client_id bigint            who gives back
---   session bigint              the session
---   number bigint               the request's number; 0 leaves no record
---   confirm_sessions bigint[]   per confirmed request: its session
---   confirm_numbers bigint[]    per confirmed request: its number
---   consumer_ids bigint[]       per message: the consumer that got it
---   lease_ids bigint[]          per message: the lease
---   message_ids bigint[]        per message: its id
---   failed boolean              whether this counts as an attempt that failed
---   delay_ms bigint             how long they wait before they can be read again, in milliseconds; NULL: after a
---                               failed attempt as their queue's backoff says, else not at all
---   begun_ids bigint[]          which of them, and of those that come back with them, the application was given; one that
---                               failed was
--- Returns:
---   error smallint              NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING (5),
---                               SESSION_FENCED (20) or NUMBER_REPEATED (36)
---   errors smallint[]           per message: NULL or LEASE_LOST (27)
---   queue_ids bigint[]          per message that can be read again: its queue
---   receiver_ids bigint[]       per message that can be read again: for whom; 0 for anyone
---   follower_consumers bigint[]   per message of a partition that came back with one before it: the consumer that had it
---   follower_leases bigint[]    per message that came back with another: its lease
---   follower_ids bigint[]       per message that came back with another: its id
 -- Errors:     none raised
 -- Locks:      client (shared, try), queues' take locks (wait)
 -- Tables:     clients, queues, consumers (read), leases (delete), messages, keyed_messages, delayed_messages,
 --             dead_letters (insert), take_states, receiver_states, partitions (insert, delete), operations (insert,
 --             delete), deliveries (delete), history_calendar (read), history (insert)
 CREATE OR REPLACE FUNCTION telesto.nack_numbered(
-    client_id bigint,
-    session bigint,
-    number bigint,
-    confirm_sessions bigint[],
-    confirm_numbers bigint[],
-    consumer_ids bigint[],
-    lease_ids bigint[],
-    message_ids bigint[],
-    failed boolean,
-    delay_ms bigint,
-    begun_ids bigint[],
-    OUT error smallint,
-    OUT errors smallint[],
-    OUT queue_ids bigint[],
-    OUT receiver_ids bigint[],
-    OUT follower_consumers bigint[],
-    OUT follower_leases bigint[],
-    OUT follower_ids bigint[]
+    client_id bigint,                 -- who gives back
+    session bigint,                   -- the session
+    number bigint,                    -- the request's number; 0 leaves no record
+    confirm_sessions bigint[],        -- per confirmed request: its session
+    confirm_numbers bigint[],         -- per confirmed request: its number
+    consumer_ids bigint[],            -- per message: the consumer that got it
+    lease_ids bigint[],               -- per message: the lease
+    message_ids bigint[],             -- per message: its id
+    failed boolean,                   -- whether this counts as an attempt that failed
+    delay_ms bigint,                  -- how long they wait before they can be read again, in milliseconds; NULL: after
+                                      -- a failed attempt as their queue's backoff says, else not at all
+    begun_ids bigint[],               -- which of them, and of those that come back with them, the application was
+                                      -- given; one that failed was
+    OUT error smallint,               -- NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING (5),
+                                      -- SESSION_FENCED (20) or NUMBER_REPEATED (36)
+    OUT errors smallint[],            -- per message: NULL or LEASE_LOST (27)
+    OUT queue_ids bigint[],           -- per message that can be read again: its queue
+    OUT receiver_ids bigint[],        -- per message that can be read again: for whom; 0 for anyone
+    OUT follower_consumers bigint[],  -- per message of a partition that came back with one before it: the consumer that
+                                      -- had it
+    OUT follower_leases bigint[],     -- per message that came back with another: its lease
+    OUT follower_ids bigint[]         -- per message that came back with another: its id
 )
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$

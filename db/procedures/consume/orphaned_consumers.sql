@@ -1,16 +1,16 @@
 -- Procedure:  orphaned_consumers
 -- Purpose:    Finds consumers that are gone without having left: their middleware is not there any more, or their
 --             client is gone or has opened another session.
--- Parameters:
---   max_rows int            at most so many
--- Returns:
---   queue_id bigint         the queue
---   consumer_id bigint      the consumer
 -- Errors:     none
 -- Locks:      none
 -- Tables:     consumers, middlewares, clients (read)
-CREATE OR REPLACE FUNCTION telesto.orphaned_consumers(max_rows int)
-RETURNS TABLE (queue_id bigint, consumer_id bigint)
+CREATE OR REPLACE FUNCTION telesto.orphaned_consumers(
+    max_rows int  -- at most so many
+)
+RETURNS TABLE (
+    queue_id bigint,    -- the queue
+    consumer_id bigint  -- the consumer
+)
 LANGUAGE plpgsql
 AS $$
 #variable_conflict use_column

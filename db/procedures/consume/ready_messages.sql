@@ -1,32 +1,20 @@
 -- Procedure:  ready_messages
 -- Purpose:    Finds the first messages that wait for one receiver, or for anyone: the highest priority first, the
 --             oldest first among equals.
--- Parameters:
---   from_queue bigint       the queue
---   for_receiver bigint     the receiver; 0 for what is for anyone
---   lower bigint[]          by priority, the id below which nothing waits
---   upper bigint[]          by priority, the id above which nothing was put
---   max_rows bigint         at most so many
--- Returns:
---   message_rows tid[]      where they are, in order; NULL when there are none
---   priorities smallint[]   their priorities
---   message_ids bigint[]    their ids
---   sizes int[]             the lengths of their bodies
---   failed boolean          whether some have failed before, so that who gets them matters
 -- Errors:     none
 -- Locks:      none; the caller holds the queue's take lock
 -- Tables:     messages (read)
 CREATE OR REPLACE FUNCTION telesto.ready_messages(
-    from_queue bigint,
-    for_receiver bigint,
-    lower bigint[],
-    upper bigint[],
-    max_rows bigint,
-    OUT message_rows tid[],
-    OUT priorities smallint[],
-    OUT message_ids bigint[],
-    OUT sizes int[],
-    OUT failed boolean
+    from_queue bigint,          -- the queue
+    for_receiver bigint,        -- the receiver; 0 for what is for anyone
+    lower bigint[],             -- by priority, the id below which nothing waits
+    upper bigint[],             -- by priority, the id above which nothing was put
+    max_rows bigint,            -- at most so many
+    OUT message_rows tid[],     -- where they are, in order; NULL when there are none
+    OUT priorities smallint[],  -- their priorities
+    OUT message_ids bigint[],   -- their ids
+    OUT sizes int[],            -- the lengths of their bodies
+    OUT failed boolean          -- whether some have failed before, so that who gets them matters
 )
 LANGUAGE plpgsql
 AS $$

@@ -1,57 +1,35 @@
 -- Procedure:  recover_leases
 -- Purpose:    After a claim whose answer got lost: raises the consumers' epochs, so that the claim, if it has not
 --             been executed yet, will find itself refused, and returns what it has leased.
--- Parameters:
---   queue_ids bigint[]      per consumer: its queue
---   consumer_ids bigint[]   the consumers
---   epochs bigint[]         per consumer: the new epoch
---   seen_claims bigint[]    per consumer: the last claim that the middleware knows of
--- Returns:
---   request int             the consumer, by its place in the arrays, counted from 1; one without a row got nothing
---   error smallint          NULL with a message; else -1 (not executed, try again), CLIENT_NOT_EXISTING (5),
---                           QUEUE_NOT_EXISTING (7), SESSION_FENCED (20) or CONSUMER_NOT_EXISTING (50)
---   lease_id bigint         the lease
---   message_id bigint       the message, each consumer's in their order
---   queue_id bigint         its queue
---   sender_id bigint        who put it
---   receiver_id bigint      the only client that may read it; 0 for anyone
---   priority smallint       1 to 10
---   time_of_arrival timestamptz   when it was put
---   attempt int             how often it has been handed over, this time included
---   redelivered boolean     whether it came back after a hand-over
---   context bigint          connects request and response; NULL without
---   body bytea              the content
---   claim_id bigint         the claim, which rises from claim to claim
---   partition_key text      its partition's key; NULL without
---   origin jsonb            of a dead letter that was moved here: where and how it died; NULL without
---   expires_ms bigint       how long until it expires, in milliseconds; NULL for never
 -- Errors:     none raised
 -- Locks:      queues' take locks (wait)
 -- Tables:     consumers (update), leases (read)
 CREATE OR REPLACE FUNCTION telesto.recover_leases(
-    queue_ids bigint[],
-    consumer_ids bigint[],
-    epochs bigint[],
-    seen_claims bigint[]
+    queue_ids bigint[],     -- per consumer: its queue
+    consumer_ids bigint[],  -- the consumers
+    epochs bigint[],        -- per consumer: the new epoch
+    seen_claims bigint[]    -- per consumer: the last claim that the middleware knows of
 )
 RETURNS TABLE (
-    request int,
-    error smallint,
-    lease_id bigint,
-    message_id bigint,
-    queue_id bigint,
-    sender_id bigint,
-    receiver_id bigint,
-    priority smallint,
-    time_of_arrival timestamptz,
-    attempt int,
-    redelivered boolean,
-    context bigint,
-    body bytea,
-    claim_id bigint,
-    partition_key text,
-    origin jsonb,
-    expires_ms bigint
+    request int,                  -- the consumer, by its place in the arrays, counted from 1; one without a row got
+                                  -- nothing
+    error smallint,               -- NULL with a message; else -1 (not executed, try again), CLIENT_NOT_EXISTING (5),
+                                  -- QUEUE_NOT_EXISTING (7), SESSION_FENCED (20) or CONSUMER_NOT_EXISTING (50)
+    lease_id bigint,              -- the lease
+    message_id bigint,            -- the message, each consumer's in their order
+    queue_id bigint,              -- its queue
+    sender_id bigint,             -- who put it
+    receiver_id bigint,           -- the only client that may read it; 0 for anyone
+    priority smallint,            -- 1 to 10
+    time_of_arrival timestamptz,  -- when it was put
+    attempt int,                  -- how often it has been handed over, this time included
+    redelivered boolean,          -- whether it came back after a hand-over
+    context bigint,               -- connects request and response; NULL without
+    body bytea,                   -- the content
+    claim_id bigint,              -- the claim, which rises from claim to claim
+    partition_key text,           -- its partition's key; NULL without
+    origin jsonb,                 -- of a dead letter that was moved here: where and how it died; NULL without
+    expires_ms bigint             -- how long until it expires, in milliseconds; NULL for never
 )
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$

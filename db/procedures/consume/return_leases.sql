@@ -6,39 +6,26 @@
 --             after it, uncounted. The history keeps that a consumer had them. A message that failed is noted with the
 --             consumer that it failed with, and how long it is kept for others; one of a partition after each third failure
 --             and before its last attempt, since its partition moves then.
--- Parameters:
---   queues bigint[]         the queues whose take locks are held, sorted
---   lease_rows tid[]        where the leases are; the caller has locked these rows
---   counted boolean         whether this counts as a failed attempt of what was begun
---   begun_ids bigint[]      messages that were begun, among others; NULL when this is not known: then all are marked, and
---                           only those count of which the database knows it
---   reason text             why, for the dead letters: with 'failed' all of lease_rows were begun. NULL: nobody was given
---                           them at all, so the history does not keep it
---   delay_ms bigint         how long they wait before they can be read again, in milliseconds; NULL for as long as
---                           their queue's backoff says
--- Returns:
---   queue_ids bigint[]      per message that can be read again: its queue
---   receiver_ids bigint[]   per message that can be read again: for whom; 0 for anyone
---   follower_consumers bigint[]   per message that came back with another: the consumer that had it
---   follower_leases bigint[]   per message that came back with another: its lease
---   follower_ids bigint[]   per message that came back with another: its id
 -- Errors:     none raised
 -- Locks:      none; the caller holds the queues'. Leases that another transaction ends are left to it: until then
 --             nothing of their partitions is leased
 -- Tables:     leases (delete), queues, consumers (read), messages, keyed_messages, delayed_messages, dead_letters
 --             (insert), take_states, receiver_states, partitions (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.return_leases(
-    queues bigint[],
-    lease_rows tid[],
-    counted boolean,
-    begun_ids bigint[],
-    reason text,
-    delay_ms bigint,
-    OUT queue_ids bigint[],
-    OUT receiver_ids bigint[],
-    OUT follower_consumers bigint[],
-    OUT follower_leases bigint[],
-    OUT follower_ids bigint[]
+    queues bigint[],                  -- the queues whose take locks are held, sorted
+    lease_rows tid[],                 -- where the leases are; the caller has locked these rows
+    counted boolean,                  -- whether this counts as a failed attempt of what was begun
+    begun_ids bigint[],               -- messages that were begun, among others; NULL when this is not known: then all
+                                      -- are marked, and only those count of which the database knows it
+    reason text,                      -- why, for the dead letters: with 'failed' all of lease_rows were begun. NULL:
+                                      -- nobody was given them at all, so the history does not keep it
+    delay_ms bigint,                  -- how long they wait before they can be read again, in milliseconds; NULL for as
+                                      -- long as their queue's backoff says
+    OUT queue_ids bigint[],           -- per message that can be read again: its queue
+    OUT receiver_ids bigint[],        -- per message that can be read again: for whom; 0 for anyone
+    OUT follower_consumers bigint[],  -- per message that came back with another: the consumer that had it
+    OUT follower_leases bigint[],     -- per message that came back with another: its lease
+    OUT follower_ids bigint[]         -- per message that came back with another: its id
 )
 LANGUAGE plpgsql
 AS $$

@@ -1,29 +1,20 @@
 -- Procedure:  return_waiting
 -- Purpose:    Gives back messages that have waited in vain to be begun, at consumers that are silent. It counts as no
 --             attempt; they are marked redelivered, since their begin may be on its way.
--- Parameters:
---   consumer_ids bigint[]   per message: the consumer that got it
---   lease_ids bigint[]      per message: the lease
---   message_ids bigint[]    per message: its id; one that is gone is passed over
--- Returns:
---   queue_ids bigint[]      per message that can be read again: its queue
---   receiver_ids bigint[]   per message that can be read again: for whom; 0 for anyone
---   follower_consumers bigint[]   per message of a partition that came back with one before it: the consumer that had it
---   follower_leases bigint[]    per message that came back with another: its lease
---   follower_ids bigint[]       per message that came back with another: its id
 -- Errors:     none raised
 -- Locks:      queues' take locks (wait). Leases that another transaction ends are left to it
 -- Tables:     queues, consumers (read), leases (delete), messages, keyed_messages (insert), take_states, receiver_states,
 --             partitions (insert, delete), history_calendar (read), history (insert)
 CREATE OR REPLACE FUNCTION telesto.return_waiting(
-    consumer_ids bigint[],
-    lease_ids bigint[],
-    message_ids bigint[],
-    OUT queue_ids bigint[],
-    OUT receiver_ids bigint[],
-    OUT follower_consumers bigint[],
-    OUT follower_leases bigint[],
-    OUT follower_ids bigint[]
+    consumer_ids bigint[],            -- per message: the consumer that got it
+    lease_ids bigint[],               -- per message: the lease
+    message_ids bigint[],             -- per message: its id; one that is gone is passed over
+    OUT queue_ids bigint[],           -- per message that can be read again: its queue
+    OUT receiver_ids bigint[],        -- per message that can be read again: for whom; 0 for anyone
+    OUT follower_consumers bigint[],  -- per message of a partition that came back with one before it: the consumer that
+                                      -- had it
+    OUT follower_leases bigint[],     -- per message that came back with another: its lease
+    OUT follower_ids bigint[]         -- per message that came back with another: its id
 )
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$

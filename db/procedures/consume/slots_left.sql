@@ -1,14 +1,14 @@
 -- Procedure:  slots_left
 -- Purpose:    What is left of the slots of consumers after some were used.
--- Parameters:
---   slots int[]             the slots, in order
---   used int[]              those that were used, in any order
 -- Returns:
 --   int[]                   the others, in order: of each consumer the later ones
 -- Errors:     none
 -- Locks:      none
 -- Tables:     none
-CREATE OR REPLACE FUNCTION telesto.slots_left(slots int[], used int[])
+CREATE OR REPLACE FUNCTION telesto.slots_left(
+    slots int[],  -- the slots, in order
+    used int[]    -- those that were used, in any order
+)
 RETURNS int[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$

@@ -2,14 +2,6 @@
 -- Purpose:    Gives back what consumers have kept too long, and what consumers have that are gone: their middleware
 --             is not there any more, or their client has opened another session. It counts only for messages of which the
 --             database knows that they were begun.
--- Parameters:
---   max_rows int            at most about so many messages, at most so many consumers
---   latest timestamptz      the clock of this server was not beyond this, unless it was set; NULL when that is not known
--- Returns:
---   done bigint             leases and consumers ended
---   more boolean            whether there is more to do at once
---   queue_ids bigint[]      per message that came back: its queue
---   receiver_ids bigint[]   per message that came back: for whom; 0 for anyone
 -- Errors:     none raised
 -- Locks:      queues' take locks (wait), middlewares' rows (wait). Leases that another transaction ends are left
 --             to it
@@ -18,12 +10,13 @@
 --             delete),
 --             history_calendar (read), history (insert)
 CREATE OR REPLACE FUNCTION telesto.sweep_leases(
-    max_rows int,
-    latest timestamptz,
-    OUT done bigint,
-    OUT more boolean,
-    OUT queue_ids bigint[],
-    OUT receiver_ids bigint[]
+    max_rows int,              -- at most about so many messages, at most so many consumers
+    latest timestamptz,        -- the clock of this server was not beyond this, unless it was set; NULL when that is not
+                               -- known
+    OUT done bigint,           -- leases and consumers ended
+    OUT more boolean,          -- whether there is more to do at once
+    OUT queue_ids bigint[],    -- per message that came back: its queue
+    OUT receiver_ids bigint[]  -- per message that came back: for whom; 0 for anyone
 )
 LANGUAGE plpgsql
 AS $$

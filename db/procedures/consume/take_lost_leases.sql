@@ -1,17 +1,17 @@
 -- Procedure:  take_lost_leases
 -- Purpose:    Tells a middleware which leases of its consumers have run out, once.
--- Parameters:
---   of_middleware bigint    the middleware
---   max_rows int            at most so many
--- Returns:
---   consumer_id bigint      the consumer
---   lease_id bigint         the lease
---   message_id bigint       the message
 -- Errors:     none raised
 -- Locks:      none
 -- Tables:     lost_leases (delete)
-CREATE OR REPLACE FUNCTION telesto.take_lost_leases(of_middleware bigint, max_rows int)
-RETURNS TABLE (consumer_id bigint, lease_id bigint, message_id bigint)
+CREATE OR REPLACE FUNCTION telesto.take_lost_leases(
+    of_middleware bigint,  -- the middleware
+    max_rows int           -- at most so many
+)
+RETURNS TABLE (
+    consumer_id bigint,  -- the consumer
+    lease_id bigint,     -- the lease
+    message_id bigint    -- the message
+)
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$
 #variable_conflict use_column

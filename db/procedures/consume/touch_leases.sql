@@ -1,27 +1,18 @@
 -- Procedure:  touch_leases
 -- Purpose:    Begins the time of leases anew; one that is not the client's any more is answered LEASE_LOST. One that
 --             an application acknowledges in a transaction that is not over stays as it is: nobody can get it.
--- Parameters:
---   client_id bigint        whose leases
---   session bigint          its session
---   consumer_ids bigint[]   per message: the consumer that got it
---   lease_ids bigint[]      per message: the lease
---   message_ids bigint[]    per message: its id
--- Returns:
---   error smallint          NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING (5) or
---                           SESSION_FENCED (20)
---   errors smallint[]       per message: NULL or LEASE_LOST (27)
 -- Errors:     none raised
 -- Locks:      client (shared, try), leases (shared, try), their rows (wait)
 -- Tables:     clients, queues (read), leases (update)
 CREATE OR REPLACE FUNCTION telesto.touch_leases(
-    client_id bigint,
-    session bigint,
-    consumer_ids bigint[],
-    lease_ids bigint[],
-    message_ids bigint[],
-    OUT error smallint,
-    OUT errors smallint[]
+    client_id bigint,       -- whose leases
+    session bigint,         -- its session
+    consumer_ids bigint[],  -- per message: the consumer that got it
+    lease_ids bigint[],     -- per message: the lease
+    message_ids bigint[],   -- per message: its id
+    OUT error smallint,     -- NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING (5) or SESSION_FENCED
+                            -- (20)
+    OUT errors smallint[]   -- per message: NULL or LEASE_LOST (27)
 )
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$

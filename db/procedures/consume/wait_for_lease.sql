@@ -1,24 +1,16 @@
 -- Procedure:  wait_for_lease
 -- Purpose:    Locks a lease that another transaction had locked a moment ago, unless that is an application's own,
 --             which may stay open for long and is not waited for.
--- Parameters:
---   client_id bigint        whose lease
---   consumer_id bigint      the consumer that got it
---   lease_id bigint         the lease
---   message_id bigint       the message
--- Returns:
---   lease_row tid           where it is now; NULL when it is not the client's any more, or held
---   held boolean            whether an application acknowledges it, in a transaction that is not over
 -- Errors:     none raised
 -- Locks:      lease (shared, try), its row (wait)
 -- Tables:     leases (lock)
 CREATE OR REPLACE FUNCTION telesto.wait_for_lease(
-    client_id bigint,
-    consumer_id bigint,
-    lease_id bigint,
-    message_id bigint,
-    OUT lease_row tid,
-    OUT held boolean
+    client_id bigint,    -- whose lease
+    consumer_id bigint,  -- the consumer that got it
+    lease_id bigint,     -- the lease
+    message_id bigint,   -- the message
+    OUT lease_row tid,   -- where it is now; NULL when it is not the client's any more, or held
+    OUT held boolean     -- whether an application acknowledges it, in a transaction that is not over
 )
 LANGUAGE plpgsql
 AS $$

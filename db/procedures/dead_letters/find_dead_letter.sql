@@ -1,14 +1,14 @@
 -- Procedure:  find_dead_letter
 -- Purpose:    Finds a message by its id among the dead letters, queue by queue.
--- Parameters:
---   wanted_id bigint        the message
---   in_queue bigint         only of this queue; 0 for all
 -- Returns:
 --   dead_letters            the letter; NULL without one
 -- Errors:     none raised
 -- Locks:      none
 -- Tables:     dead_letters (read)
-CREATE OR REPLACE FUNCTION telesto.find_dead_letter(wanted_id bigint, in_queue bigint)
+CREATE OR REPLACE FUNCTION telesto.find_dead_letter(
+    wanted_id bigint,  -- the message
+    in_queue bigint    -- only of this queue; 0 for all
+)
 RETURNS telesto.dead_letters
 LANGUAGE plpgsql STABLE
 AS $$

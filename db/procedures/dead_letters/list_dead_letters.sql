@@ -1,54 +1,32 @@
 -- Procedure:  list_dead_letters
 -- Purpose:    Shows the dead letters of a queue by rising id. The queue may be gone.
--- Parameters:
---   from_queue bigint       the queue
---   after_message_id bigint   the last letter of the page before; 0 for the first page
---   max_rows int            at most so many
---   max_bytes bigint        at most so many bytes of bodies; a first letter comes whatever its size
--- Returns:
---   error smallint          NULL, or QUEUE_NOT_EXISTING (7) in a single row: there is no such queue, and the first page
---                           would be empty
---   message_id bigint       the message
---   queue_id bigint         its queue
---   sender_id bigint        who put it
---   receiver_id bigint      the only client that may read it; 0 for anyone
---   priority smallint       1 to 10
---   time_of_arrival timestamptz   when it was put
---   attempt int             how often it was handed over
---   redelivered boolean     whether it came back after a hand-over
---   context bigint          connects request and response; NULL without
---   body bytea              the content
---   reason text             why it is dead
---   died_at timestamptz     since when
---   client_id bigint        who had it last; 0 for nobody
---   partition_key text      its partition's key; NULL without
---   origin jsonb            of a dead letter that was moved here: where and how it died; NULL without
 -- Errors:     none raised
 -- Locks:      none
 -- Tables:     dead_letters, take_states (read)
 CREATE OR REPLACE FUNCTION telesto.list_dead_letters(
-    from_queue bigint,
-    after_message_id bigint,
-    max_rows int,
-    max_bytes bigint
+    from_queue bigint,        -- the queue
+    after_message_id bigint,  -- the last letter of the page before; 0 for the first page
+    max_rows int,             -- at most so many
+    max_bytes bigint          -- at most so many bytes of bodies; a first letter comes whatever its size
 )
 RETURNS TABLE (
-    error smallint,
-    message_id bigint,
-    queue_id bigint,
-    sender_id bigint,
-    receiver_id bigint,
-    priority smallint,
-    time_of_arrival timestamptz,
-    attempt int,
-    redelivered boolean,
-    context bigint,
-    body bytea,
-    reason text,
-    died_at timestamptz,
-    client_id bigint,
-    partition_key text,
-    origin jsonb
+    error smallint,               -- NULL, or QUEUE_NOT_EXISTING (7) in a single row: there is no such queue, and the
+                                  -- first page would be empty
+    message_id bigint,            -- the message
+    queue_id bigint,              -- its queue
+    sender_id bigint,             -- who put it
+    receiver_id bigint,           -- the only client that may read it; 0 for anyone
+    priority smallint,            -- 1 to 10
+    time_of_arrival timestamptz,  -- when it was put
+    attempt int,                  -- how often it was handed over
+    redelivered boolean,          -- whether it came back after a hand-over
+    context bigint,               -- connects request and response; NULL without
+    body bytea,                   -- the content
+    reason text,                  -- why it is dead
+    died_at timestamptz,          -- since when
+    client_id bigint,             -- who had it last; 0 for nobody
+    partition_key text,           -- its partition's key; NULL without
+    origin jsonb                  -- of a dead letter that was moved here: where and how it died; NULL without
 )
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 AS $$

@@ -1,31 +1,20 @@
 -- Procedure:  redrive_letters
 -- Purpose:    Sends dead letters back to their queue, under their old ids and as if never attempted, or deletes
 --             them. One of a partition comes before what waits there. What expired does not expire again. They are exempt from the queue's bound.
--- Parameters:
---   from_queue bigint       the queue
---   letter_ids bigint[]     which ones; one that is not there is passed over. NULL for all
---   redriving boolean       whether they are sent back; else deleted
---   max_rows int            at most so many
--- Returns:
---   error smallint          NULL or QUEUE_NOT_EXISTING (7); dead letters of a queue that is gone can be deleted
---   settled bigint          how many were sent back or deleted
---   more boolean            whether there may be more
---   queue_ids bigint[]      per message that came back: its queue
---   receiver_ids bigint[]   per message that came back: for whom; 0 for anyone
 -- Errors:     none raised
 -- Locks:      the queue's take lock (wait)
 -- Tables:     dead_letters (delete), consumers, leases (read), messages, keyed_messages (insert), take_states,
 --             receiver_states, partitions (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.redrive_letters(
-    from_queue bigint,
-    letter_ids bigint[],
-    redriving boolean,
-    max_rows int,
-    OUT error smallint,
-    OUT settled bigint,
-    OUT more boolean,
-    OUT queue_ids bigint[],
-    OUT receiver_ids bigint[]
+    from_queue bigint,         -- the queue
+    letter_ids bigint[],       -- which ones; one that is not there is passed over. NULL for all
+    redriving boolean,         -- whether they are sent back; else deleted
+    max_rows int,              -- at most so many
+    OUT error smallint,        -- NULL or QUEUE_NOT_EXISTING (7); dead letters of a queue that is gone can be deleted
+    OUT settled bigint,        -- how many were sent back or deleted
+    OUT more boolean,          -- whether there may be more
+    OUT queue_ids bigint[],    -- per message that came back: its queue
+    OUT receiver_ids bigint[]  -- per message that came back: for whom; 0 for anyone
 )
 LANGUAGE plpgsql
 AS $$

@@ -1,46 +1,28 @@
 -- Procedure:  settle_letters_numbered
 -- Purpose:    Sends dead letters back to their queue, or deletes them.
--- Parameters:
---   client_id bigint            who asks
---   session bigint              the session
---   number bigint               the request's number; 0 leaves no record
---   confirm_sessions bigint[]   per confirmed request: its session
---   confirm_numbers bigint[]    per confirmed request: its number
---   method_id smallint          the packet, for the record
---   queue_id bigint             the queue
---   letter_ids bigint[]         which ones; one that is not there is passed over. NULL for all
---   redriving boolean           whether they are sent back; else deleted
---   max_rows int                at most so many in this call, when all are meant
---   settled_before bigint       how many earlier calls for this request have settled, for the record, which the
---                               last one leaves
--- Returns:
---   error smallint              NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING (5),
---                               QUEUE_NOT_EXISTING (7), SESSION_FENCED (20) or NUMBER_REPEATED (36)
---   settled bigint              how many this call has sent back or deleted
---   more boolean                whether there is more to do: call again, under the same number
---   queue_ids bigint[]          per message that came back: its queue
---   receiver_ids bigint[]       per message that came back: for whom; 0 for anyone
 -- Errors:     none raised
 -- Locks:      client (shared, try), the queue's take lock (wait)
 -- Tables:     clients (read), dead_letters (delete), messages (insert), take_states, receiver_states (insert, delete),
 --             operations (insert, delete), deliveries (delete)
 CREATE OR REPLACE FUNCTION telesto.settle_letters_numbered(
-    client_id bigint,
-    session bigint,
-    number bigint,
-    confirm_sessions bigint[],
-    confirm_numbers bigint[],
-    method_id smallint,
-    queue_id bigint,
-    letter_ids bigint[],
-    redriving boolean,
-    max_rows int,
-    settled_before bigint DEFAULT 0,
-    OUT error smallint,
-    OUT settled bigint,
-    OUT more boolean,
-    OUT queue_ids bigint[],
-    OUT receiver_ids bigint[]
+    client_id bigint,                 -- who asks
+    session bigint,                   -- the session
+    number bigint,                    -- the request's number; 0 leaves no record
+    confirm_sessions bigint[],        -- per confirmed request: its session
+    confirm_numbers bigint[],         -- per confirmed request: its number
+    method_id smallint,               -- the packet, for the record
+    queue_id bigint,                  -- the queue
+    letter_ids bigint[],              -- which ones; one that is not there is passed over. NULL for all
+    redriving boolean,                -- whether they are sent back; else deleted
+    max_rows int,                     -- at most so many in this call, when all are meant
+    settled_before bigint DEFAULT 0,  -- how many earlier calls for this request have settled, for the record, which the
+                                      -- last one leaves
+    OUT error smallint,               -- NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING (5),
+                                      -- QUEUE_NOT_EXISTING (7), SESSION_FENCED (20) or NUMBER_REPEATED (36)
+    OUT settled bigint,               -- how many this call has sent back or deleted
+    OUT more boolean,                 -- whether there is more to do: call again, under the same number
+    OUT queue_ids bigint[],           -- per message that came back: its queue
+    OUT receiver_ids bigint[]         -- per message that came back: for whom; 0 for anyone
 )
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$

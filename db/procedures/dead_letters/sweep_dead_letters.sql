@@ -1,23 +1,16 @@
 -- Procedure:  sweep_dead_letters
 -- Purpose:    Moves dead letters on to the dead letter queues of their queues, as messages that have not been
 --             attempted, by rising id. What does not fit, or whose dead letter queue is gone, stays where it is.
--- Parameters:
---   max_rows int            at most so many letters
--- Returns:
---   done bigint             how many were moved
---   more boolean            whether there is more to do at once
---   queue_ids bigint[]      per message that can be read now: its queue
---   receiver_ids bigint[]   per message that can be read now: for whom; 0 for anyone
 -- Errors:     none raised
 -- Locks:      put locks of the dead letter queues (try). Letters that another transaction settles are left to it
 -- Tables:     queues, take_states (read), dead_letters (delete), messages, keyed_messages, partition_arrivals
 --             (insert), put_states (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.sweep_dead_letters(
-    max_rows int,
-    OUT done bigint,
-    OUT more boolean,
-    OUT queue_ids bigint[],
-    OUT receiver_ids bigint[]
+    max_rows int,              -- at most so many letters
+    OUT done bigint,           -- how many were moved
+    OUT more boolean,          -- whether there is more to do at once
+    OUT queue_ids bigint[],    -- per message that can be read now: its queue
+    OUT receiver_ids bigint[]  -- per message that can be read now: for whom; 0 for anyone
 )
 LANGUAGE plpgsql
 AS $$

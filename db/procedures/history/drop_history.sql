@@ -4,15 +4,15 @@
 --             the partition itself; it goes altogether when nobody uses the history for a moment. Neither is
 --             waited for: what cannot be had now is tried again in the next turn, so that nobody waits behind it.
 --             The last one that is open stays, for it takes whatever ends while there is none of its own.
--- Parameters:
---   moment timestamptz      now
 -- Returns:
 --   bigint                  how many partitions were emptied or dropped
 -- Errors:     none raised
 -- Locks:      partitions (ACCESS EXCLUSIVE, try), history (ACCESS EXCLUSIVE, try) until the commit, which has to
 --             follow at once
 -- Tables:     history, history_partitions (update, delete), history_calendar (update)
-CREATE OR REPLACE FUNCTION telesto.drop_history(moment timestamptz)
+CREATE OR REPLACE FUNCTION telesto.drop_history(
+    moment timestamptz  -- now
+)
 RETURNS bigint
 LANGUAGE plpgsql
 AS $$

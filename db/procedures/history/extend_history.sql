@@ -3,17 +3,16 @@
 --             be dropped. A commit is seen by others a moment before they are told to forget what they know of the
 --             tables that it changed. So a partition is made by one transaction and opened by a later one. Whatever
 --             ended while there was none for it is in the last one that was open, which is therefore kept longer.
--- Parameters:
---   today date              the day, UTC
---   max_days int            at most so many in this call
--- Returns:
---   made int                how many were made
---   more boolean            whether the next transaction has some to open, or more to make
 -- Errors:     none raised
 -- Locks:      history (SHARE UPDATE EXCLUSIVE, try), which neither readers nor writers wait for; history days
 --             (exclusive, try)
 -- Tables:     history, history_partitions (insert), and those of open_history_days
-CREATE OR REPLACE FUNCTION telesto.extend_history(today date, max_days int, OUT made int, OUT more boolean)
+CREATE OR REPLACE FUNCTION telesto.extend_history(
+    today date,       -- the day, UTC
+    max_days int,     -- at most so many in this call
+    OUT made int,     -- how many were made
+    OUT more boolean  -- whether the next transaction has some to open, or more to make
+)
 LANGUAGE plpgsql
 AS $$
 #variable_conflict use_column

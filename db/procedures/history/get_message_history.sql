@@ -1,84 +1,48 @@
 -- Procedure:  get_message_history
 -- Purpose:    Tells what is known of a message: how it and its hand-overs ended, and where it is now. In one
 --             snapshot, so that a message on the move is not missed.
--- Parameters:
---   wanted_id bigint        the message
---   in_queue bigint         only in this queue; 0 for all
---   asking_client bigint    who asks: a body that is for another client alone is not shown, unless it is the sender's
---   max_records int         of how it ended at most so many, the latest
---   max_bytes int           no body longer than that
---   max_probes int          at most so many look-ups among what waits
--- Returns:
---   error smallint          NULL, or MESSAGE_NOT_EXISTING (64) in a single row
---   complete boolean        whether it was looked for everywhere
---   state text              ready, delayed, handed_over (not confirmed), leased, dead_letter, or how it ended:
---                           confirmed, acknowledged, unrecorded, returned, purged, expired, dead, deleted
---   queue_id bigint         its queue
---   queue_name text         the name; NULL when the queue is gone
---   sender_id bigint        who put it
---   sender_name text        the name; NULL when the client is gone
---   receiver_id bigint      the only client that may read it; 0 for anyone
---   priority smallint       1 to 10
---   context bigint          connects request and response; NULL without
---   time_of_arrival timestamptz   when it was put
---   put_through int         through which middleware; NULL from SQL
---   put_address text        where that one was reached
---   attempt int             how often it has been handed over
---   redelivered boolean     whether it came back after a hand-over
---   client_id bigint        to whom it was handed over last; NULL if never, or while it waits
---   client_name text        the name; NULL when the client is gone
---   session bigint          the session of the read; NULL for a consumer
---   number bigint           its number, 0 for one without; or the consumer's lease
---   consumer_id bigint      the consumer; NULL for a read
---   handed_over_at timestamptz   when; of one that is not confirmed, or when a takeover listed it last
---   handed_over_through int   through which middleware; NULL from SQL
---   handed_over_address text   where that one was reached
---   due_at timestamptz      when it can be read, if it is delayed
---   deadline timestamptz    until when a consumer has it, if it is leased
---   ended_at timestamptz    when that ended or it died; NULL for where it is now
---   reason text             why it came back from a consumer, or died
---   body bytea              the content, in the last row that has it
 -- Errors:     none raised
 -- Locks:      none
 -- Tables:     queues, put_states, take_states, messages, delayed_messages, keyed_messages, deliveries, leases, dead_letters,
 --             history, clients, middleware_names (read)
 CREATE OR REPLACE FUNCTION telesto.get_message_history(
-    wanted_id bigint,
-    in_queue bigint,
-    asking_client bigint,
-    max_records int,
-    max_bytes int,
-    max_probes int
+    wanted_id bigint,      -- the message
+    in_queue bigint,       -- only in this queue; 0 for all
+    asking_client bigint,  -- who asks: a body that is for another client alone is not shown, unless it is the sender's
+    max_records int,       -- of how it ended at most so many, the latest
+    max_bytes int,         -- no body longer than that
+    max_probes int         -- at most so many look-ups among what waits
 )
 RETURNS TABLE (
-    error smallint,
-    complete boolean,
-    state text,
-    queue_id bigint,
-    queue_name text,
-    sender_id bigint,
-    sender_name text,
-    receiver_id bigint,
-    priority smallint,
-    context bigint,
-    time_of_arrival timestamptz,
-    put_through int,
-    put_address text,
-    attempt int,
-    redelivered boolean,
-    client_id bigint,
-    client_name text,
-    session bigint,
-    number bigint,
-    consumer_id bigint,
-    handed_over_at timestamptz,
-    handed_over_through int,
-    handed_over_address text,
-    due_at timestamptz,
-    deadline timestamptz,
-    ended_at timestamptz,
-    reason text,
-    body bytea
+    error smallint,               -- NULL, or MESSAGE_NOT_EXISTING (64) in a single row
+    complete boolean,             -- whether it was looked for everywhere
+    state text,                   -- ready, delayed, handed_over (not confirmed), leased, dead_letter, or how it ended:
+                                  -- confirmed, acknowledged, unrecorded, returned, purged, expired, dead, deleted
+    queue_id bigint,              -- its queue
+    queue_name text,              -- the name; NULL when the queue is gone
+    sender_id bigint,             -- who put it
+    sender_name text,             -- the name; NULL when the client is gone
+    receiver_id bigint,           -- the only client that may read it; 0 for anyone
+    priority smallint,            -- 1 to 10
+    context bigint,               -- connects request and response; NULL without
+    time_of_arrival timestamptz,  -- when it was put
+    put_through int,              -- through which middleware; NULL from SQL
+    put_address text,             -- where that one was reached
+    attempt int,                  -- how often it has been handed over
+    redelivered boolean,          -- whether it came back after a hand-over
+    client_id bigint,             -- to whom it was handed over last; NULL if never, or while it waits
+    client_name text,             -- the name; NULL when the client is gone
+    session bigint,               -- the session of the read; NULL for a consumer
+    number bigint,                -- its number, 0 for one without; or the consumer's lease
+    consumer_id bigint,           -- the consumer; NULL for a read
+    handed_over_at timestamptz,   -- when; of one that is not confirmed, or when a takeover listed it last
+    handed_over_through int,      -- through which middleware; NULL from SQL
+    handed_over_address text,     -- where that one was reached
+    due_at timestamptz,           -- when it can be read, if it is delayed
+    deadline timestamptz,         -- until when a consumer has it, if it is leased
+    ended_at timestamptz,         -- when that ended or it died; NULL for where it is now
+    reason text,                  -- why it came back from a consumer, or died
+    body bytea                    -- the content, in the last row that has it
 )
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 AS $$

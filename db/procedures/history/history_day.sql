@@ -1,16 +1,16 @@
 -- Procedure:  history_day
 -- Purpose:    The partition of history for a message that ends: the first whose day comes after the last day on
 --             which it is to be kept. Without one, the last there is; open_history_days keeps that one longer.
--- Parameters:
---   days date[]             the days of the partitions, sorted
---   today date              the day on which it ends, UTC
---   history smallint        for how many days it is kept; the sign says nothing here
 -- Returns:
 --   date                    the value of drop_on
 -- Errors:     none
 -- Locks:      none
 -- Tables:     none
-CREATE OR REPLACE FUNCTION telesto.history_day(days date[], today date, history smallint)
+CREATE OR REPLACE FUNCTION telesto.history_day(
+    days date[],      -- the days of the partitions, sorted
+    today date,       -- the day on which it ends, UTC
+    history smallint  -- for how many days it is kept; the sign says nothing here
+)
 RETURNS date
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$

@@ -1,14 +1,14 @@
 -- Procedure:  history_of
 -- Purpose:    What a message carries for the history, from the settings of its queue.
--- Parameters:
---   history text            'none', 'metadata' or 'full'
---   history_days smallint   for how many days
 -- Returns:
 --   smallint                0 for nothing, else the days, negative when the body is kept too
 -- Errors:     none
 -- Locks:      none
 -- Tables:     none
-CREATE OR REPLACE FUNCTION telesto.history_of(history text, history_days smallint)
+CREATE OR REPLACE FUNCTION telesto.history_of(
+    history text,          -- 'none', 'metadata' or 'full'
+    history_days smallint  -- for how many days
+)
 RETURNS smallint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$

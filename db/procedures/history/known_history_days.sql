@@ -3,7 +3,6 @@
 --             of, and this one now does. A process hears of a new partition when it takes a lock which it does not
 --             have; in a transaction that has them all from earlier calls nothing would tell it. The look at the
 --             catalog of the partitions takes one, and lets it go.
--- Parameters: none
 -- Returns:
 --   date[]                  the days, sorted
 -- Errors:     none

@@ -1,14 +1,14 @@
 -- Procedure:  make_history_day
 -- Purpose:    Makes the partition of history for one day. It is made apart and then attached, which lets those go on
 --             who read and write the history.
--- Parameters:
---   new_day date            the day: of rows with this drop_on
 -- Returns:
 --   void
 -- Errors:     none raised
 -- Locks:      none that others wait for; the caller holds history (SHARE UPDATE EXCLUSIVE)
 -- Tables:     history, history_partitions (insert)
-CREATE OR REPLACE FUNCTION telesto.make_history_day(new_day date)
+CREATE OR REPLACE FUNCTION telesto.make_history_day(
+    new_day date  -- the day: of rows with this drop_on
+)
 RETURNS void
 LANGUAGE plpgsql
 AS $$

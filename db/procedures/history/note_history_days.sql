@@ -1,6 +1,5 @@
 -- Procedure:  note_history_days
 -- Purpose:    Notes the days of the open partitions of history where those find them who end messages.
--- Parameters: none
 -- Returns:
 --   void
 -- Errors:     none raised

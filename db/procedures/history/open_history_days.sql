@@ -2,15 +2,15 @@
 -- Purpose:    Opens partitions of history that earlier transactions have made. Until then, what had no partition of its
 --             own went to the last one that was open. If it went there too soon, that one is kept longer, and nothing
 --             else is sent there.
--- Parameters:
---   today date              the day, UTC
 -- Returns:
 --   void
 -- Errors:     none raised
 -- Locks:      the caller holds history (SHARE UPDATE EXCLUSIVE), so that whoever made a partition has told everybody to
 --             look for it, and history days (exclusive); the calendar's row
 -- Tables:     queues (read), history_partitions (update), history_calendar (update)
-CREATE OR REPLACE FUNCTION telesto.open_history_days(today date)
+CREATE OR REPLACE FUNCTION telesto.open_history_days(
+    today date  -- the day, UTC
+)
 RETURNS void
 LANGUAGE plpgsql
 AS $$

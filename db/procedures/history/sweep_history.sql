@@ -1,20 +1,14 @@
 -- Procedure:  sweep_history
 -- Purpose:    A turn of the job that makes partitions of history ahead and drops those whose time is over, and that
 --             forgets the names of middlewares of which the history cannot speak any more.
--- Parameters:
---   moment timestamptz      now
---   max_rows int            at most so many partitions are made, and names forgotten
--- Returns:
---   done bigint             partitions made, emptied and dropped
---   more boolean            whether there is more to do at once
 -- Errors:     none raised
 -- Locks:      the calendar's row (try), and those of extend_history and drop_history
 -- Tables:     those of extend_history and drop_history, history_calendar, middlewares (read), middleware_names (delete)
 CREATE OR REPLACE FUNCTION telesto.sweep_history(
-    moment timestamptz,
-    max_rows int,
-    OUT done bigint,
-    OUT more boolean
+    moment timestamptz,  -- now
+    max_rows int,        -- at most so many partitions are made, and names forgotten
+    OUT done bigint,     -- partitions made, emptied and dropped
+    OUT more boolean     -- whether there is more to do at once
 )
 LANGUAGE plpgsql
 AS $$

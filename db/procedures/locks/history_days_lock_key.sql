@@ -1,7 +1,6 @@
 -- Procedure:  history_days_lock_key
 -- Purpose:    The advisory lock key of the days of the history. Shared: settings that say for how many days are being
 --             changed. Exclusive: partitions are opened, for which all settings must be seen that messages may carry.
--- Parameters: none
 -- Returns:
 --   bigint                  the key
 -- Errors:     none

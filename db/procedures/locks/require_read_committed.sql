@@ -1,7 +1,6 @@
 -- Procedure:  require_read_committed
 -- Purpose:    Refuses to work in a transaction whose snapshot does not advance: what a lock guards is read in
 --             the statement after the lock, and must be what the lock's last holder left.
--- Parameters: none
 -- Returns:
 --   void
 -- Errors:     invalid_transaction_state (25000)

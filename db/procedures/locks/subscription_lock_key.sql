@@ -1,13 +1,13 @@
 -- Procedure:  subscription_lock_key
 -- Purpose:    The advisory lock key under which a subscription's position changes.
--- Parameters:
---   subscription_id bigint  the subscription
 -- Returns:
 --   bigint                  class 5 in the highest byte, the id below
 -- Errors:     none
 -- Locks:      none
 -- Tables:     none
-CREATE OR REPLACE FUNCTION telesto.subscription_lock_key(subscription_id bigint)
+CREATE OR REPLACE FUNCTION telesto.subscription_lock_key(
+    subscription_id bigint  -- the subscription
+)
 RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$ SELECT 5::bigint << 56 | subscription_id $$;

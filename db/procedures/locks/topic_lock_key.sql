@@ -1,13 +1,13 @@
 -- Procedure:  topic_lock_key
 -- Purpose:    The advisory lock key under which a topic's numbers are drawn and its state changes.
--- Parameters:
---   topic_id bigint         the topic
 -- Returns:
 --   bigint                  class 4 in the highest byte, the id below
 -- Errors:     none
 -- Locks:      none
 -- Tables:     none
-CREATE OR REPLACE FUNCTION telesto.topic_lock_key(topic_id bigint)
+CREATE OR REPLACE FUNCTION telesto.topic_lock_key(
+    topic_id bigint  -- the topic
+)
 RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$ SELECT 4::bigint << 56 | topic_id $$;

@@ -1,15 +1,15 @@
 -- Procedure:  elect
 -- Purpose:    Gives a single job to one middleware until a deadline; it keeps it by asking again before.
--- Parameters:
---   middleware_id bigint    who asks
---   wanted_job text         the job
---   hold_s double precision   how long it is given, in seconds
 -- Returns:
 --   boolean                 whether the job is the caller's now
 -- Errors:     none raised
 -- Locks:      the job's row; one that another transaction holds is left to it
 -- Tables:     jobs (insert, update)
-CREATE OR REPLACE FUNCTION telesto.elect(middleware_id bigint, wanted_job text, hold_s double precision)
+CREATE OR REPLACE FUNCTION telesto.elect(
+    middleware_id bigint,    -- who asks
+    wanted_job text,         -- the job
+    hold_s double precision  -- how long it is given, in seconds
+)
 RETURNS boolean
 LANGUAGE plpgsql
 AS $$

@@ -1,15 +1,14 @@
 -- Procedure:  look_at_clock
 -- Purpose:    The time by the clock of this server, for those who compare its progress with that of a clock which
 --             nobody sets, see note_clock_step.
--- Parameters: none
--- Returns:
---   at timestamptz          the time
---   steps bigint            how many steps have been noted
---   last_id bigint          a message id; those that are given later are higher
 -- Errors:     none
 -- Locks:      none
 -- Tables:     clock (read)
-CREATE OR REPLACE FUNCTION telesto.look_at_clock(OUT at timestamptz, OUT steps bigint, OUT last_id bigint)
+CREATE OR REPLACE FUNCTION telesto.look_at_clock(
+    OUT at timestamptz,  -- the time
+    OUT steps bigint,    -- how many steps have been noted
+    OUT last_id bigint   -- a message id; those that are given later are higher
+)
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$
 #variable_conflict use_column

@@ -1,14 +1,14 @@
 -- Procedure:  look_ended
 -- Purpose:    Notes up to where a job has dealt with what had come due, less a margin, see looked_from.
--- Parameters:
---   job text                the job
---   due timestamptz         the time before which nothing is left
 -- Returns:
 --   void
 -- Errors:     none raised
 -- Locks:      none; the caller holds the job's row
 -- Tables:     jobs (update)
-CREATE OR REPLACE FUNCTION telesto.look_ended(job text, due timestamptz)
+CREATE OR REPLACE FUNCTION telesto.look_ended(
+    job text,        -- the job
+    due timestamptz  -- the time before which nothing is left
+)
 RETURNS void
 LANGUAGE sql
 AS $$

@@ -2,15 +2,15 @@
 -- Purpose:    Where a job that looks for what has come due begins: all before its last look has been dealt with. The
 --             margin is for transactions that took long to commit; for those that took longer, all is looked at
 --             once a minute.
--- Parameters:
---   job text                the job
---   due timestamptz         the time up to which it looks now
 -- Returns:
 --   timestamptz             the time from which it looks
 -- Errors:     none
 -- Locks:      none
 -- Tables:     jobs (read)
-CREATE OR REPLACE FUNCTION telesto.looked_from(job text, due timestamptz)
+CREATE OR REPLACE FUNCTION telesto.looked_from(
+    job text,        -- the job
+    due timestamptz  -- the time up to which it looks now
+)
 RETURNS timestamptz
 LANGUAGE sql STABLE
 AS $$

@@ -3,10 +3,6 @@
 --             else, so that it happens then. Leases begin anew, with their whole time, and middlewares have as
 --             long as ever to give a sign of life. Each step is noted once, whoever notices it. What belongs to a
 --             moment (expiries), or to days (retention, windows of keys, the history), follows the clock.
--- Parameters:
---   step_ms bigint          how far the clock was set, in milliseconds; negative for back
---   seen_steps bigint       how many steps had been noted before it
---   last_id bigint          messages up to this id were put before it
 -- Returns:
 --   boolean                 false: another one has noted a step since
 -- Errors:     none raised
@@ -14,7 +10,11 @@
 --             over: they are touched or end), consumers' and middlewares' rows (wait)
 -- Tables:     clock, jobs, delayed_messages, keyed_messages, partitions, leases, consumers, middlewares (update),
 --             queues (read)
-CREATE OR REPLACE FUNCTION telesto.note_clock_step(step_ms bigint, seen_steps bigint, last_id bigint)
+CREATE OR REPLACE FUNCTION telesto.note_clock_step(
+    step_ms bigint,     -- how far the clock was set, in milliseconds; negative for back
+    seen_steps bigint,  -- how many steps had been noted before it
+    last_id bigint      -- messages up to this id were put before it
+)
 RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$

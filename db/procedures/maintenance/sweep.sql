@@ -1,45 +1,35 @@
 -- Procedure:  sweep
 -- Purpose:    A bounded turn of a job that one middleware does for all.
--- Parameters:
---   middleware_id bigint    who offers to do it
---   job text                'unconfirmed' (hand-overs kept too long go to the dead letters), 'deleted_queues'
---                           (their messages are removed), 'message_keys' (the next generation of keys),
---                           'topics' (messages that all have confirmed, and idle topics, are removed), 'subscriptions' (they
---                           are compared with their limits), 'leases' (what consumers kept too long, or left
---                           behind, goes back to the queues), 'delayed' (messages whose time has come can be
---                           read), 'expired' and 'expired_keyed' (messages whose time is over are removed),
---                           'dead_letters' (they go on to dead letter queues),
---                           'due_partitions' (partitions whose time has come go on), 'partitions' (those without
---                           messages are forgotten) or 'history' (its partitions are made and dropped)
---   max_rows int            at most so many messages in this turn
---   hold_s double precision   how long the job is kept for the caller, in seconds
---   retention_s double precision   how long a hand-over may be unconfirmed, in seconds; 7 days by default
---   latest timestamptz      the clock of this server was not beyond this, unless it was set since the caller looked: what
---                           comes due beyond it ('leases', 'delayed', 'due_partitions') is left; NULL when not known
---   topic_idle_s double precision   for how long nobody subscribes or puts to a topic that goes, in seconds; a day by
---                           default
--- Returns:
---   elected boolean         whether the job is the caller's
---   done bigint             messages moved or removed, partitions made or dropped
---   more boolean            whether there is more to do at once
---   queue_ids bigint[]      per message that can be read now: its queue
---   receiver_ids bigint[]   per message that can be read now: for whom; 0 for anyone
 -- Errors:     invalid_parameter_value (22023) for an unknown job
 -- Locks:      the job's row, and those of the job
 -- Tables:     jobs (insert, update), and those of the job
 CREATE OR REPLACE FUNCTION telesto.sweep(
-    middleware_id bigint,
-    job text,
-    max_rows int DEFAULT 1000,
-    hold_s double precision DEFAULT 30,
-    retention_s double precision DEFAULT 604800,
-    latest timestamptz DEFAULT NULL,
-    topic_idle_s double precision DEFAULT 86400,
-    OUT elected boolean,
-    OUT done bigint,
-    OUT more boolean,
-    OUT queue_ids bigint[],
-    OUT receiver_ids bigint[]
+    middleware_id bigint,                         -- who offers to do it
+    job text,                                     -- 'unconfirmed' (hand-overs kept too long go to the dead letters),
+                                                  -- 'deleted_queues' (their messages are removed), 'message_keys' (the
+                                                  -- next generation of keys), 'topics' (messages that all have
+                                                  -- confirmed, and idle topics, are removed), 'subscriptions' (they are
+                                                  -- compared with their limits), 'leases' (what consumers kept too
+                                                  -- long, or left behind, goes back to the queues), 'delayed' (messages
+                                                  -- whose time has come can be read), 'expired' and 'expired_keyed'
+                                                  -- (messages whose time is over are removed), 'dead_letters' (they go
+                                                  -- on to dead letter queues), 'due_partitions' (partitions whose time
+                                                  -- has come go on), 'partitions' (those without messages are
+                                                  -- forgotten) or 'history' (its partitions are made and dropped)
+    max_rows int DEFAULT 1000,                    -- at most so many messages in this turn
+    hold_s double precision DEFAULT 30,           -- how long the job is kept for the caller, in seconds
+    retention_s double precision DEFAULT 604800,  -- how long a hand-over may be unconfirmed, in seconds; 7 days by
+                                                  -- default
+    latest timestamptz DEFAULT NULL,              -- the clock of this server was not beyond this, unless it was set
+                                                  -- since the caller looked: what comes due beyond it ('leases',
+                                                  -- 'delayed', 'due_partitions') is left; NULL when not known
+    topic_idle_s double precision DEFAULT 86400,  -- for how long nobody subscribes or puts to a topic that goes, in
+                                                  -- seconds; a day by default
+    OUT elected boolean,                          -- whether the job is the caller's
+    OUT done bigint,                              -- messages moved or removed, partitions made or dropped
+    OUT more boolean,                             -- whether there is more to do at once
+    OUT queue_ids bigint[],                       -- per message that can be read now: its queue
+    OUT receiver_ids bigint[]                     -- per message that can be read now: for whom; 0 for anyone
 )
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$

@@ -1,24 +1,17 @@
 -- Procedure:  sweep_delayed
 -- Purpose:    Moves messages whose time has come to where they can be read, under their old ids.
--- Parameters:
---   max_rows int            at most so many messages
---   latest timestamptz      the clock of this server was not beyond this, unless it was set; NULL when that is not known
--- Returns:
---   done bigint             how many were moved
---   more boolean            whether there is more to do at once
---   queue_ids bigint[]      per message: its queue
---   receiver_ids bigint[]   per message: for whom; 0 for anyone
 -- Errors:     none raised
 -- Locks:      queues' take locks (wait)
 -- Tables:     jobs (read, update), delayed_messages (delete), messages (insert), take_states, receiver_states
 --             (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.sweep_delayed(
-    max_rows int,
-    latest timestamptz,
-    OUT done bigint,
-    OUT more boolean,
-    OUT queue_ids bigint[],
-    OUT receiver_ids bigint[]
+    max_rows int,              -- at most so many messages
+    latest timestamptz,        -- the clock of this server was not beyond this, unless it was set; NULL when that is not
+                               -- known
+    OUT done bigint,           -- how many were moved
+    OUT more boolean,          -- whether there is more to do at once
+    OUT queue_ids bigint[],    -- per message: its queue
+    OUT receiver_ids bigint[]  -- per message: for whom; 0 for anyone
 )
 LANGUAGE plpgsql
 AS $$

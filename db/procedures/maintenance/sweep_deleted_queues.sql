@@ -1,17 +1,16 @@
 -- Procedure:  sweep_deleted_queues
 -- Purpose:    Removes messages of deleted queues, queue by queue along the primary key, from where the last
 --             turn ended: what that one removed is not walked over again.
--- Parameters:
---   max_rows int            at most so many messages
--- Returns:
---   done bigint             how many were removed
---   more boolean            whether there is more to do
 -- Errors:     none raised
 -- Locks:      the deleted queue's row
 -- Tables:     deleted_queues (update, delete), messages, delayed_messages, keyed_messages, partitions,
 --             partition_arrivals, partition_states, receiver_states (delete), history_calendar (read),
 --             history (insert)
-CREATE OR REPLACE FUNCTION telesto.sweep_deleted_queues(max_rows int, OUT done bigint, OUT more boolean)
+CREATE OR REPLACE FUNCTION telesto.sweep_deleted_queues(
+    max_rows int,     -- at most so many messages
+    OUT done bigint,  -- how many were removed
+    OUT more boolean  -- whether there is more to do
+)
 LANGUAGE plpgsql
 AS $$
 #variable_conflict use_column

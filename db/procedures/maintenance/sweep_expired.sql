@@ -1,16 +1,15 @@
 -- Procedure:  sweep_expired
 -- Purpose:    Removes messages that have expired where they wait; nobody reads them any more. They go to the dead
 --             letters if their queue says so.
--- Parameters:
---   max_rows int            at most so many messages
--- Returns:
---   done bigint             how many were removed
---   more boolean            whether there is more to do at once
 -- Errors:     none raised
 -- Locks:      queues' take locks (wait)
 -- Tables:     jobs (read, update), queues (read), messages (delete), dead_letters (insert), take_states (insert,
 --             delete), history_calendar (read), history (insert)
-CREATE OR REPLACE FUNCTION telesto.sweep_expired(max_rows int, OUT done bigint, OUT more boolean)
+CREATE OR REPLACE FUNCTION telesto.sweep_expired(
+    max_rows int,     -- at most so many messages
+    OUT done bigint,  -- how many were removed
+    OUT more boolean  -- whether there is more to do at once
+)
 LANGUAGE plpgsql
 AS $$
 #variable_conflict use_column

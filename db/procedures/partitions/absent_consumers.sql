@@ -1,14 +1,14 @@
 -- Procedure:  absent_consumers
 -- Purpose:    Which consumers of a queue are to have no partitions: those that are paused, and those that are slow
 --             unless all that are not paused are.
--- Parameters:
---   from_queue bigint       the queue
 -- Returns:
 --   bigint[]                the consumers; empty when nobody could have their partitions
 -- Errors:     none
 -- Locks:      none; the caller holds the queue's take lock
 -- Tables:     consumers (read)
-CREATE OR REPLACE FUNCTION telesto.absent_consumers(from_queue bigint)
+CREATE OR REPLACE FUNCTION telesto.absent_consumers(
+    from_queue bigint  -- the queue
+)
 RETURNS bigint[]
 LANGUAGE plpgsql
 AS $$

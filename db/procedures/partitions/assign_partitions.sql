@@ -1,24 +1,16 @@
 -- Procedure:  assign_partitions
 -- Purpose:    Gives the partitions that nobody has, or whose first message failed with their owner, to the consumers with
 --             the fewest; one that failed to another consumer, where there is one.
--- Parameters:
---   state partition_states   the state of the queue's partitions; counts rise
---   ranks int[]             per consumer of the state: who comes first among those with as many; NULL for one that
---                           gets none
---   max_rows int            at most so many partitions
--- Returns:
---   state partition_states   the new state
---   given bigint[]          the consumers that got some
---   more boolean            whether there may be more
 -- Errors:     none raised
 -- Locks:      none; the caller holds the queue's take lock
 -- Tables:     partitions (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.assign_partitions(
-    INOUT state telesto.partition_states,
-    ranks int[],
-    max_rows int,
-    OUT given bigint[],
-    OUT more boolean
+    INOUT state telesto.partition_states,  -- the new state
+    ranks int[],                           -- per consumer of the state: who comes first among those with as many; NULL
+                                           -- for one that gets none
+    max_rows int,                          -- at most so many partitions
+    OUT given bigint[],                    -- the consumers that got some
+    OUT more boolean                       -- whether there may be more
 )
 LANGUAGE plpgsql
 AS $$

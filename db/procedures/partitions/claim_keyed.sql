@@ -1,47 +1,28 @@
 -- Procedure:  claim_keyed
 -- Purpose:    Sees to the partitions of one queue: those that puts have reached, those that nobody has, those that move, those
 --             of consumers that are to have none; then chooses what consumers get of those that are theirs, for lease_keyed.
--- Parameters:
---   from_queue bigint       the queue
---   last_id bigint          the queue's last id: all up to it is visible
---   consumer_ids bigint[]   the consumers of the call
---   members int[]           those of this queue, by their places in the arrays
---   slots int[]             those that get messages, in the order in which they do, each as often as it may
---   max_bytes bigint[]      per consumer: how many bytes of bodies it may get
---   largest bigint[]        per consumer: the length of the longest body that it can be given at all
---   idle boolean[]          per consumer: it has nothing, so a first message may be beyond max_bytes
---   answer_bytes bigint     how many bytes of bodies at most; a first message is whatever its size
--- Returns:
---   pick_rows tid[]         per message: where it is; NULL when there are none
---   pick_requests int[]     per message: the consumer that gets it, by its place in the arrays
---   pick_leases bigint[]    per message: its lease
---   pick_bytes int[]        per message: the length of its body
---   more_requests int[]     the members for which more is ready
---   woken_ids bigint[]      other consumers that got partitions, by their ids
---   waiting boolean         whether partitions wait until what is leased of them is answered
---   more boolean            whether puts have reached more partitions
 -- Errors:     none raised
 -- Locks:      none; the caller holds the queue's take lock
 -- Tables:     consumers, leases, keyed_messages (read), partition_arrivals (delete), partitions, partition_states,
 --             take_states (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.claim_keyed(
-    from_queue bigint,
-    last_id bigint,
-    consumer_ids bigint[],
-    members int[],
-    slots int[],
-    max_bytes bigint[],
-    largest bigint[],
-    idle boolean[],
-    answer_bytes bigint,
-    OUT pick_rows tid[],
-    OUT pick_requests int[],
-    OUT pick_leases bigint[],
-    OUT pick_bytes int[],
-    OUT more_requests int[],
-    OUT woken_ids bigint[],
-    OUT waiting boolean,
-    OUT more boolean
+    from_queue bigint,         -- the queue
+    last_id bigint,            -- the queue's last id: all up to it is visible
+    consumer_ids bigint[],     -- the consumers of the call
+    members int[],             -- those of this queue, by their places in the arrays
+    slots int[],               -- those that get messages, in the order in which they do, each as often as it may
+    max_bytes bigint[],        -- per consumer: how many bytes of bodies it may get
+    largest bigint[],          -- per consumer: the length of the longest body that it can be given at all
+    idle boolean[],            -- per consumer: it has nothing, so a first message may be beyond max_bytes
+    answer_bytes bigint,       -- how many bytes of bodies at most; a first message is whatever its size
+    OUT pick_rows tid[],       -- per message: where it is; NULL when there are none
+    OUT pick_requests int[],   -- per message: the consumer that gets it, by its place in the arrays
+    OUT pick_leases bigint[],  -- per message: its lease
+    OUT pick_bytes int[],      -- per message: the length of its body
+    OUT more_requests int[],   -- the members for which more is ready
+    OUT woken_ids bigint[],    -- other consumers that got partitions, by their ids
+    OUT waiting boolean,       -- whether partitions wait until what is leased of them is answered
+    OUT more boolean           -- whether puts have reached more partitions
 )
 LANGUAGE plpgsql
 AS $$

@@ -1,19 +1,13 @@
 -- Procedure:  drain_partitions
 -- Purpose:    Has partitions go on of which nothing is leased any more: those whose lease has ended to where they
 --             belong, those that leave their owner to the line for a new one.
--- Parameters:
---   state partition_states   the state of the queue's partitions; the begins of the lines rise
---   max_rows int            at most so many of each kind are looked at
--- Returns:
---   state partition_states   the new state
---   waiting boolean         whether some still wait
 -- Errors:     none raised
 -- Locks:      none; the caller holds the queue's take lock
 -- Tables:     consumers, leases, keyed_messages (read), partitions (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.drain_partitions(
-    INOUT state telesto.partition_states,
-    max_rows int,
-    OUT waiting boolean
+    INOUT state telesto.partition_states,  -- the new state
+    max_rows int,                          -- at most so many of each kind are looked at
+    OUT waiting boolean                    -- whether some still wait
 )
 LANGUAGE plpgsql
 AS $$

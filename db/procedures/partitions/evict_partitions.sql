@@ -1,23 +1,15 @@
 -- Procedure:  evict_partitions
 -- Purpose:    Takes partitions from consumers that are to have none: those that are ready wait for a new owner; those
 --             of which something is leased get nothing more until that is answered, and then wait for one.
--- Parameters:
---   state partition_states   the state of the queue's partitions; counts fall
---   absent_ids bigint[]     the consumers that are to have none
---   max_rows int            at most so many partitions
--- Returns:
---   state partition_states   the new state
---   leaving boolean         whether some leave when what is leased of them is answered
---   more boolean            whether there may be more
 -- Errors:     none raised
 -- Locks:      none; the caller holds the queue's take lock
 -- Tables:     leases (read), partitions (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.evict_partitions(
-    INOUT state telesto.partition_states,
-    absent_ids bigint[],
-    max_rows int,
-    OUT leaving boolean,
-    OUT more boolean
+    INOUT state telesto.partition_states,  -- the new state
+    absent_ids bigint[],                   -- the consumers that are to have none
+    max_rows int,                          -- at most so many partitions
+    OUT leaving boolean,                   -- whether some leave when what is leased of them is answered
+    OUT more boolean                       -- whether there may be more
 )
 LANGUAGE plpgsql
 AS $$

@@ -1,17 +1,16 @@
 -- Procedure:  expire_keyed
 -- Purpose:    Removes messages of partitions that have expired where they wait. They go to the dead letters if their
 --             queue says so.
--- Parameters:
---   max_rows int            at most about so many messages
--- Returns:
---   done bigint             how many were removed
---   more boolean            whether there is more to do at once
 -- Errors:     none raised
 -- Locks:      queues' take locks (wait)
 -- Tables:     jobs (read, update), queues, consumers, leases (read), keyed_messages, partition_arrivals (delete),
 --             dead_letters (insert), partitions, take_states (insert, delete), history_calendar (read), history
 --             (insert)
-CREATE OR REPLACE FUNCTION telesto.expire_keyed(max_rows int, OUT done bigint, OUT more boolean)
+CREATE OR REPLACE FUNCTION telesto.expire_keyed(
+    max_rows int,     -- at most about so many messages
+    OUT done bigint,  -- how many were removed
+    OUT more boolean  -- whether there is more to do at once
+)
 LANGUAGE plpgsql
 AS $$
 #variable_conflict use_column

@@ -1,21 +1,16 @@
 -- Procedure:  leave_partitions
 -- Purpose:    Has partitions stand where they belong after messages of theirs were removed where they waited; what
 --             would tell claims of these messages goes, too. No claim may come that would find nothing there.
--- Parameters:
---   from_queue bigint       the queue
---   sender_ids bigint[]     per message: who put it
---   keys text[]             per message: the key of its partition
---   message_ids bigint[]    per message: its id
 -- Returns:
 --   void
 -- Errors:     none raised
 -- Locks:      none; the caller holds the queue's take lock
 -- Tables:     partition_arrivals (delete), consumers, leases, keyed_messages (read), partitions (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.leave_partitions(
-    from_queue bigint,
-    sender_ids bigint[],
-    keys text[],
-    message_ids bigint[]
+    from_queue bigint,    -- the queue
+    sender_ids bigint[],  -- per message: who put it
+    keys text[],          -- per message: the key of its partition
+    message_ids bigint[]  -- per message: its id
 )
 RETURNS void
 LANGUAGE plpgsql

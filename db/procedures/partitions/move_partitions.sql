@@ -2,24 +2,16 @@
 -- Purpose:    Evens out the load: of the consumer with the most partitions, some that are ready go to the one with
 --             the fewest; those of which something is leased once that is answered, getting nothing more until then. One
 --             whose first message failed with that consumer stays.
--- Parameters:
---   state partition_states   the state of the queue's partitions; counts change
---   ranks int[]             per consumer of the state: who comes first among those with as many; NULL for one that
---                           takes no part
---   max_rows int            at most so many partitions
--- Returns:
---   state partition_states   the new state
---   given bigint            the consumer that got some; NULL when none did
---   leaving boolean         whether some leave when what is leased of them is answered
 -- Errors:     none raised
 -- Locks:      none; the caller holds the queue's take lock
 -- Tables:     leases (read), partitions (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.move_partitions(
-    INOUT state telesto.partition_states,
-    ranks int[],
-    max_rows int,
-    OUT given bigint,
-    OUT leaving boolean
+    INOUT state telesto.partition_states,  -- the new state
+    ranks int[],                           -- per consumer of the state: who comes first among those with as many; NULL
+                                           -- for one that takes no part
+    max_rows int,                          -- at most so many partitions
+    OUT given bigint,                      -- the consumer that got some; NULL when none did
+    OUT leaving boolean                    -- whether some leave when what is leased of them is answered
 )
 LANGUAGE plpgsql
 AS $$

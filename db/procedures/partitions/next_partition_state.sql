@@ -1,13 +1,13 @@
 -- Procedure:  next_partition_state
 -- Purpose:    Replaces the state of a queue's partitions by its next version.
--- Parameters:
---   state partition_states   what holds now; version and queue are those that partition_state gave
 -- Returns:
 --   void
 -- Errors:     none raised
 -- Locks:      none; the caller holds the queue's take lock
 -- Tables:     partition_states (insert, delete)
-CREATE OR REPLACE FUNCTION telesto.next_partition_state(state telesto.partition_states)
+CREATE OR REPLACE FUNCTION telesto.next_partition_state(
+    state telesto.partition_states  -- what holds now; version and queue are those that partition_state gave
+)
 RETURNS void
 LANGUAGE plpgsql
 AS $$

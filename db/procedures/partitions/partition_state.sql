@@ -1,13 +1,13 @@
 -- Procedure:  partition_state
 -- Purpose:    The state of a queue's partitions, with the consumers that it has now.
--- Parameters:
---   from_queue bigint       the queue
 -- Returns:
 --   partition_states   the newest version, brought up to the consumers of now; version 0 before the first
 -- Errors:     none
 -- Locks:      none; the caller holds the queue's take lock
 -- Tables:     partition_states, consumers (read)
-CREATE OR REPLACE FUNCTION telesto.partition_state(from_queue bigint)
+CREATE OR REPLACE FUNCTION telesto.partition_state(
+    from_queue bigint  -- the queue
+)
 RETURNS telesto.partition_states
 LANGUAGE plpgsql
 AS $$

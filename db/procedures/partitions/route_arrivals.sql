@@ -1,20 +1,13 @@
 -- Procedure:  route_arrivals
 -- Purpose:    Has the partitions that puts have reached stand in their lines; those that nobody has wait for an owner.
--- Parameters:
---   state partition_states   the state of the queue's partitions; arrived_id rises
---   last_id bigint          the queue's last id: all up to it is visible
---   max_rows int            at most so many arrivals
--- Returns:
---   state partition_states   the new state
---   more boolean            whether there are more
 -- Errors:     none raised
 -- Locks:      none; the caller holds the queue's take lock
 -- Tables:     partition_arrivals (delete), consumers, leases, keyed_messages (read), partitions (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.route_arrivals(
-    INOUT state telesto.partition_states,
-    last_id bigint,
-    max_rows int,
-    OUT more boolean
+    INOUT state telesto.partition_states,  -- the new state
+    last_id bigint,                        -- the queue's last id: all up to it is visible
+    max_rows int,                          -- at most so many arrivals
+    OUT more boolean                       -- whether there are more
 )
 LANGUAGE plpgsql
 AS $$

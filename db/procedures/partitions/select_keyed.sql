@@ -1,40 +1,25 @@
 -- Procedure:  select_keyed
 -- Purpose:    Chooses what consumers get of the partitions that are ready for them, the partitions in turn, and has
 --             these stand in their lines anew.
--- Parameters:
---   state partition_states   the state of the queue's partitions; the begins of the consumers' lines rise
---   last_id bigint          the queue's last id: all up to it is visible
---   consumer_ids bigint[]   the consumers of the call
---   slots int[]             the consumers of this queue, by their places in the arrays, each as often as it may get
---                           a message
---   max_bytes bigint[]      per consumer: how many bytes of bodies it may get
---   largest bigint[]        per consumer: the length of the longest body that it can be given at all
---   idle boolean[]          per consumer: it has nothing, so a first message may be beyond max_bytes
---   answer_bytes bigint     how many bytes of bodies at most; a first message is whatever its size
---   others boolean          whether other consumers could have the partitions: what failed behind another one ends it then
--- Returns:
---   state partition_states   the new state
---   pick_rows tid[]         per message: where it is; NULL when there are none
---   pick_requests int[]     per message: the consumer that gets it, by its place in the arrays
---   pick_leases bigint[]    per message: its lease
---   pick_bytes int[]        per message: the length of its body
 -- Errors:     none raised
 -- Locks:      none; the caller holds the queue's take lock
 -- Tables:     keyed_messages (read), partitions (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.select_keyed(
-    INOUT state telesto.partition_states,
-    last_id bigint,
-    consumer_ids bigint[],
-    slots int[],
-    max_bytes bigint[],
-    largest bigint[],
-    idle boolean[],
-    answer_bytes bigint,
-    others boolean,
-    OUT pick_rows tid[],
-    OUT pick_requests int[],
-    OUT pick_leases bigint[],
-    OUT pick_bytes int[]
+    INOUT state telesto.partition_states,  -- the new state
+    last_id bigint,                        -- the queue's last id: all up to it is visible
+    consumer_ids bigint[],                 -- the consumers of the call
+    slots int[],                           -- the consumers of this queue, by their places in the arrays, each as often
+                                           -- as it may get a message
+    max_bytes bigint[],                    -- per consumer: how many bytes of bodies it may get
+    largest bigint[],                      -- per consumer: the length of the longest body that it can be given at all
+    idle boolean[],                        -- per consumer: it has nothing, so a first message may be beyond max_bytes
+    answer_bytes bigint,                   -- how many bytes of bodies at most; a first message is whatever its size
+    others boolean,                        -- whether other consumers could have the partitions: what failed behind
+                                           -- another one ends it then
+    OUT pick_rows tid[],                   -- per message: where it is; NULL when there are none
+    OUT pick_requests int[],               -- per message: the consumer that gets it, by its place in the arrays
+    OUT pick_leases bigint[],              -- per message: its lease
+    OUT pick_bytes int[]                   -- per message: the length of its body
 )
 LANGUAGE plpgsql
 AS $$

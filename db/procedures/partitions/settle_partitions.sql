@@ -3,23 +3,17 @@
 --             came, or came back, their time came, or what was leased was answered. One that is to leave its owner
 --             stays where it is; see move_partitions. One whose first message is not for its owner any more, since it
 --             failed there, waits for a new one; until it has one it is counted for the old one.
--- Parameters:
---   queue_ids bigint[]      per partition: its queue; a partition may be named several times
---   sender_ids bigint[]     per partition: who puts into it
---   keys text[]             per partition: its key
---   first_ids bigint[]      per partition: a message that came to it, or came back
---   ending boolean          whether its lease has ended: nothing is leased before what is left of it is answered
 -- Returns:
 --   void
 -- Errors:     none raised
 -- Locks:      none; the caller holds the queues' take locks
 -- Tables:     consumers, leases, keyed_messages (read), partitions (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.settle_partitions(
-    queue_ids bigint[],
-    sender_ids bigint[],
-    keys text[],
-    first_ids bigint[],
-    ending boolean
+    queue_ids bigint[],   -- per partition: its queue; a partition may be named several times
+    sender_ids bigint[],  -- per partition: who puts into it
+    keys text[],          -- per partition: its key
+    first_ids bigint[],   -- per partition: a message that came to it, or came back
+    ending boolean        -- whether its lease has ended: nothing is leased before what is left of it is answered
 )
 RETURNS void
 LANGUAGE plpgsql

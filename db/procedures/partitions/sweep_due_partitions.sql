@@ -1,23 +1,16 @@
 -- Procedure:  sweep_due_partitions
 -- Purpose:    Has partitions go on whose first message was not due and is now.
--- Parameters:
---   max_rows int            at most about so many partitions
---   latest timestamptz      the clock of this server was not beyond this, unless it was set; NULL when that is not known
--- Returns:
---   done bigint             how many go on
---   more boolean            whether there is more to do at once
---   queue_ids bigint[]      the queues in which some do
---   receiver_ids bigint[]   0 for each
 -- Errors:     none raised
 -- Locks:      queues' take locks (wait)
 -- Tables:     jobs (read, update), consumers, leases, keyed_messages (read), partitions (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.sweep_due_partitions(
-    max_rows int,
-    latest timestamptz,
-    OUT done bigint,
-    OUT more boolean,
-    OUT queue_ids bigint[],
-    OUT receiver_ids bigint[]
+    max_rows int,              -- at most about so many partitions
+    latest timestamptz,        -- the clock of this server was not beyond this, unless it was set; NULL when that is not
+                               -- known
+    OUT done bigint,           -- how many go on
+    OUT more boolean,          -- whether there is more to do at once
+    OUT queue_ids bigint[],    -- the queues in which some do
+    OUT receiver_ids bigint[]  -- 0 for each
 )
 LANGUAGE plpgsql
 AS $$

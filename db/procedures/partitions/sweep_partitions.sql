@@ -1,23 +1,16 @@
 -- Procedure:  sweep_partitions
 -- Purpose:    Forgets partitions that have been without messages since the last turn and of which nothing is leased;
 --             has partitions go on that can because what was leased of them is answered.
--- Parameters:
---   max_rows int            at most so many partitions of each kind
--- Returns:
---   done bigint             how many partitions were forgotten
---   more boolean            whether there is more to do at once
---   queue_ids bigint[]      the queues in which partitions go on
---   receiver_ids bigint[]   0 for each
 -- Errors:     none raised
 -- Locks:      queues' take locks (wait)
 -- Tables:     jobs (read, insert, update), consumers, leases, keyed_messages (read), partitions, partition_states (insert,
 --             delete)
 CREATE OR REPLACE FUNCTION telesto.sweep_partitions(
-    max_rows int,
-    OUT done bigint,
-    OUT more boolean,
-    OUT queue_ids bigint[],
-    OUT receiver_ids bigint[]
+    max_rows int,              -- at most so many partitions of each kind
+    OUT done bigint,           -- how many partitions were forgotten
+    OUT more boolean,          -- whether there is more to do at once
+    OUT queue_ids bigint[],    -- the queues in which partitions go on
+    OUT receiver_ids bigint[]  -- 0 for each
 )
 LANGUAGE plpgsql
 AS $$

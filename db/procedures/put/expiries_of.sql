@@ -1,23 +1,17 @@
 -- Procedure:  expiries_of
 -- Purpose:    When messages expire: after the time that they or their queue say, whichever is shorter.
--- Parameters:
---   queue_ids bigint[]      per message: its queue; negative for one that must not take it
---   lives_ms bigint[]       per message: after how long it expires, in milliseconds; NULL for a message, or for all,
---                           that does not say
---   queues bigint[]         the distinct queues, sorted
---   queue_lives bigint[]    per queue: after how long its messages expire, in milliseconds; NULL for never
---   arrived timestamptz     when they are put
 -- Returns:
 --   timestamptz[]           per message; NULL for never
 -- Errors:     none
 -- Locks:      none
 -- Tables:     none
 CREATE OR REPLACE FUNCTION telesto.expiries_of(
-    queue_ids bigint[],
-    lives_ms bigint[],
-    queues bigint[],
-    queue_lives bigint[],
-    arrived timestamptz
+    queue_ids bigint[],    -- per message: its queue; negative for one that must not take it
+    lives_ms bigint[],     -- per message: after how long it expires, in milliseconds; NULL for a message, or for all,
+                           -- that does not say
+    queues bigint[],       -- the distinct queues, sorted
+    queue_lives bigint[],  -- per queue: after how long its messages expire, in milliseconds; NULL for never
+    arrived timestamptz    -- when they are put
 )
 RETURNS timestamptz[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE

@@ -1,38 +1,23 @@
 -- Procedure:  judge_puts
 -- Purpose:    The slow path of put_batch: decides element by element when something stands in the way of at
 --             least one, and draws the ids of those that go through.
--- Parameters:
---   client_ids bigint[]        per request: who puts
---   sessions bigint[]          per request: the session
---   numbers bigint[]           per request: its number
---   request_errors smallint[]  per request: the fence's verdict; NULL when all passed
---   element_requests int[]     per element: its request
---   queue_ids bigint[]         per element: its queue; negative for one that must not take it
---   queues bigint[]            the distinct queues of requests that passed, sorted
---   granted boolean[]          per queue: whether its put lock is held
---   existing boolean[]         per queue: whether it exists
---   rooms bigint[]             per queue: how many messages it may still take; NULL when unbounded
---   dedup_keys text[]          per element: its key; NULL for an element, or for all, without
--- Returns:
---   errors smallint[]          per element, as put_batch answers
---   message_ids bigint[]       per element; 0 where refused, negative for the message put first under its key
 -- Errors:     none raised
 -- Locks:      none; the caller holds the clients' and the queues'
 -- Tables:     operations, queues, message_keys_0, message_keys_1, message_keys_2 (read)
 CREATE OR REPLACE FUNCTION telesto.judge_puts(
-    client_ids bigint[],
-    sessions bigint[],
-    numbers bigint[],
-    request_errors smallint[],
-    element_requests int[],
-    queue_ids bigint[],
-    queues bigint[],
-    granted boolean[],
-    existing boolean[],
-    rooms bigint[],
-    dedup_keys text[],
-    OUT errors smallint[],
-    OUT message_ids bigint[]
+    client_ids bigint[],        -- per request: who puts
+    sessions bigint[],          -- per request: the session
+    numbers bigint[],           -- per request: its number
+    request_errors smallint[],  -- per request: the fence's verdict; NULL when all passed
+    element_requests int[],     -- per element: its request
+    queue_ids bigint[],         -- per element: its queue; negative for one that must not take it
+    queues bigint[],            -- the distinct queues of requests that passed, sorted
+    granted boolean[],          -- per queue: whether its put lock is held
+    existing boolean[],         -- per queue: whether it exists
+    rooms bigint[],             -- per queue: how many messages it may still take; NULL when unbounded
+    dedup_keys text[],          -- per element: its key; NULL for an element, or for all, without
+    OUT errors smallint[],      -- per element, as put_batch answers
+    OUT message_ids bigint[]    -- per element; 0 where refused, negative for the message put first under its key
 )
 LANGUAGE plpgsql
 AS $$

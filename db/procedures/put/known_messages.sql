@@ -1,21 +1,15 @@
 -- Procedure:  known_messages
 -- Purpose:    Finds for keys of messages the ones that were put under them within their queues' windows. The
 --             caller holds the queues' put locks, so that what was put before is committed and seen.
--- Parameters:
---   queue_ids bigint[]      per element: the queue
---   keys text[]             per element: the key; NULL for a message without one
--- Returns:
---   known_ids bigint[]      per element: the message put first; NULL when there is none
---   firsts int[]            per element: the first element with the same queue and key, counted from 1; NULL
---                           without a key
 -- Errors:     none raised
 -- Locks:      none
 -- Tables:     queues, message_keys_0, message_keys_1, message_keys_2 (read)
 CREATE OR REPLACE FUNCTION telesto.known_messages(
-    queue_ids bigint[],
-    keys text[],
-    OUT known_ids bigint[],
-    OUT firsts int[]
+    queue_ids bigint[],      -- per element: the queue
+    keys text[],             -- per element: the key; NULL for a message without one
+    OUT known_ids bigint[],  -- per element: the message put first; NULL when there is none
+    OUT firsts int[]         -- per element: the first element with the same queue and key, counted from 1; NULL without
+                             -- a key
 )
 LANGUAGE plpgsql
 AS $$

@@ -1,15 +1,15 @@
 -- Procedure:  next_upper
 -- Purpose:    The upper bounds of a queue after a put: the batch's last id for every priority that it put into.
--- Parameters:
---   upper bigint[]          the bounds so far, by priority
---   put_priorities int      the priorities that were put into, priority p as bit p
---   last_id bigint          the batch's last id
 -- Returns:
 --   bigint[]                the new bounds
 -- Errors:     none
 -- Locks:      none
 -- Tables:     none
-CREATE OR REPLACE FUNCTION telesto.next_upper(upper bigint[], put_priorities int, last_id bigint)
+CREATE OR REPLACE FUNCTION telesto.next_upper(
+    upper bigint[],      -- the bounds so far, by priority
+    put_priorities int,  -- the priorities that were put into, priority p as bit p
+    last_id bigint       -- the batch's last id
+)
 RETURNS bigint[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$

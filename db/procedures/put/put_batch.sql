@@ -2,35 +2,6 @@
 -- Purpose:    Puts the messages of many requests, of many clients, into many queues in one transaction.
 --             A request has one or more elements (a message and a queue). It is executed as a whole or not at
 --             all; if it is, each element succeeds or is refused on its own.
--- Parameters:
---   client_ids bigint[]        per request: who puts
---   sessions bigint[]          per request: the session
---   numbers bigint[]           per request: its number; 0 leaves no record (delivery "fast")
---   method_ids smallint[]      per request: the packet, for the record
---   element_requests int[]     per element: its request, counted from 1
---   queue_ids bigint[]         per element: the queue; negative for one that must not take it, because it refused
---                              an earlier put that the client has not seen refused yet
---   receiver_ids bigint[]      per element: the only client that may read it; 0 for anyone
---   priorities smallint[]      per element: 1 to 10
---   contexts bigint[]          per element: connects request and response; NULL without
---   bodies bytea[]             per element: the content
---   confirm_clients bigint[]   per confirmed request: the client; only those with a request here count
---   confirm_sessions bigint[]  per confirmed request: its session
---   confirm_numbers bigint[]   per confirmed request: its number
---   dedup_keys text[]          per element: the key under which a message is put once within its queue's window;
---                              NULL for an element, or for all, without
---   delays_ms bigint[]         per element: how long nobody can read it, in milliseconds; NULL for an element, or for
---                              all, without
---   lives_ms bigint[]          per element: after how long it expires, in milliseconds, unless its queue has it
---                              expire sooner; NULL for an element, or for all, without
---   partition_keys text[]      per element: the key of its partition; NULL for an element, or for all, without
---   middleware_id int          through which middleware; NULL for none
--- Returns:
---   errors smallint[]          NULL when all elements are done, else per element: NULL when done, -1 (not
---                              executed, try again), CLIENT_NOT_EXISTING (5), QUEUE_NOT_EXISTING (7),
---                              SESSION_FENCED (20), QUEUE_FULL (25) or NUMBER_REPEATED (36)
---   message_ids bigint[]       per element: the id, rising in the elements' order; 0 where not taken, and the
---                              negative id of the message that was put first under the element's key
 -- Errors:     check_violation (23514) for a priority or receiver out of range, which the caller should have
 --             refused: nothing is done
 -- Locks:      clients (shared, try), queues' put locks (of one queue: wait; of several: try)
@@ -38,26 +9,34 @@
 --             keyed_messages, partition_arrivals (insert), put_states (insert, delete), deliveries (delete), message_keys_0, message_keys_1, message_keys_2
 --             (read, insert, update), key_generation (read)
 CREATE OR REPLACE FUNCTION telesto.put_batch(
-    client_ids bigint[],
-    sessions bigint[],
-    numbers bigint[],
-    method_ids smallint[],
-    element_requests int[],
-    queue_ids bigint[],
-    receiver_ids bigint[],
-    priorities smallint[],
-    contexts bigint[],
-    bodies bytea[],
-    confirm_clients bigint[],
-    confirm_sessions bigint[],
-    confirm_numbers bigint[],
-    dedup_keys text[] DEFAULT NULL,
-    delays_ms bigint[] DEFAULT NULL,
-    lives_ms bigint[] DEFAULT NULL,
-    partition_keys text[] DEFAULT NULL,
-    middleware_id int DEFAULT NULL,
-    OUT errors smallint[],
-    OUT message_ids bigint[]
+    client_ids bigint[],                 -- per request: who puts
+    sessions bigint[],                   -- per request: the session
+    numbers bigint[],                    -- per request: its number; 0 leaves no record (delivery "fast")
+    method_ids smallint[],               -- per request: the packet, for the record
+    element_requests int[],              -- per element: its request, counted from 1
+    queue_ids bigint[],                  -- per element: the queue; negative for one that must not take it, because it
+                                         -- refused an earlier put that the client has not seen refused yet
+    receiver_ids bigint[],               -- per element: the only client that may read it; 0 for anyone
+    priorities smallint[],               -- per element: 1 to 10
+    contexts bigint[],                   -- per element: connects request and response; NULL without
+    bodies bytea[],                      -- per element: the content
+    confirm_clients bigint[],            -- per confirmed request: the client; only those with a request here count
+    confirm_sessions bigint[],           -- per confirmed request: its session
+    confirm_numbers bigint[],            -- per confirmed request: its number
+    dedup_keys text[] DEFAULT NULL,      -- per element: the key under which a message is put once within its queue's
+                                         -- window; NULL for an element, or for all, without
+    delays_ms bigint[] DEFAULT NULL,     -- per element: how long nobody can read it, in milliseconds; NULL for an
+                                         -- element, or for all, without
+    lives_ms bigint[] DEFAULT NULL,      -- per element: after how long it expires, in milliseconds, unless its queue
+                                         -- has it expire sooner; NULL for an element, or for all, without
+    partition_keys text[] DEFAULT NULL,  -- per element: the key of its partition; NULL for an element, or for all,
+                                         -- without
+    middleware_id int DEFAULT NULL,      -- through which middleware; NULL for none
+    OUT errors smallint[],               -- NULL when all elements are done, else per element: NULL when done, -1 (not
+                                         -- executed, try again), CLIENT_NOT_EXISTING (5), QUEUE_NOT_EXISTING (7),
+                                         -- SESSION_FENCED (20), QUEUE_FULL (25) or NUMBER_REPEATED (36)
+    OUT message_ids bigint[]             -- per element: the id, rising in the elements' order; 0 where not taken, and
+                                         -- the negative id of the message that was put first under the element's key
 )
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$

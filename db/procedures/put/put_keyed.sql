@@ -1,38 +1,24 @@
 -- Procedure:  put_keyed
 -- Purpose:    Puts messages into their partitions, and notes which partitions were reached.
--- Parameters:
---   sender_ids bigint[]     per request: who puts
---   element_requests int[]  per message: its request; NULL when each message has its own
---   queue_ids bigint[]      per message: its queue
---   priorities smallint[]   per message: 1 to 10
---   contexts bigint[]       per message: connects request and response; NULL without
---   bodies bytea[]          per message: the content
---   message_ids bigint[]    per message: its id; 0 or below for one that is not put
---   keys text[]             per message: the key of its partition; NULL without
---   delays_ms bigint[]      per message: how long nobody gets it, in milliseconds; NULL for a message, or for all
---   expiries timestamptz[]  per message: when it expires; NULL for a message, or for all, that does not
---   arrived timestamptz     when they are put
---   histories smallint[]    per message: what the history keeps of it
---   middleware_id int       through which middleware
 -- Returns:
 --   void
 -- Errors:     none raised
 -- Locks:      none; the caller holds the queues' put locks
 -- Tables:     keyed_messages, partition_arrivals (insert)
 CREATE OR REPLACE FUNCTION telesto.put_keyed(
-    sender_ids bigint[],
-    element_requests int[],
-    queue_ids bigint[],
-    priorities smallint[],
-    contexts bigint[],
-    bodies bytea[],
-    message_ids bigint[],
-    keys text[],
-    delays_ms bigint[],
-    expiries timestamptz[],
-    arrived timestamptz,
-    histories smallint[],
-    middleware_id int
+    sender_ids bigint[],     -- per request: who puts
+    element_requests int[],  -- per message: its request; NULL when each message has its own
+    queue_ids bigint[],      -- per message: its queue
+    priorities smallint[],   -- per message: 1 to 10
+    contexts bigint[],       -- per message: connects request and response; NULL without
+    bodies bytea[],          -- per message: the content
+    message_ids bigint[],    -- per message: its id; 0 or below for one that is not put
+    keys text[],             -- per message: the key of its partition; NULL without
+    delays_ms bigint[],      -- per message: how long nobody gets it, in milliseconds; NULL for a message, or for all
+    expiries timestamptz[],  -- per message: when it expires; NULL for a message, or for all, that does not
+    arrived timestamptz,     -- when they are put
+    histories smallint[],    -- per message: what the history keeps of it
+    middleware_id int        -- through which middleware
 )
 RETURNS void
 LANGUAGE plpgsql

@@ -2,28 +2,17 @@
 -- Purpose:    Leaves the result of each executed put request in operations, until the client confirms it. A
 --             number that is there already is found out by the primary key, so that it costs nothing when
 --             none is; its elements are taken back from the results.
--- Parameters:
---   client_ids bigint[]        per request: who puts
---   sessions bigint[]          per request: the session
---   numbers bigint[]           per request: its number; 0 leaves no record
---   method_ids smallint[]      per request: the packet
---   element_requests int[]     per element: its request
---   errors smallint[]          per element: its verdict; NULL when all are done
---   message_ids bigint[]       per element: its id; 0 where refused
--- Returns:
---   errors smallint[]          the verdicts, NUMBER_REPEATED (36) added
---   message_ids bigint[]       the ids that remain
 -- Errors:     none raised
 -- Locks:      none; the caller holds the clients'
 -- Tables:     operations (insert, read)
 CREATE OR REPLACE FUNCTION telesto.record_puts(
-    client_ids bigint[],
-    sessions bigint[],
-    numbers bigint[],
-    method_ids smallint[],
-    element_requests int[],
-    INOUT errors smallint[],
-    INOUT message_ids bigint[]
+    client_ids bigint[],        -- per request: who puts
+    sessions bigint[],          -- per request: the session
+    numbers bigint[],           -- per request: its number; 0 leaves no record
+    method_ids smallint[],      -- per request: the packet
+    element_requests int[],     -- per element: its request
+    INOUT errors smallint[],    -- the verdicts; on return NUMBER_REPEATED (36) added
+    INOUT message_ids bigint[]  -- the ids; on return those that remain
 )
 LANGUAGE plpgsql
 AS $$

@@ -1,20 +1,15 @@
 -- Procedure:  remember_keys
 -- Purpose:    Writes down the keys of messages that were just put, in the generation of keys of now.
--- Parameters:
---   queue_ids bigint[]      per element: the queue
---   keys text[]             per element: the key; NULL for a message without one
---   message_ids bigint[]    per element: the message; 0 or below for one that was not put
---   arrived timestamptz     when they were put
 -- Returns:
 --   void
 -- Errors:     none raised
 -- Locks:      none; the caller holds the queues' put locks
 -- Tables:     key_generation (read), message_keys_0, message_keys_1, message_keys_2 (insert, update)
 CREATE OR REPLACE FUNCTION telesto.remember_keys(
-    queue_ids bigint[],
-    keys text[],
-    message_ids bigint[],
-    arrived timestamptz
+    queue_ids bigint[],    -- per element: the queue
+    keys text[],           -- per element: the key; NULL for a message without one
+    message_ids bigint[],  -- per element: the message; 0 or below for one that was not put
+    arrived timestamptz    -- when they were put
 )
 RETURNS void
 LANGUAGE plpgsql

@@ -1,16 +1,16 @@
 -- Procedure:  repeated_numbers
 -- Purpose:    Tells which requests of a batch have a number that was used before, in their session or earlier
 --             in the batch.
--- Parameters:
---   client_ids bigint[]     per request: who asks
---   sessions bigint[]       per request: the session
---   numbers bigint[]        per request: its number; 0, which leaves no record, is never repeated
 -- Returns:
 --   boolean[]               per request
 -- Errors:     none raised
 -- Locks:      none; the caller holds the clients'
 -- Tables:     operations (read)
-CREATE OR REPLACE FUNCTION telesto.repeated_numbers(client_ids bigint[], sessions bigint[], numbers bigint[])
+CREATE OR REPLACE FUNCTION telesto.repeated_numbers(
+    client_ids bigint[],  -- per request: who asks
+    sessions bigint[],    -- per request: the session
+    numbers bigint[]      -- per request: its number; 0, which leaves no record, is never repeated
+)
 RETURNS boolean[]
 LANGUAGE plpgsql
 AS $$

@@ -3,7 +3,6 @@
 --             oldest for it. A generation lasts half of the longest window of any queue, so that a key outlives
 --             its window in the two generations after its own. A table that somebody reads is left alone until
 --             the next turn: the present generation lasts longer then.
--- Parameters:
 -- Returns:
 --   boolean                 whether a generation began
 -- Errors:     none raised

@@ -1,47 +1,28 @@
 -- Procedure:  browse_messages
 -- Purpose:    Shows the messages of a queue that a client may read, by rising id, without taking them.
--- Parameters:
---   client_id bigint        the client
---   from_queue bigint       the queue
---   after_message_id bigint   the last message of the page before; 0 for the first page
---   max_rows int            at most so many
---   max_bytes bigint        at most so many bytes of bodies; a first message comes whatever its size
--- Returns:
---   error smallint          NULL, or QUEUE_NOT_EXISTING (7) in a single row
---   message_id bigint       the message
---   queue_id bigint         its queue
---   sender_id bigint        who put it
---   receiver_id bigint      the only client that may read it; 0 for anyone
---   priority smallint       1 to 10
---   time_of_arrival timestamptz   when it was put
---   attempt int             how often it has been handed over so far
---   redelivered boolean     whether it came back after a hand-over
---   context bigint          connects request and response; NULL without
---   body bytea              the content
---   origin jsonb            of a dead letter that was moved here: where and how it died; NULL without
 -- Errors:     none raised
 -- Locks:      none
 -- Tables:     take_states, receiver_states, messages (read)
 CREATE OR REPLACE FUNCTION telesto.browse_messages(
-    client_id bigint,
-    from_queue bigint,
-    after_message_id bigint,
-    max_rows int,
-    max_bytes bigint
+    client_id bigint,         -- the client
+    from_queue bigint,        -- the queue
+    after_message_id bigint,  -- the last message of the page before; 0 for the first page
+    max_rows int,             -- at most so many
+    max_bytes bigint          -- at most so many bytes of bodies; a first message comes whatever its size
 )
 RETURNS TABLE (
-    error smallint,
-    message_id bigint,
-    queue_id bigint,
-    sender_id bigint,
-    receiver_id bigint,
-    priority smallint,
-    time_of_arrival timestamptz,
-    attempt int,
-    redelivered boolean,
-    context bigint,
-    body bytea,
-    origin jsonb
+    error smallint,               -- NULL, or QUEUE_NOT_EXISTING (7) in a single row
+    message_id bigint,            -- the message
+    queue_id bigint,              -- its queue
+    sender_id bigint,             -- who put it
+    receiver_id bigint,           -- the only client that may read it; 0 for anyone
+    priority smallint,            -- 1 to 10
+    time_of_arrival timestamptz,  -- when it was put
+    attempt int,                  -- how often it has been handed over so far
+    redelivered boolean,          -- whether it came back after a hand-over
+    context bigint,               -- connects request and response; NULL without
+    body bytea,                   -- the content
+    origin jsonb                  -- of a dead letter that was moved here: where and how it died; NULL without
 )
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 AS $$

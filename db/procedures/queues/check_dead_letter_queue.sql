@@ -1,15 +1,15 @@
 -- Procedure:  check_dead_letter_queue
 -- Purpose:    Whether a queue may have the dead letter queue that settings name: it must exist, and dead letters must
 --             not come back to where they died, over however many queues.
--- Parameters:
---   of_queue bigint         the queue; 0 for one that is about to be created
---   settings jsonb          what is to change, see set_queue_settings
 -- Returns:
 --   smallint                NULL, QUEUE_NOT_EXISTING (7) or INVALID_PARAMETER (12) for one in a ring
 -- Errors:     data_exception (22xxx) for what is no id
 -- Locks:      the put lock of queue 0, which stands for all dead letter queues: changes come one after the other
 -- Tables:     queues (read)
-CREATE OR REPLACE FUNCTION telesto.check_dead_letter_queue(of_queue bigint, settings jsonb)
+CREATE OR REPLACE FUNCTION telesto.check_dead_letter_queue(
+    of_queue bigint,  -- the queue; 0 for one that is about to be created
+    settings jsonb    -- what is to change, see set_queue_settings
+)
 RETURNS smallint
 LANGUAGE plpgsql
 AS $$

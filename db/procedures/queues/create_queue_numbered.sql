@@ -1,34 +1,22 @@
 -- Procedure:  create_queue_numbered
 -- Purpose:    Creates a queue.
--- Parameters:
---   client_id bigint            who asks
---   session bigint              the session
---   number bigint               the request's number
---   confirm_sessions bigint[]   per confirmed request: its session
---   confirm_numbers bigint[]    per confirmed request: its number
---   name text                   unique name, 1 to 255 characters
---   settings jsonb              what is not as usual, see set_queue_settings; NULL or {} for nothing
--- Returns:
---   error smallint              NULL, -1 (a takeover is under way: try again), QUEUE_NAME_NOT_UNIQUE (4),
---                               CLIENT_NOT_EXISTING (5), QUEUE_NOT_EXISTING (7) for its dead letter queue, SESSION_FENCED
---                               (20) or NUMBER_REPEATED (36)
---   queue_id bigint             the new queue
---   missing_queue bigint        the queue that does not exist, with QUEUE_NOT_EXISTING
 -- Errors:     check_violation (23514) for a name out of range, and what set_queue_settings raises
 -- Locks:      client (shared, try), that of check_dead_letter_queue
 -- Tables:     clients (read), queues (insert, update), put_states, take_states (insert), operations (insert, delete),
 --             deliveries (delete)
 CREATE OR REPLACE FUNCTION telesto.create_queue_numbered(
-    client_id bigint,
-    session bigint,
-    number bigint,
-    confirm_sessions bigint[],
-    confirm_numbers bigint[],
-    name text,
-    settings jsonb,
-    OUT error smallint,
-    OUT queue_id bigint,
-    OUT missing_queue bigint
+    client_id bigint,           -- who asks
+    session bigint,             -- the session
+    number bigint,              -- the request's number
+    confirm_sessions bigint[],  -- per confirmed request: its session
+    confirm_numbers bigint[],   -- per confirmed request: its number
+    name text,                  -- unique name, 1 to 255 characters
+    settings jsonb,             -- what is not as usual, see set_queue_settings; NULL or {} for nothing
+    OUT error smallint,         -- NULL, -1 (a takeover is under way: try again), QUEUE_NAME_NOT_UNIQUE (4),
+                                -- CLIENT_NOT_EXISTING (5), QUEUE_NOT_EXISTING (7) for its dead letter queue,
+                                -- SESSION_FENCED (20) or NUMBER_REPEATED (36)
+    OUT queue_id bigint,        -- the new queue
+    OUT missing_queue bigint    -- the queue that does not exist, with QUEUE_NOT_EXISTING
 )
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$

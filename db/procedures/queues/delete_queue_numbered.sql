@@ -1,28 +1,19 @@
 -- Procedure:  delete_queue_numbered
 -- Purpose:    Deletes a queue, at once whatever it holds: its messages are removed later, see
 --             sweep_deleted_queues. What is handed over from it stays with the readers.
--- Parameters:
---   client_id bigint            who asks
---   session bigint              the session
---   number bigint               the request's number; 0 leaves no record
---   confirm_sessions bigint[]   per confirmed request: its session
---   confirm_numbers bigint[]    per confirmed request: its number
---   queue_id bigint             the queue
--- Returns:
---   error smallint              NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING (5),
---                               QUEUE_NOT_EXISTING (7), SESSION_FENCED (20) or NUMBER_REPEATED (36)
 -- Errors:     none raised
 -- Locks:      client (shared, try), the queue's put and take lock (wait)
 -- Tables:     clients (read), queues, put_states, take_states (delete), deleted_queues (insert), operations
 --             (insert, delete), deliveries (delete)
 CREATE OR REPLACE FUNCTION telesto.delete_queue_numbered(
-    client_id bigint,
-    session bigint,
-    number bigint,
-    confirm_sessions bigint[],
-    confirm_numbers bigint[],
-    queue_id bigint,
-    OUT error smallint
+    client_id bigint,           -- who asks
+    session bigint,             -- the session
+    number bigint,              -- the request's number; 0 leaves no record
+    confirm_sessions bigint[],  -- per confirmed request: its session
+    confirm_numbers bigint[],   -- per confirmed request: its number
+    queue_id bigint,            -- the queue
+    OUT error smallint          -- NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING (5),
+                                -- QUEUE_NOT_EXISTING (7), SESSION_FENCED (20) or NUMBER_REPEATED (36)
 )
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$

@@ -1,24 +1,16 @@
 -- Procedure:  find_waiting
 -- Purpose:    Finds a message by its id where it waits, without an index for that: the states of the queues say which
 --             of them may hold it, there it is looked up by key.
--- Parameters:
---   wanted_id bigint        the message
---   in_queue bigint         only in this queue; 0 for all
---   max_probes int          at most so many look-ups
--- Returns:
---   message_row tid         where it is; NULL when it was not found
---   found_in text           in which table: messages, delayed_messages or keyed_messages
---   complete boolean        whether it was looked for everywhere
 -- Errors:     none raised
 -- Locks:      none
 -- Tables:     queues, put_states, take_states, messages, delayed_messages, keyed_messages (read)
 CREATE OR REPLACE FUNCTION telesto.find_waiting(
-    wanted_id bigint,
-    in_queue bigint,
-    max_probes int,
-    OUT message_row tid,
-    OUT found_in text,
-    OUT complete boolean
+    wanted_id bigint,     -- the message
+    in_queue bigint,      -- only in this queue; 0 for all
+    max_probes int,       -- at most so many look-ups
+    OUT message_row tid,  -- where it is; NULL when it was not found
+    OUT found_in text,    -- in which table: messages, delayed_messages or keyed_messages
+    OUT complete boolean  -- whether it was looked for everywhere
 )
 LANGUAGE plpgsql STABLE
 AS $$

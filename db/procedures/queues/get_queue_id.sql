@@ -1,14 +1,13 @@
 -- Procedure:  get_queue_id
 -- Purpose:    Finds a queue by its name.
--- Parameters:
---   name text               the name
--- Returns:
---   error smallint          NULL or QUEUE_NOT_EXISTING (7)
---   queue_id bigint         the queue
 -- Errors:     none raised
 -- Locks:      none
 -- Tables:     queues (read)
-CREATE OR REPLACE FUNCTION telesto.get_queue_id(name text, OUT error smallint, OUT queue_id bigint)
+CREATE OR REPLACE FUNCTION telesto.get_queue_id(
+    name text,           -- the name
+    OUT error smallint,  -- NULL or QUEUE_NOT_EXISTING (7)
+    OUT queue_id bigint  -- the queue
+)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 AS $$
 #variable_conflict use_column

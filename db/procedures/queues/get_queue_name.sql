@@ -1,14 +1,13 @@
 -- Procedure:  get_queue_name
 -- Purpose:    Finds a queue's name.
--- Parameters:
---   queue_id bigint         the queue
--- Returns:
---   error smallint          NULL or QUEUE_NOT_EXISTING (7)
---   queue_name text         its name
 -- Errors:     none raised
 -- Locks:      none
 -- Tables:     queues (read)
-CREATE OR REPLACE FUNCTION telesto.get_queue_name(queue_id bigint, OUT error smallint, OUT queue_name text)
+CREATE OR REPLACE FUNCTION telesto.get_queue_name(
+    queue_id bigint,     -- the queue
+    OUT error smallint,  -- NULL or QUEUE_NOT_EXISTING (7)
+    OUT queue_name text  -- its name
+)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 AS $$
 #variable_conflict use_column

@@ -1,17 +1,12 @@
 -- Procedure:  get_queue_settings
 -- Purpose:    Tells the settings of a queue: every column of queues that does not say which queue it is.
--- Parameters:
---   queue_id bigint         the queue
--- Returns:
---   error smallint          NULL or QUEUE_NOT_EXISTING (7)
---   settings jsonb          the settings by their names
 -- Errors:     none raised
 -- Locks:      none
 -- Tables:     queues (read)
 CREATE OR REPLACE FUNCTION telesto.get_queue_settings(
-    queue_id bigint,
-    OUT error smallint,
-    OUT settings jsonb
+    queue_id bigint,     -- the queue
+    OUT error smallint,  -- NULL or QUEUE_NOT_EXISTING (7)
+    OUT settings jsonb   -- the settings by their names
 )
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 AS $$

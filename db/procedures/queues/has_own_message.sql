@@ -1,14 +1,14 @@
 -- Procedure:  has_own_message
 -- Purpose:    Whether a queue holds a message that only this client may read.
--- Parameters:
---   queue_id bigint         the queue
---   client_id bigint        the client
 -- Returns:
 --   boolean                 whether it does
 -- Errors:     none
 -- Locks:      none
 -- Tables:     receiver_states, messages (read)
-CREATE OR REPLACE FUNCTION telesto.has_own_message(queue_id bigint, client_id bigint)
+CREATE OR REPLACE FUNCTION telesto.has_own_message(
+    queue_id bigint,  -- the queue
+    client_id bigint  -- the client
+)
 RETURNS boolean
 LANGUAGE plpgsql STABLE
 AS $$

@@ -1,17 +1,17 @@
 -- Procedure:  list_active_queues
 -- Purpose:    A page of the queues that hold a message which the client may read, by rising id.
--- Parameters:
---   client_id bigint        the client
---   after_id bigint         the last queue of the page before; 0 for the first page
---   max_rows int            at most so many
--- Returns:
---   queue_id bigint         a queue
---   name text               its name
 -- Errors:     none raised
 -- Locks:      none
 -- Tables:     queues, put_states, take_states, receiver_states, messages (read)
-CREATE OR REPLACE FUNCTION telesto.list_active_queues(client_id bigint, after_id bigint, max_rows int)
-RETURNS TABLE (queue_id bigint, name text)
+CREATE OR REPLACE FUNCTION telesto.list_active_queues(
+    client_id bigint,  -- the client
+    after_id bigint,   -- the last queue of the page before; 0 for the first page
+    max_rows int       -- at most so many
+)
+RETURNS TABLE (
+    queue_id bigint,  -- a queue
+    name text         -- its name
+)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 AS $$
 #variable_conflict use_column

@@ -1,17 +1,17 @@
 -- Procedure:  list_queues
 -- Purpose:    A page of the queues, by rising id.
--- Parameters:
---   after_id bigint         the last queue of the page before; 0 for the first page
---   max_rows int            at most so many
--- Returns:
---   queue_id bigint         a queue
---   name text               its name
---   max_messages bigint     its bound; NULL without one
 -- Errors:     none raised
 -- Locks:      none
 -- Tables:     queues (read)
-CREATE OR REPLACE FUNCTION telesto.list_queues(after_id bigint, max_rows int)
-RETURNS TABLE (queue_id bigint, name text, max_messages bigint)
+CREATE OR REPLACE FUNCTION telesto.list_queues(
+    after_id bigint,  -- the last queue of the page before; 0 for the first page
+    max_rows int      -- at most so many
+)
+RETURNS TABLE (
+    queue_id bigint,     -- a queue
+    name text,           -- its name
+    max_messages bigint  -- its bound; NULL without one
+)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 AS $$
 #variable_conflict use_column

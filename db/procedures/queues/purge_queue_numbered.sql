@@ -2,36 +2,23 @@
 -- Purpose:    Removes messages that wait in a queue, whoever they are for, a bounded number in each call. What
 --             is handed over is not touched. A purge of several calls keeps its number; its last call leaves
 --             the record.
--- Parameters:
---   client_id bigint            who asks
---   session bigint              the session
---   number bigint               the request's number; 0 leaves no record
---   confirm_sessions bigint[]   per confirmed request: its session
---   confirm_numbers bigint[]    per confirmed request: its number
---   queue_id bigint             the queue
---   max_rows int                at most so many messages in this call
---   removed_before bigint       how many earlier calls of this purge removed, for the record
--- Returns:
---   error smallint              NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING (5),
---                               QUEUE_NOT_EXISTING (7), SESSION_FENCED (20) or NUMBER_REPEATED (36)
---   removed bigint              how many this call removed
---   more boolean                whether to call again
 -- Errors:     none raised
 -- Locks:      client (shared, try), the queue's take lock (wait)
 -- Tables:     clients, put_states (read), messages, delayed_messages, keyed_messages (delete), take_states (insert,
 --             delete), operations (insert, delete), deliveries (delete)
 CREATE OR REPLACE FUNCTION telesto.purge_queue_numbered(
-    client_id bigint,
-    session bigint,
-    number bigint,
-    confirm_sessions bigint[],
-    confirm_numbers bigint[],
-    queue_id bigint,
-    max_rows int,
-    removed_before bigint DEFAULT 0,
-    OUT error smallint,
-    OUT removed bigint,
-    OUT more boolean
+    client_id bigint,                 -- who asks
+    session bigint,                   -- the session
+    number bigint,                    -- the request's number; 0 leaves no record
+    confirm_sessions bigint[],        -- per confirmed request: its session
+    confirm_numbers bigint[],         -- per confirmed request: its number
+    queue_id bigint,                  -- the queue
+    max_rows int,                     -- at most so many messages in this call
+    removed_before bigint DEFAULT 0,  -- how many earlier calls of this purge removed, for the record
+    OUT error smallint,               -- NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING (5),
+                                      -- QUEUE_NOT_EXISTING (7), SESSION_FENCED (20) or NUMBER_REPEATED (36)
+    OUT removed bigint,               -- how many this call removed
+    OUT more boolean                  -- whether to call again
 )
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$

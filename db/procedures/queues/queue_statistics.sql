@@ -3,48 +3,30 @@
 --             totals, whatever its length. What is leased, delayed, has a key or is dead has no counter: of each of
 --             these at most max_rows rows are read, without bodies and by an index, beside those that are dead and
 --             not vacuumed yet. A queue that has none of them costs no more than its states and ten look-ups.
--- Parameters:
---   queue_id bigint         the queue
---   max_rows int            at most so many rows of each kind are counted
--- Returns:
---   error smallint          NULL or QUEUE_NOT_EXISTING (7)
---   depth bigint            messages that wait
---   directed_depth bigint   those of them that wait for one receiver
---   ready bigint            those of them that can be handed over now: without a key, or the first of a key of which
---                           nothing is leased
---   delayed bigint          those of them whose time has not come and that nobody has had
---   backing_off bigint      those of them whose time has not come and that came back from a consumer
---   keyed bigint            those of them that wait behind another message of their key, which waits or is leased
---   leased bigint           messages that consumers have
---   dead bigint             dead letters
---   put_total bigint        messages ever put
---   taken_total bigint      messages ever taken and not given back
---   max_messages bigint     the bound; NULL without one
---   oldest_age_ms bigint    how long the oldest of those that wait, but not for one receiver, has been there, in
---                           milliseconds; NULL when there is none
---   exact boolean           false when max_rows rows of some kind were read: then ready, delayed, backing_off, keyed,
---                           leased, dead and oldest_age_ms may be higher than is said
 -- Errors:     none raised
 -- Locks:      none
 -- Tables:     queues, put_states, take_states, messages, delayed_messages, keyed_messages, consumers, leases,
 --             dead_letters (read)
 CREATE OR REPLACE FUNCTION telesto.queue_statistics(
-    queue_id bigint,
-    max_rows int,
-    OUT error smallint,
-    OUT depth bigint,
-    OUT directed_depth bigint,
-    OUT ready bigint,
-    OUT delayed bigint,
-    OUT backing_off bigint,
-    OUT keyed bigint,
-    OUT leased bigint,
-    OUT dead bigint,
-    OUT put_total bigint,
-    OUT taken_total bigint,
-    OUT max_messages bigint,
-    OUT oldest_age_ms bigint,
-    OUT exact boolean
+    queue_id bigint,            -- the queue
+    max_rows int,               -- at most so many rows of each kind are counted
+    OUT error smallint,         -- NULL or QUEUE_NOT_EXISTING (7)
+    OUT depth bigint,           -- messages that wait
+    OUT directed_depth bigint,  -- those of them that wait for one receiver
+    OUT ready bigint,           -- those of them that can be handed over now: without a key, or the first of a key of
+                                -- which nothing is leased
+    OUT delayed bigint,         -- those of them whose time has not come and that nobody has had
+    OUT backing_off bigint,     -- those of them whose time has not come and that came back from a consumer
+    OUT keyed bigint,           -- those of them that wait behind another message of their key, which waits or is leased
+    OUT leased bigint,          -- messages that consumers have
+    OUT dead bigint,            -- dead letters
+    OUT put_total bigint,       -- messages ever put
+    OUT taken_total bigint,     -- messages ever taken and not given back
+    OUT max_messages bigint,    -- the bound; NULL without one
+    OUT oldest_age_ms bigint,   -- how long the oldest of those that wait, but not for one receiver, has been there, in
+                                -- milliseconds; NULL when there is none
+    OUT exact boolean           -- false when max_rows rows of some kind were read: then ready, delayed, backing_off,
+                                -- keyed, leased, dead and oldest_age_ms may be higher than is said
 )
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 AS $$

@@ -1,17 +1,17 @@
 -- Procedure:  ready_queues
 -- Purpose:    Which of the queues hold messages, and which are gone: what a middleware asks for its waiting
 --             reads now and then, because wake-ups are only hints.
--- Parameters:
---   queue_ids bigint[]      the queues
--- Returns:
---   queue_id bigint         a queue
---   depth bigint            messages that wait; 0 when it does not exist
---   "exists" boolean        whether it exists
 -- Errors:     none raised
 -- Locks:      none
 -- Tables:     put_states, take_states (read)
-CREATE OR REPLACE FUNCTION telesto.ready_queues(queue_ids bigint[])
-RETURNS TABLE (queue_id bigint, depth bigint, "exists" boolean)
+CREATE OR REPLACE FUNCTION telesto.ready_queues(
+    queue_ids bigint[]  -- the queues
+)
+RETURNS TABLE (
+    queue_id bigint,  -- a queue
+    depth bigint,     -- messages that wait; 0 when it does not exist
+    "exists" boolean  -- whether it exists
+)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 AS $$
 #variable_conflict use_column

@@ -1,20 +1,14 @@
 -- Procedure:  remove_messages
 -- Purpose:    Purges messages from a queue, those for anyone first, in the order in which they would be read.
--- Parameters:
---   queue_id bigint         the queue
---   max_rows int            at most so many
--- Returns:
---   removed bigint          how many
---   more boolean            whether some are left; NULL when there is no such queue
 -- Errors:     none raised
 -- Locks:      the queue's take lock (wait)
 -- Tables:     put_states, consumers, leases (read), messages, delayed_messages, keyed_messages, partition_arrivals
 --             (delete), partitions, take_states (insert, delete), history_calendar (read), history (insert)
 CREATE OR REPLACE FUNCTION telesto.remove_messages(
-    queue_id bigint,
-    max_rows int,
-    OUT removed bigint,
-    OUT more boolean
+    queue_id bigint,     -- the queue
+    max_rows int,        -- at most so many
+    OUT removed bigint,  -- how many
+    OUT more boolean     -- whether some are left; NULL when there is no such queue
 )
 LANGUAGE plpgsql
 AS $$

@@ -1,13 +1,13 @@
 -- Procedure:  remove_queue
 -- Purpose:    Removes a queue and its states and notes it down for the removal of its messages.
--- Parameters:
---   queue_id bigint         the queue
 -- Returns:
 --   boolean                 whether it existed
 -- Errors:     none raised
 -- Locks:      the queue's put and take lock (wait)
 -- Tables:     queues, put_states, take_states (delete), deleted_queues (insert)
-CREATE OR REPLACE FUNCTION telesto.remove_queue(queue_id bigint)
+CREATE OR REPLACE FUNCTION telesto.remove_queue(
+    queue_id bigint  -- the queue
+)
 RETURNS boolean
 LANGUAGE plpgsql
 AS $$

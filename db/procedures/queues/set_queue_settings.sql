@@ -1,8 +1,5 @@
 -- Procedure:  set_queue_settings
 -- Purpose:    Changes settings of a queue. A setting is a column of queues and a line here.
--- Parameters:
---   queue_id bigint         the queue
---   settings jsonb          what is to change, by the name of the column; others stay. NULL changes nothing
 -- Returns:
 --   boolean                 whether the queue exists
 -- Errors:     check_violation (23514), not_null_violation (23502) or data_exception (22xxx) for a value that
@@ -10,7 +7,10 @@
 -- Locks:      the queue's row; calls that put and take only read it and do not wait. History days (shared), which
 --             only the job that opens partitions tries to take
 -- Tables:     queues (update)
-CREATE OR REPLACE FUNCTION telesto.set_queue_settings(queue_id bigint, settings jsonb)
+CREATE OR REPLACE FUNCTION telesto.set_queue_settings(
+    queue_id bigint,  -- the queue
+    settings jsonb    -- what is to change, by the name of the column; others stay. NULL changes nothing
+)
 RETURNS boolean
 LANGUAGE plpgsql
 AS $$

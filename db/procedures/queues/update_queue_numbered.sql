@@ -1,32 +1,21 @@
 -- Procedure:  update_queue_numbered
 -- Purpose:    Changes settings of a queue.
--- Parameters:
---   client_id bigint            who asks
---   session bigint              the session
---   number bigint               the request's number; 0 leaves no record
---   confirm_sessions bigint[]   per confirmed request: its session
---   confirm_numbers bigint[]    per confirmed request: its number
---   queue_id bigint             the queue
---   settings jsonb              what is to change, see set_queue_settings
--- Returns:
---   error smallint              NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING (5),
---                               QUEUE_NOT_EXISTING (7, also for its dead letter queue), INVALID_PARAMETER
---                               (12: dead letters would come back), SESSION_FENCED (20) or NUMBER_REPEATED (36)
---   missing_queue bigint        the queue that does not exist, with QUEUE_NOT_EXISTING
 -- Errors:     check_violation (23514), not_null_violation (23502) or data_exception (22xxx) for a value that
 --             the setting cannot have
 -- Locks:      client (shared, try), that of check_dead_letter_queue, the queue's row
 -- Tables:     clients (read), queues (update), operations (insert, delete), deliveries (delete)
 CREATE OR REPLACE FUNCTION telesto.update_queue_numbered(
-    client_id bigint,
-    session bigint,
-    number bigint,
-    confirm_sessions bigint[],
-    confirm_numbers bigint[],
-    queue_id bigint,
-    settings jsonb,
-    OUT error smallint,
-    OUT missing_queue bigint
+    client_id bigint,           -- who asks
+    session bigint,             -- the session
+    number bigint,              -- the request's number; 0 leaves no record
+    confirm_sessions bigint[],  -- per confirmed request: its session
+    confirm_numbers bigint[],   -- per confirmed request: its number
+    queue_id bigint,            -- the queue
+    settings jsonb,             -- what is to change, see set_queue_settings
+    OUT error smallint,         -- NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING (5),
+                                -- QUEUE_NOT_EXISTING (7, also for its dead letter queue), INVALID_PARAMETER (12: dead
+                                -- letters would come back), SESSION_FENCED (20) or NUMBER_REPEATED (36)
+    OUT missing_queue bigint    -- the queue that does not exist, with QUEUE_NOT_EXISTING
 )
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$

@@ -1,29 +1,19 @@
 -- Procedure:  confirm_batch
 -- Purpose:    Deletes what clients have confirmed, when no other batch carries it. Confirming twice is harmless;
 --             the second time writes too, for a standby may not know of the first yet.
--- Parameters:
---   client_ids bigint[]           per request: who confirms
---   sessions bigint[]             per request: its current session
---   confirm_requests int[]        per confirmation: its request, counted from 1
---   confirm_sessions bigint[]     per confirmation: the session of what is confirmed
---   confirm_numbers bigint[]      per confirmation: its number
---   confirm_message_ids bigint[]  per confirmation: one message of a read; 0 for the whole request
--- Returns:
---   errors smallint[]             per request: NULL, -1 (a takeover is under way: try again),
---                                 CLIENT_NOT_EXISTING (5) or SESSION_FENCED (20); NULL when all are done
---   unknown bigint                how many confirmations of requests that are done found nothing
 -- Errors:     none raised
 -- Locks:      clients (shared, try)
 -- Tables:     clients (read), operations (delete), deliveries (delete), history (insert)
 CREATE OR REPLACE FUNCTION telesto.confirm_batch(
-    client_ids bigint[],
-    sessions bigint[],
-    confirm_requests int[],
-    confirm_sessions bigint[],
-    confirm_numbers bigint[],
-    confirm_message_ids bigint[],
-    OUT errors smallint[],
-    OUT unknown bigint
+    client_ids bigint[],           -- per request: who confirms
+    sessions bigint[],             -- per request: its current session
+    confirm_requests int[],        -- per confirmation: its request, counted from 1
+    confirm_sessions bigint[],     -- per confirmation: the session of what is confirmed
+    confirm_numbers bigint[],      -- per confirmation: its number
+    confirm_message_ids bigint[],  -- per confirmation: one message of a read; 0 for the whole request
+    OUT errors smallint[],         -- per request: NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING
+                                   -- (5) or SESSION_FENCED (20); NULL when all are done
+    OUT unknown bigint             -- how many confirmations of requests that are done found nothing
 )
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$

@@ -2,30 +2,20 @@
 -- Purpose:    Deletes a client. What the request confirms is done; what else was handed over to it goes back to
 --             its queues, marked redelivered. Messages addressed to it stay. That the client is gone is all
 --             the record there is.
--- Parameters:
---   client_id bigint            who asks
---   session bigint              the session
---   number bigint               the request's number
---   confirm_sessions bigint[]   per confirmed request: its session
---   confirm_numbers bigint[]    per confirmed request: its number
--- Returns:
---   error smallint              NULL, -1 (another transaction of the client is running: try again),
---                               CLIENT_NOT_EXISTING (5), SESSION_FENCED (20) or NUMBER_REPEATED (36)
---   queue_ids bigint[]          per message that came back: its queue
---   receiver_ids bigint[]       per message that came back: for whom; 0 for anyone
 -- Errors:     none raised
 -- Locks:      client (exclusive, try), queues' take locks, topics, subscriptions (wait)
 -- Tables:     clients (delete), operations, deliveries (delete), messages (insert), take_states,
 --             receiver_states, topic_states (insert, delete), subscriptions, positions, publisher_states (delete)
 CREATE OR REPLACE FUNCTION telesto.delete_client_numbered(
-    client_id bigint,
-    session bigint,
-    number bigint,
-    confirm_sessions bigint[],
-    confirm_numbers bigint[],
-    OUT error smallint,
-    OUT queue_ids bigint[],
-    OUT receiver_ids bigint[]
+    client_id bigint,           -- who asks
+    session bigint,             -- the session
+    number bigint,              -- the request's number
+    confirm_sessions bigint[],  -- per confirmed request: its session
+    confirm_numbers bigint[],   -- per confirmed request: its number
+    OUT error smallint,         -- NULL, -1 (another transaction of the client is running: try again),
+                                -- CLIENT_NOT_EXISTING (5), SESSION_FENCED (20) or NUMBER_REPEATED (36)
+    OUT queue_ids bigint[],     -- per message that came back: its queue
+    OUT receiver_ids bigint[]   -- per message that came back: for whom; 0 for anyone
 )
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$

@@ -2,23 +2,17 @@
 -- Purpose:    Deletes what clients have confirmed, whole requests each. Exact keys only, looked up one by one:
 --             a join would be planned by statistics, and walk the dead rows of the whole index. Writes also
 --             when there is nothing to delete: that it was deleted before may not be known to a standby yet.
--- Parameters:
---   passed bigint[]            the clients that passed the fence, sorted; others' confirmations are ignored
---   confirm_clients bigint[]   the client of each confirmed request
---   confirm_sessions bigint[]  its session
---   confirm_numbers bigint[]   its number
---   reads_first boolean        whether most of them are reads; only a matter of speed
 -- Returns:
 --   bigint                     how many of the requests had left something to delete
 -- Errors:     none raised
 -- Locks:      none; the caller holds the clients'
 -- Tables:     operations (delete), deliveries (delete), history (insert)
 CREATE OR REPLACE FUNCTION telesto.delete_confirmed(
-    passed bigint[],
-    confirm_clients bigint[],
-    confirm_sessions bigint[],
-    confirm_numbers bigint[],
-    reads_first boolean
+    passed bigint[],            -- the clients that passed the fence, sorted; others' confirmations are ignored
+    confirm_clients bigint[],   -- the client of each confirmed request
+    confirm_sessions bigint[],  -- its session
+    confirm_numbers bigint[],   -- its number
+    reads_first boolean         -- whether most of them are reads; only a matter of speed
 )
 RETURNS bigint
 LANGUAGE plpgsql

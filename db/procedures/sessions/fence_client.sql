@@ -1,16 +1,16 @@
 -- Procedure:  fence_client
 -- Purpose:    The fence of a single request, see fence_requests; also finds a number that was used before.
--- Parameters:
---   client_id bigint        who asks
---   session bigint          the session
---   number bigint           the request's number; 0 for a request without one
 -- Returns:
 --   smallint                NULL, -1 (a takeover is under way), CLIENT_NOT_EXISTING (5), SESSION_FENCED (20)
 --                           or NUMBER_REPEATED (36)
 -- Errors:     none raised
 -- Locks:      client (shared, try)
 -- Tables:     clients (read), operations (read)
-CREATE OR REPLACE FUNCTION telesto.fence_client(client_id bigint, session bigint, number bigint)
+CREATE OR REPLACE FUNCTION telesto.fence_client(
+    client_id bigint,  -- who asks
+    session bigint,    -- the session
+    number bigint      -- the request's number; 0 for a request without one
+)
 RETURNS smallint
 LANGUAGE plpgsql
 AS $$

@@ -2,21 +2,15 @@
 -- Purpose:    The fence of a batch: locks its clients and finds the requests of sessions that are over.
 --             Trying the locks and reading the sessions are two statements, so that the second sees what a
 --             takeover committed while the first was under way.
--- Parameters:
---   client_ids bigint[]     the client of each request
---   sessions bigint[]       the session of each request
--- Returns:
---   passed bigint[]         the clients with a request that may go on, sorted
---   errors smallint[]       NULL when all requests may go on, else per request: NULL, -1 (a takeover is under
---                           way), CLIENT_NOT_EXISTING (5) or SESSION_FENCED (20)
 -- Errors:     none raised
 -- Locks:      clients (shared, try)
 -- Tables:     clients (read)
 CREATE OR REPLACE FUNCTION telesto.fence_requests(
-    client_ids bigint[],
-    sessions bigint[],
-    OUT passed bigint[],
-    OUT errors smallint[]
+    client_ids bigint[],   -- the client of each request
+    sessions bigint[],     -- the session of each request
+    OUT passed bigint[],   -- the clients with a request that may go on, sorted
+    OUT errors smallint[]  -- NULL when all requests may go on, else per request: NULL, -1 (a takeover is under way),
+                           -- CLIENT_NOT_EXISTING (5) or SESSION_FENCED (20)
 )
 LANGUAGE plpgsql
 AS $$

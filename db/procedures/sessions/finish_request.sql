@@ -1,29 +1,20 @@
 -- Procedure:  finish_request
 -- Purpose:    Ends a single numbered request: leaves its result and deletes what it confirms. Writes also when
 --             neither is asked for: what the request found done or gone may not be known to a standby yet.
--- Parameters:
---   client_id bigint            who asks
---   session bigint              the session
---   number bigint               the request's number; 0 leaves no record
---   method_id smallint          the packet, for the record
---   related_id bigint           the id or count that it produced; 0 without one
---   error smallint              what it was answered with; NULL when done
---   confirm_sessions bigint[]   per confirmed request: its session
---   confirm_numbers bigint[]    per confirmed request: its number
 -- Returns:
 --   void
 -- Errors:     unique_violation (23505) when the number was recorded meanwhile: nothing is done
 -- Locks:      none; the caller holds the client's
 -- Tables:     operations (insert, delete), deliveries (delete)
 CREATE OR REPLACE FUNCTION telesto.finish_request(
-    client_id bigint,
-    session bigint,
-    number bigint,
-    method_id smallint,
-    related_id bigint,
-    error smallint,
-    confirm_sessions bigint[],
-    confirm_numbers bigint[]
+    client_id bigint,           -- who asks
+    session bigint,             -- the session
+    number bigint,              -- the request's number; 0 leaves no record
+    method_id smallint,         -- the packet, for the record
+    related_id bigint,          -- the id or count that it produced; 0 without one
+    error smallint,             -- what it was answered with; NULL when done
+    confirm_sessions bigint[],  -- per confirmed request: its session
+    confirm_numbers bigint[]    -- per confirmed request: its number
 )
 RETURNS void
 LANGUAGE plpgsql

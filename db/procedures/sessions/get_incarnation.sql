@@ -1,6 +1,5 @@
 -- Procedure:  get_incarnation
 -- Purpose:    The identity of this database: sessions and numbers mean something within one only.
--- Parameters: none
 -- Returns:
 --   text                    a UUID, made once by the first migration
 -- Errors:     none

@@ -2,40 +2,27 @@
 -- Purpose:    Opens a new session of a client and so fences its session before: a takeover. What that one
 --             executed is then final; list_unconfirmed_operations and list_unconfirmed_hand_overs show it.
 --             Writes also when the client is gone, which tells one that deletes itself that this was done.
--- Parameters:
---   wanted_id bigint        the client, or 0 to find it by name
---   wanted_name text        its name when wanted_id is 0
---   token bytea             stands for the process that opens the session; NULL for none
---   resume boolean          only if the session now was opened with the same token
---   attempt bigint          rises with the attempts of a token, so that one that comes late does not fence the
---                           session that a later one opened; NULL when the caller does not count
---   wanted_mode smallint    the mode that the client must have; NULL for any
--- Returns:
---   error smallint          NULL, -1 (a transaction of the client is still running: try again),
---                           CLIENT_NOT_EXISTING (5), CLIENT_MODE_PERMISSION_VIOLATION (13: it has another mode,
---                           which is told) or SESSION_FENCED (20: another process has the client, or a later
---                           attempt)
---   client_id bigint        the client
---   client_name text        its name
---   mode smallint           1 FULL, 2 READ_ONLY
---   session bigint          its new session
---   incarnation text        identifies this database
 -- Errors:     check_violation (23514) for a token out of range
 -- Locks:      client (exclusive, try)
 -- Tables:     clients (read, update), deliveries (update), installation (read)
 CREATE OR REPLACE FUNCTION telesto.identify_client(
-    wanted_id bigint,
-    wanted_name text,
-    token bytea DEFAULT NULL,
-    resume boolean DEFAULT false,
-    attempt bigint DEFAULT NULL,
-    wanted_mode smallint DEFAULT NULL,
-    OUT error smallint,
-    OUT client_id bigint,
-    OUT client_name text,
-    OUT mode smallint,
-    OUT session bigint,
-    OUT incarnation text
+    wanted_id bigint,                   -- the client, or 0 to find it by name
+    wanted_name text,                   -- its name when wanted_id is 0
+    token bytea DEFAULT NULL,           -- stands for the process that opens the session; NULL for none
+    resume boolean DEFAULT false,       -- only if the session now was opened with the same token
+    attempt bigint DEFAULT NULL,        -- rises with the attempts of a token, so that one that comes late does not
+                                        -- fence the session that a later one opened; NULL when the caller does not
+                                        -- count
+    wanted_mode smallint DEFAULT NULL,  -- the mode that the client must have; NULL for any
+    OUT error smallint,                 -- NULL, -1 (a transaction of the client is still running: try again),
+                                        -- CLIENT_NOT_EXISTING (5), CLIENT_MODE_PERMISSION_VIOLATION (13: it has another
+                                        -- mode, which is told) or SESSION_FENCED (20: another process has the client,
+                                        -- or a later attempt)
+    OUT client_id bigint,               -- the client
+    OUT client_name text,               -- its name
+    OUT mode smallint,                  -- 1 FULL, 2 READ_ONLY
+    OUT session bigint,                 -- its new session
+    OUT incarnation text                -- identifies this database
 )
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$

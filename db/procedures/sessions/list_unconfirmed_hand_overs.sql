@@ -1,58 +1,34 @@
 -- Procedure:  list_unconfirmed_hand_overs
 -- Purpose:    A page of the messages that were handed over to a client and that it has not confirmed. The
 --             transaction writes, see list_unconfirmed_operations.
--- Parameters:
---   of_client bigint        the client
---   current_session bigint  its session
---   after_session bigint    the last row of the page before; 0 for the first page
---   after_number bigint     the last row of the page before; 0 for the first page
---   after_message_id bigint   the last row of the page before; 0 for the first page
---   max_rows int            at most so many
---   max_bytes bigint        at most so many bytes of bodies; a first message comes whatever its size
--- Returns:
---   error smallint          NULL, or in a single row CLIENT_NOT_EXISTING (5) or SESSION_FENCED (20)
---   session bigint          the session of the read
---   number bigint           the read's number
---   message_id bigint       the message
---   queue_id bigint         its queue
---   sender_id bigint        who put it
---   receiver_id bigint      the only client that may read it; 0 for anyone
---   priority smallint       1 to 10
---   time_of_arrival timestamptz   when it was put
---   attempt int             how often it has been handed over, this time included
---   redelivered boolean     whether it came back after a hand-over
---   context bigint          connects request and response; NULL without
---   body bytea              the content
---   origin jsonb            of a dead letter that was moved here: where and how it died; NULL without
---   expires_ms bigint       how long until it expires, in milliseconds; NULL for never
 -- Errors:     none raised
 -- Locks:      none
 -- Tables:     clients (read), deliveries (read)
 CREATE OR REPLACE FUNCTION telesto.list_unconfirmed_hand_overs(
-    of_client bigint,
-    current_session bigint,
-    after_session bigint,
-    after_number bigint,
-    after_message_id bigint,
-    max_rows int,
-    max_bytes bigint
+    of_client bigint,         -- the client
+    current_session bigint,   -- its session
+    after_session bigint,     -- the last row of the page before; 0 for the first page
+    after_number bigint,      -- the last row of the page before; 0 for the first page
+    after_message_id bigint,  -- the last row of the page before; 0 for the first page
+    max_rows int,             -- at most so many
+    max_bytes bigint          -- at most so many bytes of bodies; a first message comes whatever its size
 )
 RETURNS TABLE (
-    error smallint,
-    session bigint,
-    number bigint,
-    message_id bigint,
-    queue_id bigint,
-    sender_id bigint,
-    receiver_id bigint,
-    priority smallint,
-    time_of_arrival timestamptz,
-    attempt int,
-    redelivered boolean,
-    context bigint,
-    body bytea,
-    origin jsonb,
-    expires_ms bigint
+    error smallint,               -- NULL, or in a single row CLIENT_NOT_EXISTING (5) or SESSION_FENCED (20)
+    session bigint,               -- the session of the read
+    number bigint,                -- the read's number
+    message_id bigint,            -- the message
+    queue_id bigint,              -- its queue
+    sender_id bigint,             -- who put it
+    receiver_id bigint,           -- the only client that may read it; 0 for anyone
+    priority smallint,            -- 1 to 10
+    time_of_arrival timestamptz,  -- when it was put
+    attempt int,                  -- how often it has been handed over, this time included
+    redelivered boolean,          -- whether it came back after a hand-over
+    context bigint,               -- connects request and response; NULL without
+    body bytea,                   -- the content
+    origin jsonb,                 -- of a dead letter that was moved here: where and how it died; NULL without
+    expires_ms bigint             -- how long until it expires, in milliseconds; NULL for never
 )
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$

@@ -2,36 +2,23 @@
 -- Purpose:    A page of the requests other than reads that a client's sessions executed and the client has not
 --             confirmed. The transaction writes, so that its answer waits for a synchronous standby, as the
 --             commits did that it shows.
--- Parameters:
---   of_client bigint        the client
---   current_session bigint  its session
---   after_session bigint    the last row of the page before; 0 for the first page
---   after_number bigint     the last row of the page before; 0 for the first page
---   max_rows int            at most so many
--- Returns:
---   error smallint          NULL, or in a single row CLIENT_NOT_EXISTING (5) or SESSION_FENCED (20)
---   session bigint          the session in which the request was sent
---   number bigint           its number
---   method_id smallint      its packet
---   related_ids bigint[]    per part of the request: the id that it produced; 0 without one
---   errors smallint[]       per part: its error; NULL when all are done
 -- Errors:     none raised
 -- Locks:      none
 -- Tables:     clients (read), operations (read)
 CREATE OR REPLACE FUNCTION telesto.list_unconfirmed_operations(
-    of_client bigint,
-    current_session bigint,
-    after_session bigint,
-    after_number bigint,
-    max_rows int
+    of_client bigint,        -- the client
+    current_session bigint,  -- its session
+    after_session bigint,    -- the last row of the page before; 0 for the first page
+    after_number bigint,     -- the last row of the page before; 0 for the first page
+    max_rows int             -- at most so many
 )
 RETURNS TABLE (
-    error smallint,
-    session bigint,
-    number bigint,
-    method_id smallint,
-    related_ids bigint[],
-    errors smallint[]
+    error smallint,        -- NULL, or in a single row CLIENT_NOT_EXISTING (5) or SESSION_FENCED (20)
+    session bigint,        -- the session in which the request was sent
+    number bigint,         -- its number
+    method_id smallint,    -- its packet
+    related_ids bigint[],  -- per part of the request: the id that it produced; 0 without one
+    errors smallint[]      -- per part: its error; NULL when all are done
 )
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$

@@ -2,26 +2,18 @@
 -- Purpose:    The core of a takeover: ends the client's session and opens the next one, once no transaction
 --             works for the old one, and restarts the retention clock of what was handed over and is
 --             unconfirmed.
--- Parameters:
---   client_id bigint        the client
---   token bytea             stands for the process that opens the session; NULL for none
---   resume boolean          only if the session now was opened with the same token, so that nobody else has
---                           seen, and confirmed, what that one executed
---   attempt bigint          rises with the attempts of a token; NULL when the caller does not count
--- Returns:
---   error smallint          NULL, -1 (a transaction of the client is still running), CLIENT_NOT_EXISTING (5)
---                           or SESSION_FENCED (20: not resumed, or an attempt that a later one has overtaken)
---   session bigint          the new session
 -- Errors:     none raised
 -- Locks:      client (exclusive, try)
 -- Tables:     clients (update), deliveries (update)
 CREATE OR REPLACE FUNCTION telesto.open_session(
-    client_id bigint,
-    token bytea,
-    resume boolean,
-    attempt bigint,
-    OUT error smallint,
-    OUT session bigint
+    client_id bigint,    -- the client
+    token bytea,         -- stands for the process that opens the session; NULL for none
+    resume boolean,      -- only if the session now was opened with the same token, so that nobody else has seen, and
+                         -- confirmed, what that one executed
+    attempt bigint,      -- rises with the attempts of a token; NULL when the caller does not count
+    OUT error smallint,  -- NULL, -1 (a transaction of the client is still running), CLIENT_NOT_EXISTING (5) or
+                         -- SESSION_FENCED (20: not resumed, or an attempt that a later one has overtaken)
+    OUT session bigint   -- the new session
 )
 LANGUAGE plpgsql
 AS $$

@@ -2,30 +2,20 @@
 -- Purpose:    Gives messages that were handed over to a client and are unconfirmed back to their queues, to
 --             their old place, marked redelivered. What is no longer unconfirmed is passed over; the
 --             transaction writes all the same, for a standby may not know of that yet.
--- Parameters:
---   client_id bigint        who gives back
---   session bigint          its current session
---   sessions bigint[]       per message: the session of the read
---   numbers bigint[]        per message: the read's number
---   message_ids bigint[]    per message: its id; 0 for all of the read
--- Returns:
---   error smallint          NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING (5) or
---                           SESSION_FENCED (20)
---   queue_ids bigint[]      per message that came back: its queue
---   receiver_ids bigint[]   per message that came back: for whom; 0 for anyone
 -- Errors:     none raised
 -- Locks:      client (shared, try), queues' take locks (wait)
 -- Tables:     clients (read), deliveries (delete), messages (insert), take_states, receiver_states (insert,
 --             delete)
 CREATE OR REPLACE FUNCTION telesto.release_batch(
-    client_id bigint,
-    session bigint,
-    sessions bigint[],
-    numbers bigint[],
-    message_ids bigint[],
-    OUT error smallint,
-    OUT queue_ids bigint[],
-    OUT receiver_ids bigint[]
+    client_id bigint,          -- who gives back
+    session bigint,            -- its current session
+    sessions bigint[],         -- per message: the session of the read
+    numbers bigint[],          -- per message: the read's number
+    message_ids bigint[],      -- per message: its id; 0 for all of the read
+    OUT error smallint,        -- NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING (5) or
+                               -- SESSION_FENCED (20)
+    OUT queue_ids bigint[],    -- per message that came back: its queue
+    OUT receiver_ids bigint[]  -- per message that came back: for whom; 0 for anyone
 )
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$

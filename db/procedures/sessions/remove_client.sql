@@ -1,19 +1,14 @@
 -- Procedure:  remove_client
 -- Purpose:    Removes a client: gives back what is handed over to it, ends its subscriptions and deletes its
 --             records and its row.
--- Parameters:
---   client_id bigint        the client
--- Returns:
---   queue_ids bigint[]      per message that came back: its queue
---   receiver_ids bigint[]   per message that came back: for whom; 0 for anyone
 -- Errors:     none raised
 -- Locks:      queues' take locks, topics, subscriptions (wait); the caller holds the client's (exclusive)
 -- Tables:     clients (delete), operations, deliveries (delete), messages (insert), take_states,
 --             receiver_states, topic_states (insert, delete), subscriptions, positions, publisher_states (delete)
 CREATE OR REPLACE FUNCTION telesto.remove_client(
-    client_id bigint,
-    OUT queue_ids bigint[],
-    OUT receiver_ids bigint[]
+    client_id bigint,          -- the client
+    OUT queue_ids bigint[],    -- per message that came back: its queue
+    OUT receiver_ids bigint[]  -- per message that came back: for whom; 0 for anyone
 )
 LANGUAGE plpgsql
 AS $$

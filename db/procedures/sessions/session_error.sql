@@ -1,14 +1,14 @@
 -- Procedure:  session_error
 -- Purpose:    Whether a session is its client's current one, as of now and without a lock.
--- Parameters:
---   client_id bigint        the client
---   session bigint          the session
 -- Returns:
 --   smallint                NULL, CLIENT_NOT_EXISTING (5) or SESSION_FENCED (20)
 -- Errors:     none raised
 -- Locks:      none
 -- Tables:     clients (read)
-CREATE OR REPLACE FUNCTION telesto.session_error(client_id bigint, session bigint)
+CREATE OR REPLACE FUNCTION telesto.session_error(
+    client_id bigint,  -- the client
+    session bigint     -- the session
+)
 RETURNS smallint
 LANGUAGE plpgsql
 AS $$

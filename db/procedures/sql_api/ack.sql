@@ -3,17 +3,17 @@
 --             commits the message is done, together with whatever else the transaction has done; when it does not,
 --             the message is leased as before. From this call on nobody else can get the message while the
 --             transaction is open, even if the time of its lease is up meanwhile.
--- Parameters:
---   consumer_id bigint      the consumer that got it
---   lease_id bigint         its lease
---   message_id bigint       the message
 -- Returns:
 --   void
 -- Errors:     TL012 INVALID_PARAMETER, TL027 LEASE_LOST, serialization_failure (40001: the lease was touched or
 --             ended after the transaction's snapshot; not in READ COMMITTED)
 -- Locks:      lease (wait), its row (wait)
 -- Tables:     leases (delete), history_calendar (read), history (insert)
-CREATE OR REPLACE FUNCTION telesto.ack(consumer_id bigint, lease_id bigint, message_id bigint)
+CREATE OR REPLACE FUNCTION telesto.ack(
+    consumer_id bigint,  -- the consumer that got it
+    lease_id bigint,     -- its lease
+    message_id bigint    -- the message
+)
 RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
 SET plan_cache_mode = force_generic_plan

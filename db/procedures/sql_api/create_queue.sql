@@ -1,18 +1,14 @@
 -- Procedure:  create_queue
 -- Purpose:    Creates a queue from SQL, as a part of the caller's transaction.
--- Parameters:
---   name text               unique name, 1 to 255 characters
---   max_messages bigint     a put beyond so many is refused; NULL for no bound
---   settings jsonb          other settings, by the names that get_queue_settings tells
 -- Returns:
 --   bigint                  the new queue
 -- Errors:     TL004 QUEUE_NAME_NOT_UNIQUE, TL012 INVALID_PARAMETER
 -- Locks:      none of Telesto's; the same name waits for this transaction, as any unique value
 -- Tables:     queues (insert, update), put_states, take_states (insert)
 CREATE OR REPLACE FUNCTION telesto.create_queue(
-    name text,
-    max_messages bigint DEFAULT NULL,
-    settings jsonb DEFAULT '{}'
+    name text,                         -- unique name, 1 to 255 characters
+    max_messages bigint DEFAULT NULL,  -- a put beyond so many is refused; NULL for no bound
+    settings jsonb DEFAULT '{}'        -- other settings, by the names that get_queue_settings tells
 )
 RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER

@@ -1,8 +1,6 @@
 -- Procedure:  delete_client
 -- Purpose:    Deletes a client from SQL, as a part of the caller's transaction. What is handed over to it and
 --             not confirmed goes back to its queues, marked redelivered. Messages addressed to it stay.
--- Parameters:
---   client_id bigint        the client
 -- Returns:
 --   void
 -- Errors:     TL005 CLIENT_NOT_EXISTING, TL035 TAKEOVER_BUSY (a request of the client is under way: try
@@ -11,7 +9,9 @@
 --             caller's transaction. Meant for autocommit or short transactions
 -- Tables:     clients (delete), operations, deliveries (delete), messages (insert), take_states,
 --             receiver_states, topic_states (insert, delete), subscriptions, positions, publisher_states (delete)
-CREATE OR REPLACE FUNCTION telesto.delete_client(client_id bigint)
+CREATE OR REPLACE FUNCTION telesto.delete_client(
+    client_id bigint  -- the client
+)
 RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$

@@ -1,15 +1,15 @@
 -- Procedure:  delete_queue
 -- Purpose:    Deletes a queue from SQL, as a part of the caller's transaction, whatever it holds: its messages
 --             are removed later. What is handed over from it stays with the readers.
--- Parameters:
---   queue_id bigint         the queue
 -- Returns:
 --   void
 -- Errors:     TL007 QUEUE_NOT_EXISTING, invalid_transaction_state (25000) outside READ COMMITTED
 -- Locks:      the queue's put and take lock (wait), to the end of the caller's transaction. Meant for
 --             autocommit or short transactions
 -- Tables:     queues, put_states, take_states (delete), deleted_queues (insert)
-CREATE OR REPLACE FUNCTION telesto.delete_queue(queue_id bigint)
+CREATE OR REPLACE FUNCTION telesto.delete_queue(
+    queue_id bigint  -- the queue
+)
 RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$

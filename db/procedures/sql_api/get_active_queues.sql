@@ -1,21 +1,17 @@
 -- Procedure:  get_active_queues
 -- Purpose:    Tells a SQL user which queues hold a message that a client may read, by rising id.
--- Parameters:
---   client_id bigint        the client
---   after_id bigint         only queues above this id, for the next page
---   max_rows int            at most so many
--- Returns:
---   queue_id bigint         a queue
---   name text               its name
 -- Errors:     TL005 CLIENT_NOT_EXISTING
 -- Locks:      none
 -- Tables:     clients, queues, put_states, take_states, receiver_states, messages (read)
 CREATE OR REPLACE FUNCTION telesto.get_active_queues(
-    client_id bigint,
-    after_id bigint DEFAULT 0,
-    max_rows int DEFAULT 1000
+    client_id bigint,           -- the client
+    after_id bigint DEFAULT 0,  -- only queues above this id, for the next page
+    max_rows int DEFAULT 1000   -- at most so many
 )
-RETURNS TABLE (queue_id bigint, name text)
+RETURNS TABLE (
+    queue_id bigint,  -- a queue
+    name text         -- its name
+)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 AS $$
 BEGIN

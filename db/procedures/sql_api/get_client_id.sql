@@ -1,14 +1,13 @@
 -- Procedure:  get_client_id
 -- Purpose:    Finds a client by its name. Opens no session and fences nobody.
--- Parameters:
---   name text               the name
--- Returns:
---   error smallint          NULL or CLIENT_NOT_EXISTING (5)
---   client_id bigint        the client
 -- Errors:     none raised
 -- Locks:      none
 -- Tables:     clients (read)
-CREATE OR REPLACE FUNCTION telesto.get_client_id(name text, OUT error smallint, OUT client_id bigint)
+CREATE OR REPLACE FUNCTION telesto.get_client_id(
+    name text,            -- the name
+    OUT error smallint,   -- NULL or CLIENT_NOT_EXISTING (5)
+    OUT client_id bigint  -- the client
+)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 AS $$
 #variable_conflict use_column

@@ -1,44 +1,27 @@
 -- Procedure:  get_messages_from_queue
 -- Purpose:    Shows a SQL user the messages of a queue that a client may read, by rising id, without taking
 --             them.
--- Parameters:
---   client_id bigint        the client
---   from_queue bigint       the queue
---   after_message_id bigint   only messages above this id, for the next page
---   max_rows int            at most so many
---   max_bytes bigint        at most so many bytes of bodies; a first message comes whatever its size
--- Returns:
---   message_id bigint       the message
---   queue_id bigint         its queue
---   sender_id bigint        who put it
---   receiver_id bigint      the only client that may read it; 0 for anyone
---   priority smallint       1 to 10
---   time_of_arrival timestamptz   when it was put
---   attempt int             how often it has been handed over so far
---   redelivered boolean     whether it came back after a hand-over
---   context bigint          connects request and response; NULL without
---   body bytea              the content
 -- Errors:     TL005 CLIENT_NOT_EXISTING, TL007 QUEUE_NOT_EXISTING
 -- Locks:      none
 -- Tables:     clients, queues, take_states, receiver_states, messages (read)
 CREATE OR REPLACE FUNCTION telesto.get_messages_from_queue(
-    client_id bigint,
-    from_queue bigint,
-    after_message_id bigint DEFAULT 0,
-    max_rows int DEFAULT 1000,
-    max_bytes bigint DEFAULT 16777216
+    client_id bigint,                   -- the client
+    from_queue bigint,                  -- the queue
+    after_message_id bigint DEFAULT 0,  -- only messages above this id, for the next page
+    max_rows int DEFAULT 1000,          -- at most so many
+    max_bytes bigint DEFAULT 16777216   -- at most so many bytes of bodies; a first message comes whatever its size
 )
 RETURNS TABLE (
-    message_id bigint,
-    queue_id bigint,
-    sender_id bigint,
-    receiver_id bigint,
-    priority smallint,
-    time_of_arrival timestamptz,
-    attempt int,
-    redelivered boolean,
-    context bigint,
-    body bytea
+    message_id bigint,            -- the message
+    queue_id bigint,              -- its queue
+    sender_id bigint,             -- who put it
+    receiver_id bigint,           -- the only client that may read it; 0 for anyone
+    priority smallint,            -- 1 to 10
+    time_of_arrival timestamptz,  -- when it was put
+    attempt int,                  -- how often it has been handed over so far
+    redelivered boolean,          -- whether it came back after a hand-over
+    context bigint,               -- connects request and response; NULL without
+    body bytea                    -- the content
 )
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 AS $$

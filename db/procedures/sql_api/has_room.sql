@@ -1,14 +1,14 @@
 -- Procedure:  has_room
 -- Purpose:    Whether a queue could take a message now, as far as can be told without its lock. A queue that
 --             does not exist counts as one with room: what is staged for it has to be looked at.
--- Parameters:
---   queue_id bigint         the queue
 -- Returns:
 --   boolean
 -- Errors:     none
 -- Locks:      none
 -- Tables:     queues, put_states, take_states (read)
-CREATE OR REPLACE FUNCTION telesto.has_room(queue_id bigint)
+CREATE OR REPLACE FUNCTION telesto.has_room(
+    queue_id bigint  -- the queue
+)
 RETURNS boolean
 LANGUAGE sql STABLE
 AS $$

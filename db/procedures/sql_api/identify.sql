@@ -1,19 +1,13 @@
 -- Procedure:  identify
 -- Purpose:    Tells a SQL user who a client is. Unlike identify_client it opens no session and fences nobody.
--- Parameters:
---   client_id bigint        the client
--- Returns:
---   name text               its name
---   mode int                1 FULL, 2 READ_ONLY
---   registered_at timestamptz  since when it exists
 -- Errors:     TL005 CLIENT_NOT_EXISTING
 -- Locks:      none
 -- Tables:     clients (read)
 CREATE OR REPLACE FUNCTION telesto.identify(
-    client_id bigint,
-    OUT name text,
-    OUT mode int,
-    OUT registered_at timestamptz
+    client_id bigint,              -- the client
+    OUT name text,                 -- its name
+    OUT mode int,                  -- 1 FULL, 2 READ_ONLY
+    OUT registered_at timestamptz  -- since when it exists
 )
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 AS $$

@@ -5,23 +5,17 @@
 --             without holding up others; rows of a queue that was deleted go with it, and so do rows whose key
 --             stands for another message within their queue's window. Meant for one caller
 --             at a time; a second one passes over the queues that the first works at.
--- Parameters:
---   max_rows int            at most so many rows in this call, divided among the queues, the longest waiting
---                           first
--- Returns:
---   queue_ids bigint[]      the queues that got messages, for wake-ups
---   receiver_ids bigint[]   for whom; 0 for anyone
---   counts int[]            how many
 -- Errors:     none raised
 -- Locks:      queues' put locks (try)
 -- Tables:     staged_messages (read, delete), queues, take_states, key_generation (read), messages,
 --             delayed_messages, keyed_messages, partition_arrivals (insert), put_states (insert, delete), message_keys_0, message_keys_1, message_keys_2 (read, insert,
 --             update)
 CREATE OR REPLACE FUNCTION telesto.place_staged(
-    max_rows int,
-    OUT queue_ids bigint[],
-    OUT receiver_ids bigint[],
-    OUT counts int[]
+    max_rows int,               -- at most so many rows in this call, divided among the queues, the longest waiting
+                                -- first
+    OUT queue_ids bigint[],     -- the queues that got messages, for wake-ups
+    OUT receiver_ids bigint[],  -- for whom; 0 for anyone
+    OUT counts int[]            -- how many
 )
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$

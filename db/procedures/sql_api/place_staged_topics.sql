@@ -3,19 +3,14 @@
 --             transaction that committed late is never skipped. Those of one topic go in the order of their
 --             staged_id, which is that of the calls within each transaction. Meant for one caller at a time; a
 --             second one passes over the topics that the first works at.
--- Parameters:
---   max_rows int            at most so many messages
--- Returns:
---   topic_ids bigint[]      the topics that got messages, for wake-ups
---   counts int[]            how many
 -- Errors:     none raised
 -- Locks:      topics (try)
 -- Tables:     staged_topic_messages (read, delete), topics (read, insert), topic_states (insert, delete),
 --             topic_messages (insert)
 CREATE OR REPLACE FUNCTION telesto.place_staged_topics(
-    max_rows int,
-    OUT topic_ids bigint[],
-    OUT counts int[]
+    max_rows int,            -- at most so many messages
+    OUT topic_ids bigint[],  -- the topics that got messages, for wake-ups
+    OUT counts int[]         -- how many
 )
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$

@@ -2,20 +2,6 @@
 -- Purpose:    Puts a message from SQL, as a part of the caller's transaction: it counts when that commits, and
 --             a middleware places it in the queue within moments of the commit. Until then, and while the
 --             queue is full, it waits in staged_messages. Messages of one transaction keep their order.
--- Parameters:
---   sender_id bigint        the client who puts
---   queue_id bigint         the queue
---   body bytea              the content
---   priority int            1 lowest to 10 highest
---   receiver_id bigint      the only client that may read it; 0 for anyone; need not exist yet
---   context bigint          connects request and response; NULL without
---   dedup_key text          1 to 255 characters: under one key a queue takes one message within its window, see
---                           the setting dedup_window_ms; a repeated one is dropped when it would be placed
---   delay_ms bigint         how long nobody can read it once it is placed, in milliseconds; NULL for not at all
---   expires_ms bigint       after how long it expires, counted from when it is placed, in milliseconds; NULL for as
---                           long as its queue says
---   partition_key text      1 to 255 characters: only consumers get it, in the order of its partition, and not together
---                           with a receiver; NULL without
 -- Returns:
 --   bigint                  the staged_id, by which it can be found in staged_messages until it is placed;
 --                           the message gets its own id there
@@ -24,16 +10,21 @@
 -- Locks:      none
 -- Tables:     clients, installation, queues (read), staged_messages (insert)
 CREATE OR REPLACE FUNCTION telesto.put_message(
-    sender_id bigint,
-    queue_id bigint,
-    body bytea,
-    priority int DEFAULT 5,
-    receiver_id bigint DEFAULT 0,
-    context bigint DEFAULT NULL,
-    dedup_key text DEFAULT NULL,
-    delay_ms bigint DEFAULT NULL,
-    expires_ms bigint DEFAULT NULL,
-    partition_key text DEFAULT NULL
+    sender_id bigint,                -- the client who puts
+    queue_id bigint,                 -- the queue
+    body bytea,                      -- the content
+    priority int DEFAULT 5,          -- 1 lowest to 10 highest
+    receiver_id bigint DEFAULT 0,    -- the only client that may read it; 0 for anyone; need not exist yet
+    context bigint DEFAULT NULL,     -- connects request and response; NULL without
+    dedup_key text DEFAULT NULL,     -- 1 to 255 characters: under one key a queue takes one message within its window,
+                                     -- see the setting dedup_window_ms; a repeated one is dropped when it would be
+                                     -- placed
+    delay_ms bigint DEFAULT NULL,    -- how long nobody can read it once it is placed, in milliseconds; NULL for not at
+                                     -- all
+    expires_ms bigint DEFAULT NULL,  -- after how long it expires, counted from when it is placed, in milliseconds; NULL
+                                     -- for as long as its queue says
+    partition_key text DEFAULT NULL  -- 1 to 255 characters: only consumers get it, in the order of its partition, and
+                                     -- not together with a receiver; NULL without
 )
 RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER

@@ -1,39 +1,30 @@
 -- Procedure:  put_messages
 -- Purpose:    Puts one message into several queues from SQL, under the rules of put_message.
--- Parameters:
---   sender_id bigint        the client who puts
---   queue_ids bigint[]      the queues; one that is named twice takes it once
---   body bytea              the content
---   priority int            1 lowest to 10 highest
---   receiver_id bigint      the only client that may read it; 0 for anyone; need not exist yet
---   context bigint          connects request and response; NULL without
---   dedup_key text          1 to 255 characters: under one key a queue takes one message within its window, see
---                           the setting dedup_window_ms; a repeated one is dropped when it would be placed
---   delay_ms bigint         how long nobody can read it once it is placed, in milliseconds; NULL for not at all
---   expires_ms bigint       after how long it expires, counted from when it is placed, in milliseconds; NULL for as
---                           long as its queue says
---   partition_key text      1 to 255 characters: only consumers get it, in the order of its partition, and not together
---                           with a receiver; NULL without
--- Returns:
---   queue_id bigint         a queue that takes the message; one that does not exist is missing here
---   staged_id bigint        its row in staged_messages
 -- Errors:     TL005 CLIENT_NOT_EXISTING, TL012 INVALID_PARAMETER, TL013
 --             CLIENT_MODE_PERMISSION_VIOLATION, TL026 MESSAGE_TOO_LARGE
 -- Locks:      none
 -- Tables:     clients, installation, queues (read), staged_messages (insert)
 CREATE OR REPLACE FUNCTION telesto.put_messages(
-    sender_id bigint,
-    queue_ids bigint[],
-    body bytea,
-    priority int DEFAULT 5,
-    receiver_id bigint DEFAULT 0,
-    context bigint DEFAULT NULL,
-    dedup_key text DEFAULT NULL,
-    delay_ms bigint DEFAULT NULL,
-    expires_ms bigint DEFAULT NULL,
-    partition_key text DEFAULT NULL
+    sender_id bigint,                -- the client who puts
+    queue_ids bigint[],              -- the queues; one that is named twice takes it once
+    body bytea,                      -- the content
+    priority int DEFAULT 5,          -- 1 lowest to 10 highest
+    receiver_id bigint DEFAULT 0,    -- the only client that may read it; 0 for anyone; need not exist yet
+    context bigint DEFAULT NULL,     -- connects request and response; NULL without
+    dedup_key text DEFAULT NULL,     -- 1 to 255 characters: under one key a queue takes one message within its window,
+                                     -- see the setting dedup_window_ms; a repeated one is dropped when it would be
+                                     -- placed
+    delay_ms bigint DEFAULT NULL,    -- how long nobody can read it once it is placed, in milliseconds; NULL for not at
+                                     -- all
+    expires_ms bigint DEFAULT NULL,  -- after how long it expires, counted from when it is placed, in milliseconds; NULL
+                                     -- for as long as its queue says
+    partition_key text DEFAULT NULL  -- 1 to 255 characters: only consumers get it, in the order of its partition, and
+                                     -- not together with a receiver; NULL without
 )
-RETURNS TABLE (queue_id bigint, staged_id bigint)
+RETURNS TABLE (
+    queue_id bigint,  -- a queue that takes the message; one that does not exist is missing here
+    staged_id bigint  -- its row in staged_messages
+)
 LANGUAGE sql SECURITY DEFINER
 AS $$
 SELECT stage.queue_id, stage.staged_id

@@ -2,17 +2,17 @@
 -- Purpose:    Puts a message to a topic from SQL, as a part of the caller's transaction. It is only written down;
 --             a middleware places it soon after the commit, and then it goes to everybody who subscribes.
 --             No lock is taken, so the transaction may stay open long.
--- Parameters:
---   sender_id bigint        the client who puts
---   topic text              the topic's name, 1 to 1,024 characters that can be seen; created on first use
---   body bytea              the content
 -- Returns:
 --   bigint                  the staged_id, by which it can be found in staged_topic_messages until it is placed
 -- Errors:     TL005 CLIENT_NOT_EXISTING, TL012 INVALID_PARAMETER, TL013
 --             CLIENT_MODE_PERMISSION_VIOLATION, TL026 MESSAGE_TOO_LARGE
 -- Locks:      none
 -- Tables:     clients, installation (read), staged_topic_messages (insert)
-CREATE OR REPLACE FUNCTION telesto.put_to_topic(sender_id bigint, topic text, body bytea)
+CREATE OR REPLACE FUNCTION telesto.put_to_topic(
+    sender_id bigint,  -- the client who puts
+    topic text,        -- the topic's name, 1 to 1,024 characters that can be seen; created on first use
+    body bytea         -- the content
+)
 RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$

@@ -1,21 +1,6 @@
 -- Procedure:  read_message_by_timestamp
 -- Purpose:    Takes the oldest message from SQL, whatever its priority: one for anyone or for the reader alone. It is
 --             gone when the caller's transaction commits, and back when it does not.
--- Parameters:
---   reader_id bigint        the client who reads
---   from_queue bigint       the queue
---   from_sender bigint      only messages of this client; 0 for any
--- Returns:
---   message_id bigint       the message; no row when there is none
---   queue_id bigint         its queue
---   sender_id bigint        who put it
---   receiver_id bigint      the only client that may read it; 0 for anyone
---   priority smallint       1 to 10
---   time_of_arrival timestamptz   when it was put
---   attempt int             how often it has been handed over, this time included
---   redelivered boolean     whether it came back after a hand-over
---   context bigint          connects request and response; NULL without
---   body bytea              the content
 -- Errors:     TL005 CLIENT_NOT_EXISTING, TL007 QUEUE_NOT_EXISTING, invalid_transaction_state (25000) outside
 --             READ COMMITTED
 -- Locks:      queue's take lock (wait), to the end of the caller's transaction: nobody else takes from the
@@ -23,21 +8,21 @@
 -- Tables:     clients, queues, put_states (read), messages (delete), take_states, receiver_states (insert,
 --             delete)
 CREATE OR REPLACE FUNCTION telesto.read_message_by_timestamp(
-    reader_id bigint,
-    from_queue bigint,
-    from_sender bigint DEFAULT 0
+    reader_id bigint,             -- the client who reads
+    from_queue bigint,            -- the queue
+    from_sender bigint DEFAULT 0  -- only messages of this client; 0 for any
 )
 RETURNS TABLE (
-    message_id bigint,
-    queue_id bigint,
-    sender_id bigint,
-    receiver_id bigint,
-    priority smallint,
-    time_of_arrival timestamptz,
-    attempt int,
-    redelivered boolean,
-    context bigint,
-    body bytea
+    message_id bigint,            -- the message; no row when there is none
+    queue_id bigint,              -- its queue
+    sender_id bigint,             -- who put it
+    receiver_id bigint,           -- the only client that may read it; 0 for anyone
+    priority smallint,            -- 1 to 10
+    time_of_arrival timestamptz,  -- when it was put
+    attempt int,                  -- how often it has been handed over, this time included
+    redelivered boolean,          -- whether it came back after a hand-over
+    context bigint,               -- connects request and response; NULL without
+    body bytea                    -- the content
 )
 LANGUAGE sql SECURITY DEFINER
 AS $$

@@ -1,21 +1,6 @@
 -- Procedure:  read_response_message
 -- Purpose:    Takes a response from SQL: the first message for the reader alone that carries the context of its
 --             request. It is gone when the caller's transaction commits, and back when it does not.
--- Parameters:
---   reader_id bigint        the client who reads
---   from_queue bigint       the queue
---   for_context bigint      the context that the request carried
--- Returns:
---   message_id bigint       the message; no row when there is none
---   queue_id bigint         its queue
---   sender_id bigint        who put it
---   receiver_id bigint      the only client that may read it; 0 for anyone
---   priority smallint       1 to 10
---   time_of_arrival timestamptz   when it was put
---   attempt int             how often it has been handed over, this time included
---   redelivered boolean     whether it came back after a hand-over
---   context bigint          connects request and response; NULL without
---   body bytea              the content
 -- Errors:     TL005 CLIENT_NOT_EXISTING, TL007 QUEUE_NOT_EXISTING, TL012 INVALID_PARAMETER,
 --             invalid_transaction_state (25000) outside READ COMMITTED
 -- Locks:      queue's take lock (wait), to the end of the caller's transaction: nobody else takes from the
@@ -23,21 +8,21 @@
 -- Tables:     clients, queues, put_states (read), messages (delete), take_states, receiver_states (insert,
 --             delete)
 CREATE OR REPLACE FUNCTION telesto.read_response_message(
-    reader_id bigint,
-    from_queue bigint,
-    for_context bigint
+    reader_id bigint,   -- the client who reads
+    from_queue bigint,  -- the queue
+    for_context bigint  -- the context that the request carried
 )
 RETURNS TABLE (
-    message_id bigint,
-    queue_id bigint,
-    sender_id bigint,
-    receiver_id bigint,
-    priority smallint,
-    time_of_arrival timestamptz,
-    attempt int,
-    redelivered boolean,
-    context bigint,
-    body bytea
+    message_id bigint,            -- the message; no row when there is none
+    queue_id bigint,              -- its queue
+    sender_id bigint,             -- who put it
+    receiver_id bigint,           -- the only client that may read it; 0 for anyone
+    priority smallint,            -- 1 to 10
+    time_of_arrival timestamptz,  -- when it was put
+    attempt int,                  -- how often it has been handed over, this time included
+    redelivered boolean,          -- whether it came back after a hand-over
+    context bigint,               -- connects request and response; NULL without
+    body bytea                    -- the content
 )
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$

@@ -1,14 +1,14 @@
 -- Procedure:  request_id
 -- Purpose:    Registers a client from SQL and gives it an id.
--- Parameters:
---   name text               unique name, 1 to 255 characters
---   mode int                1 FULL, 2 READ_ONLY
 -- Returns:
 --   bigint                  the client
 -- Errors:     TL006 CLIENT_NAME_NOT_UNIQUE, TL012 INVALID_PARAMETER
 -- Locks:      none
 -- Tables:     clients (insert, read)
-CREATE OR REPLACE FUNCTION telesto.request_id(name text, mode int DEFAULT 1)
+CREATE OR REPLACE FUNCTION telesto.request_id(
+    name text,          -- unique name, 1 to 255 characters
+    mode int DEFAULT 1  -- 1 FULL, 2 READ_ONLY
+)
 RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$

@@ -1,38 +1,27 @@
 -- Procedure:  stage_message
 -- Purpose:    Writes a message down for each of several queues, to be placed after the caller's transaction
 --             has committed. Takes no lock of a queue or client, so that the transaction may stay open long.
--- Parameters:
---   sender_id bigint        the client who puts
---   queue_ids bigint[]      the queues; those that do not exist are passed over
---   body bytea              the content
---   priority int            1 lowest to 10 highest
---   receiver_id bigint      the only client that may read it; 0 or NULL for anyone; need not exist yet
---   context bigint          connects request and response; NULL without
---   dedup_key text          the key under which it is put once within the queue's window; NULL without
---   delay_ms bigint         how long nobody can read it, in milliseconds; NULL for not at all
---   expires_ms bigint       after how long it expires, in milliseconds; NULL for as long as its queue says
---   partition_key text      1 to 255 characters: only consumers get it, in the order of its partition, and not together
---                           with a receiver; NULL without
--- Returns:
---   queue_id bigint         a queue that will take the message
---   staged_id bigint        the row in staged_messages, rising in the order of the calls
 -- Errors:     TL005 CLIENT_NOT_EXISTING, TL012 INVALID_PARAMETER, TL013
 --             CLIENT_MODE_PERMISSION_VIOLATION, TL026 MESSAGE_TOO_LARGE
 -- Locks:      none
 -- Tables:     clients, installation, queues (read), staged_messages (insert)
 CREATE OR REPLACE FUNCTION telesto.stage_message(
-    sender_id bigint,
-    queue_ids bigint[],
-    body bytea,
-    priority int,
-    receiver_id bigint,
-    context bigint,
-    dedup_key text,
-    delay_ms bigint,
-    expires_ms bigint,
-    partition_key text
+    sender_id bigint,    -- the client who puts
+    queue_ids bigint[],  -- the queues; those that do not exist are passed over
+    body bytea,          -- the content
+    priority int,        -- 1 lowest to 10 highest
+    receiver_id bigint,  -- the only client that may read it; 0 or NULL for anyone; need not exist yet
+    context bigint,      -- connects request and response; NULL without
+    dedup_key text,      -- the key under which it is put once within the queue's window; NULL without
+    delay_ms bigint,     -- how long nobody can read it, in milliseconds; NULL for not at all
+    expires_ms bigint,   -- after how long it expires, in milliseconds; NULL for as long as its queue says
+    partition_key text   -- 1 to 255 characters: only consumers get it, in the order of its partition, and not together
+                         -- with a receiver; NULL without
 )
-RETURNS TABLE (queue_id bigint, staged_id bigint)
+RETURNS TABLE (
+    queue_id bigint,  -- a queue that will take the message
+    staged_id bigint  -- the row in staged_messages, rising in the order of the calls
+)
 LANGUAGE plpgsql
 AS $$
 #variable_conflict use_column

@@ -1,15 +1,15 @@
 -- Procedure:  update_queue
 -- Purpose:    Changes settings of a queue from SQL, as a part of the caller's transaction.
--- Parameters:
---   queue_id bigint         the queue
---   settings jsonb          what is to change, by the names that get_queue_settings tells; others stay
 -- Returns:
 --   void
 -- Errors:     TL007 QUEUE_NOT_EXISTING, TL012 INVALID_PARAMETER
 -- Locks:      the queue's row, to the end of the caller's transaction: another change of its settings waits. With a
 --             dead letter queue that of check_dead_letter_queue: another change of any waits
 -- Tables:     queues (read, update)
-CREATE OR REPLACE FUNCTION telesto.update_queue(queue_id bigint, settings jsonb)
+CREATE OR REPLACE FUNCTION telesto.update_queue(
+    queue_id bigint,  -- the queue
+    settings jsonb    -- what is to change, by the names that get_queue_settings tells; others stay
+)
 RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$

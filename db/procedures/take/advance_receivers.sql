@@ -1,25 +1,18 @@
 -- Procedure:  advance_receivers
 -- Purpose:    Raises the lower bounds of single readers after their messages were taken. Now and then only: a
 --             bound that lags costs the next scan a few dead entries, writing it each time costs more.
--- Parameters:
---   queues bigint[]              the distinct queues, sorted
---   last_ids bigint[]            per queue: its last id as read before the scan
---   pick_queues int[]            per message taken: the index of its queue
---   pick_readers bigint[]        the reader that it was for; 0 for anyone
---   pick_priorities smallint[]   its priority
---   pick_ids bigint[]            its id; each reader's messages in their order
 -- Returns:
 --   void
 -- Errors:     none raised
 -- Locks:      none; the caller holds the queues'
 -- Tables:     receiver_states (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.advance_receivers(
-    queues bigint[],
-    last_ids bigint[],
-    pick_queues int[],
-    pick_readers bigint[],
-    pick_priorities smallint[],
-    pick_ids bigint[]
+    queues bigint[],             -- the distinct queues, sorted
+    last_ids bigint[],           -- per queue: its last id as read before the scan
+    pick_queues int[],           -- per message taken: the index of its queue
+    pick_readers bigint[],       -- the reader that it was for; 0 for anyone
+    pick_priorities smallint[],  -- its priority
+    pick_ids bigint[]            -- its id; each reader's messages in their order
 )
 RETURNS void
 LANGUAGE plpgsql

@@ -1,28 +1,20 @@
 -- Procedure:  advance_takes
 -- Purpose:    Replaces the take states of queues after messages were taken in order of priority and age: the
 --             totals rise, and the bounds of scans for anyone's messages rise behind the last one taken.
--- Parameters:
---   state_rows tid[]             per queue: where its take state is
---   last_ids bigint[]            per queue: its last id as read before the scan
---   pick_queues int[]            per message taken: the index of its queue
---   pick_readers bigint[]        the reader that it was for; 0 for anyone; NULL when all were
---   pick_priorities smallint[]   its priority
---   pick_ids bigint[]            its id; each queue's messages for anyone in their order
---   kept bigint[]                by priority, the first message for anyone that was passed over in the only queue; NULL
---                                for none
 -- Returns:
 --   void
 -- Errors:     none raised
 -- Locks:      none; the caller holds the queues'
 -- Tables:     take_states (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.advance_takes(
-    state_rows tid[],
-    last_ids bigint[],
-    pick_queues int[],
-    pick_readers bigint[],
-    pick_priorities smallint[],
-    pick_ids bigint[],
-    kept bigint[] DEFAULT NULL
+    state_rows tid[],            -- per queue: where its take state is
+    last_ids bigint[],           -- per queue: its last id as read before the scan
+    pick_queues int[],           -- per message taken: the index of its queue
+    pick_readers bigint[],       -- the reader that it was for; 0 for anyone; NULL when all were
+    pick_priorities smallint[],  -- its priority
+    pick_ids bigint[],           -- its id; each queue's messages for anyone in their order
+    kept bigint[] DEFAULT NULL   -- by priority, the first message for anyone that was passed over in the only queue;
+                                 -- NULL for none
 )
 RETURNS void
 LANGUAGE plpgsql

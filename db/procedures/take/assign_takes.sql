@@ -1,46 +1,27 @@
 -- Procedure:  assign_takes
 -- Purpose:    The slow path of take_batch: gives each read, in the batch's order, the messages that come first
 --             among those for anyone and its own, within its limits.
--- Parameters:
---   verdicts smallint[]            per request: NULL, or why it gets nothing
---   max_messages int[]             per request: how many messages at most
---   max_bytes int[]                per request: how many bytes of bodies at most
---   request_queues int[]           per request: the index of its queue
---   request_pairs int[]            per request: the index of its pair (queue and reader)
---   common_queues int[]            per message for anyone: the index of its queue, ascending
---   common_priorities smallint[]   its priority
---   common_ids bigint[]            its id; each queue's messages in their order
---   common_bytes int[]             the length of its body
---   own_pairs int[]                per message for one reader: the index of the pair, ascending
---   own_priorities smallint[]      its priority
---   own_ids bigint[]               its id; each pair's messages in their order
---   own_bytes int[]                the length of its body
--- Returns:
---   verdicts smallint[]            with MESSAGE_TOO_LARGE (26) added
---   related_ids bigint[]           per request: the message that is too large, else NULL
---   picks int[]                    what is taken: positions among the common messages, or the negative of
---                                  positions among the own ones
---   pick_requests int[]            who takes it
 -- Errors:     none raised
 -- Locks:      none; the caller holds the queues'
 -- Tables:     none
 CREATE OR REPLACE FUNCTION telesto.assign_takes(
-    INOUT verdicts smallint[],
-    max_messages int[],
-    max_bytes int[],
-    request_queues int[],
-    request_pairs int[],
-    common_queues int[],
-    common_priorities smallint[],
-    common_ids bigint[],
-    common_bytes int[],
-    own_pairs int[],
-    own_priorities smallint[],
-    own_ids bigint[],
-    own_bytes int[],
-    OUT related_ids bigint[],
-    OUT picks int[],
-    OUT pick_requests int[]
+    INOUT verdicts smallint[],     -- with MESSAGE_TOO_LARGE (26) added
+    max_messages int[],            -- per request: how many messages at most
+    max_bytes int[],               -- per request: how many bytes of bodies at most
+    request_queues int[],          -- per request: the index of its queue
+    request_pairs int[],           -- per request: the index of its pair (queue and reader)
+    common_queues int[],           -- per message for anyone: the index of its queue, ascending
+    common_priorities smallint[],  -- its priority
+    common_ids bigint[],           -- its id; each queue's messages in their order
+    common_bytes int[],            -- the length of its body
+    own_pairs int[],               -- per message for one reader: the index of the pair, ascending
+    own_priorities smallint[],     -- its priority
+    own_ids bigint[],              -- its id; each pair's messages in their order
+    own_bytes int[],               -- the length of its body
+    OUT related_ids bigint[],      -- per request: the message that is too large, else NULL
+    OUT picks int[],               -- what is taken: positions among the common messages, or the negative of positions
+                                   -- among the own ones
+    OUT pick_requests int[]        -- who takes it
 )
 LANGUAGE plpgsql
 AS $$

@@ -1,27 +1,19 @@
 -- Procedure:  assign_windows
 -- Purpose:    The fast path of take_batch: cuts each queue's messages into consecutive windows, one for each
 --             read in the batch's order. Only when all bodies are sure to fit.
--- Parameters:
---   queue_ids bigint[]      per request: the queue
---   max_messages int[]      per request: how many messages at most
---   max_bytes int[]         per request: how many bytes of bodies at most
---   bases bigint[]          per distinct queue, sorted: how many messages the reads of the queues before want
---   largest int             the length of the longest body
---   pick_queues int[]       per message: the index of its queue
---   pick_ranks bigint[]     per message: its rank in its queue, counted from 0
 -- Returns:
 --   int[]                   per message: the request that takes it; NULL when bodies may not fit
 -- Errors:     none raised
 -- Locks:      none
 -- Tables:     none
 CREATE OR REPLACE FUNCTION telesto.assign_windows(
-    queue_ids bigint[],
-    max_messages int[],
-    max_bytes int[],
-    bases bigint[],
-    largest int,
-    pick_queues int[],
-    pick_ranks bigint[]
+    queue_ids bigint[],  -- per request: the queue
+    max_messages int[],  -- per request: how many messages at most
+    max_bytes int[],     -- per request: how many bytes of bodies at most
+    bases bigint[],      -- per distinct queue, sorted: how many messages the reads of the queues before want
+    largest int,         -- the length of the longest body
+    pick_queues int[],   -- per message: the index of its queue
+    pick_ranks bigint[]  -- per message: its rank in its queue, counted from 0
 )
 RETURNS int[]
 LANGUAGE plpgsql

@@ -2,23 +2,17 @@
 -- Purpose:    The lower bounds of a scan after messages were taken out of their order: for the priorities that
 --             were touched, the first message that is left is looked up. Its head is where the bound was,
 --             so the look-up walks over what was just taken and no further.
--- Parameters:
---   queue_id bigint         the queue
---   receiver_id bigint      the reader whose own messages these are; 0 for those for anyone
---   lower bigint[]          the bounds so far, by priority
---   last_id bigint          the queue's last id as read before the scan
---   touched smallint[]      the priorities that messages were taken from
 -- Returns:
 --   bigint[]                the new bounds
 -- Errors:     none
 -- Locks:      none; the caller holds the queue's take lock
 -- Tables:     messages (read)
 CREATE OR REPLACE FUNCTION telesto.bounds_after(
-    queue_id bigint,
-    receiver_id bigint,
-    lower bigint[],
-    last_id bigint,
-    touched smallint[]
+    queue_id bigint,     -- the queue
+    receiver_id bigint,  -- the reader whose own messages these are; 0 for those for anyone
+    lower bigint[],      -- the bounds so far, by priority
+    last_id bigint,      -- the queue's last id as read before the scan
+    touched smallint[]   -- the priorities that messages were taken from
 )
 RETURNS bigint[]
 LANGUAGE plpgsql

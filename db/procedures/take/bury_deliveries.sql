@@ -1,15 +1,15 @@
 -- Procedure:  bury_deliveries
 -- Purpose:    Moves a client's hand-overs from before a time to the dead letters, reason 'unconfirmed'.
--- Parameters:
---   client_id bigint        the client
---   due timestamptz         hand-overs from before
---   max_rows int            at most so many
 -- Returns:
 --   bigint                  how many were moved
 -- Errors:     none raised
 -- Locks:      none; the caller holds the client's (exclusive)
 -- Tables:     deliveries (delete), dead_letters (insert), history_calendar (read), history (insert)
-CREATE OR REPLACE FUNCTION telesto.bury_deliveries(client_id bigint, due timestamptz, max_rows int)
+CREATE OR REPLACE FUNCTION telesto.bury_deliveries(
+    client_id bigint,  -- the client
+    due timestamptz,   -- hand-overs from before
+    max_rows int       -- at most so many
+)
 RETURNS bigint
 LANGUAGE plpgsql
 AS $$

@@ -1,13 +1,13 @@
 -- Procedure:  end_deliveries
 -- Purpose:    Deletes hand-overs that were confirmed and moves what is to be kept of them into the history.
--- Parameters:
---   delivery_rows tid[]     where they are; NULL for none
 -- Returns:
 --   void
 -- Errors:     none raised
 -- Locks:      none; the caller holds the clients'
 -- Tables:     deliveries (delete), history_calendar (read), history (insert)
-CREATE OR REPLACE FUNCTION telesto.end_deliveries(delivery_rows tid[])
+CREATE OR REPLACE FUNCTION telesto.end_deliveries(
+    delivery_rows tid[]  -- where they are; NULL for none
+)
 RETURNS void
 LANGUAGE plpgsql
 AS $$

@@ -1,20 +1,15 @@
 -- Procedure:  end_messages
 -- Purpose:    Deletes messages that wait and nobody will get, and moves what is to be kept of them into the history.
--- Parameters:
---   message_rows tid[]      where those are that are ready; NULL for none
---   delayed_rows tid[]      where those are that are delayed; NULL for none
---   keyed_rows tid[]        where those of partitions are; NULL for none
---   ending ending           how they ended
 -- Returns:
 --   void
 -- Errors:     none raised
 -- Locks:      none; the caller holds the queues' take locks, or their queues are deleted
 -- Tables:     messages, delayed_messages, keyed_messages (delete), history_calendar (read), history (insert)
 CREATE OR REPLACE FUNCTION telesto.end_messages(
-    message_rows tid[],
-    delayed_rows tid[],
-    keyed_rows tid[],
-    ending telesto.ending
+    message_rows tid[],    -- where those are that are ready; NULL for none
+    delayed_rows tid[],    -- where those are that are delayed; NULL for none
+    keyed_rows tid[],      -- where those of partitions are; NULL for none
+    ending telesto.ending  -- how they ended
 )
 RETURNS void
 LANGUAGE plpgsql

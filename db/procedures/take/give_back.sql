@@ -2,25 +2,17 @@
 -- Purpose:    Puts messages that were handed over back to their place, under their ids, marked redelivered.
 --             They are exempt from the queue's bound; what belongs to a queue that is gone is dropped. The
 --             history keeps that the client had them.
--- Parameters:
---   client_id bigint        whose hand-overs
---   sessions bigint[]       per message: the session of the read
---   numbers bigint[]        per message: the read's number
---   message_ids bigint[]    per message: its id; 0 for all of the read
--- Returns:
---   queue_ids bigint[]      per message that came back: its queue
---   receiver_ids bigint[]   per message that came back: for whom; 0 for anyone
 -- Errors:     none raised
 -- Locks:      queues' take locks (wait); the caller holds the client's
 -- Tables:     deliveries (delete), messages (insert), put_states (read), take_states, receiver_states (insert,
 --             delete), history_calendar (read), history (insert)
 CREATE OR REPLACE FUNCTION telesto.give_back(
-    client_id bigint,
-    sessions bigint[],
-    numbers bigint[],
-    message_ids bigint[],
-    OUT queue_ids bigint[],
-    OUT receiver_ids bigint[]
+    client_id bigint,          -- whose hand-overs
+    sessions bigint[],         -- per message: the session of the read
+    numbers bigint[],          -- per message: the read's number
+    message_ids bigint[],      -- per message: its id; 0 for all of the read
+    OUT queue_ids bigint[],    -- per message that came back: its queue
+    OUT receiver_ids bigint[]  -- per message that came back: for whom; 0 for anyone
 )
 LANGUAGE plpgsql
 AS $$

@@ -1,56 +1,33 @@
 -- Procedure:  hand_over
 -- Purpose:    Moves messages to the reads that take them, in one statement: from messages to deliveries, or out
 --             of the service for a read without a number.
--- Parameters:
---   message_rows tid[]      per message: where it is
---   message_requests int[]  per message: the request that takes it, counted from 1
---   client_ids bigint[]     per request: who reads
---   sessions bigint[]       per request: the session
---   numbers bigint[]        per request: its number; 0 leaves no delivery: the message is over with its hand-over
---   middleware_id int       through which middleware; NULL for none
--- Returns:
---   request int             the request
---   error smallint          NULL
---   related_id bigint       NULL
---   message_id bigint       the message, in no order
---   queue_id bigint         its queue
---   sender_id bigint        who put it
---   receiver_id bigint      the only client that may read it; 0 for anyone
---   priority smallint       1 to 10
---   time_of_arrival timestamptz   when it was put
---   attempt int             how often it has been handed over, this time included
---   redelivered boolean     whether it came back after a hand-over
---   context bigint          connects request and response; NULL without
---   body bytea              the content
---   origin jsonb            of a dead letter that was moved here: where and how it died; NULL without
---   expires_ms bigint       how long until it expires, in milliseconds; NULL for never
 -- Errors:     none raised
 -- Locks:      none; the caller holds the clients' and the queues'
 -- Tables:     messages (delete), deliveries (insert), history_calendar (read), history (insert)
 CREATE OR REPLACE FUNCTION telesto.hand_over(
-    message_rows tid[],
-    message_requests int[],
-    client_ids bigint[],
-    sessions bigint[],
-    numbers bigint[],
-    middleware_id int
+    message_rows tid[],      -- per message: where it is
+    message_requests int[],  -- per message: the request that takes it, counted from 1
+    client_ids bigint[],     -- per request: who reads
+    sessions bigint[],       -- per request: the session
+    numbers bigint[],        -- per request: its number; 0 leaves no delivery: the message is over with its hand-over
+    middleware_id int        -- through which middleware; NULL for none
 )
 RETURNS TABLE (
-    request int,
-    error smallint,
-    related_id bigint,
-    message_id bigint,
-    queue_id bigint,
-    sender_id bigint,
-    receiver_id bigint,
-    priority smallint,
-    time_of_arrival timestamptz,
-    attempt int,
-    redelivered boolean,
-    context bigint,
-    body bytea,
-    origin jsonb,
-    expires_ms bigint
+    request int,                  -- the request
+    error smallint,               -- NULL
+    related_id bigint,            -- NULL
+    message_id bigint,            -- the message, in no order
+    queue_id bigint,              -- its queue
+    sender_id bigint,             -- who put it
+    receiver_id bigint,           -- the only client that may read it; 0 for anyone
+    priority smallint,            -- 1 to 10
+    time_of_arrival timestamptz,  -- when it was put
+    attempt int,                  -- how often it has been handed over, this time included
+    redelivered boolean,          -- whether it came back after a hand-over
+    context bigint,               -- connects request and response; NULL without
+    body bytea,                   -- the content
+    origin jsonb,                 -- of a dead letter that was moved here: where and how it died; NULL without
+    expires_ms bigint             -- how long until it expires, in milliseconds; NULL for never
 )
 LANGUAGE plpgsql
 AS $$

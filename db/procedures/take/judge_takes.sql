@@ -1,25 +1,18 @@
 -- Procedure:  judge_takes
 -- Purpose:    Decides for each read of a batch whether it may look into its queue now. A read whose queue is
 --             busy is left for later, and so is all of its client after it.
--- Parameters:
---   client_ids bigint[]        per request: who reads
---   request_errors smallint[]  per request: the fence's verdict; NULL when all passed
---   queue_ids bigint[]         per request: the queue
---   queues bigint[]            the distinct queues of requests that passed, sorted
---   granted boolean[]          per queue: whether its take lock is held
---   existing boolean[]         per queue: whether it exists
 -- Returns:
 --   smallint[]                 per request: NULL to go on, else the error as take_batch answers it
 -- Errors:     none raised
 -- Locks:      none; the caller holds the clients' and the queues'
 -- Tables:     none
 CREATE OR REPLACE FUNCTION telesto.judge_takes(
-    client_ids bigint[],
-    request_errors smallint[],
-    queue_ids bigint[],
-    queues bigint[],
-    granted boolean[],
-    existing boolean[]
+    client_ids bigint[],        -- per request: who reads
+    request_errors smallint[],  -- per request: the fence's verdict; NULL when all passed
+    queue_ids bigint[],         -- per request: the queue
+    queues bigint[],            -- the distinct queues of requests that passed, sorted
+    granted boolean[],          -- per queue: whether its take lock is held
+    existing boolean[]          -- per queue: whether it exists
 )
 RETURNS smallint[]
 LANGUAGE plpgsql

@@ -1,14 +1,14 @@
 -- Procedure:  life_left
 -- Purpose:    How long until a message expires.
--- Parameters:
---   expires_at timestamptz  when it does; NULL for never
---   moment timestamptz      seen from when
 -- Returns:
 --   bigint                  milliseconds, 0 when it has; NULL for never
 -- Errors:     none
 -- Locks:      none
 -- Tables:     none
-CREATE OR REPLACE FUNCTION telesto.life_left(expires_at timestamptz, moment timestamptz)
+CREATE OR REPLACE FUNCTION telesto.life_left(
+    expires_at timestamptz,  -- when it does; NULL for never
+    moment timestamptz       -- seen from when
+)
 RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$

@@ -1,21 +1,14 @@
 -- Procedure:  lock_takes
 -- Purpose:    Takes the take locks of the queues that requests need.
--- Parameters:
---   queue_ids bigint[]          per request: the queue
---   request_errors smallint[]   per request: the fence's verdict; NULL when all passed
---   waits boolean               whether the lock of a single queue is waited for
--- Returns:
---   queues bigint[]             the distinct queues of requests that passed, sorted
---   granted boolean[]           per queue: whether its lock is held now
 -- Errors:     none raised
 -- Locks:      queues' take locks (of one queue, if it waits: wait; else: try)
 -- Tables:     none
 CREATE OR REPLACE FUNCTION telesto.lock_takes(
-    queue_ids bigint[],
-    request_errors smallint[],
-    waits boolean,
-    OUT queues bigint[],
-    OUT granted boolean[]
+    queue_ids bigint[],         -- per request: the queue
+    request_errors smallint[],  -- per request: the fence's verdict; NULL when all passed
+    waits boolean,              -- whether the lock of a single queue is waited for
+    OUT queues bigint[],        -- the distinct queues of requests that passed, sorted
+    OUT granted boolean[]       -- per queue: whether its lock is held now
 )
 LANGUAGE plpgsql
 AS $$

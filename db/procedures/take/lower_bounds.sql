@@ -2,29 +2,20 @@
 -- Purpose:    Replaces the states of queues that messages came back to: the totals fall, and the bounds of
 --             scans fall to what came back below them. Of messages that were hidden in the queue and come to
 --             sight only the latter holds.
--- Parameters:
---   queues bigint[]         the queues whose take locks are held, sorted
---   state_rows tid[]        per queue: where its take state is; NULL when it does not exist
---   queue_ids bigint[]      per message that came back: its queue
---   receiver_ids bigint[]   for whom; 0 for anyone
---   priorities smallint[]   its priority
---   message_ids bigint[]    its id
---   hidden boolean[]        whether it is not in sight yet; NULL when all are
---   surfaced boolean        whether they were hidden in the queue and are in sight now
 -- Returns:
 --   void
 -- Errors:     none raised
 -- Locks:      none; the caller holds the queues'
 -- Tables:     take_states, receiver_states (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.lower_bounds(
-    queues bigint[],
-    state_rows tid[],
-    queue_ids bigint[],
-    receiver_ids bigint[],
-    priorities smallint[],
-    message_ids bigint[],
-    hidden boolean[] DEFAULT NULL,
-    surfaced boolean DEFAULT false
+    queues bigint[],                -- the queues whose take locks are held, sorted
+    state_rows tid[],               -- per queue: where its take state is; NULL when it does not exist
+    queue_ids bigint[],             -- per message that came back: its queue
+    receiver_ids bigint[],          -- for whom; 0 for anyone
+    priorities smallint[],          -- its priority
+    message_ids bigint[],           -- its id
+    hidden boolean[] DEFAULT NULL,  -- whether it is not in sight yet; NULL when all are
+    surfaced boolean DEFAULT false  -- whether they were hidden in the queue and are in sight now
 )
 RETURNS void
 LANGUAGE plpgsql

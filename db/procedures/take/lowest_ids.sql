@@ -1,14 +1,14 @@
 -- Procedure:  lowest_ids
 -- Purpose:    The lowest id for each priority.
--- Parameters:
---   priorities smallint[]   per message: its priority
---   message_ids bigint[]    per message: its id
 -- Returns:
 --   bigint[]                by priority 1 to 10; NULL where there is no message
 -- Errors:     none
 -- Locks:      none
 -- Tables:     none
-CREATE OR REPLACE FUNCTION telesto.lowest_ids(priorities smallint[], message_ids bigint[])
+CREATE OR REPLACE FUNCTION telesto.lowest_ids(
+    priorities smallint[],  -- per message: its priority
+    message_ids bigint[]    -- per message: its id
+)
 RETURNS bigint[]
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 AS $$

@@ -2,17 +2,17 @@
 -- Purpose:    The lower bounds of a scan after messages were taken in order of priority and age, the last of
 --             them from the priority given. Priorities above it had run dry: all that was put into them up to
 --             the queue's last id has gone.
--- Parameters:
---   lower bigint[]          the bounds so far, by priority
---   last_id bigint          the queue's last id as read before the scan
---   priority int            the priority of the last message taken
---   message_id bigint       its id
 -- Returns:
 --   bigint[]                the new bounds
 -- Errors:     none
 -- Locks:      none
 -- Tables:     none
-CREATE OR REPLACE FUNCTION telesto.next_bounds(lower bigint[], last_id bigint, priority int, message_id bigint)
+CREATE OR REPLACE FUNCTION telesto.next_bounds(
+    lower bigint[],    -- the bounds so far, by priority
+    last_id bigint,    -- the queue's last id as read before the scan
+    priority int,      -- the priority of the last message taken
+    message_id bigint  -- its id
+)
 RETURNS bigint[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$

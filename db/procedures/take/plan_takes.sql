@@ -1,60 +1,34 @@
 -- Procedure:  plan_takes
 -- Purpose:    Decides who takes what where that is not plain: when a read is refused or busy, when bodies may
 --             not fit, when there may be messages for single readers, when responses are asked for.
--- Parameters:
---   client_ids bigint[]            per request: who reads
---   queue_ids bigint[]             per request: the queue
---   max_messages int[]             per request: how many messages at most
---   max_bytes int[]                per request: how many bytes of bodies at most
---   request_errors smallint[]      per request: the fence's verdict; NULL when all passed
---   queues bigint[]                the distinct queues of requests that passed, sorted
---   granted boolean[]              per queue: whether its take lock is held
---   existing boolean[]             per queue: whether it exists
---   own_depths bigint[]            per queue: how many messages wait for single readers
---   uppers bigint[]                per queue and priority: the id above which nothing was put
---   contexts bigint[]              per request: only own messages with this context; NULL for all
---   common_queues int[]            per message for anyone: the index of its queue, ascending
---   common_priorities smallint[]   its priority
---   common_ids bigint[]            its id; each queue's messages in their order
---   common_bytes int[]             the length of its body
---   common_rows tid[]              where it is
--- Returns:
---   verdicts smallint[]            per request: NULL, or the error as take_batch answers it
---   related_ids bigint[]           per request: the message that is too large, else NULL
---   pick_requests int[]            per message taken: who takes it
---   pick_queues int[]              the index of its queue
---   pick_priorities smallint[]     its priority
---   pick_ids bigint[]              its id
---   pick_rows tid[]                where it is
---   pick_readers bigint[]          the reader that it is for; 0 for anyone
 -- Errors:     none raised
 -- Locks:      none; the caller holds the clients' and the queues'
 -- Tables:     messages, receiver_states (read)
 CREATE OR REPLACE FUNCTION telesto.plan_takes(
-    client_ids bigint[],
-    queue_ids bigint[],
-    max_messages int[],
-    max_bytes int[],
-    request_errors smallint[],
-    queues bigint[],
-    granted boolean[],
-    existing boolean[],
-    own_depths bigint[],
-    uppers bigint[],
-    contexts bigint[],
-    common_queues int[],
-    common_priorities smallint[],
-    common_ids bigint[],
-    common_bytes int[],
-    common_rows tid[],
-    OUT verdicts smallint[],
-    OUT related_ids bigint[],
-    OUT pick_requests int[],
-    OUT pick_queues int[],
-    OUT pick_priorities smallint[],
-    OUT pick_ids bigint[],
-    OUT pick_rows tid[],
-    OUT pick_readers bigint[]
+    client_ids bigint[],             -- per request: who reads
+    queue_ids bigint[],              -- per request: the queue
+    max_messages int[],              -- per request: how many messages at most
+    max_bytes int[],                 -- per request: how many bytes of bodies at most
+    request_errors smallint[],       -- per request: the fence's verdict; NULL when all passed
+    queues bigint[],                 -- the distinct queues of requests that passed, sorted
+    granted boolean[],               -- per queue: whether its take lock is held
+    existing boolean[],              -- per queue: whether it exists
+    own_depths bigint[],             -- per queue: how many messages wait for single readers
+    uppers bigint[],                 -- per queue and priority: the id above which nothing was put
+    contexts bigint[],               -- per request: only own messages with this context; NULL for all
+    common_queues int[],             -- per message for anyone: the index of its queue, ascending
+    common_priorities smallint[],    -- its priority
+    common_ids bigint[],             -- its id; each queue's messages in their order
+    common_bytes int[],              -- the length of its body
+    common_rows tid[],               -- where it is
+    OUT verdicts smallint[],         -- per request: NULL, or the error as take_batch answers it
+    OUT related_ids bigint[],        -- per request: the message that is too large, else NULL
+    OUT pick_requests int[],         -- per message taken: who takes it
+    OUT pick_queues int[],           -- the index of its queue
+    OUT pick_priorities smallint[],  -- its priority
+    OUT pick_ids bigint[],           -- its id
+    OUT pick_rows tid[],             -- where it is
+    OUT pick_readers bigint[]        -- the reader that it is for; 0 for anyone
 )
 LANGUAGE plpgsql
 AS $$

@@ -1,39 +1,23 @@
 -- Procedure:  select_messages
 -- Purpose:    Finds the messages that one read of take_selected_batch takes, in its order and within its limits.
--- Parameters:
---   client_id bigint        who reads
---   queue_id bigint         the queue
---   max_messages int        how many messages at most
---   max_bytes int           how many bytes of bodies at most
---   sender_id bigint        only messages of this sender; 0 for any
---   by_age boolean          the oldest first, whatever its priority; else the highest priority first
---   context bigint          only the reader's own messages with this context; NULL for all
---   upper bigint[]          by priority, the id above which nothing was put
---   common_lower bigint[]   the bounds of messages for anyone; NULL to leave those out
---   own_lower bigint[]      the bounds of the reader's own messages; NULL to leave those out
--- Returns:
---   message_rows tid[]      where the messages are
---   common_priorities smallint[]   the priorities of those of them that are for anyone
---   own_priorities smallint[]      the priorities of those that are for the reader alone
---   too_large bigint        the first message when it alone is beyond max_bytes; then nothing is taken
 -- Errors:     none
 -- Locks:      none; the caller holds the queue's take lock
 -- Tables:     messages (read)
 CREATE OR REPLACE FUNCTION telesto.select_messages(
-    client_id bigint,
-    queue_id bigint,
-    max_messages int,
-    max_bytes int,
-    sender_id bigint,
-    by_age boolean,
-    context bigint,
-    upper bigint[],
-    common_lower bigint[],
-    own_lower bigint[],
-    OUT message_rows tid[],
-    OUT common_priorities smallint[],
-    OUT own_priorities smallint[],
-    OUT too_large bigint
+    client_id bigint,                  -- who reads
+    queue_id bigint,                   -- the queue
+    max_messages int,                  -- how many messages at most
+    max_bytes int,                     -- how many bytes of bodies at most
+    sender_id bigint,                  -- only messages of this sender; 0 for any
+    by_age boolean,                    -- the oldest first, whatever its priority; else the highest priority first
+    context bigint,                    -- only the reader's own messages with this context; NULL for all
+    upper bigint[],                    -- by priority, the id above which nothing was put
+    common_lower bigint[],             -- the bounds of messages for anyone; NULL to leave those out
+    own_lower bigint[],                -- the bounds of the reader's own messages; NULL to leave those out
+    OUT message_rows tid[],            -- where the messages are
+    OUT common_priorities smallint[],  -- the priorities of those of them that are for anyone
+    OUT own_priorities smallint[],     -- the priorities of those that are for the reader alone
+    OUT too_large bigint               -- the first message when it alone is beyond max_bytes; then nothing is taken
 )
 LANGUAGE plpgsql
 AS $$

@@ -1,20 +1,15 @@
 -- Procedure:  settle_receiver
 -- Purpose:    Raises the lower bounds of a single reader after its messages were taken out of their order.
--- Parameters:
---   queue_id bigint         the queue
---   receiver_id bigint      the reader
---   last_id bigint          the queue's last id as read before the scan
---   touched smallint[]      the priorities that messages were taken from
 -- Returns:
 --   void
 -- Errors:     none raised
 -- Locks:      none; the caller holds the queue's take lock
 -- Tables:     receiver_states (insert, delete), messages (read)
 CREATE OR REPLACE FUNCTION telesto.settle_receiver(
-    queue_id bigint,
-    receiver_id bigint,
-    last_id bigint,
-    touched smallint[]
+    queue_id bigint,     -- the queue
+    receiver_id bigint,  -- the reader
+    last_id bigint,      -- the queue's last id as read before the scan
+    touched smallint[]   -- the priorities that messages were taken from
 )
 RETURNS void
 LANGUAGE plpgsql

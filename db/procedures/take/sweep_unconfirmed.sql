@@ -2,20 +2,14 @@
 -- Purpose:    Moves hand-overs that were not confirmed in time to the dead letters: they may have been
 --             processed, so they do not go back by themselves. Walks from client to client, from where the
 --             last turn ended; a client at work is left for the next round.
--- Parameters:
---   max_rows int            at most about so many messages, at most so many clients
---   retention_s double precision   how long a hand-over may be unconfirmed, in seconds
--- Returns:
---   done bigint             how many were moved
---   more boolean            whether this round goes on
 -- Errors:     none raised
 -- Locks:      clients (exclusive, try)
 -- Tables:     jobs (read, update), deliveries (read, delete), dead_letters (insert)
 CREATE OR REPLACE FUNCTION telesto.sweep_unconfirmed(
-    max_rows int,
-    retention_s double precision,
-    OUT done bigint,
-    OUT more boolean
+    max_rows int,                  -- at most about so many messages, at most so many clients
+    retention_s double precision,  -- how long a hand-over may be unconfirmed, in seconds
+    OUT done bigint,               -- how many were moved
+    OUT more boolean               -- whether this round goes on
 )
 LANGUAGE plpgsql
 AS $$

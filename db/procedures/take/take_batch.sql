@@ -4,66 +4,39 @@
 --             the reader alone form one order. What is taken moves to deliveries until it is confirmed. A read
 --             that found nothing may be executed again under its number; that numbers rise otherwise is for the
 --             caller to see to.
--- Parameters:
---   client_ids bigint[]        per request: who reads
---   sessions bigint[]          per request: the session
---   numbers bigint[]           per request: its number; 0 hands over without a record (delivery "fast")
---   queue_ids bigint[]         per request: the queue
---   max_messages int[]         per request: how many messages at most
---   max_bytes int[]            per request: how many bytes of bodies at most
---   confirm_clients bigint[]   per confirmed request: the client; only those with a request here count
---   confirm_sessions bigint[]  per confirmed request: its session
---   confirm_numbers bigint[]   per confirmed request: its number
---   middleware_id int          through which middleware; NULL for none
--- Returns:
---   request int                the request, counted from 1; one without a row found nothing
---   error smallint             NULL with a message; else -1 (not executed, try again), CLIENT_NOT_EXISTING (5),
---                              QUEUE_NOT_EXISTING (7), SESSION_FENCED (20) or MESSAGE_TOO_LARGE (26)
---   related_id bigint          the message that is too large, with error 26
---   message_id bigint          the message, each request's in their order
---   queue_id bigint            its queue
---   sender_id bigint           who put it
---   receiver_id bigint         the only client that may read it; 0 for anyone
---   priority smallint          1 to 10
---   time_of_arrival timestamptz   when it was put
---   attempt int                how often it has been handed over, this time included
---   redelivered boolean        whether it came back after a hand-over
---   context bigint             connects request and response; NULL without
---   body bytea                 the content
---   origin jsonb               of a dead letter that was moved here: where and how it died; NULL without
---   expires_ms bigint          how long until it expires, in milliseconds; NULL for never
 -- Errors:     none raised
 -- Locks:      clients (shared, try), queues' take locks (of one queue: wait; of several: try)
 -- Tables:     clients, put_states (read), take_states, receiver_states (insert, delete), messages (delete),
 --             deliveries (insert, delete), operations (delete)
 CREATE OR REPLACE FUNCTION telesto.take_batch(
-    client_ids bigint[],
-    sessions bigint[],
-    numbers bigint[],
-    queue_ids bigint[],
-    max_messages int[],
-    max_bytes int[],
-    confirm_clients bigint[],
-    confirm_sessions bigint[],
-    confirm_numbers bigint[],
-    middleware_id int DEFAULT NULL
+    client_ids bigint[],            -- per request: who reads
+    sessions bigint[],              -- per request: the session
+    numbers bigint[],               -- per request: its number; 0 hands over without a record (delivery "fast")
+    queue_ids bigint[],             -- per request: the queue
+    max_messages int[],             -- per request: how many messages at most
+    max_bytes int[],                -- per request: how many bytes of bodies at most
+    confirm_clients bigint[],       -- per confirmed request: the client; only those with a request here count
+    confirm_sessions bigint[],      -- per confirmed request: its session
+    confirm_numbers bigint[],       -- per confirmed request: its number
+    middleware_id int DEFAULT NULL  -- through which middleware; NULL for none
 )
 RETURNS TABLE (
-    request int,
-    error smallint,
-    related_id bigint,
-    message_id bigint,
-    queue_id bigint,
-    sender_id bigint,
-    receiver_id bigint,
-    priority smallint,
-    time_of_arrival timestamptz,
-    attempt int,
-    redelivered boolean,
-    context bigint,
-    body bytea,
-    origin jsonb,
-    expires_ms bigint
+    request int,                  -- the request, counted from 1; one without a row found nothing
+    error smallint,               -- NULL with a message; else -1 (not executed, try again), CLIENT_NOT_EXISTING (5),
+                                  -- QUEUE_NOT_EXISTING (7), SESSION_FENCED (20) or MESSAGE_TOO_LARGE (26)
+    related_id bigint,            -- the message that is too large, with error 26
+    message_id bigint,            -- the message, each request's in their order
+    queue_id bigint,              -- its queue
+    sender_id bigint,             -- who put it
+    receiver_id bigint,           -- the only client that may read it; 0 for anyone
+    priority smallint,            -- 1 to 10
+    time_of_arrival timestamptz,  -- when it was put
+    attempt int,                  -- how often it has been handed over, this time included
+    redelivered boolean,          -- whether it came back after a hand-over
+    context bigint,               -- connects request and response; NULL without
+    body bytea,                   -- the content
+    origin jsonb,                 -- of a dead letter that was moved here: where and how it died; NULL without
+    expires_ms bigint             -- how long until it expires, in milliseconds; NULL for never
 )
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$

@@ -1,68 +1,40 @@
 -- Procedure:  take_responses
 -- Purpose:    The fast path of take_selected_batch, when all reads ask for responses: they do not get into each
 --             other's way, so that they are looked up together.
--- Parameters:
---   client_ids bigint[]     per request: who reads
---   sessions bigint[]       per request: the session
---   numbers bigint[]        per request: its number; 0 leaves no delivery
---   queue_ids bigint[]      per request: the queue
---   max_messages int[]      per request: how many messages at most
---   max_bytes int[]         per request: how many bytes of bodies at most
---   contexts bigint[]       per request: the context of the messages for the reader alone
---   request_errors smallint[]   per request: the fence's verdict; NULL when all passed
---   queues bigint[]         the distinct queues of requests that passed, sorted
---   granted boolean[]       per queue: whether its take lock is held
---   middleware_id int       through which middleware
--- Returns:
---   request int                the request, counted from 1; one without a row found nothing
---   error smallint             NULL with a message; else -1 (not executed, try again), CLIENT_NOT_EXISTING (5),
---                              QUEUE_NOT_EXISTING (7), SESSION_FENCED (20) or MESSAGE_TOO_LARGE (26)
---   related_id bigint          the message that is too large, with error 26
---   message_id bigint       the message
---   queue_id bigint         its queue
---   sender_id bigint        who put it
---   receiver_id bigint      the only client that may read it; 0 for anyone
---   priority smallint       1 to 10
---   time_of_arrival timestamptz   when it was put
---   attempt int             how often it has been handed over, this time included
---   redelivered boolean     whether it came back after a hand-over
---   context bigint          connects request and response; NULL without
---   body bytea              the content
---   origin jsonb            of a dead letter that was moved here: where and how it died; NULL without
---   expires_ms bigint       how long until it expires, in milliseconds; NULL for never
 -- Errors:     none raised
 -- Locks:      none; the caller holds the clients' and the queues'
 -- Tables:     put_states (read), take_states, receiver_states (insert, delete), messages (delete), deliveries
 --             (insert)
 CREATE OR REPLACE FUNCTION telesto.take_responses(
-    client_ids bigint[],
-    sessions bigint[],
-    numbers bigint[],
-    queue_ids bigint[],
-    max_messages int[],
-    max_bytes int[],
-    contexts bigint[],
-    request_errors smallint[],
-    queues bigint[],
-    granted boolean[],
-    middleware_id int
+    client_ids bigint[],        -- per request: who reads
+    sessions bigint[],          -- per request: the session
+    numbers bigint[],           -- per request: its number; 0 leaves no delivery
+    queue_ids bigint[],         -- per request: the queue
+    max_messages int[],         -- per request: how many messages at most
+    max_bytes int[],            -- per request: how many bytes of bodies at most
+    contexts bigint[],          -- per request: the context of the messages for the reader alone
+    request_errors smallint[],  -- per request: the fence's verdict; NULL when all passed
+    queues bigint[],            -- the distinct queues of requests that passed, sorted
+    granted boolean[],          -- per queue: whether its take lock is held
+    middleware_id int           -- through which middleware
 )
 RETURNS TABLE (
-    request int,
-    error smallint,
-    related_id bigint,
-    message_id bigint,
-    queue_id bigint,
-    sender_id bigint,
-    receiver_id bigint,
-    priority smallint,
-    time_of_arrival timestamptz,
-    attempt int,
-    redelivered boolean,
-    context bigint,
-    body bytea,
-    origin jsonb,
-    expires_ms bigint
+    request int,                  -- the request, counted from 1; one without a row found nothing
+    error smallint,               -- NULL with a message; else -1 (not executed, try again), CLIENT_NOT_EXISTING (5),
+                                  -- QUEUE_NOT_EXISTING (7), SESSION_FENCED (20) or MESSAGE_TOO_LARGE (26)
+    related_id bigint,            -- the message that is too large, with error 26
+    message_id bigint,            -- the message
+    queue_id bigint,              -- its queue
+    sender_id bigint,             -- who put it
+    receiver_id bigint,           -- the only client that may read it; 0 for anyone
+    priority smallint,            -- 1 to 10
+    time_of_arrival timestamptz,  -- when it was put
+    attempt int,                  -- how often it has been handed over, this time included
+    redelivered boolean,          -- whether it came back after a hand-over
+    context bigint,               -- connects request and response; NULL without
+    body bytea,                   -- the content
+    origin jsonb,                 -- of a dead letter that was moved here: where and how it died; NULL without
+    expires_ms bigint             -- how long until it expires, in milliseconds; NULL for never
 )
 LANGUAGE plpgsql
 AS $$

@@ -1,62 +1,36 @@
 -- Procedure:  take_selected
 -- Purpose:    One read of take_selected_batch.
--- Parameters:
---   client_id bigint        who reads
---   session bigint          the session
---   number bigint           the request's number; 0 leaves no delivery
---   from_queue bigint       the queue
---   max_messages int        how many messages at most
---   max_bytes int           how many bytes of bodies at most
---   from_sender bigint      only messages of this sender; 0 for any
---   mode smallint           1 by priority, 2 by age
---   for_context bigint      only messages for the reader alone with this context; NULL for all
---   middleware_id int       through which middleware; NULL for none
--- Returns:
---   error smallint          NULL with a message; else QUEUE_NOT_EXISTING (7) or MESSAGE_TOO_LARGE (26)
---   related_id bigint       the message that is too large, with error 26
---   message_id bigint       the message
---   queue_id bigint         its queue
---   sender_id bigint        who put it
---   receiver_id bigint      the only client that may read it; 0 for anyone
---   priority smallint       1 to 10
---   time_of_arrival timestamptz   when it was put
---   attempt int             how often it has been handed over, this time included
---   redelivered boolean     whether it came back after a hand-over
---   context bigint          connects request and response; NULL without
---   body bytea              the content
---   origin jsonb            of a dead letter that was moved here: where and how it died; NULL without
---   expires_ms bigint       how long until it expires, in milliseconds; NULL for never
 -- Errors:     none raised
 -- Locks:      none; the caller holds the client's and the queue's
 -- Tables:     put_states (read), take_states, receiver_states (insert, delete), messages (delete), deliveries
 --             (insert)
 CREATE OR REPLACE FUNCTION telesto.take_selected(
-    client_id bigint,
-    session bigint,
-    number bigint,
-    from_queue bigint,
-    max_messages int,
-    max_bytes int,
-    from_sender bigint,
-    mode smallint,
-    for_context bigint,
-    middleware_id int
+    client_id bigint,    -- who reads
+    session bigint,      -- the session
+    number bigint,       -- the request's number; 0 leaves no delivery
+    from_queue bigint,   -- the queue
+    max_messages int,    -- how many messages at most
+    max_bytes int,       -- how many bytes of bodies at most
+    from_sender bigint,  -- only messages of this sender; 0 for any
+    mode smallint,       -- 1 by priority, 2 by age
+    for_context bigint,  -- only messages for the reader alone with this context; NULL for all
+    middleware_id int    -- through which middleware; NULL for none
 )
 RETURNS TABLE (
-    error smallint,
-    related_id bigint,
-    message_id bigint,
-    queue_id bigint,
-    sender_id bigint,
-    receiver_id bigint,
-    priority smallint,
-    time_of_arrival timestamptz,
-    attempt int,
-    redelivered boolean,
-    context bigint,
-    body bytea,
-    origin jsonb,
-    expires_ms bigint
+    error smallint,               -- NULL with a message; else QUEUE_NOT_EXISTING (7) or MESSAGE_TOO_LARGE (26)
+    related_id bigint,            -- the message that is too large, with error 26
+    message_id bigint,            -- the message
+    queue_id bigint,              -- its queue
+    sender_id bigint,             -- who put it
+    receiver_id bigint,           -- the only client that may read it; 0 for anyone
+    priority smallint,            -- 1 to 10
+    time_of_arrival timestamptz,  -- when it was put
+    attempt int,                  -- how often it has been handed over, this time included
+    redelivered boolean,          -- whether it came back after a hand-over
+    context bigint,               -- connects request and response; NULL without
+    body bytea,                   -- the content
+    origin jsonb,                 -- of a dead letter that was moved here: where and how it died; NULL without
+    expires_ms bigint             -- how long until it expires, in milliseconds; NULL for never
 )
 LANGUAGE plpgsql
 AS $$

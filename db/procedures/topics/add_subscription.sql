@@ -1,25 +1,16 @@
 -- Procedure:  add_subscription
 -- Purpose:    Adds a subscription from behind the topic's last number on.
--- Parameters:
---   client_id bigint        the client
---   topic_id bigint         the topic
---   max_behind bigint       its limit in messages; NULL for none
---   max_age_ms bigint       its limit in milliseconds; NULL for none
---   drop_lagging boolean    whether it is dropped beyond its limit
--- Returns:
---   subscription_id bigint  the new subscription, or the one that there is
---   created boolean         whether it is new; NULL, and nothing is done, when the topic was deleted meanwhile
 -- Errors:     check_violation (23514) for a limit out of range
 -- Locks:      the topic (wait)
 -- Tables:     topics (read), subscriptions (read, insert, delete), positions (insert, delete), topic_states (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.add_subscription(
-    client_id bigint,
-    topic_id bigint,
-    max_behind bigint,
-    max_age_ms bigint,
-    drop_lagging boolean,
-    OUT subscription_id bigint,
-    OUT created boolean
+    client_id bigint,            -- the client
+    topic_id bigint,             -- the topic
+    max_behind bigint,           -- its limit in messages; NULL for none
+    max_age_ms bigint,           -- its limit in milliseconds; NULL for none
+    drop_lagging boolean,        -- whether it is dropped beyond its limit
+    OUT subscription_id bigint,  -- the new subscription, or the one that there is
+    OUT created boolean          -- whether it is new; NULL, and nothing is done, when the topic was deleted meanwhile
 )
 LANGUAGE plpgsql
 AS $$

@@ -1,26 +1,18 @@
 -- Procedure:  advance_publishers
 -- Purpose:    Writes down how far the publishers are now that number their own messages.
--- Parameters:
---   client_ids bigint[]        per request: who puts
---   topics bigint[]            the topics, sorted
---   request_places int[]       per request: the index of its topic
---   element_requests int[]     per message: its request
---   pairs int[]                per message: the index of its publisher and topic; NULL without a sequence
---   pair_sequences bigint[]    per publisher and topic: the last sequence
---   pair_numbers bigint[]      per publisher and topic: the number that it got
 -- Returns:
 --   void
 -- Errors:     none raised
 -- Locks:      none; the caller holds the topics'
 -- Tables:     publisher_states (read, insert, delete), topics (update)
 CREATE OR REPLACE FUNCTION telesto.advance_publishers(
-    client_ids bigint[],
-    topics bigint[],
-    request_places int[],
-    element_requests int[],
-    pairs int[],
-    pair_sequences bigint[],
-    pair_numbers bigint[]
+    client_ids bigint[],      -- per request: who puts
+    topics bigint[],          -- the topics, sorted
+    request_places int[],     -- per request: the index of its topic
+    element_requests int[],   -- per message: its request
+    pairs int[],              -- per message: the index of its publisher and topic; NULL without a sequence
+    pair_sequences bigint[],  -- per publisher and topic: the last sequence
+    pair_numbers bigint[]     -- per publisher and topic: the number that it got
 )
 RETURNS void
 LANGUAGE plpgsql

@@ -1,14 +1,14 @@
 -- Procedure:  count_subscribers
 -- Purpose:    Writes the next state of a topic with more or fewer subscribers.
--- Parameters:
---   topic_id bigint         the topic
---   change bigint           how many more, negative for fewer
 -- Returns:
 --   bigint                  the topic's last number
 -- Errors:     none raised
 -- Locks:      none; the caller holds the topic's
 -- Tables:     topic_states (read, insert, delete)
-CREATE OR REPLACE FUNCTION telesto.count_subscribers(topic_id bigint, change bigint)
+CREATE OR REPLACE FUNCTION telesto.count_subscribers(
+    topic_id bigint,  -- the topic
+    change bigint     -- how many more, negative for fewer
+)
 RETURNS bigint
 LANGUAGE plpgsql
 AS $$

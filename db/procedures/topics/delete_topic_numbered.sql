@@ -1,28 +1,19 @@
 -- Procedure:  delete_topic_numbered
 -- Purpose:    Deletes a topic to which nobody subscribes. Its name is free at once.
--- Parameters:
---   client_id bigint            who asks
---   session bigint              the session
---   number bigint               the request's number; 0 leaves no record
---   confirm_sessions bigint[]   per confirmed request: its session
---   confirm_numbers bigint[]    per confirmed request: its number
---   topic text                  the topic's name
--- Returns:
---   error smallint              NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING (5),
---                               SESSION_FENCED (20), TOPIC_NOT_EXISTING (30), NUMBER_REPEATED (36) or
---                               TOPIC_IN_USE (42)
 -- Errors:     none raised
 -- Locks:      client (shared, try), the topic (wait)
 -- Tables:     clients, subscriptions (read), topics, topic_states, publisher_states (delete), deleted_topics (insert),
 --             operations (insert, delete), deliveries (delete)
 CREATE OR REPLACE FUNCTION telesto.delete_topic_numbered(
-    client_id bigint,
-    session bigint,
-    number bigint,
-    confirm_sessions bigint[],
-    confirm_numbers bigint[],
-    topic text,
-    OUT error smallint
+    client_id bigint,           -- who asks
+    session bigint,             -- the session
+    number bigint,              -- the request's number; 0 leaves no record
+    confirm_sessions bigint[],  -- per confirmed request: its session
+    confirm_numbers bigint[],   -- per confirmed request: its number
+    topic text,                 -- the topic's name
+    OUT error smallint          -- NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING (5),
+                                -- SESSION_FENCED (20), TOPIC_NOT_EXISTING (30), NUMBER_REPEATED (36) or TOPIC_IN_USE
+                                -- (42)
 )
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$

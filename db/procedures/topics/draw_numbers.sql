@@ -1,15 +1,15 @@
 -- Procedure:  draw_numbers
 -- Purpose:    Numbers the messages of a batch in which all are put, topic by topic without a gap.
--- Parameters:
---   request_places int[]    per request: the index of its topic
---   element_requests int[]  per message: its request
---   lasts bigint[]          per topic: its last number
 -- Returns:
 --   bigint[]                per message: its number
 -- Errors:     none raised
 -- Locks:      none; the caller holds the topics'
 -- Tables:     none
-CREATE OR REPLACE FUNCTION telesto.draw_numbers(request_places int[], element_requests int[], lasts bigint[])
+CREATE OR REPLACE FUNCTION telesto.draw_numbers(
+    request_places int[],    -- per request: the index of its topic
+    element_requests int[],  -- per message: its request
+    lasts bigint[]           -- per topic: its last number
+)
 RETURNS bigint[]
 LANGUAGE plpgsql
 AS $$

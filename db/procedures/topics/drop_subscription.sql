@@ -1,18 +1,14 @@
 -- Procedure:  drop_subscription
 -- Purpose:    Drops a subscription that is lagging: it is owed nothing more, and the client's next get tells.
--- Parameters:
---   client_id bigint        the client
---   subscription_id bigint  the subscription
---   topic_id bigint         its topic
 -- Returns:
 --   boolean                 whether it was dropped; false when it is in use, or gone
 -- Errors:     none raised
 -- Locks:      the topic, the subscription (try)
 -- Tables:     subscriptions (update), positions (delete), topic_states (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.drop_subscription(
-    client_id bigint,
-    subscription_id bigint,
-    topic_id bigint
+    client_id bigint,        -- the client
+    subscription_id bigint,  -- the subscription
+    topic_id bigint          -- its topic
 )
 RETURNS boolean
 LANGUAGE plpgsql

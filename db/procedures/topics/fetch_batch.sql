@@ -3,63 +3,39 @@
 --             positions of subscriptions up to what the requests confirm. Nothing is taken: what is not
 --             confirmed is found again. A client's own messages of several topics come in the order of their
 --             arrival, those of one topic always in the order of their numbers.
--- Parameters:
---   client_ids bigint[]        per request: who asks
---   sessions bigint[]          per request: the session
---   subscriptions bigint[]     per request: the subscription; 0 to name the topic, -1 for all of the client's
---   topics text[]              per request: the topic's name with 0, else NULL
---   max_messages int[]         per request: how many messages at most; 0 only confirms
---   max_bytes int[]            per request: how many bytes of bodies at most
---   confirmed bigint[]         per request: all messages of the subscription that it names are confirmed up to
---                              this number; 0 for what is known
---   afters bigint[]            per request: messages of that subscription are wanted from behind this number on;
---                              0 for what is confirmed
---   position_requests int[]    per position of another subscription: the request, counted from 1
---   position_subscriptions bigint[]   the subscription; one that the client does not have is passed over
---   position_confirmed bigint[]   as confirmed
---   position_afters bigint[]   as afters
--- Returns:
---   request int                the request, counted from 1; one that only confirms has no row when done
---   error smallint             NULL; or -1 (not executed, try again), CLIENT_NOT_EXISTING (5), SESSION_FENCED
---                              (20), MESSAGE_TOO_LARGE (26), NOT_SUBSCRIBED (29), POSITION_UNKNOWN (40) or
---                              SUBSCRIPTION_DROPPED (41)
---   related_id bigint          the number of the message that is too large; with error 40 the topic's last
---                              number; with error 41 the subscription
---   topic_ids bigint[]         in the only row of a request that found nothing: the topics that it is for
---   subscription_id bigint     the subscription by which a message comes
---   topic text                 its topic, unless the request named the subscription
---   number bigint              its number
---   sender_id bigint           who put it
---   time_of_arrival timestamptz   when it was put
---   body bytea                 the content
 -- Errors:     none raised
 -- Locks:      clients (shared, try), subscriptions whose positions move (try)
 -- Tables:     clients, topics, topic_states, subscriptions, topic_messages (read), positions (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.fetch_batch(
-    client_ids bigint[],
-    sessions bigint[],
-    subscriptions bigint[],
-    topics text[],
-    max_messages int[],
-    max_bytes int[],
-    confirmed bigint[],
-    afters bigint[],
-    position_requests int[],
-    position_subscriptions bigint[],
-    position_confirmed bigint[],
-    position_afters bigint[]
+    client_ids bigint[],              -- per request: who asks
+    sessions bigint[],                -- per request: the session
+    subscriptions bigint[],           -- per request: the subscription; 0 to name the topic, -1 for all of the client's
+    topics text[],                    -- per request: the topic's name with 0, else NULL
+    max_messages int[],               -- per request: how many messages at most; 0 only confirms
+    max_bytes int[],                  -- per request: how many bytes of bodies at most
+    confirmed bigint[],               -- per request: all messages of the subscription that it names are confirmed up to
+                                      -- this number; 0 for what is known
+    afters bigint[],                  -- per request: messages of that subscription are wanted from behind this number
+                                      -- on; 0 for what is confirmed
+    position_requests int[],          -- per position of another subscription: the request, counted from 1
+    position_subscriptions bigint[],  -- the subscription; one that the client does not have is passed over
+    position_confirmed bigint[],      -- as confirmed
+    position_afters bigint[]          -- as afters
 )
 RETURNS TABLE (
-    request int,
-    error smallint,
-    related_id bigint,
-    topic_ids bigint[],
-    subscription_id bigint,
-    topic text,
-    number bigint,
-    sender_id bigint,
-    time_of_arrival timestamptz,
-    body bytea
+    request int,                  -- the request, counted from 1; one that only confirms has no row when done
+    error smallint,               -- NULL; or -1 (not executed, try again), CLIENT_NOT_EXISTING (5), SESSION_FENCED
+                                  -- (20), MESSAGE_TOO_LARGE (26), NOT_SUBSCRIBED (29), POSITION_UNKNOWN (40) or
+                                  -- SUBSCRIPTION_DROPPED (41)
+    related_id bigint,            -- the number of the message that is too large; with error 40 the topic's last number;
+                                  -- with error 41 the subscription
+    topic_ids bigint[],           -- in the only row of a request that found nothing: the topics that it is for
+    subscription_id bigint,       -- the subscription by which a message comes
+    topic text,                   -- its topic, unless the request named the subscription
+    number bigint,                -- its number
+    sender_id bigint,             -- who put it
+    time_of_arrival timestamptz,  -- when it was put
+    body bytea                    -- the content
 )
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$

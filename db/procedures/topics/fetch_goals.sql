@@ -1,55 +1,31 @@
 -- Procedure:  fetch_goals
 -- Purpose:    Finds the subscriptions that gets are about: those of which messages are wanted, and those whose
 --             positions are told; and whether what is told can be true.
--- Parameters:
---   client_ids bigint[]        per request: who asks
---   wanted_subscriptions bigint[]   per request: the subscription; 0 to name the topic, -1 for all
---   topic_names text[]         per request: the topic's name with 0, else NULL
---   max_messages int[]         per request: how many messages at most; 0 only confirms
---   verdicts smallint[]        per request: the fence's verdict
---   related bigint[]           per request: NULL
---   told_confirmed bigint[]    per request: what it confirms of the subscription that it names
---   told_afters bigint[]       per request: from behind which number on messages of that are wanted
---   position_requests int[]    per position of another subscription: its request
---   position_subscriptions bigint[]   its subscription
---   position_confirmed bigint[]   what it confirms
---   position_afters bigint[]   from behind which number on messages are wanted
--- Returns:
---   verdicts smallint[]        per request: NOT_SUBSCRIBED (29), POSITION_UNKNOWN (40) and
---                              SUBSCRIPTION_DROPPED (41) added
---   related bigint[]           per request: the related id of these errors
---   requests int[]             per goal: the request
---   subscriptions bigint[]     per goal: the subscription
---   topics bigint[]            per goal: its topic
---   wanted boolean[]           per goal: whether messages are wanted, not only a position told
---   confirmed bigint[]         per goal: what the request confirms; 0 for nothing
---   afters bigint[]            per goal: from behind which number on messages are wanted; 0 when not told
---   positions bigint[]         per goal: the position as it is
---   lasts bigint[]             per goal: the topic's last number
 -- Errors:     none raised
 -- Locks:      none
 -- Tables:     topics, topic_states, subscriptions, positions (read)
 CREATE OR REPLACE FUNCTION telesto.fetch_goals(
-    client_ids bigint[],
-    wanted_subscriptions bigint[],
-    topic_names text[],
-    max_messages int[],
-    INOUT verdicts smallint[],
-    INOUT related bigint[],
-    told_confirmed bigint[],
-    told_afters bigint[],
-    position_requests int[],
-    position_subscriptions bigint[],
-    position_confirmed bigint[],
-    position_afters bigint[],
-    OUT requests int[],
-    OUT subscriptions bigint[],
-    OUT topics bigint[],
-    OUT wanted boolean[],
-    OUT confirmed bigint[],
-    OUT afters bigint[],
-    OUT positions bigint[],
-    OUT lasts bigint[]
+    client_ids bigint[],              -- per request: who asks
+    wanted_subscriptions bigint[],    -- per request: the subscription; 0 to name the topic, -1 for all
+    topic_names text[],               -- per request: the topic's name with 0, else NULL
+    max_messages int[],               -- per request: how many messages at most; 0 only confirms
+    INOUT verdicts smallint[],        -- per request: NOT_SUBSCRIBED (29), POSITION_UNKNOWN (40) and
+                                      -- SUBSCRIPTION_DROPPED (41) added
+    INOUT related bigint[],           -- per request: the related id of these errors
+    told_confirmed bigint[],          -- per request: what it confirms of the subscription that it names
+    told_afters bigint[],             -- per request: from behind which number on messages of that are wanted
+    position_requests int[],          -- per position of another subscription: its request
+    position_subscriptions bigint[],  -- its subscription
+    position_confirmed bigint[],      -- what it confirms
+    position_afters bigint[],         -- from behind which number on messages are wanted
+    OUT requests int[],               -- per goal: the request
+    OUT subscriptions bigint[],       -- per goal: the subscription
+    OUT topics bigint[],              -- per goal: its topic
+    OUT wanted boolean[],             -- per goal: whether messages are wanted, not only a position told
+    OUT confirmed bigint[],           -- per goal: what the request confirms; 0 for nothing
+    OUT afters bigint[],              -- per goal: from behind which number on messages are wanted; 0 when not told
+    OUT positions bigint[],           -- per goal: the position as it is
+    OUT lasts bigint[]                -- per goal: the topic's last number
 )
 LANGUAGE plpgsql
 AS $$

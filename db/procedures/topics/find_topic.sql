@@ -1,13 +1,13 @@
 -- Procedure:  find_topic
 -- Purpose:    Finds a topic by its name.
--- Parameters:
---   name text               the name
 -- Returns:
 --   bigint                  the topic; NULL when there is none of this name
 -- Errors:     none raised
 -- Locks:      none
 -- Tables:     topics (read)
-CREATE OR REPLACE FUNCTION telesto.find_topic(name text)
+CREATE OR REPLACE FUNCTION telesto.find_topic(
+    name text  -- the name
+)
 RETURNS bigint
 LANGUAGE plpgsql STABLE
 AS $$

@@ -1,55 +1,32 @@
 -- Procedure:  find_topic_messages
 -- Purpose:    Finds the messages that gets are answered with.
--- Parameters:
---   wanted_subscriptions bigint[]   per request: the subscription that it names; 0 or below when it does not
---   max_messages int[]         per request: how many messages at most
---   max_bytes int[]            per request: how many bytes of bodies at most
---   verdicts smallint[]        per request: NULL when it is answered with messages
---   goal_requests int[]        per goal: its request
---   goal_subscriptions bigint[]   per goal: the subscription
---   goal_topics bigint[]       per goal: its topic
---   goal_wanted boolean[]      per goal: whether messages are wanted
---   goal_afters bigint[]       per goal: from behind which number on
---   goal_positions bigint[]    per goal: what is confirmed
---   goal_lasts bigint[]        per goal: the topic's last number
--- Returns:
---   request int                as fetch_batch
---   error smallint             NULL or MESSAGE_TOO_LARGE (26)
---   related_id bigint          as fetch_batch, and so the rest
---   topic_ids bigint[]         NULL
---   subscription_id bigint     the subscription
---   topic text                 the topic's name, unless the request named the subscription
---   number bigint              the number
---   sender_id bigint           who put it
---   time_of_arrival timestamptz   when it was put
---   body bytea                 the content
 -- Errors:     none raised
 -- Locks:      none
 -- Tables:     topic_messages, topics (read)
 CREATE OR REPLACE FUNCTION telesto.find_topic_messages(
-    wanted_subscriptions bigint[],
-    max_messages int[],
-    max_bytes int[],
-    verdicts smallint[],
-    goal_requests int[],
-    goal_subscriptions bigint[],
-    goal_topics bigint[],
-    goal_wanted boolean[],
-    goal_afters bigint[],
-    goal_positions bigint[],
-    goal_lasts bigint[]
+    wanted_subscriptions bigint[],  -- per request: the subscription that it names; 0 or below when it does not
+    max_messages int[],             -- per request: how many messages at most
+    max_bytes int[],                -- per request: how many bytes of bodies at most
+    verdicts smallint[],            -- per request: NULL when it is answered with messages
+    goal_requests int[],            -- per goal: its request
+    goal_subscriptions bigint[],    -- per goal: the subscription
+    goal_topics bigint[],           -- per goal: its topic
+    goal_wanted boolean[],          -- per goal: whether messages are wanted
+    goal_afters bigint[],           -- per goal: from behind which number on
+    goal_positions bigint[],        -- per goal: what is confirmed
+    goal_lasts bigint[]             -- per goal: the topic's last number
 )
 RETURNS TABLE (
-    request int,
-    error smallint,
-    related_id bigint,
-    topic_ids bigint[],
-    subscription_id bigint,
-    topic text,
-    number bigint,
-    sender_id bigint,
-    time_of_arrival timestamptz,
-    body bytea
+    request int,                  -- as fetch_batch
+    error smallint,               -- NULL or MESSAGE_TOO_LARGE (26)
+    related_id bigint,            -- as fetch_batch, and so the rest
+    topic_ids bigint[],           -- NULL
+    subscription_id bigint,       -- the subscription
+    topic text,                   -- the topic's name, unless the request named the subscription
+    number bigint,                -- the number
+    sender_id bigint,             -- who put it
+    time_of_arrival timestamptz,  -- when it was put
+    body bytea                    -- the content
 )
 LANGUAGE plpgsql
 AS $$

@@ -2,14 +2,14 @@
 -- Purpose:    Finds topics by their names and creates those that are missing. All that create take the names
 --             in one order, before any lock of a topic, so that they cannot wait for each other in a circle. A
 --             topic may be deleted before its lock is had: who has the lock looks whether it is there.
--- Parameters:
---   names text[]            the names, each once
 -- Returns:
 --   bigint[]                per name: the topic
 -- Errors:     check_violation (23514) for a name out of range
 -- Locks:      none of Telesto's; a name that another transaction is creating waits for it
 -- Tables:     topics (read, insert), topic_states (insert)
-CREATE OR REPLACE FUNCTION telesto.get_topics(names text[])
+CREATE OR REPLACE FUNCTION telesto.get_topics(
+    names text[]  -- the names, each once
+)
 RETURNS bigint[]
 LANGUAGE plpgsql
 AS $$

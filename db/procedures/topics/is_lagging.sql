@@ -1,20 +1,15 @@
 -- Procedure:  is_lagging
 -- Purpose:    Compares a subscription with its limit.
--- Parameters:
---   of_subscription bigint  the subscription
---   of_topic bigint         its topic
---   max_behind bigint       its limit in messages; NULL for none
---   max_age_ms bigint       its limit in milliseconds; NULL for none
 -- Returns:
 --   boolean                 whether it is beyond one of them
 -- Errors:     none raised
 -- Locks:      none
 -- Tables:     topic_states, topic_messages, positions (read)
 CREATE OR REPLACE FUNCTION telesto.is_lagging(
-    of_subscription bigint,
-    of_topic bigint,
-    max_behind bigint,
-    max_age_ms bigint
+    of_subscription bigint,  -- the subscription
+    of_topic bigint,         -- its topic
+    max_behind bigint,       -- its limit in messages; NULL for none
+    max_age_ms bigint        -- its limit in milliseconds; NULL for none
 )
 RETURNS boolean
 LANGUAGE plpgsql

@@ -1,38 +1,23 @@
 -- Procedure:  judge_publishes
 -- Purpose:    Decides message by message what is put where that is not plain: when a request is refused, busy
 --             or repeated, when a publisher numbers its own messages.
--- Parameters:
---   client_ids bigint[]        per request: who puts
---   sessions bigint[]          per request: the session
---   numbers bigint[]           per request: its number
---   request_errors smallint[]  per request: the fence's verdict; NULL when all passed
---   topics bigint[]            the distinct topics of requests that passed, sorted
---   request_places int[]       per request: the index of its topic
---   granted boolean[]          per topic: whether its lock is held
---   lasts bigint[]             per topic: its last number
---   element_requests int[]     per message: its request
---   sequences bigint[]         per message: the publisher's own number; NULL without
--- Returns:
---   errors smallint[]          as publish_batch answers them
---   message_numbers bigint[]   the same
---   duplicates boolean[]       the same
 -- Errors:     none raised
 -- Locks:      none; the caller holds the clients' and the topics'
 -- Tables:     operations (read), publisher_states (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.judge_publishes(
-    client_ids bigint[],
-    sessions bigint[],
-    numbers bigint[],
-    request_errors smallint[],
-    topics bigint[],
-    request_places int[],
-    granted boolean[],
-    lasts bigint[],
-    element_requests int[],
-    sequences bigint[],
-    OUT errors smallint[],
-    OUT message_numbers bigint[],
-    OUT duplicates boolean[]
+    client_ids bigint[],           -- per request: who puts
+    sessions bigint[],             -- per request: the session
+    numbers bigint[],              -- per request: its number
+    request_errors smallint[],     -- per request: the fence's verdict; NULL when all passed
+    topics bigint[],               -- the distinct topics of requests that passed, sorted
+    request_places int[],          -- per request: the index of its topic
+    granted boolean[],             -- per topic: whether its lock is held
+    lasts bigint[],                -- per topic: its last number
+    element_requests int[],        -- per message: its request
+    sequences bigint[],            -- per message: the publisher's own number; NULL without
+    OUT errors smallint[],         -- as publish_batch answers them
+    OUT message_numbers bigint[],  -- the same
+    OUT duplicates boolean[]       -- the same
 )
 LANGUAGE plpgsql
 AS $$

@@ -1,31 +1,22 @@
 -- Procedure:  list_subscriptions
 -- Purpose:    A page of a client's own subscriptions, by rising id.
--- Parameters:
---   of_client bigint        the client
---   after_id bigint         the last subscription of the page before; 0 for the first page
---   max_rows int            at most so many
--- Returns:
---   subscription_id bigint  a subscription
---   topic text              its topic's name
---   position bigint         all up to this number is confirmed
---   last_number bigint      the number of the topic's last message
---   state smallint          1 active, 2 lagging, 3 dropped
---   max_behind bigint       its limit in messages; NULL for none
---   max_age_ms bigint       its limit in milliseconds; NULL for none
---   drop_lagging boolean    whether it is dropped beyond its limit
 -- Errors:     none raised
 -- Locks:      none
 -- Tables:     topics, topic_states, subscriptions, positions (read)
-CREATE OR REPLACE FUNCTION telesto.list_subscriptions(of_client bigint, after_id bigint, max_rows int)
+CREATE OR REPLACE FUNCTION telesto.list_subscriptions(
+    of_client bigint,  -- the client
+    after_id bigint,   -- the last subscription of the page before; 0 for the first page
+    max_rows int       -- at most so many
+)
 RETURNS TABLE (
-    subscription_id bigint,
-    topic text,
-    "position" bigint,
-    last_number bigint,
-    state smallint,
-    max_behind bigint,
-    max_age_ms bigint,
-    drop_lagging boolean
+    subscription_id bigint,  -- a subscription
+    topic text,              -- its topic's name
+    "position" bigint,       -- all up to this number is confirmed
+    last_number bigint,      -- the number of the topic's last message
+    state smallint,          -- 1 active, 2 lagging, 3 dropped
+    max_behind bigint,       -- its limit in messages; NULL for none
+    max_age_ms bigint,       -- its limit in milliseconds; NULL for none
+    drop_lagging boolean     -- whether it is dropped beyond its limit
 )
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 AS $$

@@ -1,19 +1,19 @@
 -- Procedure:  list_topics
 -- Purpose:    A page of the topics, by rising id.
--- Parameters:
---   after_id bigint         the last topic of the page before; 0 for the first page
---   max_rows int            at most so many
--- Returns:
---   topic_id bigint         a topic
---   name text               its name
---   last_number bigint      the number of the last message put
---   subscribers bigint      subscriptions that are owed what is put
---   depth bigint            messages that some subscription has not confirmed
 -- Errors:     none raised
 -- Locks:      none
 -- Tables:     topics, topic_states, subscriptions, positions (read)
-CREATE OR REPLACE FUNCTION telesto.list_topics(after_id bigint, max_rows int)
-RETURNS TABLE (topic_id bigint, name text, last_number bigint, subscribers bigint, depth bigint)
+CREATE OR REPLACE FUNCTION telesto.list_topics(
+    after_id bigint,  -- the last topic of the page before; 0 for the first page
+    max_rows int      -- at most so many
+)
+RETURNS TABLE (
+    topic_id bigint,     -- a topic
+    name text,           -- its name
+    last_number bigint,  -- the number of the last message put
+    subscribers bigint,  -- subscriptions that are owed what is put
+    depth bigint         -- messages that some subscription has not confirmed
+)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 AS $$
 #variable_conflict use_column

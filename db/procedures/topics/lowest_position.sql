@@ -1,13 +1,13 @@
 -- Procedure:  lowest_position
 -- Purpose:    The number up to which all subscriptions of a topic that are owed something have confirmed.
--- Parameters:
---   of_topic bigint         the topic
 -- Returns:
 --   bigint                  the number; NULL when nobody is owed anything
 -- Errors:     none raised
 -- Locks:      none
 -- Tables:     subscriptions, positions (read)
-CREATE OR REPLACE FUNCTION telesto.lowest_position(of_topic bigint)
+CREATE OR REPLACE FUNCTION telesto.lowest_position(
+    of_topic bigint  -- the topic
+)
 RETURNS bigint
 LANGUAGE plpgsql STABLE
 AS $$

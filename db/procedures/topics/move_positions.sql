@@ -1,26 +1,16 @@
 -- Procedure:  move_positions
 -- Purpose:    Moves subscriptions up to what is confirmed; positions never fall. A request whose subscription
 --             is locked is left for later.
--- Parameters:
---   verdicts smallint[]        per request: NULL when it is executed
---   goal_requests int[]        per goal: its request
---   goal_subscriptions bigint[]   per goal: the subscription
---   goal_confirmed bigint[]    per goal: what the request confirms
---   positions bigint[]         per goal: the position as it was read
--- Returns:
---   verdicts smallint[]        per request: -1 (try again) added
---   positions bigint[]         per goal: the position as it is now
---   moved boolean              whether something was written
 -- Errors:     none raised
 -- Locks:      subscriptions (try)
 -- Tables:     positions (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.move_positions(
-    INOUT verdicts smallint[],
-    goal_requests int[],
-    goal_subscriptions bigint[],
-    goal_confirmed bigint[],
-    INOUT positions bigint[],
-    OUT moved boolean
+    INOUT verdicts smallint[],    -- per request: -1 (try again) added
+    goal_requests int[],          -- per goal: its request
+    goal_subscriptions bigint[],  -- per goal: the subscription
+    goal_confirmed bigint[],      -- per goal: what the request confirms
+    INOUT positions bigint[],     -- per goal: the position as it is now
+    OUT moved boolean             -- whether something was written
 )
 LANGUAGE plpgsql
 AS $$

@@ -1,28 +1,18 @@
 -- Procedure:  plain_goals
 -- Purpose:    What fetch_goals finds out, for gets each of which names one subscription and tells of no other.
--- Parameters:
---   client_ids bigint[]        per request: who asks
---   subscriptions bigint[]     per request: the subscription
---   confirmed bigint[]         per request: what it confirms
---   afters bigint[]            per request: from behind which number on messages are wanted
--- Returns:
---   plain boolean              whether all subscriptions are there and all that is told can be true; if not,
---                              the rest means nothing
---   topics bigint[]            per request: the topic
---   positions bigint[]         per request: the position as it is
---   lasts bigint[]             per request: the topic's last number
 -- Errors:     none raised
 -- Locks:      none
 -- Tables:     topic_states, subscriptions, positions (read)
 CREATE OR REPLACE FUNCTION telesto.plain_goals(
-    client_ids bigint[],
-    subscriptions bigint[],
-    confirmed bigint[],
-    afters bigint[],
-    OUT plain boolean,
-    OUT topics bigint[],
-    OUT positions bigint[],
-    OUT lasts bigint[]
+    client_ids bigint[],     -- per request: who asks
+    subscriptions bigint[],  -- per request: the subscription
+    confirmed bigint[],      -- per request: what it confirms
+    afters bigint[],         -- per request: from behind which number on messages are wanted
+    OUT plain boolean,       -- whether all subscriptions are there and all that is told can be true; if not, the rest
+                             -- means nothing
+    OUT topics bigint[],     -- per request: the topic
+    OUT positions bigint[],  -- per request: the position as it is
+    OUT lasts bigint[]       -- per request: the topic's last number
 )
 LANGUAGE plpgsql
 AS $$

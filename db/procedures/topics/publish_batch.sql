@@ -3,46 +3,29 @@
 --             one topic and has one or more messages. It is executed as a whole or not at all; if it is, each
 --             message succeeds or is refused on its own. A message gets the next number of its topic, and is
 --             stored once if anybody subscribes to the topic, else not at all. Topics are created on first use.
--- Parameters:
---   client_ids bigint[]        per request: who puts
---   sessions bigint[]          per request: the session
---   numbers bigint[]           per request: its number; 0 leaves no record (delivery "fast")
---   topic_names text[]         the topics that the requests name, each once
---   request_topics int[]       per request: the index of its topic, counted from 1
---   element_requests int[]     per message: its request, counted from 1
---   sequences bigint[]         per message: the publisher's own number; NULL without
---   bodies bytea[]             per message: the content
---   confirm_clients bigint[]   per confirmed request: the client; only those with a request here count
---   confirm_sessions bigint[]  per confirmed request: its session
---   confirm_numbers bigint[]   per confirmed request: its number
--- Returns:
---   errors smallint[]          NULL when all messages are done, else per message: NULL when done, -1 (not
---                              executed, try again), CLIENT_NOT_EXISTING (5), SESSION_FENCED (20),
---                              SEQUENCE_GAP (22) or NUMBER_REPEATED (36)
---   message_numbers bigint[]   per message: its number in the topic; with SEQUENCE_GAP the sequence expected;
---                              0 where not put, or put before and no longer known
---   duplicates boolean[]       NULL when none is, else per message: whether its sequence was put before
---   topic_ids bigint[]         per name: the topic
 -- Errors:     check_violation (23514) for a topic's name out of range: nothing is done
 -- Locks:      clients (shared, try), topics (of one: wait; of several: try)
 -- Tables:     clients (read), topics (read, insert, delete), topic_states, publisher_states (insert, delete),
 --             topic_messages (insert), operations (insert, delete), deliveries (delete)
 CREATE OR REPLACE FUNCTION telesto.publish_batch(
-    client_ids bigint[],
-    sessions bigint[],
-    numbers bigint[],
-    topic_names text[],
-    request_topics int[],
-    element_requests int[],
-    sequences bigint[],
-    bodies bytea[],
-    confirm_clients bigint[],
-    confirm_sessions bigint[],
-    confirm_numbers bigint[],
-    OUT errors smallint[],
-    OUT message_numbers bigint[],
-    OUT duplicates boolean[],
-    OUT topic_ids bigint[]
+    client_ids bigint[],           -- per request: who puts
+    sessions bigint[],             -- per request: the session
+    numbers bigint[],              -- per request: its number; 0 leaves no record (delivery "fast")
+    topic_names text[],            -- the topics that the requests name, each once
+    request_topics int[],          -- per request: the index of its topic, counted from 1
+    element_requests int[],        -- per message: its request, counted from 1
+    sequences bigint[],            -- per message: the publisher's own number; NULL without
+    bodies bytea[],                -- per message: the content
+    confirm_clients bigint[],      -- per confirmed request: the client; only those with a request here count
+    confirm_sessions bigint[],     -- per confirmed request: its session
+    confirm_numbers bigint[],      -- per confirmed request: its number
+    OUT errors smallint[],         -- NULL when all messages are done, else per message: NULL when done, -1 (not
+                                   -- executed, try again), CLIENT_NOT_EXISTING (5), SESSION_FENCED (20), SEQUENCE_GAP
+                                   -- (22) or NUMBER_REPEATED (36)
+    OUT message_numbers bigint[],  -- per message: its number in the topic; with SEQUENCE_GAP the sequence expected; 0
+                                   -- where not put, or put before and no longer known
+    OUT duplicates boolean[],      -- NULL when none is, else per message: whether its sequence was put before
+    OUT topic_ids bigint[]         -- per name: the topic
 )
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$

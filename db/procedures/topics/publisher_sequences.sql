@@ -1,28 +1,17 @@
 -- Procedure:  publisher_sequences
 -- Purpose:    Reads how far the publishers are that number their own messages.
--- Parameters:
---   client_ids bigint[]        per request: who puts
---   topics bigint[]            the topics, sorted
---   request_places int[]       per request: the index of its topic
---   verdicts smallint[]        per request: NULL when it is executed
---   element_requests int[]     per message: its request
---   sequences bigint[]         per message: the publisher's own number; NULL without
--- Returns:
---   sequences bigint[]         per publisher and topic: the last sequence; 0 for none
---   pairs int[]                per message: the index of its publisher and topic; NULL without a sequence
---   numbers bigint[]           per publisher and topic: the number that it got; 0 for none
 -- Errors:     none raised
 -- Locks:      none; the caller holds the topics'
 -- Tables:     publisher_states (read)
 CREATE OR REPLACE FUNCTION telesto.publisher_sequences(
-    client_ids bigint[],
-    topics bigint[],
-    request_places int[],
-    verdicts smallint[],
-    element_requests int[],
-    INOUT sequences bigint[],
-    OUT pairs int[],
-    OUT numbers bigint[]
+    client_ids bigint[],       -- per request: who puts
+    topics bigint[],           -- the topics, sorted
+    request_places int[],      -- per request: the index of its topic
+    verdicts smallint[],       -- per request: NULL when it is executed
+    element_requests int[],    -- per message: its request
+    INOUT sequences bigint[],  -- per publisher and topic: the last sequence; 0 for none
+    OUT pairs int[],           -- per message: the index of its publisher and topic; NULL without a sequence
+    OUT numbers bigint[]       -- per publisher and topic: the number that it got; 0 for none
 )
 LANGUAGE plpgsql
 AS $$

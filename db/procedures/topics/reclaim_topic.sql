@@ -2,20 +2,14 @@
 -- Purpose:    Removes the next range of a topic's messages that nobody is owed any more. Who is owed what, and
 --             the last number where nobody is, come from one snapshot: a subscription that it does not show
 --             begins behind that number.
--- Parameters:
---   topic_id bigint         the topic
---   max_rows bigint         at most so many messages
--- Returns:
---   done bigint             how many were removed
---   more boolean            whether there is more to remove
 -- Errors:     none raised
 -- Locks:      the topic's row
 -- Tables:     topics (read, update), topic_states, subscriptions, positions (read), topic_messages (read, delete)
 CREATE OR REPLACE FUNCTION telesto.reclaim_topic(
-    topic_id bigint,
-    max_rows bigint,
-    OUT done bigint,
-    OUT more boolean
+    topic_id bigint,  -- the topic
+    max_rows bigint,  -- at most so many messages
+    OUT done bigint,  -- how many were removed
+    OUT more boolean  -- whether there is more to remove
 )
 LANGUAGE plpgsql
 AS $$

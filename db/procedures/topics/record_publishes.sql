@@ -3,25 +3,18 @@
 --             Numbers of a topic must have no gap, so a request whose own number is there already has to be
 --             known before they are drawn. Where nothing else is unusual that is found out by the primary
 --             key, so that it costs nothing when no number is repeated.
--- Parameters:
---   client_ids bigint[]        per request: who puts
---   sessions bigint[]          per request: the session
---   numbers bigint[]           per request: its number; 0 leaves no record
---   element_requests int[]     per message: its request
---   errors smallint[]          per message: its verdict; NULL when all are done
---   message_numbers bigint[]   per message: its result; negative for a duplicate, 0 for one without a known number
 -- Returns:
 --   boolean                    false when a number is repeated: nothing is recorded then, for any request
 -- Errors:     none raised
 -- Locks:      none; the caller holds the clients'
 -- Tables:     operations (insert)
 CREATE OR REPLACE FUNCTION telesto.record_publishes(
-    client_ids bigint[],
-    sessions bigint[],
-    numbers bigint[],
-    element_requests int[],
-    errors smallint[],
-    message_numbers bigint[]
+    client_ids bigint[],      -- per request: who puts
+    sessions bigint[],        -- per request: the session
+    numbers bigint[],         -- per request: its number; 0 leaves no record
+    element_requests int[],   -- per message: its request
+    errors smallint[],        -- per message: its verdict; NULL when all are done
+    message_numbers bigint[]  -- per message: its result; negative for a duplicate, 0 for one without a known number
 )
 RETURNS boolean
 LANGUAGE plpgsql

@@ -1,14 +1,14 @@
 -- Procedure:  remove_subscription
 -- Purpose:    Removes a client's subscription of a topic.
--- Parameters:
---   client_id bigint        the client
---   topic_id bigint         the topic
 -- Returns:
 --   boolean                 whether there was one
 -- Errors:     none raised
 -- Locks:      the topic, the subscription (wait)
 -- Tables:     subscriptions (read, delete), positions (delete), topic_states (insert, delete)
-CREATE OR REPLACE FUNCTION telesto.remove_subscription(client_id bigint, topic_id bigint)
+CREATE OR REPLACE FUNCTION telesto.remove_subscription(
+    client_id bigint,  -- the client
+    topic_id bigint    -- the topic
+)
 RETURNS boolean
 LANGUAGE plpgsql
 AS $$

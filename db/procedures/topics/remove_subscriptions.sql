@@ -1,14 +1,14 @@
 -- Procedure:  remove_subscriptions
 -- Purpose:    Removes all that topics keep of a client: its subscriptions and its sequences.
--- Parameters:
---   of_client bigint        the client
 -- Returns:
 --   void
 -- Errors:     none raised
 -- Locks:      topics, subscriptions (wait); the caller holds the client's (exclusive)
 -- Tables:     subscriptions (read, delete), positions (delete), topic_states (insert, delete), publisher_states
 --             (delete)
-CREATE OR REPLACE FUNCTION telesto.remove_subscriptions(of_client bigint)
+CREATE OR REPLACE FUNCTION telesto.remove_subscriptions(
+    of_client bigint  -- the client
+)
 RETURNS void
 LANGUAGE plpgsql
 AS $$

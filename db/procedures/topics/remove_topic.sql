@@ -3,15 +3,15 @@
 --             the removal of the messages that are left. The sequences are found by a walk over all that there are,
 --             and only where publishers number their messages. A later topic of the same name is another one, whose
 --             numbers begin at 1.
--- Parameters:
---   topic_id bigint         the topic
 -- Returns:
 --   boolean                 whether it was removed; false when somebody subscribes to it, if only to a subscription
 --                           that was dropped; NULL when it does not exist (any more)
 -- Errors:     none raised
 -- Locks:      the topic's row; the caller holds the topic's lock
 -- Tables:     subscriptions (read), topics, topic_states, publisher_states (delete), deleted_topics (insert)
-CREATE OR REPLACE FUNCTION telesto.remove_topic(topic_id bigint)
+CREATE OR REPLACE FUNCTION telesto.remove_topic(
+    topic_id bigint  -- the topic
+)
 RETURNS boolean
 LANGUAGE plpgsql
 AS $$

@@ -1,39 +1,25 @@
 -- Procedure:  subscribe_numbered
 -- Purpose:    Subscribes a client to a topic, which is created on its first use. It is owed every message whose
 --             number is drawn after this. A subscription that was dropped for its lag is replaced.
--- Parameters:
---   client_id bigint            who asks
---   session bigint              the session
---   number bigint               the request's number; 0 leaves no record
---   confirm_sessions bigint[]   per confirmed request: its session
---   confirm_numbers bigint[]    per confirmed request: its number
---   topic text                  the topic's name, 1 to 1,024 characters
---   max_behind bigint           behind by more messages it is lagging; NULL for no such limit
---   max_age_ms bigint           when its next message is older, in milliseconds, it is lagging; NULL for none
---   drop_lagging boolean        whether it is dropped then
--- Returns:
---   error smallint              NULL, -1 (a takeover is under way, or the topic was deleted meanwhile: try again),
---                               CLIENT_NOT_EXISTING (5),
---                               SESSION_FENCED (20), ALREADY_SUBSCRIBED (28) or NUMBER_REPEATED (36)
---   subscription_id bigint      the new subscription; with error 28 the one that there is
---   topic_id bigint             the topic
 -- Errors:     check_violation (23514) for a name or limit out of range
 -- Locks:      client (shared, try), the topic (wait)
 -- Tables:     clients (read), topics (read, insert), topic_states (insert, delete), subscriptions (insert, delete),
 --             positions (insert, delete), operations (insert, delete), deliveries (delete)
 CREATE OR REPLACE FUNCTION telesto.subscribe_numbered(
-    client_id bigint,
-    session bigint,
-    number bigint,
-    confirm_sessions bigint[],
-    confirm_numbers bigint[],
-    topic text,
-    max_behind bigint,
-    max_age_ms bigint,
-    drop_lagging boolean,
-    OUT error smallint,
-    OUT subscription_id bigint,
-    OUT topic_id bigint
+    client_id bigint,            -- who asks
+    session bigint,              -- the session
+    number bigint,               -- the request's number; 0 leaves no record
+    confirm_sessions bigint[],   -- per confirmed request: its session
+    confirm_numbers bigint[],    -- per confirmed request: its number
+    topic text,                  -- the topic's name, 1 to 1,024 characters
+    max_behind bigint,           -- behind by more messages it is lagging; NULL for no such limit
+    max_age_ms bigint,           -- when its next message is older, in milliseconds, it is lagging; NULL for none
+    drop_lagging boolean,        -- whether it is dropped then
+    OUT error smallint,          -- NULL, -1 (a takeover is under way, or the topic was deleted meanwhile: try again),
+                                 -- CLIENT_NOT_EXISTING (5), SESSION_FENCED (20), ALREADY_SUBSCRIBED (28) or
+                                 -- NUMBER_REPEATED (36)
+    OUT subscription_id bigint,  -- the new subscription; with error 28 the one that there is
+    OUT topic_id bigint          -- the topic
 )
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$

@@ -2,16 +2,15 @@
 -- Purpose:    Compares subscriptions that have a limit with it, from where the last turn ended: marks those
 --             that are lagging, and drops them where that was wanted. A turn ends with the first that it drops,
 --             so that the topic's lock is not held longer than that takes.
--- Parameters:
---   max_rows int            at most so many subscriptions
--- Returns:
---   done bigint             how many were dropped
---   more boolean            whether this round goes on
 -- Errors:     none raised
 -- Locks:      a topic, a subscription (try)
 -- Tables:     jobs (read, update), topic_states (read, insert, delete), topic_messages (read), subscriptions
 --             (read, update), positions (read, delete)
-CREATE OR REPLACE FUNCTION telesto.sweep_subscriptions(max_rows int, OUT done bigint, OUT more boolean)
+CREATE OR REPLACE FUNCTION telesto.sweep_subscriptions(
+    max_rows int,     -- at most so many subscriptions
+    OUT done bigint,  -- how many were dropped
+    OUT more boolean  -- whether this round goes on
+)
 LANGUAGE plpgsql
 AS $$
 #variable_conflict use_column

@@ -5,21 +5,15 @@
 --             remove that itself, when nobody has subscribed or put to it for some time. One in which publishers
 --             number their own messages stays, for what they put next must be the next of their sequences.
 --             Messages of deleted topics go first.
--- Parameters:
---   max_rows int            at most so many messages, and so many topics looked at
---   idle_s double precision   for how long nobody subscribes or puts to a topic that goes, in seconds
--- Returns:
---   done bigint             how many messages and topics were removed
---   more boolean            whether this round goes on
 -- Errors:     none raised
 -- Locks:      the topics' rows; topics that go (try)
 -- Tables:     jobs (read, update), topics (read, update, delete), topic_states (read, delete), subscriptions, positions
 --             (read), topic_messages (read, delete), deleted_topics (insert, update, delete)
 CREATE OR REPLACE FUNCTION telesto.sweep_topics(
-    max_rows int,
-    idle_s double precision,
-    OUT done bigint,
-    OUT more boolean
+    max_rows int,             -- at most so many messages, and so many topics looked at
+    idle_s double precision,  -- for how long nobody subscribes or puts to a topic that goes, in seconds
+    OUT done bigint,          -- how many messages and topics were removed
+    OUT more boolean          -- whether this round goes on
 )
 LANGUAGE plpgsql
 AS $$

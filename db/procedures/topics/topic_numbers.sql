@@ -1,16 +1,16 @@
 -- Procedure:  topic_numbers
 -- Purpose:    How far topics are: what a middleware asks for its waiting gets now and then, because wake-ups
 --             are only hints.
--- Parameters:
---   topic_ids bigint[]      the topics
--- Returns:
---   topic_id bigint         a topic
---   last_number bigint      the number of its last message
 -- Errors:     none raised
 -- Locks:      none
 -- Tables:     topic_states (read)
-CREATE OR REPLACE FUNCTION telesto.topic_numbers(topic_ids bigint[])
-RETURNS TABLE (topic_id bigint, last_number bigint)
+CREATE OR REPLACE FUNCTION telesto.topic_numbers(
+    topic_ids bigint[]  -- the topics
+)
+RETURNS TABLE (
+    topic_id bigint,    -- a topic
+    last_number bigint  -- the number of its last message
+)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 AS $$
 #variable_conflict use_column

@@ -1,29 +1,19 @@
 -- Procedure:  unsubscribe_numbered
 -- Purpose:    Ends a client's subscription of a topic. It is owed nothing more, not even what was put before.
--- Parameters:
---   client_id bigint            who asks
---   session bigint              the session
---   number bigint               the request's number; 0 leaves no record
---   confirm_sessions bigint[]   per confirmed request: its session
---   confirm_numbers bigint[]    per confirmed request: its number
---   topic text                  the topic's name
--- Returns:
---   error smallint              NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING (5),
---                               SESSION_FENCED (20), NOT_SUBSCRIBED (29) or NUMBER_REPEATED (36)
---   topic_id bigint             the topic; NULL when there is none
 -- Errors:     none raised
 -- Locks:      client (shared, try), the topic, the subscription (wait)
 -- Tables:     clients, topics (read), topic_states (insert, delete), subscriptions, positions (delete),
 --             operations (insert, delete), deliveries (delete)
 CREATE OR REPLACE FUNCTION telesto.unsubscribe_numbered(
-    client_id bigint,
-    session bigint,
-    number bigint,
-    confirm_sessions bigint[],
-    confirm_numbers bigint[],
-    topic text,
-    OUT error smallint,
-    OUT topic_id bigint
+    client_id bigint,           -- who asks
+    session bigint,             -- the session
+    number bigint,              -- the request's number; 0 leaves no record
+    confirm_sessions bigint[],  -- per confirmed request: its session
+    confirm_numbers bigint[],   -- per confirmed request: its number
+    topic text,                 -- the topic's name
+    OUT error smallint,         -- NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING (5),
+                                -- SESSION_FENCED (20), NOT_SUBSCRIBED (29) or NUMBER_REPEATED (36)
+    OUT topic_id bigint         -- the topic; NULL when there is none
 )
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$
