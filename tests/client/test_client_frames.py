@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from telesto.client import ClientOptions, InvalidParameterError
-from telesto.client.confirmations import CONFIRM_ITEMS_MAX
-from telesto.client.consuming import LEASES_MAX
-from telesto.client.custody import RELEASE_ITEMS_MAX
+from telesto.client.bookkeeping.consumers import LEASES_MAX
+from telesto.client.bookkeeping.received_messages import RELEASE_ITEMS_MAX
+from telesto.client.calls.confirmations import CONFIRM_ITEMS_MAX
 from telesto.client.options import LIBRARY_FRAME_LEAST
-from telesto.middleware.settings import ServerSettings
+from telesto.middleware.common.settings import ServerSettings
 from telesto.protocol import packets
 
 _LARGE = 2**62
