@@ -32,7 +32,7 @@ def running(
     """
     with log.open("ab") as errors:
         process = subprocess.Popen(
-            [sys.executable, "-m", f"telesto.cli.{module}", *arguments],
+            [sys.executable, "-m", f"telesto.cli.demo.{module}", *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,

@@ -145,7 +145,7 @@ def _producer(shipment: Shipment, worker: int, shares: int) -> AbstractContextMa
         "share": str(worker),
         "shares": str(shares),
     }
-    return running("demo_producer", [json.dumps(task)], shipment.log)
+    return running("producer", [json.dumps(task)], shipment.log)
 
 
 def _reader(shipment: Shipment, worker: int) -> AbstractContextManager[Process]:
@@ -155,7 +155,7 @@ def _reader(shipment: Shipment, worker: int) -> AbstractContextManager[Process]:
         "queue_id": str(shipment.queue_id),
         "records": str(_records(shipment, worker)),
     }
-    return running("demo_reader", [json.dumps(task)], shipment.log)
+    return running("reader", [json.dumps(task)], shipment.log)
 
 
 def _verdict(shipment: Shipment, readers: int) -> Verdict:

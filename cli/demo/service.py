@@ -28,7 +28,7 @@ def running_service(data_dir: Path, log: Path) -> Iterator[list[str]]:
         # The URL holds a password, and command lines are open to everybody on the machine.
         environment = {"TELESTO_DATABASE_URL": server.url}
         middlewares = [
-            stack.enter_context(running("demo_middleware", [], log, environment)) for _ in range(MIDDLEWARES)
+            stack.enter_context(running("middleware", [], log, environment)) for _ in range(MIDDLEWARES)
         ]
         yield [_address(middleware, log) for middleware in middlewares]
 

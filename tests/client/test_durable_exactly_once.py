@@ -82,7 +82,8 @@ class DurableMachine(ClientMachine):
             self.open_bodies.update(bodies)
 
     def check_error(self, call: Call[Any], error: TelestoError) -> None:
-        if not isinstance(error, StateWriteError):
+        # A call that was given up may be found not done before its caller has taken the error.
+        if not isinstance(error, (StateWriteError, NotDoneError)):
             super().check_error(call, error)
         elif call in self.put_bodies:
             stored = {body for _, body in self.service.put_bodies}

@@ -85,7 +85,7 @@ def is_gone(pid: int) -> bool:
 def as_nobody(scratch: Path) -> dict[str, Any]:
     """Return what makes a process one of an ordinary user, who finds the package through `scratch`."""
     scratch.chmod(0o755)
-    (scratch / "telesto").symlink_to(Path(embedded.__file__).parents[1])
+    (scratch / "telesto").symlink_to(Path(embedded.__file__).parents[2])
     path = f"{scratch}:{sysconfig.get_path('purelib')}"
     environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
     return {"user": NOBODY, "group": NOBODY, "extra_groups": [], "env": environment}

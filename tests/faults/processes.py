@@ -340,7 +340,7 @@ class Client(Process):
 
     Attributes:
         role: which of these modules.
-        replaced: another process takes its place, or is about to.
+        replaced: another process takes its place or is about to, or it takes the place of one and is not up.
     """
 
     def __init__(self, role: str, directory: Path, task: Mapping[str, Any]) -> None:

@@ -162,8 +162,10 @@ class Run:
             shutil.rmtree(self._states / part.name, ignore_errors=True)
         task.run += 1
         successor = self._clients[client.name] = Client(part.role, self.histories, vars(task))
+        successor.replaced = True  # until it is connected: before that, SIGTERM ends it with no order
         await successor.start()
-        await successor.line()  # it is connected
+        await successor.line()
+        successor.replaced = False
         return True
 
     async def _end_clients(self, role: str) -> None:
