@@ -9,6 +9,7 @@ import pytest
 
 from telesto.client import (
     ClientMode,
+    ClientOptions,
     HistoryMode,
     InvalidParameterError,
     MessageNotExistingError,
@@ -34,7 +35,8 @@ def queue_id(client: Any) -> int:
 def test_a_message_is_known_from_its_put_to_its_confirmation(
     client: Any, connected: Connect, queue_id: int
 ) -> None:
-    reader = connected("reader", mode=ClientMode.FULL)
+    # It confirms nothing by itself.
+    reader = connected("reader", mode=ClientMode.FULL, options=ClientOptions(confirm_after=3_600))
     message_id = client.put_message(queue_id, b"hello", priority=9)
     (ready,) = client.message_history(message_id).records
     assert (ready.state, ready.sender_id, ready.priority) == (MessageState.READY, client.client_id, 9)
