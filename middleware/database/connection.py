@@ -171,12 +171,14 @@ class Link:
             self._connection.terminate()
 
     async def _prepare(self, sql: str) -> asyncpg.prepared_stmt.PreparedStatement[asyncpg.Record]:
+        connection = None
         try:
             await self.open()
-            assert self._connection is not None
+            connection = self._connection
+            assert connection is not None
             self._prepared += 1
             # With a name, for asyncpg parses statements without one again in every call.
-            statement = await self._connection.prepare(sql, name=f"telesto_{self._prepared}")
+            statement = await connection.prepare(sql, name=f"telesto_{self._prepared}")
         except asyncpg.PostgresError as error:
             if loses_connection(error.sqlstate or ""):
                 raise UnavailableError(brief(error)) from error
@@ -187,6 +189,11 @@ class Link:
             raise UnavailableError(str(error)) from error
         except CONNECT_ERRORS as error:
             raise UnavailableError(str(error)) from error
+        except AttributeError as error:
+            # asyncpg goes on with a connection that was dropped while it looked up the statement's types.
+            if connection is None or not connection.is_closed():
+                raise
+            raise UnavailableError("the connection was dropped") from error
         self._statements[sql] = statement
         return statement
 

@@ -156,6 +156,29 @@ async def link_to(database_url: str) -> AsyncIterator[Link]:
         await link.close()
 
 
+@pytest.mark.parametrize("at", ["before", "after"])
+async def test_nothing_was_sent_on_a_connection_that_is_dropped_while_a_statement_is_prepared(
+    database_url: str, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    """What asyncpg asks for the types of a statement is a call of its own, and it does not look between."""
+    look_up = asyncpg.Connection._introspect_types
+    sql = "SELECT message FROM telesto.messages AS message"
+    async with link_to(database_url) as link:
+
+        async def drop_beside(self: Any, *arguments: Any) -> Any:
+            if at == "before":
+                link.drop("dropped")
+            found = await look_up(self, *arguments)
+            link.drop("dropped")
+            return found
+
+        with monkeypatch.context() as patch:
+            patch.setattr(asyncpg.Connection, "_introspect_types", drop_beside)
+            with pytest.raises(UnavailableError):
+                await link.call(sql)
+        assert await link.call(sql) == []
+
+
 async def test_a_link_tells_what_became_of_a_call(database_url: str) -> None:
     async with link_to(database_url) as link:
         assert (await link.call("SELECT $1::int + 1", 1))[0][0] == 2
