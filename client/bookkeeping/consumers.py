@@ -416,7 +416,7 @@ class Consuming:
         state.lease = response.lease_ms / 1000
         state.joins += 1
         state.touch_at = self._clock() + state.lease / HEARD
-        if state.paced:
+        if state.paced and state.credit_messages > CREDIT_LEAST:
             state.look_at = self._clock() + PACE_S
         self._members[response.consumer_id] = state
 

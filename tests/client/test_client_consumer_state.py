@@ -409,6 +409,7 @@ def test_what_comes_rarely_is_no_reason_for_more() -> None:
 def test_of_a_partition_that_was_begun_nothing_goes_back_for_slowness() -> None:
     bench = Bench(credit=None)
     bench.state.credit_messages = 100
+    bench.joins(CONSUMER)
     bench.deliver(*range(1, 40))
     bench.deliver(*range(40, 60), key="other", lease=LEASE + 1)
     bench.deliver(60, 61, key=None, lease=LEASE)
@@ -418,6 +419,10 @@ def test_of_a_partition_that_was_begun_nothing_goes_back_for_slowness() -> None:
     (back,) = bench.host.settled
     assert [lease.message_id for lease in back.leases] == list(range(40, 62))
     assert bench.take_all() == list(range(2, 40))
+
+
+def test_a_consumer_with_the_least_credit_wakes_nobody_to_be_looked_at() -> None:
+    assert Bench(credit=None).consuming.due == Bench().consuming.due
 
 
 def test_a_credit_that_was_given_stays() -> None:
