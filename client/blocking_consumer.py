@@ -22,7 +22,7 @@ from telesto.client.bookkeeping.consumers import (
 )
 from telesto.client.calls.queue_calls import Call
 from telesto.client.errors import ClientClosedError
-from telesto.client.io.driver import Driver
+from telesto.client.io.driver import SIGNAL_UNHEARD_MAX, Driver
 from telesto.client.models import LeaseId, Message
 from telesto.protocol.errors import InvalidParameterError, LeaseLostError
 
@@ -357,7 +357,8 @@ class Pool:
 
         try:
             while True:
-                self._free.acquire()
+                while not self._free.acquire(timeout=SIGNAL_UNHEARD_MAX):
+                    pass
                 if self._stopping or (leased := self._consumer.get()) is None:
                     break
                 threads.submit(work, leased)
@@ -369,7 +370,7 @@ class Pool:
                 self._consumer.stop()
                 # One that is not among the workers yet will see that nothing more is to be begun.
                 while self._workers and (left := self._until - time.monotonic()) > 0:
-                    self._free.acquire(timeout=None if left == math.inf else left)
+                    self._free.acquire(timeout=min(left, SIGNAL_UNHEARD_MAX))
             finally:
                 threads.shutdown(wait=False, cancel_futures=True)
         if self._unfit is not None:

@@ -41,6 +41,9 @@ _RECEIVE_SIZE = 64 * 1024
 _CONNECT_TIME_MIN = 0.05
 #: So often is a write of the state begun anew that the caller is interrupted in.
 _WRITES_INTERRUPTED_MAX = 3
+#: No wait for an answer or a message is longer at a time, in seconds. A signal that arrives just before the
+#: main thread begins to wait does not interrupt the wait, and its handler runs only when that is over.
+SIGNAL_UNHEARD_MAX = 2.0
 
 
 class Driver:
@@ -276,7 +279,8 @@ class Driver:
             self._followers[call] = gate
             try:
                 self.keepers_lock.release()
-                gate.acquire()
+                while not gate.acquire(timeout=SIGNAL_UNHEARD_MAX):
+                    pass
             finally:
                 self.keepers_lock.acquire()
         finally:
@@ -360,7 +364,7 @@ class Driver:
 
     def _wait(self, until: float) -> None:
         """Waits for the socket or a wake-up, with the lock released."""
-        timeout_ms = None if until == math.inf else max(0.0, (until - time.monotonic()) * 1000)
+        timeout_ms = 1000 * max(0.0, min(until - time.monotonic(), SIGNAL_UNHEARD_MAX))
         if self.sock is not None:
             self._poll.register(self.sock, select.POLLIN | (select.POLLOUT if self._unsent else 0))
         self._waiting = True

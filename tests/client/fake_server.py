@@ -115,10 +115,13 @@ class FakeServer:
 
     async def _stop(self) -> None:
         self._ticker.cancel()
+        # What was just accepted becomes one of those that are served; a server that is closed would drop it.
+        for listener in self._server.sockets:
+            self._loop.remove_reader(listener)
+        await asyncio.wait(asyncio.all_tasks() - {asyncio.current_task()})
         self._server.close()
         for served in list(self.served):
             served.transport.abort()
-        await asyncio.wait([self._ticker])
         if self.served:
             await self.empty.wait()
 

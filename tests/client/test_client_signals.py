@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import json
 import random
 import signal
@@ -309,6 +310,49 @@ def test_sigterm_lets_a_handler_end_and_gives_the_rest_back(
             worker.kill()
         assert (status, said.split(), complaints) == (0, ["ended", "0"], "")
         assert client.queue_statistics(queue_id).depth == 0
+
+
+@pytest.mark.parametrize("moment", ["idle", "following", "working"])
+def test_a_signal_that_arrives_just_before_a_consumer_waits_is_heard(
+    real_service_url: str, moment: str
+) -> None:
+    """``interrupt_main`` leaves what such a signal leaves: it is pending, and interrupts no wait."""
+    begun, may_end = threading.Event(), threading.Event()
+    with (
+        ThreadPoolExecutor(2) as executor,
+        TelestoClient(real_service_url) as other,
+        TelestoClient(real_service_url) as client,
+    ):
+        other.connect(name="bob")
+        client.connect(name="alice")
+        queue_id = client.create_queue("orders", lease_ms=3_600_000).queue_id
+        empty_id = client.create_queue("empty").queue_id
+        client.put_many(queue_id, [b"0", b"1"] if moment == "working" else [b"0"])
+
+        def handle(_: Any) -> None:
+            begun.set()
+            assert may_end.wait(2 * PATIENCE_S)
+
+        def interrupt() -> bool:
+            assert begun.wait(PATIENCE_S)
+            if moment != "working":
+                may_end.set()
+            time.sleep(0.3)  # the main thread waits by then
+            _thread.interrupt_main(signal.SIGUSR1)
+            if moment != "working":
+                return stopped.wait(PATIENCE_S)
+            rest = other.retrieve_message(queue_id, timeout=PATIENCE_S)
+            may_end.set()
+            return rest is not None
+
+        stopped = threading.Event()
+        if moment == "following":
+            executor.submit(client.retrieve_message, empty_id, timeout=2 * PATIENCE_S)
+        heard = executor.submit(interrupt)
+        client.run_consumer(queue_id, handle, credit=4, stop_signals=(signal.SIGUSR1,))
+        stopped.set()
+        assert heard.result(PATIENCE_S)
+        client.close()
 
 
 @pytest.mark.parametrize("way", ["signals", "asyncio-signals"])

@@ -146,6 +146,11 @@ class Proxy:
     async def close(self) -> None:
         """Ends everything."""
         if self._server is not None:
+            # What was just accepted gets its connection in two turns; a server that is closed would drop it.
+            for listener in self._server.sockets:
+                asyncio.get_running_loop().remove_reader(listener)
+            for _ in range(3):
+                await asyncio.sleep(0)
             self._server.close()
         tasks = [connection.task for connection in self._connections]
         self.cut()
