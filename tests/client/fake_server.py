@@ -11,6 +11,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from fake_service import FakeConnection, FakeService
+from listening import stop_listening
+
+#: What a test waits for takes no longer, on a very busy machine.
+PATIENCE_S = 30.0
 
 
 class _Served(asyncio.Protocol):
@@ -82,7 +86,7 @@ class FakeServer:
             self.flush()
 
         self._loop.call_soon_threadsafe(run)
-        return outcome.result(10)
+        return outcome.result(PATIENCE_S)
 
     def cut(self) -> None:
         """Cuts all connections."""
@@ -90,7 +94,7 @@ class FakeServer:
 
     def wait_for(self, condition: Callable[[], bool]) -> None:
         """Waits until something holds in the server."""
-        end = time.monotonic() + 10
+        end = time.monotonic() + PATIENCE_S
         while not self.do(condition):
             assert time.monotonic() < end, "it never happens"
             time.sleep(0.002)
@@ -100,12 +104,12 @@ class FakeServer:
         thread = threading.Thread(target=self._loop.run_forever)
         thread.start()
         try:
-            asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(10)
+            asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(PATIENCE_S)
             yield self
         finally:
-            asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(10)
+            asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(PATIENCE_S)
             self._loop.call_soon_threadsafe(self._loop.stop)
-            thread.join(10)
+            thread.join(PATIENCE_S)
             self._loop.close()
 
     async def _start(self) -> None:
@@ -115,10 +119,8 @@ class FakeServer:
 
     async def _stop(self) -> None:
         self._ticker.cancel()
-        # What was just accepted becomes one of those that are served; a server that is closed would drop it.
-        for listener in self._server.sockets:
-            self._loop.remove_reader(listener)
-        await asyncio.wait(asyncio.all_tasks() - {asyncio.current_task()})
+        await asyncio.wait([self._ticker])
+        await stop_listening(self._server)
         self._server.close()
         for served in list(self.served):
             served.transport.abort()

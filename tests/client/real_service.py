@@ -5,6 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from listening import stop_listening
+
+#: How long a stop may take on a very busy machine; it waits for clients and the database.
+PATIENCE_S = 60.0
+
 
 async def start_middleware(database_url: str, port: int = 0) -> Any:
     from pydantic import SecretStr
@@ -19,5 +24,6 @@ async def start_middleware(database_url: str, port: int = 0) -> Any:
 
 
 async def stop_middleware(server: Any) -> None:
+    await stop_listening(server._server)
     server.request_stop()
-    await asyncio.wait_for(server.wait_closed(), 20)
+    await asyncio.wait_for(server.wait_closed(), PATIENCE_S)

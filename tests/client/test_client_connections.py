@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from fake_server import FakeServer
-from shells import Open
+from shells import Open, hurry
 from telesto.client import (
     ClientClosedError,
     ClientInterruptedError,
@@ -29,7 +29,9 @@ from telesto.client import (
 from telesto.client.bookkeeping.consumers import JoinCall
 from telesto.protocol.packets import NewMessage
 
-QUICK = ClientOptions(connect_tries=2, backoff_initial=0.01, connect_timeout=1)
+#: No call that nothing holds up takes longer, on a very busy machine.
+PATIENCE_S = 30.0
+QUICK = ClientOptions(connect_tries=2, backoff_initial=0.01, connect_timeout=PATIENCE_S)
 
 
 @pytest.fixture
@@ -52,15 +54,17 @@ def blocking(fake_server: FakeServer) -> Iterator[TelestoClient]:
         yield client
 
 
-def dead_port() -> int:
+@pytest.fixture
+def dead_port() -> Iterator[int]:
+    """A port where nothing listens and that nothing else is given, but for a server of the test."""
     with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
+        yield sock.getsockname()[1]
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 10
+    end = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < end, "it never happens"
         time.sleep(0.002)
@@ -77,14 +81,13 @@ def put_by_another(server: FakeServer, queue_id: int, body: bytes) -> None:
 # ---------------------------------------------------------------------------------- connections
 
 
-def test_nothing_listens(open_client: Open) -> None:
-    port = dead_port()
-    client = open_client(f"telesto://127.0.0.1:{port}", QUICK)
+def test_nothing_listens(open_client: Open, dead_port: int) -> None:
+    client = open_client(f"telesto://127.0.0.1:{dead_port}", QUICK)
     with pytest.raises(NotConnectedError, match="is `telesto serve` running") as raised:
         client.connect(name="alice")
-    assert raised.value.address == f"127.0.0.1:{port}"
+    assert raised.value.address == f"127.0.0.1:{dead_port}"
     assert isinstance(raised.value.__cause__, ConnectionRefusedError)
-    with pytest.raises(NotConnectedError, match=f"127.0.0.1:{port}"):
+    with pytest.raises(NotConnectedError, match=f"127.0.0.1:{dead_port}"):
         client.ping()
 
 
@@ -103,33 +106,31 @@ def test_a_listener_that_never_answers(open_client: Open) -> None:
         assert str(silent.getsockname()[1]) in str(raised.value)
 
 
-def test_the_first_connection_waits_for_the_service(open_client: Open) -> None:
+def test_the_first_connection_waits_for_the_service(open_client: Open, dead_port: int) -> None:
     """It waits as long as a call does, not only for as many attempts as a request has."""
-    port = dead_port()
     options = ClientOptions(max_tries=1, backoff_initial=0.001, backoff_max=0.01)
-    client = open_client(f"telesto://127.0.0.1:{port}", options)
+    client = open_client(f"telesto://127.0.0.1:{dead_port}", options)
     with ThreadPoolExecutor(1) as executor:
         connecting = executor.submit(client.connect, name="alice")
         addresses = getattr(client, "client", client)._session._connector._addresses
         wait_until(lambda: addresses.rounds > 10)
         assert not connecting.done()
         server = FakeServer()
-        server.port = port
+        server.port = dead_port
         with server.running():
-            connecting.result(10)
+            connecting.result(PATIENCE_S)
             assert client.ping() >= 0
             client.close()
 
 
-def test_the_first_connection_ends_in_time_and_says_why(open_client: Open) -> None:
-    port = dead_port()
+def test_the_first_connection_ends_in_time_and_says_why(open_client: Open, dead_port: int) -> None:
     client = open_client(
-        f"telesto://127.0.0.1:{port}", ClientOptions(call_timeout=0.05, backoff_initial=0.01)
+        f"telesto://127.0.0.1:{dead_port}", ClientOptions(call_timeout=0.05, backoff_initial=0.01)
     )
     for call in (lambda: client.connect(name="alice"), client.ping):
         with pytest.raises(NotConnectedError, match=r"within 0\.05 s.*is `telesto serve` running") as raised:
             call()
-        assert raised.value.address == f"127.0.0.1:{port}"
+        assert raised.value.address == f"127.0.0.1:{dead_port}"
         assert isinstance(raised.value.__cause__, NotConnectedError)
 
 
@@ -164,7 +165,7 @@ def test_what_does_not_speak_the_protocol_is_given_up(open_client: Open) -> None
         client = open_client(f"telesto://127.0.0.1:{server.getsockname()[1]}", options)
         with pytest.raises(FatalError):
             client.connect(name="alice")
-        answering.result(10)
+        answering.result(PATIENCE_S)
 
 
 def test_a_consumer_that_is_stopped_does_not_wait_to_join(open_client: Open, fake_server: FakeServer) -> None:
@@ -177,13 +178,13 @@ def test_a_consumer_that_is_stopped_does_not_wait_to_join(open_client: Open, fak
         getting = executor.submit(consumer.get, 1000)
         wait_until(lambda: any(isinstance(call, JoinCall) for call in list(session.link.pending.values())))
         consumer.stop()
-        assert getting.result(20) is None
+        assert getting.result(PATIENCE_S) is None
     fake_server.deaf = False
     consumer.close()
 
 
-def test_the_second_address_serves(open_client: Open, fake_server: FakeServer) -> None:
-    client = open_client(f"telesto://127.0.0.1:{dead_port()},127.0.0.1:{fake_server.port}")
+def test_the_second_address_serves(open_client: Open, fake_server: FakeServer, dead_port: int) -> None:
+    client = open_client(f"telesto://127.0.0.1:{dead_port},127.0.0.1:{fake_server.port}")
     client.connect(name="alice")
     assert client.address == f"127.0.0.1:{fake_server.port}"
 
@@ -204,7 +205,7 @@ def test_an_idle_connection_is_replaced(client: Any, fake_server: FakeServer) ->
 
 def test_a_waiting_read_outlives_its_connection(client: Any, fake_server: FakeServer, queue_id: int) -> None:
     with ThreadPoolExecutor(1) as executor:
-        reading = executor.submit(client.retrieve_message, queue_id, timeout=20)
+        reading = executor.submit(client.retrieve_message, queue_id, timeout=PATIENCE_S)
         fake_server.wait_for(lambda: len(fake_server.service.parked) == 1)
         session = client.session
         fake_server.cut()
@@ -215,7 +216,7 @@ def test_a_waiting_read_outlives_its_connection(client: Any, fake_server: FakeSe
             )
         )
         put_by_another(fake_server, queue_id, b"m")
-        assert reading.result(10).body == b"m"
+        assert reading.result(PATIENCE_S).body == b"m"
 
 
 def test_a_silent_connection_is_left(open_client: Open, fake_server: FakeServer, queue_id: int) -> None:
@@ -232,8 +233,9 @@ def test_a_silent_connection_is_left(open_client: Open, fake_server: FakeServer,
 def test_time_is_up_although_the_connection_lives(
     open_client: Open, fake_server: FakeServer, queue_id: int
 ) -> None:
-    client = open_client(fake_server.url, ClientOptions(call_timeout=0.1, close_timeout=0.1))
+    client = open_client(fake_server.url)
     client.connect(name="alice")
+    hurry(client, call_timeout=0.1, close_timeout=0.1)
     fake_server.deaf = True
     with pytest.raises(DeadlineExceededError, match=r"no answer within 0\.1 s"):
         client.put_message(queue_id, b"x")
@@ -262,7 +264,7 @@ def test_a_slow_middleware_slows_the_client_down(client: Any, fake_server: FakeS
         time.sleep(0.1)
         assert not putting.done()
         fake_server.do(served.transport.resume_reading)
-        results = putting.result(20)
+        results = putting.result(PATIENCE_S)
     assert [result.error for result in results] == [None] * 30
 
 
@@ -277,29 +279,29 @@ def test_closing_ends_what_waits(client: Any, fake_server: FakeServer, queue_id:
         reading = executor.submit(client.retrieve_message, queue_id, timeout=None)
         fake_server.wait_for(lambda: len(fake_server.service.parked) == 1)
         client.close()
-        assert isinstance(reading.exception(10), ClientClosedError)
+        assert isinstance(reading.exception(PATIENCE_S), ClientClosedError)
     fake_server.wait_for(lambda: not fake_server.served)
 
 
 def test_closing_twice_at_the_same_time(client: Any) -> None:
     with ThreadPoolExecutor(4) as executor:
         for closing in [executor.submit(client.close) for _ in range(4)]:
-            closing.result(10)
+            closing.result(PATIENCE_S)
 
 
 def test_closing_before_anything_was_done(open_client: Open, fake_server: FakeServer) -> None:
     open_client(fake_server.url).close()
 
 
-def test_closing_a_client_that_cannot_connect(open_client: Open) -> None:
+def test_closing_a_client_that_cannot_connect(open_client: Open, dead_port: int) -> None:
     client = open_client(
-        f"telesto://127.0.0.1:{dead_port()}", ClientOptions(backoff_initial=30, backoff_max=30)
+        f"telesto://127.0.0.1:{dead_port}", ClientOptions(backoff_initial=30, backoff_max=30)
     )
     with ThreadPoolExecutor(1) as executor:
         connecting = executor.submit(client.connect, name="alice")
         time.sleep(0.05)
         client.close()
-        assert isinstance(connecting.exception(10), ClientClosedError)
+        assert isinstance(connecting.exception(PATIENCE_S), ClientClosedError)
 
 
 # ---------------------------------------------------------------------------------- threads
@@ -329,7 +331,7 @@ def test_threads_read_and_put_over_lost_connections(
     taken: list[bytes] = []
 
     def read() -> None:
-        while (message := blocking.retrieve_message(queue_id, timeout=20)) and message.body != b"end":
+        while (message := blocking.retrieve_message(queue_id, timeout=PATIENCE_S)) and message.body != b"end":
             taken.append(message.body)
 
     def put(thread: int) -> None:
@@ -339,15 +341,18 @@ def test_threads_read_and_put_over_lost_connections(
     with ThreadPoolExecutor(6) as executor:
         reading = [executor.submit(read) for _ in range(3)]
         putting = [executor.submit(put, thread) for thread in range(3)]
+        put_bodies = fake_server.service.put_bodies
         while not all(future.done() for future in putting):
-            time.sleep(0.02)
+            # Each connection brings a little, however slow the machine is.
+            before = len(put_bodies)
+            wait_until(lambda: len(put_bodies) > before + 2 or all(future.done() for future in putting))  # noqa: B023
             fake_server.cut()
         for future in putting:
             future.result()
         for _ in reading:
             blocking.put_message(queue_id, b"end", priority=1)
         for reader in reading:
-            reader.result(20)
+            reader.result(PATIENCE_S)
     assert sorted(taken) == sorted(
         b"%d %d" % (thread, number) for thread in range(3) for number in range(100)
     )
@@ -357,22 +362,27 @@ def test_threads_read_and_put_over_lost_connections(
 
 
 @contextmanager
-def interrupted_after(seconds: float) -> Iterator[None]:
-    """Ctrl-C, a little later."""
-    # The timer is that of the test's own limit, which goes on afterwards.
-    handler = signal.signal(signal.SIGALRM, signal.default_int_handler)
-    limit = signal.setitimer(signal.ITIMER_REAL, seconds)
+def interrupted_when(server: FakeServer, client: TelestoClient, parked: int) -> Iterator[None]:
+    """Ctrl-C, once so many reads wait in the server and the client waits for its socket."""
+
+    def interrupt() -> None:
+        server.wait_for(lambda: len(server.service.parked) == parked and client._driver._waiting)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+
+    handler = signal.signal(signal.SIGUSR1, signal.default_int_handler)
     try:
-        yield
+        with ThreadPoolExecutor(1) as executor:
+            interrupting = executor.submit(interrupt)
+            yield
+            interrupting.result()
     finally:
-        signal.signal(signal.SIGALRM, handler)
-        signal.setitimer(signal.ITIMER_REAL, *limit)
+        signal.signal(signal.SIGUSR1, handler)
 
 
 def test_an_interrupted_call_leaves_the_client_usable(
     blocking: TelestoClient, fake_server: FakeServer, queue_id: int
 ) -> None:
-    with interrupted_after(0.05), pytest.raises(KeyboardInterrupt):
+    with interrupted_when(fake_server, blocking, 1), pytest.raises(KeyboardInterrupt):
         blocking.retrieve_message(queue_id)
     fake_server.wait_for(lambda: not fake_server.service.parked)
     message_id = blocking.put_message(queue_id, b"x")
@@ -386,15 +396,16 @@ def test_an_interrupted_thread_hands_the_socket_on(
 ) -> None:
     second_queue = fake_server.do(lambda: fake_server.service.add_queue("second"))
     with ThreadPoolExecutor(1) as executor:
-        timer = threading.Timer(
-            0.02, lambda: futures.append(executor.submit(blocking.retrieve_message, second_queue))
-        )
-        futures: list[Any] = []
-        timer.start()
-        with interrupted_after(0.1), pytest.raises(KeyboardInterrupt):
+
+        def follow() -> Any:
+            fake_server.wait_for(lambda: len(fake_server.service.parked) == 1)
+            return blocking.retrieve_message(second_queue)
+
+        following = executor.submit(follow)
+        with interrupted_when(fake_server, blocking, 2), pytest.raises(KeyboardInterrupt):
             blocking.retrieve_message(queue_id)
         put_by_another(fake_server, second_queue, b"m")
-        assert futures[0].result(10).body == b"m"
+        assert following.result(PATIENCE_S).body == b"m"
 
 
 def test_an_interruption_in_the_middle_of_a_change_ends_the_client(

@@ -53,17 +53,18 @@ def test_a_middleware_stops_under_its_clients(
     producer.connect(name="producer")
     consumer.connect(name="consumer")
     queue_id = producer.create_queue("orders").queue_id
-    stopping = threading.Event()
+    stopped = threading.Event()
 
     def produce() -> list[int]:
         ids = []
-        while len(ids) < 20 or not stopping.is_set() or producer.address != second:
+        while len(ids) < 20 or not stopped.is_set() or producer.address != second:
             ids.append(producer.put_message(queue_id, b"%d" % len(ids)))
+        producer.put_message(queue_id, b"end")
         return ids
 
     def consume() -> list[int]:
         taken = []
-        while (message := consumer.retrieve_message(queue_id, timeout=2)) is not None:
+        while (message := consumer.retrieve_message(queue_id, timeout=PATIENCE_S)).body != b"end":
             assert not message.redelivered
             assert message.body == b"%d" % len(taken)
             taken.append(message.message_id)
@@ -72,9 +73,9 @@ def test_a_middleware_stops_under_its_clients(
     with ThreadPoolExecutor(2) as executor:
         producing, consuming = executor.submit(produce), executor.submit(consume)
         loop_thread.run(stop_middleware(middlewares[0]))
-        stopping.set()
-        ids = producing.result(60)
-        assert consuming.result(60) == ids
+        stopped.set()
+        ids = producing.result(PATIENCE_S)
+        assert consuming.result(PATIENCE_S) == ids
     assert (producer.address, consumer.address) == (second, second)
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from fake_server import FakeServer
 from fake_service import Fault
-from shells import Open, opening
+from shells import Open, hurry, opening
 from telesto.client import (
     ClientClosedError,
     ClientOptions,
@@ -33,8 +33,6 @@ from telesto.client import (
 from telesto.client.durable.state_directory import FILE_NAME, StateDirectory
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorCode
-
-QUICK = ClientOptions(call_timeout=0.2, close_timeout=0.1, backoff_initial=0.01, backoff_max=0.01)
 
 
 @pytest.fixture(params=["blocking", "asyncio"])
@@ -120,7 +118,8 @@ def test_without_a_state_nothing_can_be_told(open_one: Open) -> None:
 def test_a_put_that_ran_out_of_time_is_told_of(
     open_one: Open, fake_server: FakeServer, queue_id: int
 ) -> None:
-    client = connected(open_one, QUICK)
+    client = connected(open_one)
+    hurry(client, call_timeout=0.2, close_timeout=0.1)
     fake_server.deaf = True
     with pytest.raises(TelestoError):
         client.put_message(queue_id, b"lost")
@@ -161,7 +160,8 @@ def test_a_put_under_way_at_the_end_is_done_by_the_next_client(
     open_one: Open, fake_server: FakeServer, queue_id: int
 ) -> None:
     fault = Fault(packets.PutMessage, ErrorCode.OVERLOADED, retry_after_ms=60_000)
-    client = connected(open_one, QUICK)
+    client = connected(open_one)
+    hurry(client, close_timeout=0.1)
     fake_server.do(lambda: fake_server.service.faults.append(fault))
     putting = threading.Thread(target=lambda: _ignoring(client.put_message, queue_id, b"once"))
     putting.start()
@@ -181,9 +181,10 @@ def _ignoring(action: Any, *arguments: Any) -> None:
 def test_closing_notes_what_is_taken_when_the_service_is_gone(
     open_one: Open, fake_server: FakeServer, queue_id: int
 ) -> None:
-    client = connected(open_one, QUICK)
+    client = connected(open_one)
     client.put_message(queue_id, b"one")
     assert client.retrieve_message(queue_id, timeout=0).text == "one"
+    hurry(client, close_timeout=0.1)
     fake_server.deaf = True
     client.close()
     fake_server.deaf = False
