@@ -14,7 +14,7 @@ from typing import Any
 
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorCode
-from test_mw_processes import free_port, running, until_serving
+from test_mw_processes import reserved_port, running, until_serving
 from test_mw_running import fetch
 from wire import PATIENCE_S, Wire, until
 
@@ -64,14 +64,14 @@ class Service:
 @contextlib.asynccontextmanager
 async def service(database_url: str, **settings: Any) -> AsyncIterator[Service]:
     """Runs a middleware as a process, with settings or whatever else ``running`` takes."""
-    admin_port = free_port()
-    async with running(database_url, "--admin-port", str(admin_port), **settings) as (process, port):
-        await (await until_serving(port)).close()
-        middleware = Service(process.pid, port, admin_port, [])
-        try:
-            yield middleware
-        finally:
-            await close_all(middleware.wires)
+    with reserved_port() as admin_port:
+        async with running(database_url, "--admin-port", str(admin_port), **settings) as (process, port):
+            await (await until_serving(port)).close()
+            middleware = Service(process.pid, port, admin_port, [])
+            try:
+                yield middleware
+            finally:
+                await close_all(middleware.wires)
 
 
 class Others:

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
+import asyncpg
 import pytest
 
 from conftest import Connect, StartMiddleware
@@ -15,7 +16,7 @@ from telesto.middleware.consumers.consumer import Consumer, LeaseKey
 from telesto.middleware.scheduling.requests import Line
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorCode
-from wire import PATIENCE_S, Wire
+from wire import PATIENCE_S, Wire, until
 
 QUICK_SWEEPS = {"lease_sweep_s": 0.02, "lost_leases_s": 0.02}
 
@@ -153,16 +154,20 @@ async def deliveries(wire: Wire, lease_ms: int, queue_id: int) -> Member:
 
 
 async def test_what_waits_is_kept_as_long_as_the_client_is_heard(
-    start_middleware: StartMiddleware, connect: Connect
+    start_middleware: StartMiddleware, connect: Connect, database_url: str
 ) -> None:
     server = await start_middleware(**QUICK_SWEEPS)
     wire = await (await connect(server)).register()
-    queue_id = await wire.create_queue(lease_ms=400)
+    queue_id = await wire.create_queue(lease_ms=3_000)
     await put_all(wire, queue_id, b"1", b"2")
-    member = await deliveries(wire, 400, queue_id)
+    member = await deliveries(wire, 3_000, queue_id)
     await member.next(2)
+    connection = await asyncpg.connect(database_url)
+    kept = "SELECT min(deadline) > $1::timestamptz + interval '3 s' FROM telesto.leases"
+    first = await connection.fetchval("SELECT max(deadline) FROM telesto.leases")
     async with heard(wire):
-        await asyncio.sleep(2.0)  # several leases
+        await until(lambda: connection.fetchval(kept, first))
+    await connection.close()
     assert wire.unasked.empty()
     assert await member.ack(b"1", b"2") == [None, None]
 
@@ -172,11 +177,11 @@ async def test_what_waits_at_a_silent_client_comes_back_uncounted(
 ) -> None:
     server = await start_middleware(**QUICK_SWEEPS)
     wire, other = await (await connect(server)).register(), await (await connect(server)).register()
-    queue_id = await wire.create_queue(lease_ms=300)
+    queue_id = await wire.create_queue(lease_ms=1_500)
     await put_keyed(wire, queue_id, "a1", "a2", "b1")
-    member = await deliveries(wire, 300, queue_id)
+    member = await deliveries(wire, 1_500, queue_id)
     await member.next(3)
-    heir = await deliveries(other, 300, queue_id)
+    heir = await deliveries(other, 1_500, queue_id)
     async with heard(other):
         messages = await heir.next(3)
     assert sorted(seen(messages)) == [(b"a1", 1, True), (b"a2", 1, True), (b"b1", 1, True)]
@@ -194,12 +199,12 @@ async def test_what_was_begun_and_not_answered_in_time_counts(
 ) -> None:
     server = await start_middleware(**QUICK_SWEEPS)
     wire, other = await (await connect(server)).register(), await (await connect(server)).register()
-    queue_id = await wire.create_queue(lease_ms=300)
+    queue_id = await wire.create_queue(lease_ms=1_500)
     await put_all(wire, queue_id, b"1", b"2")
-    member = await deliveries(wire, 300, queue_id)
+    member = await deliveries(wire, 1_500, queue_id)
     await member.next(2)
     member.begin(b"1")
-    heir = await deliveries(other, 300, queue_id)
+    heir = await deliveries(other, 1_500, queue_id)
     async with heard(other):
         messages = await heir.next(2)
     assert sorted(seen(messages)) == [(b"1", 2, True), (b"2", 1, True)]

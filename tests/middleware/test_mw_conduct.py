@@ -209,7 +209,7 @@ async def test_three_attempts_that_nobody_answered_make_it_inactive(
 ) -> None:
     server = await start_middleware(**QUICK_SWEEPS)
     wire, other = await (await connect(server)).register(), await (await connect(server)).register()
-    queue_id = await wire.create_queue(lease_ms=200, max_attempts=1_000, fail_limit=3)
+    queue_id = await wire.create_queue(lease_ms=1_000, max_attempts=1_000, fail_limit=3)
     await put_keyed(wire, queue_id, "a1", "a2")
     answer = await wire.ask(packets.JoinQueue(queue_id, 1, 0))
     attempts, lost = [], 0

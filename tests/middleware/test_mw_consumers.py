@@ -124,7 +124,7 @@ async def test_a_delayed_message_is_pushed_at_its_time(
     wire = await (await connect(server)).register()
     queue_id = await wire.create_queue()
     member = await join(wire, queue_id)
-    await wire.put_one(queue_id, body=b"later", delay_ms=300)
+    await wire.put_one(queue_id, body=b"later", delay_ms=1_500)
     await wire.put_one(queue_id, body=b"now", delay_ms=0)
     assert await member.bodies(2) == [b"now", b"later"]
 
@@ -138,7 +138,7 @@ async def test_a_message_given_back_for_a_time_comes_after_it(
     member = await join(wire, queue_id, messages=1)
     await put_all(wire, queue_id, b"1", b"2")
     await member.next(1)
-    answer = await wire.ask(packets.Nack(wire.number(), [], [member.refs[b"1"]], False, delay_ms=300))
+    answer = await wire.ask(packets.Nack(wire.number(), [], [member.refs[b"1"]], False, delay_ms=1_500))
     assert [result.error for result in answer.results] == [None]
     assert await member.bodies(1) == [b"2"]
     await member.ack(b"2")
@@ -505,7 +505,7 @@ async def test_a_delayed_head_lets_its_partition_go_on_at_its_time(
     wire = await (await connect(server)).register()
     queue_id = await wire.create_queue()
     member = await join(wire, queue_id)
-    await wire.put_one(queue_id, body=b"a1", partition_key="a", delay_ms=300)
+    await wire.put_one(queue_id, body=b"a1", partition_key="a", delay_ms=1_500)
     await put_keyed(wire, queue_id, "a2", "b1")
     assert names_of(await member.next(3)) == ["b1", "a1", "a2"]
 

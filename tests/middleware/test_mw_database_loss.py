@@ -323,7 +323,7 @@ async def test_a_link_does_not_hammer_a_database_that_is_gone() -> None:
 async def test_a_middleware_that_is_cut_off_sends_its_clients_away(
     connect: Connect, start_middleware: StartMiddleware, postgres_url: str, database_url: str
 ) -> None:
-    server = await start_middleware(heartbeat_interval_s=0.05, heartbeat_timeout_s=0.3)
+    server = await start_middleware(heartbeat_interval_s=0.1, heartbeat_timeout_s=3)
     wire = await connect(server)
     await wire.register()
     queue_id = await wire.create_queue()

@@ -7,9 +7,10 @@ import json
 import logging
 import os
 import signal
+import socket
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +38,9 @@ async def running(
     ``ulimit`` is what the shell's command of this name is given before.
     """
     limited = ["sh", "-c", f'ulimit {ulimit} && exec "$@"', "sh"] if ulimit else []
-    port = free_port()
     settings = {"goaway_grace_s": 0.05, "linger_s": 0.2} | settings
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TELESTO_")}
-    with log.open("wb") as errors:
+    with reserved_port() as port, log.open("wb") as errors:
         process = await asyncio.create_subprocess_exec(
             *limited,
             *STARTED,
@@ -55,25 +55,25 @@ async def running(
             env=environment | {f"TELESTO_{name.upper()}": str(value) for name, value in settings.items()},
             stderr=errors,
         )
-    try:
-        yield process, port
-    finally:
-        if process.returncode is None:
-            process.terminate()
         try:
-            await asyncio.wait_for(process.wait(), START_S)
+            yield process, port
         finally:
             if process.returncode is None:
-                process.kill()
+                process.terminate()
+            try:
+                await asyncio.wait_for(process.wait(), START_S)
+            finally:
+                if process.returncode is None:
+                    process.kill()
 
 
-def free_port() -> int:
-    import socket
-
+@contextmanager
+def reserved_port() -> Iterator[int]:
+    """Gives a port that the system gives to nothing else; a middleware that is told to may listen there."""
     with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
+        yield sock.getsockname()[1]
 
 
 async def until_serving(port: int) -> Wire:

@@ -20,7 +20,7 @@ WAITING = "SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND NOT
 async def test_a_stop_answers_what_waits_and_says_goodbye(
     connect: Connect, start_middleware: StartMiddleware
 ) -> None:
-    server, other = await start_middleware(goaway_grace_s=5), await start_middleware()
+    server, other = await start_middleware(goaway_grace_s=PATIENCE_S), await start_middleware()
     await until_know_each_other(server, other)
     wire = await connect(server)
     await wire.register()
@@ -131,7 +131,7 @@ async def test_a_stopped_middleware_leaves_no_backend(
 async def test_nobody_is_served_after_the_stop_began(
     connect: Connect, start_middleware: StartMiddleware
 ) -> None:
-    server = await start_middleware(goaway_grace_s=5)
+    server = await start_middleware(goaway_grace_s=PATIENCE_S)
     wire = await connect(server)
     await wire.register()
     queue_id = await wire.create_queue()

@@ -15,7 +15,7 @@ from telesto.protocol import packets
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import NewTopicMessage, TopicPosition
 from test_mw_wake_ups import LONG_MS, until_know_each_other, until_waiting
-from wire import READ_ONLY, Wire, until
+from wire import PATIENCE_S, READ_ONLY, Wire, until
 
 
 async def subscribe(wire: Wire, topic: str, **limits: Any) -> int:
@@ -211,7 +211,7 @@ async def test_what_a_waiting_get_confirms_is_kept_though_it_finds_nothing(
 async def test_at_the_stop_positions_are_taken_and_waiting_gets_sent_away(
     connect: Connect, start_middleware: StartMiddleware
 ) -> None:
-    server = await start_middleware(wake_sweep_s=3_600, goaway_grace_s=5)
+    server = await start_middleware(wake_sweep_s=3_600, goaway_grace_s=PATIENCE_S)
     wire = await (await connect(server)).register()
     subscription = await subscribe(wire, "t")
     await publish(wire, "t", b"1")

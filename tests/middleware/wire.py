@@ -15,7 +15,7 @@ from telesto.protocol.framing import FrameDecoder
 from telesto.protocol.packet import Packet
 
 #: No answer takes longer, or the test fails.
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 FULL = packets.ClientMode.FULL
 READ_ONLY = packets.ClientMode.READ_ONLY

@@ -63,8 +63,8 @@ def test_a_message_that_kills_its_process_dies_alone(
 def test_what_waits_behind_slow_handlers_is_neither_late_nor_lost(
     client: TelestoClient, new_queue: NewQueue
 ) -> None:
-    queue_id = new_queue(lease_ms=400, max_attempts=2)
-    bodies = [b"%d" % number for number in range(24)]
+    queue_id = new_queue(lease_ms=3_000, max_attempts=2)
+    bodies = [b"%d" % number for number in range(12)]
     client.put_many(queue_id, bodies)
     seen = []
     with client.consume(queue_id) as consumer:
@@ -72,7 +72,7 @@ def test_what_waits_behind_slow_handlers_is_neither_late_nor_lost(
             leased = consumer.get(PATIENCE_S)
             assert leased is not None
             with leased:
-                time.sleep(0.1)  # well within the lease, but the last one waits for six leases
+                time.sleep(0.6)  # well within the lease, but the last one waits for two leases
             seen.append(leased.message)
     assert [message.body for message in seen] == bodies
     assert {(message.attempt, message.redelivered) for message in seen} == {(1, False)}
@@ -82,7 +82,7 @@ def test_what_waits_behind_slow_handlers_is_neither_late_nor_lost(
 async def test_a_handler_that_blocks_its_loop_kills_nothing(
     url: str, client: TelestoClient, new_queue: NewQueue
 ) -> None:
-    queue_id = new_queue(lease_ms=400, max_attempts=2, fail_limit=0)
+    queue_id = new_queue(lease_ms=1_500, max_attempts=2, fail_limit=0)
     bodies = [b"%d" % number for number in range(12)]
     client.put_many(queue_id, bodies)
     seen: Counter[bytes] = Counter()
@@ -90,7 +90,7 @@ async def test_a_handler_that_blocks_its_loop_kills_nothing(
 
     async def handle(message: Message) -> None:
         if not seen:
-            time.sleep(1.5)  # noqa: ASYNC251 - beyond the lease, and nothing is heard of the client
+            time.sleep(3)  # noqa: ASYNC251 - beyond the lease, and nothing is heard of the client
         seen[message.body] += 1
         if set(seen) == set(bodies):
             done.set()
