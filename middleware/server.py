@@ -8,7 +8,6 @@ import math
 import multiprocessing
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from importlib.metadata import version
 
 import psycopg
@@ -30,7 +29,6 @@ from telesto.middleware.common.periodic import Periodic
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.common.signals import SIGNALS_WITHOUT_EFFECT, stop_signals
 from telesto.middleware.consumers.behaviour_monitor import Judge
-from telesto.middleware.consumers.claim_loop import Claimer
 from telesto.middleware.consumers.claim_results import Claims
 from telesto.middleware.consumers.consumer_changes import ConsumerChanges
 from telesto.middleware.consumers.departures import Departures
@@ -38,22 +36,21 @@ from telesto.middleware.consumers.lease_keeper import LeaseKeeper
 from telesto.middleware.consumers.lost_leases import LostLeases
 from telesto.middleware.consumers.registry import Consumers
 from telesto.middleware.database.clock import DatabaseClock
-from telesto.middleware.database.connection import Link
 from telesto.middleware.database.connections import Links, shared
 from telesto.middleware.database.disk import Disk
 from telesto.middleware.database.start import DatabaseStart
-from telesto.middleware.execution.worker_pool import Run, Workers
+from telesto.middleware.execution.after_batch import Effects
+from telesto.middleware.execution.worker_pool import Workers
 from telesto.middleware.metrics.counters import Figures
 from telesto.middleware.metrics.http import AdminServer
 from telesto.middleware.metrics.loop_lag import LoopLag
 from telesto.middleware.metrics.tracing import Phases
-from telesto.middleware.procedures.empty import empty_frame
+from telesto.middleware.procedures.empty import answer_read
 from telesto.middleware.procedures.table import queue_of, single_handlers
 from telesto.middleware.scheduling.dispatcher import Dispatcher
 from telesto.middleware.scheduling.expected_size import Weights
 from telesto.middleware.scheduling.intake import Intake
-from telesto.middleware.scheduling.requests import Read
-from telesto.middleware.waiting.after_batch import Effects
+from telesto.middleware.waiting.announcer import Announcer
 from telesto.middleware.waiting.room import WaitingRoom
 from telesto.middleware.wire import listening
 from telesto.middleware.wire.connection import Connection, Connections
@@ -87,68 +84,27 @@ class MiddlewareServer:
         self._settings = settings
         loop = self._loop = asyncio.get_running_loop()
         self.figures = Figures()
-        self._phases = Phases(loop, settings.phase_every)
         self.admin_address: tuple[str, int] | None = None
+        self._phases = Phases(loop, settings.phase_every)
         self._peers = Peers(version("telesto-mq"))
         self._budget = Budget()
         self._deadlines = Deadlines(loop)
         self._connections = Connections(settings.max_connections, self.figures)
-        events = EventLog("connection", loop.time, self._deadlines)
-        self._shares = Shares(settings, loop, self._budget, self._connections, events)
+        self._events = EventLog("connection", loop.time, self._deadlines)
+        self._shares = Shares(settings, loop, self._budget, self._connections, self._events)
         self._dispatcher = Dispatcher(settings, loop, self._budget, queue_of)
-        self._room = WaitingRoom(loop, self._shares.whose_read_yields)
-        self._room.on_readmit = self._readmit
-        self._consumers = Consumers(self._room, settings)
-        self._claims = Claims(self._consumers, self.figures, settings)
-        self._judge = Judge(self._consumers, self.figures, self._deadlines)
-        self._links = Links(settings)
-        self._make_background()
-        light_bytes = settings.max_answer_bytes // settings.max_batch // 2
-        self._weights = Weights(loop.time, light_bytes, settings.heavy_queue_s, settings.heavy_queues)
-        self._effects = Effects(self._room, self._budget, self._weights, self._notifier.tell, empty_frame)
-        self._claims.on_ready_elsewhere = self._effects.ready_elsewhere
-        self._effects.on_settled = self._consumers.settled
-        self._effects.on_lost = self._consumers.came_back
-        self._effects.on_failed = self._judge.failed
-        self._effects.on_touched = self._judge.touched
-        self._jobs.on_placed = self._effects.arrived
-        self._make_consuming()
-        self._workers = Workers(
-            settings,
-            self._dispatcher,
-            self._effects,
-            self.figures,
-            self._phases,
-            self._links,
-            self._disk,
-            self._claims,
-            light_bytes,
-            single_handlers(
-                self._consumers, self._leases, self._departures, self._peers, self._shares.may_join
-            ),
-            lambda: self._peers.middleware_id,
-        )
-        self._workers.on_failure = self.request_stop
-        self._workers.add("claim", self._make_claimer)
-        intake = self._intake = Intake(loop)
-        services = Services(
-            settings,
+        self._weights = Weights(loop.time, settings.heavy_queue_s, settings.heavy_queues)
+        self._room = WaitingRoom(
             loop,
-            self._dispatcher,
-            self._room,
-            self._weights,
-            self.figures,
-            self._peers,
-            self._deadlines,
-            self._consumers,
-            self._phases,
-            self._judge,
-            self._shares,
-            events,
-            intake,
+            readmit=self._dispatcher.readmit,
+            answer=answer_read,
+            whose_read_yields=self._shares.whose_read_yields,
         )
-        self._services = services
-        self._flusher = Flusher(loop)
+        self._links = Links(settings, on_connected=self._database_connected, on_moved=self._database_moved)
+        self._make_cluster()
+        self._make_consumers()
+        self._make_workers()
+        self._make_wire()
         self._lag = LoopLag(loop, self.figures, settings.loop_lag_interval_s)
         self._admin = AdminServer(self.figures, self._phases, self._is_healthy, self._nearly_used_up)
         self._server: asyncio.Server | None = None
@@ -158,11 +114,8 @@ class MiddlewareServer:
         self._stop_requested = asyncio.Event()
         self._add_gauges()
 
-    def _make_background(self) -> None:
-        settings, links, peers = self._settings, self._links, self._peers
-        waiting_call = shared(links.make("waiting"))
-        self._interests = Interests(waiting_call, self._room, peers, settings)
-        self._wake_sweep = WakeSweep(waiting_call, self._room, self._interests, settings)
+    def _make_cluster(self) -> None:
+        settings, links, peers, clock = self._settings, self._links, self._peers, self._loop.time
         self._notifier = Notifier(
             links.make("notify").call,
             peers,
@@ -170,58 +123,84 @@ class MiddlewareServer:
             settings.notify_interval_ms,
             settings.notify_entries,
         )
+        self._announcer = Announcer(self._room, self._notifier.tell)
+        waiting_call = shared(links.make("waiting"))
+        self._interests = Interests(waiting_call, self._room, peers, settings)
+        self._wake_sweep = WakeSweep(waiting_call, self._room, self._interests, settings)
         self._wake_listener = WakeListener(
-            links.connect_listener,
-            self._room,
-            peers,
-            self.figures,
-            self._wake_sweep.work.poke,
-            settings.wake_sweep_s,
-            settings.heartbeat_timeout_s,
+            links.connect_listener, self._room, peers, self.figures, self._wake_sweep, settings
         )
-        self._wake_listener.on_changed = self._wake_sweep.work.poke
         jobs_call = shared(links.make("jobs"))
         self._clock = DatabaseClock(jobs_call, self.figures)
+        self._jobs = Jobs(jobs_call, peers, self._clock, self._announcer, settings)
         registry_link = links.make("registry", gated=False)
         self._registry = Registry(
             registry_link.call,
             peers,
-            settings,
-            links.pids,
-            self._registered_again,
-            self._loop.time,
+            links.gate,
             self._clock,
+            settings,
+            pids=links.pids,
+            on_registered_again=self._registered_again,
+            clock=clock,
         )
-        links.on_connected = self._registry.poke
-        self._watch = DatabaseWatch(links, self._registry, registry_link, settings, self._loop.time)
-        self._watch.on_cut_off = self._send_clients_away
-        self._registry.on_beat = self._watch.confirmed
-        links.on_moved = self._database_moved
-        self._disk = Disk(links.make("disk").call, self.figures, settings, self._loop.time)
-        self._jobs = Jobs(jobs_call, peers, self._clock, settings)
+        self._watch = DatabaseWatch(
+            links, self._registry, registry_link, settings, clock, on_cut_off=self._send_clients_away
+        )
+        self._disk = Disk(links.make("disk").call, self.figures, settings, clock)
 
-    def _make_consuming(self) -> None:
-        settings, call = self._settings, shared(self._links.make("consumers"))
-        self._leases = LeaseKeeper(call, self._consumers, self._effects, settings)
-        self._departures = Departures(call, self._effects, settings)
-        self._consumers.on_left = self._departures.add
-        self._lost_leases = LostLeases(call, self._consumers, self._judge, self._peers, settings)
-        changes = self._consumer_changes = ConsumerChanges(call, self._effects, settings)
-        changes.on_moving = self._consumers.moving
-        self._consumers.on_paused = partial(changes.add, slow=False)
-        self._judge.on_slow = partial(changes.add, slow=True)
+    def _make_consumers(self) -> None:
+        settings, figures, call = self._settings, self.figures, shared(self._links.make("consumers"))
+        self._departures = Departures(call, self._announcer, settings)
+        self._consumer_changes = ConsumerChanges(call, self._announcer, settings)
+        consumers = self._consumers = Consumers(
+            self._room, self._departures, self._consumer_changes, settings
+        )
+        self._judge = Judge(consumers, self._consumer_changes, figures, self._deadlines)
+        self._leases = LeaseKeeper(call, consumers, self._announcer, settings)
+        self._lost_leases = LostLeases(call, consumers, self._judge, self._peers, settings)
+        self._claims = Claims(consumers, self._announcer, figures, settings)
 
-    def _make_claimer(self, link: Link) -> Run:
-        # What is claimed may be large at any time, and others that consume must not wait until it is sent.
-        call = link.call_for_much if self._settings.locked_answer_bytes else link.call
-        self._claimer = Claimer(self._consumers, self._claims, call, self._disk, self._settings)
-        return self._claimer.run
+    def _make_workers(self) -> None:
+        handlers = single_handlers(
+            self._consumers, self._leases, self._departures, self._peers, self._shares.may_join
+        )
+        self._effects = Effects(
+            self._room, self._announcer, self._consumers, self._judge, self._budget, self._weights
+        )
+        self._workers = Workers(
+            settings=self._settings,
+            dispatcher=self._dispatcher,
+            effects=self._effects,
+            figures=self.figures,
+            phases=self._phases,
+            links=self._links,
+            disk=self._disk,
+            consumers=self._consumers,
+            claims=self._claims,
+            handlers=handlers,
+            peers=self._peers,
+            on_failure=self.request_stop,
+        )
 
-    def _registered_again(self) -> None:
-        """The others took this middleware for dead: its consumers have ended."""
-        self._interests.renew()
-        self._consumers.end_all(
-            failure_of(ErrorCode.CONSUMER_NOT_EXISTING, "the middleware was taken for dead; join again")
+    def _make_wire(self) -> None:
+        self._intake = Intake(self._loop)
+        self._flusher = Flusher(self._loop)
+        self._services = Services(
+            settings=self._settings,
+            loop=self._loop,
+            dispatcher=self._dispatcher,
+            room=self._room,
+            weights=self._weights,
+            figures=self.figures,
+            peers=self._peers,
+            deadlines=self._deadlines,
+            consumers=self._consumers,
+            phases=self._phases,
+            judge=self._judge,
+            shares=self._shares,
+            events=self._events,
+            intake=self._intake,
         )
 
     # --- start -------------------------------------------------------------------------------
@@ -293,10 +272,6 @@ class MiddlewareServer:
     def _make_connection(self) -> Connection:
         return Connection(self._services, self._flusher, self._connections)
 
-    def _readmit(self, read: Read) -> None:
-        self._budget.enter(1, read.size)
-        self._dispatcher.turns[read.kind].readmit(read)
-
     def _is_healthy(self) -> bool:
         return self._stop is None and self._workers.running
 
@@ -343,6 +318,29 @@ class MiddlewareServer:
             name = f"lines_{kind.name.lower()}"
             gauges[name] = (f"Connections whose turn is a {kind.name.lower()}.", turns.__len__)
 
+    # --- what happens to the database ----------------------------------------------------------
+
+    def _database_connected(self) -> None:
+        """There is a new backend, of which the others learn by the sign of life."""
+        self._registry.poke()
+
+    def _database_moved(self) -> None:
+        """Another server is the primary: what is connected to the one before must leave it."""
+        self._wake_listener.drop()
+        self._watch.moved()
+
+    def _send_clients_away(self) -> None:
+        """Without the database nothing can be done here."""
+        self._wake_listener.drop()
+        self._say_goodbye("the middleware has lost the database")
+
+    def _registered_again(self) -> None:
+        """The others took this middleware for dead: its consumers have ended."""
+        self._room.forget_interests()
+        self._consumers.end_all(
+            failure_of(ErrorCode.CONSUMER_NOT_EXISTING, "the middleware was taken for dead; join again")
+        )
+
     # --- stop --------------------------------------------------------------------------------
 
     def request_stop(self) -> None:
@@ -356,16 +354,6 @@ class MiddlewareServer:
         await self._stop_requested.wait()
         assert self._stop is not None
         await asyncio.shield(self._stop)
-
-    def _send_clients_away(self) -> None:
-        """Without the database nothing can be done here."""
-        self._wake_listener.drop()
-        self._say_goodbye("the middleware has lost the database")
-
-    def _database_moved(self) -> None:
-        """Another server is the primary: what is connected to the one before must leave it."""
-        self._wake_listener.drop()
-        self._watch.moved()
 
     def _say_goodbye(self, reason: str) -> None:
         goodbye = GoAway(reason, self._peers.addresses)
@@ -391,8 +379,7 @@ class MiddlewareServer:
 
     async def _end(self) -> None:
         """Ends every part, in the order in which they depend on each other."""
-        self._dispatcher.close()
-        self._claimer.close()
+        self._workers.close()
         if self._budget.requests:
             _log.warning("cut_off", under_way=self._budget.requests)
             self._workers.cut_off()

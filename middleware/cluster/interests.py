@@ -27,27 +27,16 @@ class Interests:
         self._peers = peers
         self._idle_s = settings.interest_idle_s
         self._queues_max = settings.wake_sweep_queues
-        self._wanted: dict[int, None] = {}
-        self.work = Periodic("interests", self._keep, period_s=settings.interest_idle_s / 2)
-        room.on_interest = self._want
-
-    def renew(self) -> None:
-        """The database has lost the interests: registers them again."""
-        self._wanted.update(dict.fromkeys(self._room.forget_interests()))
-        self.work.poke()
-
-    def _want(self, queue_id: int) -> None:
-        self._wanted[queue_id] = None
-        self.work.poke()
+        period_s = settings.interest_idle_s / 2
+        self.work = Periodic("interests", self._keep, period_s=period_s, poked=room.interest_wanted)
 
     async def _keep(self) -> None:
         await self._withdraw()
-        while self._wanted:
-            queue_ids = list(self._wanted)[: self._queues_max]
-            await self._call(REGISTER, self._peers.middleware_id, queue_ids)
-            for queue_id in queue_ids:
-                self._wanted.pop(queue_id, None)
-                self._room.interest_known(queue_id)
+        while self._room.unregistered:
+            channels = list(self._room.unregistered)[: self._queues_max]
+            await self._call(REGISTER, self._peers.middleware_id, channels)
+            for channel in channels:
+                self._room.interest_known(channel)
 
     async def _withdraw(self) -> None:
         idle = self._room.pop_idle(self._idle_s, self._queues_max)

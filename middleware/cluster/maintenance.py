@@ -3,7 +3,6 @@ history, staged messages."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 from telesto.middleware.common.logs import logger
@@ -13,6 +12,7 @@ from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.database.clock import DatabaseClock
 from telesto.middleware.scheduling.outcomes import Arrivals
 from telesto.middleware.scheduling.single_request import Call, arrivals_of
+from telesto.middleware.waiting.announcer import Announcer
 
 SWEEP = "SELECT elected, done, more, queue_ids, receiver_ids FROM telesto.sweep($1, $2, $3, $4, $5, $6, $7)"
 PLACE_STAGED = "SELECT queue_ids, receiver_ids, counts FROM telesto.place_staged($1)"
@@ -48,15 +48,16 @@ class Jobs:
 
     Attributes:
         work: what runs in the background.
-        on_placed: takes what messages came, or came back, to which queues.
     """
 
-    def __init__(self, call: Call, peers: Peers, clock: DatabaseClock, settings: ServerSettings) -> None:
+    def __init__(
+        self, call: Call, peers: Peers, clock: DatabaseClock, announcer: Announcer, settings: ServerSettings
+    ) -> None:
         self._call = call
+        self._announcer = announcer
         self._clock = clock
         self._peers = peers
         self._settings = settings
-        self.on_placed: Callable[[Arrivals], None] = lambda arrivals: None
         self._staged = Periodic("place_staged", self._place_staged, period_s=settings.staged_interval_s)
         self.work = [self._staged]
         self.work += [self._periodic(job, settings.sweep_interval_s) for job in _JOBS]
@@ -90,7 +91,7 @@ class Jobs:
                 _log.info("swept", job=job, done=done)
             arrivals = arrivals_of(queue_ids, receiver_ids)
             if arrivals:
-                self.on_placed(arrivals)
+                self._announcer.arrived(arrivals)
             more = elected and more
 
     async def _place_staged(self) -> None:
@@ -103,7 +104,7 @@ class Jobs:
             for channel, receiver_id, count in zip(channels, receiver_ids, counts, strict=True):
                 arrivals[channel, receiver_id] = arrivals.get((channel, receiver_id), 0) + count
         if arrivals:
-            self.on_placed(arrivals)
+            self._announcer.arrived(arrivals)
             self._staged.period_s = settings.staged_interval_s
             self._staged.poke()
         else:

@@ -9,6 +9,7 @@ from telesto.middleware.common.peers import Peers
 from telesto.middleware.common.periodic import Periodic
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.database.clock import DatabaseClock
+from telesto.middleware.database.gate import Gate
 from telesto.middleware.scheduling.single_request import Call
 
 REGISTER = "SELECT telesto.register_middleware($1, $2)"
@@ -26,21 +27,35 @@ class Registry:
 
     Attributes:
         beat_at: when the last sign of life was confirmed, by the loop's clock in seconds.
-        on_beat: called when one was.
     """
 
     def __init__(
         self,
         call: Call,
         peers: Peers,
+        gate: Gate,
+        database_clock: DatabaseClock,
         settings: ServerSettings,
+        *,
         pids: Callable[[], Iterable[int]],
         on_registered_again: Callable[[], None],
         clock: Callable[[], float],
-        database_clock: DatabaseClock,
     ) -> None:
+        """Registers nothing yet.
+
+        Args:
+            call: calls a procedure.
+            peers: the middlewares that are there.
+            gate: opened by each sign of life that is confirmed, which is a commit.
+            database_clock: the database's time.
+            settings: those of the middleware.
+            pids: the process ids of its backends.
+            on_registered_again: called when the others have taken this middleware for dead.
+            clock: the loop's.
+        """
         self._call = call
         self._peers = peers
+        self._gate = gate
         self._timeout_s = settings.heartbeat_timeout_s
         self._interval_s = settings.heartbeat_interval_s
         self._pids = pids
@@ -50,7 +65,6 @@ class Registry:
         self._pardon_s = 0.0
         self._pardon_until = 0.0
         self.beat_at = clock()
-        self.on_beat: Callable[[], None] = lambda: None
         self._address = ""
         self.work = Periodic("heartbeat", self._beat, period_s=settings.heartbeat_interval_s)
 
@@ -108,7 +122,7 @@ class Registry:
         if self._is_late(silent_s):
             self._pardon_s = silent_s
             self._pardon_until = now + self._timeout_s
-        self.on_beat()
+        self._gate.open("the database confirms")
 
     def _is_late(self, silent_s: float) -> bool:
         return silent_s > 2 * self._interval_s

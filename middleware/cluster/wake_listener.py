@@ -6,10 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
+from telesto.middleware.cluster.interests import WakeSweep
 from telesto.middleware.common.failures import UnavailableError
 from telesto.middleware.common.logs import logger
 from telesto.middleware.common.peers import Peers
 from telesto.middleware.common.periodic import Periodic
+from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.database.dsn import CONNECT_ERRORS, Connection
 from telesto.middleware.metrics.counters import Figures
 from telesto.middleware.scheduling.outcomes import Arrivals
@@ -24,7 +26,7 @@ _log = logger("wake_listener")
 class WakeListener:
     """Keeps a connection that LISTENs, and makes it again when it was lost.
 
-    What was told meanwhile is lost; ``on_connected`` has it looked for. A server that hangs, or takes no
+    What was told meanwhile is lost; the sweep looks for it. A server that hangs, or takes no
     writes any more, tells nothing and is left: it is asked from time to time.
     """
 
@@ -34,20 +36,17 @@ class WakeListener:
         room: WaitingRoom,
         peers: Peers,
         figures: Figures,
-        on_connected: Callable[[], None],
-        period_s: float,
-        silent_s: float,
+        sweep: WakeSweep,
+        settings: ServerSettings,
     ) -> None:
-        """``silent_s`` is how long the server may take to answer."""
         self._connect = connect
         self._room = room
         self._peers = peers
         self._figures = figures
-        self._on_connected = on_connected
-        self._silent_s = silent_s
+        self._sweep = sweep
+        self._silent_s = settings.heartbeat_timeout_s
         self._connection: Connection | None = None
-        self.on_changed: Callable[[], None] = lambda: None
-        self.work = Periodic("listen", self._keep, period_s=period_s)
+        self.work = Periodic("listen", self._keep, period_s=settings.wake_sweep_s)
 
     async def close(self) -> None:
         """Ends the connection."""
@@ -90,7 +89,7 @@ class WakeListener:
         except CONNECT_ERRORS as error:
             raise UnavailableError(str(error)) from error
         self._connection = connection
-        self._on_connected()
+        self._sweep.work.poke()
 
     def _on_terminated(self, _connection: object) -> None:
         if self._connection is not None:
@@ -109,7 +108,7 @@ class WakeListener:
             return
         self._room.arrived(arrivals)
         if changed:
-            self.on_changed()
+            self._sweep.work.poke()
 
 
 def parse_items(items: str) -> tuple[Arrivals, bool]:

@@ -44,7 +44,6 @@ class DatabaseWatch:
 
     Attributes:
         work: what runs in the background.
-        on_cut_off: called when the middleware is cut off.
     """
 
     def __init__(
@@ -54,7 +53,9 @@ class DatabaseWatch:
         registry_link: Link,
         settings: ServerSettings,
         clock: Callable[[], float],
+        on_cut_off: Callable[[], None],
     ) -> None:
+        """``on_cut_off`` is called when the middleware is cut off; ``clock`` is the loop's."""
         self._links = links
         self._registry = registry
         self._registry_link = registry_link
@@ -67,18 +68,14 @@ class DatabaseWatch:
         self._standby_wait_s = settings.standby_wait_s
         self._unavailable = unavailable(settings.overload_retry_ms)
         self._standby_unavailable = standby_unavailable(settings.standby_retry_ms)
-        self.on_cut_off: Callable[[], None] = lambda: None
+        self._on_cut_off = on_cut_off
         self.work = Periodic("database watch", self._look, period_s=settings.database_late_s)
 
     def moved(self) -> None:
         """Another primary has taken the place of the one before."""
         self._moved_at = self._clock()
-        self._open("the primary has moved")
+        self._links.gate.open("the primary has moved")
         self._registry.poke()
-
-    def confirmed(self) -> None:
-        """A sign of life was confirmed: commits succeed."""
-        self._open("the database confirms")
 
     async def _look(self) -> None:
         if not self._late and not self._links.busy_since(self._clock() - self._late_s):
@@ -149,14 +146,9 @@ class DatabaseWatch:
             _log.warning("cut_off", silent_s=round(self._silent_s, 1))
             self._links.gate.shut = self._unavailable
             self._links.drop("the database does not answer")
-            self.on_cut_off()
+            self._on_cut_off()
         elif self._registry_link.pid not in waits and self._registry_link in self._links.busy_since(
             now - self._timeout_s
         ):
             # Its backend is gone or does not answer, so that it has to be looked for again.
             self._registry_link.drop("the database does not answer")
-
-    def _open(self, why: str) -> None:
-        if not self._links.gate.is_open:
-            _log.info("available_again", why=why)
-            self._links.gate.open()

@@ -27,13 +27,14 @@ class Periodic:
         *,
         period_s: float | None,
         spacing_s: float = 0.0,
+        poked: asyncio.Event | None = None,
     ) -> None:
-        """``spacing_s`` is the shortest pause between two times."""
+        """``spacing_s`` is the shortest pause between two times; ``poked`` may be set instead of ``poke``."""
         self._name = name
         self._action = action
         self.period_s = period_s
         self._spacing_s = spacing_s
-        self._poked = asyncio.Event()
+        self._poked = poked or asyncio.Event()
         self._stopping = False
         self._failing = False
 

@@ -10,6 +10,7 @@ from telesto.middleware.common.deadlines import Deadlines
 from telesto.middleware.common.failures import failure_of
 from telesto.middleware.common.logs import logger
 from telesto.middleware.consumers.consumer import Consumer, LeaseKey
+from telesto.middleware.consumers.consumer_changes import ConsumerChanges
 from telesto.middleware.consumers.registry import Consumers
 from telesto.middleware.metrics.counters import Figures
 from telesto.middleware.scheduling.requests import Line
@@ -26,23 +27,21 @@ class Judge:
 
     A consumer that fails everything would use up the attempts of all messages that there are. So it rests
     after each failure, longer and longer, and then tries one message, until it succeeds.
-
-    Attributes:
-        on_slow: takes a consumer whose partitions others are to have.
     """
 
     def __init__(
         self,
         consumers: Consumers,
+        changes: ConsumerChanges,
         figures: Figures,
         deadlines: Deadlines,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._consumers = consumers
+        self._changes = changes
         self._figures = figures
         self._deadlines = deadlines
         self._clock = clock
-        self.on_slow: Callable[[Consumer], None] = lambda consumer: None
 
     def heard(self, line: Line, packet: Ack | Nack | Touch) -> None:
         """A client answers for messages, or touches them."""
@@ -155,7 +154,7 @@ class Judge:
     def _move_partitions(self, consumer: Consumer) -> None:
         """Others get its partitions, where there are others; until the database knows, it gets nothing."""
         consumer.suspended = True
-        self.on_slow(consumer)
+        self._changes.add(consumer, slow=True)
 
     def _found_inactive(self, consumer: Consumer) -> None:
         self._figures.inactive_consumers_total += 1

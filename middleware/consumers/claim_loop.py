@@ -34,16 +34,14 @@ class Claimer:
         self._disk = disk
         self._answer_bytes = settings.max_answer_bytes
         self._backoff_s = settings.database_backoff_s
-        self._due = asyncio.Event()
         self._closed = False
-        consumers.on_due = self._due.set
 
     async def run(self) -> None:
         """Works until it is closed."""
         while not self._closed:
             if not self._consumers.due:
-                self._due.clear()
-                await self._due.wait()
+                self._consumers.became_due.clear()
+                await self._consumers.became_due.wait()
                 continue
             if self._claims.doubtful and not await self._recover():
                 continue
@@ -51,9 +49,9 @@ class Claimer:
             await self._claim()
 
     def close(self) -> None:
-        """Has it go home once the call under way is over."""
+        """Has ``run`` return once the call under way is over."""
         self._closed = True
-        self._due.set()
+        self._consumers.became_due.set()
 
     async def _claim(self) -> None:
         claim = self._claims.begin()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from telesto.middleware.common.failures import BUSY, failure_of
 from telesto.middleware.common.settings import ServerSettings
@@ -12,6 +12,7 @@ from telesto.middleware.consumers.registry import Consumers
 from telesto.middleware.metrics.counters import Figures
 from telesto.middleware.scheduling.message_rows import ANSWER_OVERHEAD_BYTES, handed_over
 from telesto.middleware.scheduling.single_request import Row
+from telesto.middleware.waiting.announcer import Announcer
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import Deliver, Delivery
 
@@ -39,16 +40,17 @@ class Claims:
 
     Attributes:
         doubtful: consumers whose claims got lost; nothing is claimed until it is known what became of them.
-        on_ready_elsewhere: takes a queue in which a consumer of another middleware was given a partition.
     """
 
-    def __init__(self, consumers: Consumers, figures: Figures, settings: ServerSettings) -> None:
+    def __init__(
+        self, consumers: Consumers, announcer: Announcer, figures: Figures, settings: ServerSettings
+    ) -> None:
         self._consumers = consumers
+        self._announcer = announcer
         self._figures = figures
         self._max_messages = settings.max_batch
         self._busy_s = settings.busy_backoff_max_ms / 1000
         self.doubtful: dict[Consumer, None] = {}
-        self.on_ready_elsewhere: Callable[[int], None] = lambda queue_id: None
 
     @property
     def has_consumers(self) -> bool:
@@ -140,7 +142,7 @@ class Claims:
             queue.awake = True
         elif row["error"] == _READY and row["request"] == 0:
             if not self._consumers.ready(row["message_id"]):
-                self.on_ready_elsewhere(queue.queue_id)
+                self._announcer.ready_elsewhere(queue.queue_id)
         elif not counts.get(queue.queue_id):
             queue.settling = True
         elif row["error"] == _READY:

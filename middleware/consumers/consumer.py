@@ -7,9 +7,14 @@ import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from telesto.middleware.common.failures import Failure
 from telesto.middleware.consumers.behaviour import ENDLESS, Conduct, Patience
 from telesto.middleware.scheduling.requests import Client, Line
-from telesto.protocol.packets import LeaseRef
+from telesto.protocol.packets import LeaseLost, LeaseRef
+
+#: Bytes of a LeaseLost beside its leases, at most, and of each of them.
+_LOST_OVERHEAD_BYTES = 512
+_LEASE_REF_BYTES = 24
 
 #: In the place of a number of bytes: any number.
 UNLIMITED_BYTES = 1 << 62
@@ -298,6 +303,15 @@ class Consumer:
         self._begun.clear()
         self._bytes = 0
         return held
+
+    def tell_lost(self, lost: list[LeaseRef], failure: Failure, *, ended: bool = False) -> None:
+        """Tells the client that it has lost these messages, or the consumer, and why."""
+        fitting = max(1, (self.line.frame_bytes - _LOST_OVERHEAD_BYTES) // _LEASE_REF_BYTES)
+        while len(lost) > fitting:
+            self.tell_lost(lost[:fitting], failure)
+            lost = lost[fitting:]
+        packet = LeaseLost(self.consumer_id, lost, ended, failure.code, failure.details)
+        self.line.send(packet.encode(0))
 
     def refs(self, keys: Iterable[LeaseKey]) -> Iterable[LeaseRef]:
         """The names of messages on the wire."""

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from telesto.middleware.common.failures import failure_of
 from telesto.middleware.common.periodic import Periodic
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.consumers.consumer import Consumer
 from telesto.middleware.scheduling.single_request import Call, arrivals_of
-from telesto.middleware.waiting.after_batch import Effects
+from telesto.middleware.waiting.announcer import Announcer
+from telesto.protocol.errors import ErrorCode
 
 CHANGE = "SELECT * FROM telesto.change_consumers($1, $2, $3, $4)"
 
 #: Consumers that one call changes.
 _CONSUMERS_MAX = 256
+#: What a consumer is told that should give back what it has not begun.
+_MOVING = "it answers late, or fails everything: others get its partitions"
 
 
 class ConsumerChanges:
-    """Tells the database, at once and again until it is done. There are at most as many as consumers.
+    """Tells the database, at once and again until it is done. There are at most as many as consumers."""
 
-    Attributes:
-        on_moving: takes a consumer whose partitions go to others because it is slow.
-    """
-
-    def __init__(self, call: Call, effects: Effects, settings: ServerSettings) -> None:
+    def __init__(self, call: Call, announcer: Announcer, settings: ServerSettings) -> None:
         self._call = call
-        self._effects = effects
+        self._announcer = announcer
         self._changed: dict[Consumer, bool] = {}
-        self.on_moving: Callable[[Consumer], None] = lambda consumer: None
         self.work = Periodic(
             "consumer changes",
             self.send,
@@ -35,7 +32,7 @@ class ConsumerChanges:
             spacing_s=settings.busy_backoff_ms / 1000,
         )
 
-    def add(self, consumer: Consumer, slow: bool) -> None:
+    def add(self, consumer: Consumer, *, slow: bool = False) -> None:
         """A consumer has become slow, or was paused or resumed."""
         self._changed[consumer] = slow or self._changed.get(consumer, False)
         self.work.poke()
@@ -67,8 +64,7 @@ class ConsumerChanges:
         for consumer in members:
             # One that was found slow again meanwhile waits for the next call.
             consumer.suspended = self._changed.get(consumer, False)
-        arrivals = arrivals_of(rows[0]["woken_ids"], rows[0]["receiver_ids"])
-        self._effects.arrived(arrivals)
+        self._announcer.arrived(arrivals_of(rows[0]["woken_ids"], rows[0]["receiver_ids"]))
         for consumer, moving in zip(members, rows[0]["moving"], strict=True):
             if moving and not consumer.ended:
-                self.on_moving(consumer)
+                consumer.tell_lost([], failure_of(ErrorCode.CONSUMER_SLOW, _MOVING))

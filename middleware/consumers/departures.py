@@ -8,7 +8,7 @@ from telesto.middleware.common.periodic import Periodic
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.consumers.consumer import Consumer
 from telesto.middleware.scheduling.single_request import Call, arrivals_of
-from telesto.middleware.waiting.after_batch import Effects
+from telesto.middleware.waiting.announcer import Announcer
 
 LEAVE = "SELECT * FROM telesto.leave_queues($1, $2, $3, $4)"
 
@@ -24,9 +24,9 @@ class Departures:
     Their number is bounded by that of the consumers: nobody joins while the database cannot be had.
     """
 
-    def __init__(self, call: Call, effects: Effects, settings: ServerSettings) -> None:
+    def __init__(self, call: Call, announcer: Announcer, settings: ServerSettings) -> None:
         self._call = call
-        self._effects = effects
+        self._announcer = announcer
         self._leaving: dict[Consumer, tuple[bool, list[int]]] = {}
         self.work = Periodic(
             "departures", self.send, period_s=settings.wake_sweep_s, spacing_s=settings.busy_backoff_ms / 1000
@@ -60,4 +60,4 @@ class Departures:
                 self._leaving.pop(consumer, None)
             arrivals = arrivals_of(rows[0]["queue_ids_back"], rows[0]["receiver_ids_back"])
             if arrivals:
-                self._effects.arrived(arrivals)
+                self._announcer.arrived(arrivals)

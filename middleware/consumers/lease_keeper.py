@@ -11,7 +11,7 @@ from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.consumers.consumer import Consumer, LeaseKey
 from telesto.middleware.consumers.registry import Consumers
 from telesto.middleware.scheduling.single_request import Call, arrivals_of
-from telesto.middleware.waiting.after_batch import Effects
+from telesto.middleware.waiting.announcer import Announcer
 from telesto.protocol.packets import LeaseRef
 
 KEEP = "SELECT telesto.keep_leases($1, $2, $3, $4) AS errors"
@@ -35,13 +35,13 @@ class LeaseKeeper:
         self,
         call: Call,
         consumers: Consumers,
-        effects: Effects,
+        announcer: Announcer,
         settings: ServerSettings,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._call = call
         self._consumers = consumers
-        self._effects = effects
+        self._announcer = announcer
         self._rows_max = settings.sweep_rows
         self._clock = clock
         self._returning: list[LeaseRef] = []
@@ -94,7 +94,7 @@ class LeaseKeeper:
             [ref.message_id for ref in refs],
         )
         row = rows[0]
-        self._effects.arrived(arrivals_of(row["queue_ids"], row["receiver_ids"]))
+        self._announcer.arrived(arrivals_of(row["queue_ids"], row["receiver_ids"]))
         followers = (row["follower_consumers"], row["follower_leases"], row["follower_ids"])
         self._consumers.came_back(
             [LeaseRef(*ref) for ref in zip(*(column or () for column in followers), strict=True)]

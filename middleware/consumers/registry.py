@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from telesto.middleware.common.failures import Failure, failure_of
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.consumers.behaviour import ENDLESS, Patience
 from telesto.middleware.consumers.consumer import Consumer, LeaseKey
+from telesto.middleware.consumers.consumer_changes import ConsumerChanges
+from telesto.middleware.consumers.departures import Departures
 from telesto.middleware.consumers.queue import ConsumedQueue
 from telesto.middleware.scheduling.outcomes import error_frame
 from telesto.middleware.scheduling.requests import Line
+from telesto.middleware.waiting.queue import Watcher
 from telesto.middleware.waiting.room import WaitingRoom
 from telesto.protocol.errors import ErrorCode
-from telesto.protocol.packets import LeaseLost, LeaseRef
-
-#: Bytes of a LeaseLost beside its leases, at most, and of each of them.
-_LOST_OVERHEAD_BYTES = 512
-_LEASE_REF_BYTES = 24
+from telesto.protocol.packets import LeaseRef
 
 
 class Consumers:
@@ -30,24 +30,23 @@ class Consumers:
     waits in the partitions of one consumer, and its ``ready``.
 
     Attributes:
-        on_due: called when a queue has come to stand in an empty line.
-        on_left: takes a consumer that has to leave in the database, and whether what it has counts as failed.
-        on_paused: takes a consumer that has no credit any more, or some again.
+        became_due: set when a queue has come to stand in an empty line.
         draining: the middleware is about to stop: nothing more is claimed.
     """
 
-    def __init__(self, room: WaitingRoom, settings: ServerSettings) -> None:
+    def __init__(
+        self, room: WaitingRoom, departures: Departures, changes: ConsumerChanges, settings: ServerSettings
+    ) -> None:
         self._room = room
+        self._watcher = Watcher(self.look, self.queue_deleted)
+        self._departures = departures
+        self._changes = changes
         self._max_credit = settings.max_credit
         self._all: dict[int, Consumer] = {}
         self._queues: dict[int, ConsumedQueue] = {}
         self._due: deque[ConsumedQueue] = deque()
         self.draining = False
-        self.on_due: Callable[[], None] = lambda: None
-        self.on_left: Callable[[Consumer, bool], None] = lambda consumer, counted: None
-        self.on_paused: Callable[[Consumer], None] = lambda consumer: None
-        room.on_watched = self.look
-        room.on_watched_gone = self.queue_deleted
+        self.became_due = asyncio.Event()
 
     def __len__(self) -> int:
         return len(self._all)
@@ -79,14 +78,14 @@ class Consumers:
         consumer = Consumer(consumer_id, queue_id, line, credit, size, patience, lease_s)
         if line.closed or self.draining:
             consumer.ended = True
-            self.on_left(consumer, False)
+            self._departures.add(consumer, counted=False)
             return
         self._all[consumer_id] = consumer
         line.consumers[consumer_id] = None
         queue = self._queues.get(queue_id)
         if queue is None:
             queue = self._queues[queue_id] = ConsumedQueue(queue_id)
-            self._room.watch(queue_id)
+            self._room.watch(queue_id, self._watcher)
         queue.consumers[consumer_id] = consumer
         self.look(queue_id)
 
@@ -119,7 +118,7 @@ class Consumers:
         for consumer_id in list(line.consumers):
             consumer = self._all[consumer_id]
             self.remove(consumer)
-            self.on_left(consumer, not self.draining)
+            self._departures.add(consumer, counted=not self.draining)
 
     def end(self, consumer: Consumer, failure: Failure, *, counted: bool = True) -> None:
         """Ends a consumer and tells it why; one of a session that is over loses its connection.
@@ -128,12 +127,12 @@ class Consumers:
         """
         line = consumer.line
         self.remove(consumer)
-        self.on_left(consumer, counted)
+        self._departures.add(consumer, counted)
         if failure.code is ErrorCode.SESSION_FENCED:
             line.send(error_frame(0, failure))
             line.finish()
             return
-        self._tell(consumer, consumer.clear(), failure, ended=True)
+        consumer.tell_lost(consumer.clear(), failure, ended=True)
 
     def end_all(self, failure: Failure) -> None:
         """Ends all consumers."""
@@ -155,7 +154,7 @@ class Consumers:
         was_paused = consumer.paused
         consumer.set_credit(min(messages, self._max_credit), size)
         if consumer.paused != was_paused:
-            self.on_paused(consumer)
+            self._changes.add(consumer)
         self._consider(consumer.queue_id)
 
     def begun(self, line: Line, refs: Iterable[LeaseRef], now: float, *, begun: bool) -> None:
@@ -211,14 +210,14 @@ class Consumers:
         }:
             line.silent = True
             for consumer_id in line.consumers:
-                self.on_paused(self._all[consumer_id])
+                self._changes.add(self._all[consumer_id])
         self._lose(refs, "the client was silent for most of the lease")
 
     def heard(self, line: Line) -> None:
         """A connection that was silent is heard again."""
         line.silent = False
         for consumer_id in line.consumers:
-            self.on_paused(self._all[consumer_id])
+            self._changes.add(self._all[consumer_id])
         self.writable(line)
 
     def came_back(self, refs: Sequence[LeaseRef]) -> None:
@@ -233,26 +232,13 @@ class Consumers:
             if consumer is not None and consumer.has(LeaseKey(ref.lease_id, ref.message_id)):
                 by_consumer.setdefault(consumer, []).append(ref)
         for consumer, lost in by_consumer.items():
-            self._tell(consumer, lost, failure, ended=False)
+            consumer.tell_lost(lost, failure)
         self.settled(refs)
-
-    def moving(self, consumer: Consumer) -> None:
-        """Others get the partitions of a consumer: it should give back what it has not begun."""
-        details = "it answers late, or fails everything: others get its partitions"
-        self._tell(consumer, [], failure_of(ErrorCode.CONSUMER_SLOW, details), ended=False)
 
     def writable(self, line: Line) -> None:
         """A connection takes bytes again."""
         for consumer_id in line.consumers:
             self._consider(self._all[consumer_id].queue_id)
-
-    def _tell(self, consumer: Consumer, lost: list[LeaseRef], failure: Failure, *, ended: bool) -> None:
-        fitting = max(1, (consumer.line.frame_bytes - _LOST_OVERHEAD_BYTES) // _LEASE_REF_BYTES)
-        while len(lost) > fitting:
-            self._tell(consumer, lost[:fitting], failure, ended=False)
-            lost = lost[fitting:]
-        packet = LeaseLost(consumer.consumer_id, lost, ended, failure.code, failure.details)
-        consumer.line.send(packet.encode(0))
 
     # --- claiming ----------------------------------------------------------------------------
 
@@ -310,4 +296,4 @@ class Consumers:
         queue.standing = True
         self._due.append(queue)
         if len(self._due) == 1:
-            self.on_due()
+            self.became_due.set()

@@ -23,12 +23,21 @@ class Links:
     Attributes:
         gate: before all links but those that watch over the database.
         primary: where they lead.
-        on_connected: called when there is a new backend.
-        on_moved: called when another primary has taken the place of the one before; all links are dropped.
     """
 
-    def __init__(self, settings: ServerSettings) -> None:
+    def __init__(
+        self, settings: ServerSettings, *, on_connected: Callable[[], None], on_moved: Callable[[], None]
+    ) -> None:
+        """Makes no link yet.
+
+        Args:
+            settings: those of the middleware.
+            on_connected: called when there is a new backend.
+            on_moved: called when another server has become the primary, after all links were dropped.
+        """
         self._settings = settings
+        self._on_connected = on_connected
+        self._on_moved = on_moved
         self._links: list[Link] = []
         self.gate = Gate()
         epoch = Epoch()
@@ -37,8 +46,6 @@ class Links:
         self._listened = (
             self.primary if listen_url is None else self._primary(listen_url.get_secret_value(), epoch)
         )
-        self.on_connected: Callable[[], None] = lambda: None
-        self.on_moved: Callable[[], None] = lambda: None
 
     def __len__(self) -> int:
         return len(self._links)
@@ -87,24 +94,23 @@ class Links:
 
     def _primary(self, url: str, epoch: Epoch) -> Primary:
         settings = self._settings
-        primary = Primary(
+        return Primary(
             url,
             settings.database_connect_s,
             settings.database_silent_ms,
             epoch,
             session_limits(settings),
+            self._moved,
         )
-        primary.on_moved = self._moved
-        return primary
 
     async def _connect(self, name: str) -> Connection:
         connection = await self.primary.connect(f"telesto {name}")
-        self.on_connected()
+        self._on_connected()
         return connection
 
     def _moved(self) -> None:
         self.drop("another server is the primary by now")
-        self.on_moved()
+        self._on_moved()
 
 
 def shared(link: Link) -> Call:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from telesto.middleware.common.failures import Failure, UnavailableError
+from telesto.middleware.common.logs import logger
+
+_log = logger("database")
 
 
 class Gate:
@@ -22,9 +25,11 @@ class Gate:
         """Nothing is refused."""
         return self.shut is None and self.shut_for_writes is None
 
-    def open(self) -> None:
+    def open(self, why: str) -> None:
         """Refuses nothing any more."""
-        self.shut = self.shut_for_writes = None
+        if not self.is_open:
+            _log.info("available_again", why=why)
+            self.shut = self.shut_for_writes = None
 
     def check(self, *, writes: bool) -> None:
         """Raises UnavailableError, with the failure, for a call that is refused."""

@@ -53,12 +53,7 @@ class Epoch:
 
 
 class Primary:
-    """Connects to the server that takes writes, as long as it is the same one without looking for it.
-
-    Attributes:
-        on_moved: called when another primary has taken the place of the one before; connections to that one
-            are of no use any more.
-    """
+    """Connects to the server that takes writes, as long as it is the same one without looking for it."""
 
     def __init__(
         self,
@@ -67,8 +62,19 @@ class Primary:
         silent_ms: int,
         epoch: Epoch,
         limits: Mapping[str, str] | None = None,
+        on_moved: Callable[[], None] | None = None,
     ) -> None:
-        """``limits`` are those of the sessions, as ``session_limits`` gives them."""
+        """Reads the URL; connects to nothing yet.
+
+        Args:
+            url: the database.
+            connect_s: how long it may take to connect to a server.
+            silent_ms: how long a server may acknowledge nothing.
+            epoch: tells a former primary from the current one.
+            limits: those of the sessions, as ``session_limits`` gives them.
+            on_moved: called when another server has become the primary; connections to the former one are of
+                no use any more.
+        """
         target = read_database_url(url)
         self._dsn = target.dsn
         self._servers = target.servers
@@ -78,7 +84,7 @@ class Primary:
         self._limits = limits or {}
         self._server = target.servers[0] if len(target.servers) == 1 else None
         self._search: asyncio.Task[Found] | None = None
-        self.on_moved: Callable[[], None] = lambda: None
+        self._on_moved = on_moved
 
     async def connect(self, name: str) -> Connection:
         """Opens a connection that takes writes; raises CONNECT_ERRORS.
@@ -109,7 +115,8 @@ class Primary:
         self._server = found.server
         if self._epoch.note(found.standing):
             _log.warning("primary_moved", server=str(found.server), timeline=found.standing.history)
-            self.on_moved()
+            if self._on_moved is not None:
+                self._on_moved()
 
     async def close(self) -> None:
         """Ends a search that is under way."""

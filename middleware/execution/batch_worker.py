@@ -6,6 +6,7 @@ import asyncio
 from time import perf_counter
 
 from telesto.middleware.common.failures import Failure, busy_too_long
+from telesto.middleware.execution.after_batch import Effects
 from telesto.middleware.execution.bisecting_executor import Executor
 from telesto.middleware.metrics.counters import Figures
 from telesto.middleware.metrics.tracing import Phases
@@ -14,7 +15,6 @@ from telesto.middleware.scheduling.dispatcher import Dispatcher
 from telesto.middleware.scheduling.fair_queue import Batch, Turns
 from telesto.middleware.scheduling.outcomes import Mark, Results, error_frame
 from telesto.middleware.scheduling.requests import Kind, Line, Read, Request, Wait
-from telesto.middleware.waiting.after_batch import Effects
 
 #: Their calls take about as long as a commit does; those of reads take longer the more they return.
 _WRITING = (Kind.PUT, Kind.PUBLISH, Kind.ACK, Kind.CONFIRM)

@@ -26,13 +26,13 @@ from telesto.middleware.common.logs import logger
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.database.connection import Link
 from telesto.middleware.database.disk import Disk
+from telesto.middleware.execution.after_batch import Effects
 from telesto.middleware.metrics.counters import Figures
 from telesto.middleware.scheduling.dispatcher import Dispatcher
 from telesto.middleware.scheduling.fair_queue import Turns
 from telesto.middleware.scheduling.outcomes import error_frame
 from telesto.middleware.scheduling.requests import Request
 from telesto.middleware.scheduling.single_request import Call, Handler, Reply, Row
-from telesto.middleware.waiting.after_batch import Effects
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import IdentifyClient, RegisterClient
 
@@ -164,19 +164,6 @@ class SingleWorker:
         if reply.identity is not None:
             request.line.on_identity(reply.identity)
         request.line.send(reply.packet.encode(request.packet_id))
-        if reply.arrivals:
-            self._effects.arrived(reply.arrivals)
-        if reply.touched is not None:
-            self._effects.on_touched(reply.touched, reply.settled)
-        if reply.settled:
-            self._effects.on_settled(reply.settled)
-        if reply.lost:
-            self._effects.on_lost(reply.lost)
-        if reply.failed:
-            self._effects.on_failed(reply.failed)
-        if reply.deleted_queue:
-            self._effects.queue_deleted(reply.deleted_queue)
-        if reply.changed_topic:
-            self._effects.subscription_changed(request.line.client.client_id, reply.changed_topic)
+        self._effects.after_reply(request, reply)
         if reply.last:
             request.line.finish()

@@ -7,11 +7,15 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from telesto.middleware.common.logs import logger
+from telesto.middleware.common.peers import Peers
 from telesto.middleware.common.settings import ServerSettings
+from telesto.middleware.consumers.claim_loop import Claimer
 from telesto.middleware.consumers.claim_results import Claims
+from telesto.middleware.consumers.registry import Consumers
 from telesto.middleware.database.connection import Link
 from telesto.middleware.database.connections import Links
 from telesto.middleware.database.disk import Disk
+from telesto.middleware.execution.after_batch import Effects
 from telesto.middleware.execution.batch_worker import Gatherer
 from telesto.middleware.execution.bisecting_executor import Executor
 from telesto.middleware.execution.claim_with_puts import JointExecutor
@@ -30,7 +34,6 @@ from telesto.middleware.scheduling.fair_queue import Turns
 from telesto.middleware.scheduling.outcomes import Group
 from telesto.middleware.scheduling.requests import Kind
 from telesto.middleware.scheduling.single_request import Handler
-from telesto.middleware.waiting.after_batch import Effects
 
 _log = logger("workers")
 
@@ -38,14 +41,15 @@ Run = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Workers:
-    """Makes the workers and runs them until the dispatcher's turns are closed.
+    """Makes the workers and runs them until it is closed.
 
     Attributes:
-        on_failure: called when a worker has failed, which is a defect: the middleware should end.
+        claimer: the one that claims for consumers.
     """
 
     def __init__(
         self,
+        *,
         settings: ServerSettings,
         dispatcher: Dispatcher,
         effects: Effects,
@@ -53,11 +57,13 @@ class Workers:
         phases: Phases,
         links: Links,
         disk: Disk,
+        consumers: Consumers,
         claims: Claims,
-        light_bytes: int,
         handlers: Mapping[int, Handler],
-        middleware_id: Callable[[], int],
+        peers: Peers,
+        on_failure: Callable[[], None],
     ) -> None:
+        """``on_failure`` is called when a worker has failed, which is a defect: the middleware should end."""
         self._settings = settings
         self._dispatcher = dispatcher
         self._effects = effects
@@ -66,9 +72,9 @@ class Workers:
         self._links = links
         self._disk = disk
         self._claims = claims
-        self._light_bytes = light_bytes
         self._handlers = handlers
-        self._middleware_id = middleware_id
+        self._peers = peers
+        self._on_failure = on_failure
         self._pace = Pace(
             asyncio.get_running_loop().time,
             lambda: dispatcher.budget.requests,
@@ -78,25 +84,28 @@ class Workers:
             settings.call_wait_ms / 1000,
         )
         self._own_links: list[Link] = []
-        self._others: list[tuple[str, Run]] = []
         self._tasks: list[asyncio.Task[None]] = []
-        self.on_failure: Callable[[], None] = lambda: None
+        link = self._make_link("claim")
+        # What is claimed may be large at any time, and others that consume must not wait until it is sent.
+        call = link.call_for_much if settings.locked_answer_bytes else link.call
+        self.claimer = Claimer(consumers, claims, call, disk, settings)
 
     @property
     def running(self) -> bool:
         """All workers are at work."""
         return bool(self._tasks) and not any(task.done() for task in self._tasks)
 
-    def add(self, name: str, make: Callable[[Link], Run]) -> None:
-        """Adds a worker that goes home by other means than the dispatcher's turns; given its link."""
-        self._others.append((name, make(self._make_link(name))))
-
     def start(self) -> None:
         """Starts them."""
-        for name, run in (*self._runs(), *self._others):
+        for name, run in (*self._runs(), ("claim", self.claimer.run)):
             task = asyncio.create_task(run(), name=name)
             task.add_done_callback(self._ended)
             self._tasks.append(task)
+
+    def close(self) -> None:
+        """Ends each worker once its call under way is over."""
+        self._dispatcher.close()
+        self.claimer.close()
 
     def cut_off(self) -> None:
         """Ends the workers' connections: what is under way is lost, so that they come to their end."""
@@ -104,20 +113,26 @@ class Workers:
             link.cut_off()
 
     async def wait(self) -> None:
-        """Returns when all have gone home."""
+        """Returns when all have ended."""
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and task.exception() is not None:
             _log.error("worker_failed", worker=task.get_name(), exc_info=task.exception())
-            self.on_failure()
+            self._on_failure()
 
     def _runs(self) -> list[tuple[str, Run]]:
         settings = self._settings
-        middleware_id = self._middleware_id
-        fetches = (settings.max_read_messages, settings.max_answer_bytes, self._light_bytes)
+        peers = self._peers
+
+        def middleware_id() -> int:
+            return peers.middleware_id
+
         locked = settings.locked_answer_bytes
-        light_bytes = min(self._light_bytes, (locked or settings.max_answer_bytes) // settings.max_batch // 2)
+        light_bytes = settings.max_answer_bytes // settings.max_batch // 2
+        fetches = (settings.max_read_messages, settings.max_answer_bytes, light_bytes)
+        if locked:
+            light_bytes = min(light_bytes, locked // settings.max_batch // 2)
         answers = (settings.max_answer_bytes, locked, light_bytes)
         takes = (settings.max_read_messages, *answers, middleware_id)
         groups: list[tuple[Kind, Group, int]] = [

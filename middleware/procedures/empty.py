@@ -1,7 +1,9 @@
-"""The answer of a read that took nothing."""
+"""The answers of reads that took nothing."""
 
 from __future__ import annotations
 
+from telesto.middleware.common.failures import Failure
+from telesto.middleware.scheduling.outcomes import error_frame
 from telesto.middleware.scheduling.requests import Read
 from telesto.protocol.packets import (
     GetFromTopics,
@@ -13,8 +15,16 @@ from telesto.protocol.packets import (
 
 
 def empty_frame(read: Read) -> bytes:
-    """Encodes it."""
+    """Encodes the answer of a read that found nothing."""
     if isinstance(read.packet, GetFromTopics):
         return GetFromTopicsResponse([], []).encode(read.packet_id)
     response = ReadMessageResponse if isinstance(read.packet, ReadMessage) else ReadResponseResponse
     return response([]).encode(read.packet_id)
+
+
+def answer_read(read: Read, failure: Failure | None = None) -> None:
+    """Answers a read that took nothing, or failed; nothing of it is recorded."""
+    if read.wait is not None:
+        read.line.waiting.pop(read.packet_id, None)
+    read.line.forget_number(getattr(read.packet, "number", 0))
+    read.line.send(empty_frame(read) if failure is None else error_frame(read.packet_id, failure))

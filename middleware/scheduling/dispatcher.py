@@ -71,6 +71,11 @@ class Dispatcher:
         turns = self.apart.get(read.kind, self.turns[read.kind])
         self._loop.call_later(self._backoff(busy_count), turns.readmit, read)
 
+    def readmit(self, read: Read) -> None:
+        """A read that was parked is tried again."""
+        self.budget.enter(1, read.size)
+        self.turns[read.kind].readmit(read)
+
     def drop(self, requests: Iterable[Request]) -> None:
         """Forgets requests of a connection that is gone."""
         dropped = list(requests)

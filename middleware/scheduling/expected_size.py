@@ -12,12 +12,8 @@ class Weights:
     message, or hardly enough, the queue's reads weigh more from then on, and fewer of them go into a call.
     """
 
-    def __init__(
-        self, clock: Callable[[], float], light_bytes: int, duration_s: float, queues_max: int
-    ) -> None:
-        """Bodies up to ``light_bytes`` fit any share."""
+    def __init__(self, clock: Callable[[], float], duration_s: float, queues_max: int) -> None:
         self._clock = clock
-        self.light_bytes = light_bytes
         self._duration_s = duration_s
         self._max = queues_max
         self._weights: dict[int, tuple[int, float]] = {}

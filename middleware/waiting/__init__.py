@@ -1,4 +1,4 @@
-"""Reads that wait for messages, and what wakes them after a batch.
+"""Reads that wait for messages, and what wakes them.
 
 It imports `database` and the rooms below. Begin with `room`.
 """

@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable
+from typing import NamedTuple
 
 from telesto.middleware.scheduling.requests import Read
 
 #: Receivers whose missed wake-ups are remembered; with more, all of them count as missed.
 _RECEIVERS_MAX = 1_000
+
+
+class Watcher(NamedTuple):
+    """What is called, with the queue's id, for a queue that is watched.
+
+    Attributes:
+        arrived: called when the queue may hold a message.
+        deleted: called when the queue was deleted.
+    """
+
+    arrived: Callable[[int], None]
+    deleted: Callable[[int], None]
 
 
 class Missed:
@@ -54,18 +68,18 @@ class WaitingQueue:
         interested: other middlewares tell of puts to this queue.
         idle_since: since when nobody is parked, by the loop's clock in seconds.
         missed: wake-ups that found nobody.
-        watched: somebody else wants to know of messages too.
+        watcher: what is told of messages beside the reads; None without one.
         swept: the ticket up to which the last look for untold messages woke.
     """
 
-    __slots__ = ("_any", "_by_client", "_reads", "idle_since", "interested", "missed", "swept", "watched")
+    __slots__ = ("_any", "_by_client", "_reads", "idle_since", "interested", "missed", "swept", "watcher")
 
     def __init__(self) -> None:
         self._reads: dict[int, Read] = {}
         self._any: list[int] = []
         self._by_client: dict[int, list[int]] = {}
         self.interested = False
-        self.watched = False
+        self.watcher: Watcher | None = None
         self.idle_since = 0.0
         self.missed = Missed()
         self.swept = 0

@@ -10,7 +10,7 @@ from telesto.middleware.common.deadlines import Deadlines
 from telesto.middleware.common.failures import Failure, failure_of
 from telesto.middleware.scheduling.outcomes import Arrivals
 from telesto.middleware.scheduling.requests import Kind, Line, Read, Wait, WakeUp
-from telesto.middleware.waiting.queue import WaitingQueue
+from telesto.middleware.waiting.queue import WaitingQueue, Watcher
 from telesto.middleware.waiting.topic import WaitingTopic
 from telesto.protocol.errors import ErrorCode
 
@@ -27,19 +27,30 @@ class WaitingRoom:
 
     Attributes:
         clock: rises with every arrival.
-        on_readmit: takes a read that is to scan again.
-        on_answer: takes a read whose waiting is over, and the failure it is answered with; None for an empty
-            answer.
-        on_watched: takes a queue that is watched and may hold a message.
-        on_watched_gone: takes a queue that was watched and is gone.
-        on_interest: takes a channel for which reads wait and whose puts elsewhere nobody tells of yet.
+        unregistered: the channels in which this middleware's interest is not registered yet.
+        interest_wanted: set when there is one more of them.
     """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, whose_read_yields: Callable[[Line, int, int], Line | None]
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        readmit: Callable[[Read], None],
+        answer: Callable[[Read, Failure | None], None],
+        whose_read_yields: Callable[[Line, int, int], Line | None],
     ) -> None:
-        """``whose_read_yields`` is that of ``Shares``."""
+        """Makes an empty room.
+
+        Args:
+            loop: the event loop.
+            readmit: takes a read that has to scan again.
+            answer: takes a read whose waiting is over, and the failure it is answered with; None for an empty
+                answer.
+            whose_read_yields: that of ``Shares``.
+        """
         self._loop = loop
+        self._readmit_read = readmit
+        self._answer = answer
         self._whose_read_yields = whose_read_yields
         self._places: dict[int, WaitingQueue | WaitingTopic] = {}
         self._deadlines = Deadlines(loop)
@@ -50,11 +61,8 @@ class WaitingRoom:
         self._everything: dict[int, dict[Read, None]] = {}
         self._changed_at = 0
         self.clock = 0
-        self.on_readmit: Callable[[Read], None] = lambda read: None
-        self.on_answer: Callable[[Read, Failure | None], None] = lambda read, failure: None
-        self.on_watched: Callable[[int], None] = lambda queue_id: None
-        self.on_watched_gone: Callable[[int], None] = lambda queue_id: None
-        self.on_interest: Callable[[int], None] = lambda channel: None
+        self.unregistered: dict[int, None] = {}
+        self.interest_wanted = asyncio.Event()
 
     @property
     def parked(self) -> int:
@@ -64,7 +72,7 @@ class WaitingRoom:
     @property
     def channels(self) -> list[int]:
         """The channels for which reads are parked, and those that are watched."""
-        return [channel for channel, place in self._places.items() if place or place.watched]
+        return [channel for channel, place in self._places.items() if place or place.watcher]
 
     # --- coming ------------------------------------------------------------------------------
 
@@ -78,7 +86,7 @@ class WaitingRoom:
         wait = read.wait
         assert wait is not None
         if self._closed is not None:
-            self.on_answer(read, self._closed)
+            self._answer(read, self._closed)
             return True
         if wait.over or (wait.deadline is not None and wait.deadline <= self._loop.time()):
             return False
@@ -100,7 +108,7 @@ class WaitingRoom:
         assert read.wait is not None
         if read.wait.parked:
             self._unpark(read)
-        self.on_answer(read, failure_of(ErrorCode.OVERLOADED, "too many reads wait"))
+        self._answer(read, failure_of(ErrorCode.OVERLOADED, "too many reads wait"))
 
     def _scans_again(self, read: Read, wait: Wait, scanned_at: int) -> bool:
         """Lets a read scan once more if something came while it did."""
@@ -137,20 +145,21 @@ class WaitingRoom:
         place = self._places.get(channel)
         if place is None:
             place = self._places[channel] = WaitingQueue() if channel > 0 else WaitingTopic()
-            self.on_interest(channel)
+            self.unregistered[channel] = None
+            self.interest_wanted.set()
         return place
 
     # --- watching ----------------------------------------------------------------------------
 
-    def watch(self, queue_id: int) -> None:
-        """Has ``on_watched`` told whenever a queue may hold a message."""
-        self._place(queue_id).watched = True
+    def watch(self, queue_id: int, watcher: Watcher) -> None:
+        """Tells a watcher whenever a queue may hold a message, and when it is deleted."""
+        self._place(queue_id).watcher = watcher
 
     def unwatch(self, queue_id: int) -> None:
         """Ends that."""
         place = self._places.get(queue_id)
         if place is not None:
-            place.watched = False
+            place.watcher = None
             place.idle_since = self._loop.time()
 
     # --- going on ----------------------------------------------------------------------------
@@ -164,8 +173,8 @@ class WaitingRoom:
                 place.arrived_at = self.clock
                 self._look_again(place.all())
             elif place is not None:
-                if place.watched:
-                    self.on_watched(channel)
+                if place.watcher:
+                    place.watcher.arrived(channel)
                 woken = self._wake(place, receiver_id, count)
                 if woken < count:
                     place.missed.add(receiver_id, count - woken, self.clock)
@@ -216,8 +225,8 @@ class WaitingRoom:
         if isinstance(place, WaitingTopic):
             self._look_again(place.all())
         elif place is not None:
-            if place.watched:
-                self.on_watched(channel)
+            if place.watcher:
+                place.watcher.arrived(channel)
             reads = place.all() if count is None else place.some_after(place.swept, count)
             if reads and reads[-1].wait is not None:
                 place.swept = reads[-1].wait.ticket
@@ -260,7 +269,7 @@ class WaitingRoom:
         assert read.wait is not None
         read.wait.wake_up = wake_up
         read.wait.readmitted = True
-        self.on_readmit(read)
+        self._readmit_read(read)
 
     # --- leaving -----------------------------------------------------------------------------
 
@@ -271,7 +280,7 @@ class WaitingRoom:
         if not read.wait.parked:
             return False
         self._unpark(read)
-        self.on_answer(read, None)
+        self._answer(read, None)
         return True
 
     def drop(self, reads: Iterable[Read]) -> None:
@@ -287,12 +296,12 @@ class WaitingRoom:
         queue = self._places.pop(queue_id, None)
         if queue is None:
             return
-        if queue.watched:
-            self.on_watched_gone(queue_id)
+        if queue.watcher:
+            queue.watcher.deleted(queue_id)
         failure = failure_of(ErrorCode.QUEUE_NOT_EXISTING, f"queue {queue_id} was deleted", queue_id)
         for read in queue.all():
             self._release(read)
-            self.on_answer(read, failure)
+            self._answer(read, failure)
 
     def close(self, failure: Failure) -> None:
         """Answers everybody; who comes from now on is answered at once."""
@@ -300,7 +309,7 @@ class WaitingRoom:
         for place in list(self._places.values()):
             for read in place.all():
                 self._unpark(read)
-                self.on_answer(read, failure)
+                self._answer(read, failure)
         self._places.clear()
         self._deadlines.close()
 
@@ -308,7 +317,7 @@ class WaitingRoom:
         assert read.wait is not None
         read.wait.over = True
         self._unpark(read)
-        self.on_answer(read, None)
+        self._answer(read, None)
 
     def _unpark(self, read: Read) -> None:
         assert read.wait is not None
@@ -341,16 +350,18 @@ class WaitingRoom:
 
     def interest_known(self, channel: int) -> None:
         """Others tell of puts to this channel from now on; what came before is found by scanning again."""
+        self.unregistered.pop(channel, None)
         place = self._places.get(channel)
         if place is not None and not place.interested:
             place.interested = True
             self.look_again(channel)
 
-    def forget_interests(self) -> list[int]:
-        """The database has lost this middleware's interests; returns the channels to register again."""
-        for place in self._places.values():
+    def forget_interests(self) -> None:
+        """The database has lost this middleware's interests: they have to be registered again."""
+        for channel, place in self._places.items():
             place.interested = False
-        return list(self._places)
+            self.unregistered[channel] = None
+        self.interest_wanted.set()
 
     def pop_idle(self, idle_s: float, count: int) -> list[int]:
         """Forgets channels for which nobody has waited for so long; returns up to so many of them."""
@@ -358,7 +369,7 @@ class WaitingRoom:
         idle = [
             channel
             for channel, place in self._places.items()
-            if not place and not place.watched and place.idle_since < before
+            if not place and not place.watcher and place.idle_since < before
         ]
         for channel in idle[:count]:
             del self._places[channel]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from telesto.middleware.scheduling.requests import Read
+from telesto.middleware.waiting.queue import Watcher
 
 
 class WaitingTopic:
@@ -10,18 +11,18 @@ class WaitingTopic:
 
     Attributes:
         interested: other middlewares tell of puts to this topic.
-        watched: somebody else wants to know of messages too; only of queues so far.
+        watcher: always None; only queues are watched.
         idle_since: since when nobody is parked, by the loop's clock in seconds.
         arrived_at: the room's clock at the last arrival; a get whose scan began before must scan again.
         last_number: of the topic at the last look for messages that nobody told of; None before the first.
     """
 
-    __slots__ = ("_reads", "arrived_at", "idle_since", "interested", "last_number", "watched")
+    __slots__ = ("_reads", "arrived_at", "idle_since", "interested", "last_number", "watcher")
 
     def __init__(self) -> None:
         self._reads: dict[int, Read] = {}
         self.interested = False
-        self.watched = False
+        self.watcher: Watcher | None = None
         self.idle_since = 0.0
         self.arrived_at = 0
         self.last_number: int | None = None

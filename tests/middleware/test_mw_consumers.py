@@ -12,16 +12,16 @@ from members import join, put_all, put_keyed
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.consumers.claim_loop import Claimer
 from telesto.middleware.consumers.claim_results import Claims
-from telesto.middleware.consumers.registry import Consumers
 from telesto.middleware.database.disk import Disk
 from telesto.middleware.metrics.counters import Figures
 from telesto.middleware.scheduling.requests import Line
 from telesto.middleware.server import MiddlewareServer
-from telesto.middleware.waiting.room import WaitingRoom
+from telesto.middleware.waiting.announcer import Announcer
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import LeaseRef
 from wire import PATIENCE_S, READ_ONLY, until
+from workbench import empty_room, without_database
 
 
 async def set_lease(database_url: str, lease_ms: int) -> None:
@@ -375,10 +375,9 @@ async def test_answers_without_messages_are_refused(connect: Connect, packet: An
 
 async def test_a_queue_whose_consumers_have_lost_their_room_is_not_forgotten() -> None:
     settings = ServerSettings.load()
-    room = WaitingRoom(
-        asyncio.get_running_loop(), lambda line, parked, _at_address: line if parked >= 10 else None
-    )
-    consumers = Consumers(room, settings)
+    room = empty_room()
+    announcer = Announcer(room, lambda arrivals: None)
+    consumers, _ = without_database(room, announcer, settings)
     line = Line(lambda frame: None, lambda: None, lambda client: None)
     claims: list[tuple[Any, ...]] = []
 
@@ -389,7 +388,7 @@ async def test_a_queue_whose_consumers_have_lost_their_room_is_not_forgotten() -
 
     figures = Figures()
     disk = Disk(claim, figures, settings, asyncio.get_running_loop().time)
-    claimer = Claimer(consumers, Claims(consumers, figures, settings), claim, disk, settings)
+    claimer = Claimer(consumers, Claims(consumers, announcer, figures, settings), claim, disk, settings)
     consumers.join(1, 1, line, 5, 0)
     consumer = consumers.find(line, 1)
     assert consumer is not None

@@ -11,6 +11,8 @@ from telesto.middleware.common.peers import Peers
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.database.clock import DatabaseClock
 from telesto.middleware.metrics.counters import Figures
+from telesto.middleware.waiting.announcer import Announcer
+from workbench import empty_room
 
 
 class Sweeps:
@@ -37,7 +39,8 @@ async def sweep_until(job: str, count: int, **settings: float) -> Counter[str]:
     """Runs all jobs until one has had so many turns; returns the turns of each."""
     sweeps = Sweeps()
     loaded = ServerSettings.load(database_url="postgresql://nowhere/nothing", **settings)
-    jobs = Jobs(sweeps.call, Peers("0"), DatabaseClock(sweeps.call, Figures()), loaded)
+    announcer = Announcer(empty_room(), lambda arrivals: None)
+    jobs = Jobs(sweeps.call, Peers("0"), DatabaseClock(sweeps.call, Figures()), announcer, loaded)
     tasks = [asyncio.create_task(work.run()) for work in jobs.work]
     async with asyncio.timeout(30):
         await sweeps.reach(job, count)

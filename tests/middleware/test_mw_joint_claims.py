@@ -14,7 +14,6 @@ from members import Member, join, put_all, put_keyed
 from telesto.middleware.common.failures import LostError, RefusedError, UnavailableError
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.consumers.claim_results import Claims
-from telesto.middleware.consumers.registry import Consumers
 from telesto.middleware.database.connection import Link
 from telesto.middleware.database.disk import Disk
 from telesto.middleware.database.dsn import Connection
@@ -25,10 +24,11 @@ from telesto.middleware.scheduling.outcomes import Results
 from telesto.middleware.scheduling.quarantine import Suspects
 from telesto.middleware.scheduling.requests import Client, Kind, Line, Request
 from telesto.middleware.server import MiddlewareServer
-from telesto.middleware.waiting.room import WaitingRoom
+from telesto.middleware.waiting.announcer import Announcer
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorClass
 from wire import FULL, PATIENCE_S, Wire, put, until
+from workbench import empty_room, without_database
 
 #: How many arguments puts have, and puts with a claim.
 PUT, JOINT = 18, 29
@@ -72,11 +72,10 @@ class Bench:
 
     def __init__(self, **settings: Any) -> None:
         self.settings = ServerSettings.load(**settings)
-        room = WaitingRoom(
-            asyncio.get_running_loop(), lambda line, parked, _at_address: line if parked >= 10 else None
-        )
-        self.consumers = Consumers(room, self.settings)
-        self.claims = Claims(self.consumers, Figures(), self.settings)
+        room = empty_room()
+        announcer = Announcer(room, lambda arrivals: None)
+        self.consumers, _ = without_database(room, announcer, self.settings)
+        self.claims = Claims(self.consumers, announcer, Figures(), self.settings)
         self.sent: list[bytes] = []
         self.line = Line(self.sent.append, lambda: None, lambda client: None)
         self.line.client = Client(1, 1, FULL)
@@ -249,13 +248,13 @@ async def test_nothing_is_claimed_beside_doubt() -> None:
 def count_claims(server: MiddlewareServer) -> list[str]:
     """Notes the calls of the claimer itself from now on."""
     made: list[str] = []
-    call = server._claimer._call
+    call = server._workers.claimer._call
 
     async def noted(sql: str, *arguments: Any) -> Any:
         made.append(sql)
         return await call(sql, *arguments)
 
-    server._claimer._call = noted
+    server._workers.claimer._call = noted
     return made
 
 
@@ -285,7 +284,7 @@ async def member(server: MiddlewareServer, wire: Wire, queue_id: int) -> Member:
     """A consumer whose claims have found nothing, also since puts elsewhere are told of."""
     member = await join(wire, queue_id)
     queue = server._consumers._queues[queue_id]
-    await until(lambda: not (server._interests._wanted or queue.awake or queue.standing))
+    await until(lambda: not (server._room.unregistered or queue.awake or queue.standing))
     return member
 
 

@@ -190,7 +190,7 @@ def test_suspects_are_kept_apart_for_a_while() -> None:
 
 def test_weights_are_remembered_for_a_while() -> None:
     clock = Clock()
-    weights = Weights(clock, 100, 10.0, 2)
+    weights = Weights(clock, 10.0, 2)
     assert weights.of(1) == 0
     weights.note(1, 500)
     weights.note(1, 300)

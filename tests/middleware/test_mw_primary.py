@@ -156,7 +156,7 @@ def test_a_gate_refuses_what_it_is_shut_for() -> None:
     gate.shut = unavailable(100)
     with pytest.raises(UnavailableError, match="cannot be reached"):
         gate.check(writes=False)
-    gate.open()
+    gate.open("test")
     gate.check(writes=True)
     assert gate.is_open
 

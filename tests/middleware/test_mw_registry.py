@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from telesto.middleware.cluster.registry import HEARTBEAT, Registry
+from telesto.middleware.common.failures import standby_unavailable, unavailable
 from telesto.middleware.common.peers import Peers
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.database.clock import DatabaseClock
+from telesto.middleware.database.gate import Gate
 from telesto.middleware.metrics.counters import Figures
 
 INTERVAL_S, TIMEOUT_S = 2.0, 10.0
@@ -19,19 +21,19 @@ class Members:
     def __init__(self) -> None:
         self.now = 0.0
         self.allowed: list[float] = []
-        self.beats: list[float] = []
+        self.gate = Gate()
         self._peers = Peers("1")
         settings = ServerSettings(heartbeat_interval_s=INTERVAL_S, heartbeat_timeout_s=TIMEOUT_S)
         self.registry = Registry(
             self._call,
             self._peers,
-            settings,
-            lambda: [],
-            lambda: None,
-            lambda: self.now,
+            self.gate,
             DatabaseClock(self._call, Figures()),
+            settings,
+            pids=lambda: [],
+            on_registered_again=lambda: None,
+            clock=lambda: self.now,
         )
-        self.registry.on_beat = lambda: self.beats.append(self.now)
 
     async def _call(self, sql: str, *arguments: Any) -> list[Any]:
         if sql == HEARTBEAT:
@@ -64,9 +66,12 @@ async def test_what_kept_one_from_its_sign_of_life_excuses_the_others() -> None:
     assert await members.beat_after(INTERVAL_S) == TIMEOUT_S
 
 
-async def test_each_sign_of_life_is_told() -> None:
+async def test_each_sign_of_life_opens_the_gate() -> None:
     members = Members()
+    members.gate.shut = unavailable(100)
     await members.registry.register("here")
+    assert members.gate.is_open
+    members.gate.shut_for_writes = standby_unavailable(100)
     await members.beat_after(INTERVAL_S)
-    assert members.beats == [0.0, INTERVAL_S]
+    assert members.gate.is_open
     assert members.registry.beat_at == INTERVAL_S

@@ -22,15 +22,13 @@ class Room:
     def __init__(self, reads_max: int = 100) -> None:
         self.room = WaitingRoom(
             asyncio.get_running_loop(),
-            lambda line, parked, _at_address: line if parked >= reads_max else None,
+            readmit=lambda reader: self.woken.append(reader),
+            answer=self._answer,
+            whose_read_yields=lambda line, parked, _at_address: line if parked >= reads_max else None,
         )
         self.woken: list[Read] = []
         self.answered: list[tuple[Read, Failure | None]] = []
-        self.interests: list[int] = []
         self.answer = asyncio.Event()
-        self.room.on_readmit = self.woken.append
-        self.room.on_answer = self._answer
-        self.room.on_interest = self.interests.append
 
     def _answer(self, reader: Read, failure: Failure | None) -> None:
         self.answered.append((reader, failure))
@@ -196,8 +194,10 @@ async def test_everybody_scans_again_once_others_tell() -> None:
     room = Room()
     readers = [room.reader(1), room.reader(2)]
     room.park(*readers)
-    assert room.interests == [QUEUE]
+    assert room.room.interest_wanted.is_set()
+    assert list(room.room.unregistered) == [QUEUE]
     room.room.interest_known(QUEUE)
+    assert not room.room.unregistered
     assert room.pop_woken() == readers
     room.park(*readers)
     room.room.interest_known(QUEUE)
@@ -294,10 +294,11 @@ async def test_queues_that_nobody_waits_for_are_forgotten() -> None:
     room.park(reader)
     assert room.room.pop_idle(0.0, 10) == []
     room.room.cancel(reader)
+    room.room.interest_known(QUEUE)
+    assert not room.room.unregistered
     assert room.room.pop_idle(-1.0, 10) == [QUEUE]
-    assert room.interests == [QUEUE]
     room.park(room.reader(2))
-    assert room.interests == [QUEUE, QUEUE]
+    assert list(room.room.unregistered) == [QUEUE]
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,19 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from telesto.middleware.common.budget import Budget
+from telesto.middleware.common.deadlines import Deadlines
 from telesto.middleware.common.settings import ServerSettings
+from telesto.middleware.consumers.behaviour_monitor import Judge
+from telesto.middleware.consumers.consumer_changes import ConsumerChanges
+from telesto.middleware.consumers.departures import Departures
+from telesto.middleware.consumers.registry import Consumers
 from telesto.middleware.database.disk import Disk
+from telesto.middleware.execution.after_batch import Effects
 from telesto.middleware.execution.batch_worker import Gatherer
 from telesto.middleware.execution.bisecting_executor import Executor
 from telesto.middleware.metrics.counters import Figures
 from telesto.middleware.metrics.tracing import Phases
-from telesto.middleware.procedures.empty import empty_frame
+from telesto.middleware.procedures.empty import answer_read
 from telesto.middleware.procedures.put import PutGroup
 from telesto.middleware.procedures.table import queue_of
 from telesto.middleware.procedures.take import TakeGroup
@@ -21,7 +27,7 @@ from telesto.middleware.scheduling.call_pacing import Pace
 from telesto.middleware.scheduling.dispatcher import Dispatcher
 from telesto.middleware.scheduling.expected_size import Weights
 from telesto.middleware.scheduling.requests import Client, Kind, Line, Read, Request, Wait
-from telesto.middleware.waiting.after_batch import Effects
+from telesto.middleware.waiting.announcer import Announcer
 from telesto.middleware.waiting.room import WaitingRoom
 from telesto.protocol import packets
 from telesto.protocol.framing import FrameDecoder
@@ -31,6 +37,34 @@ from wire import FULL, put, read
 LIGHT_BYTES = 100
 
 Procedure = Callable[..., list[Any]]
+
+
+async def no_call(*_arguments: Any) -> list[Any]:
+    """Stands for a call that is not made."""
+    raise AssertionError
+
+
+def empty_room() -> WaitingRoom:
+    """A waiting room for tests in which no read waits."""
+    return WaitingRoom(
+        asyncio.get_running_loop(),
+        readmit=no_read,
+        answer=no_read,
+        whose_read_yields=lambda _line, _parked, _at_address: None,
+    )
+
+
+def no_read(*_arguments: Any) -> None:
+    """Stands for what is done with a read, where there is none."""
+    raise AssertionError
+
+
+def without_database(
+    room: WaitingRoom, announcer: Announcer, settings: ServerSettings
+) -> tuple[Consumers, ConsumerChanges]:
+    """Consumers, and what changes about them; the database is told nothing."""
+    changes = ConsumerChanges(no_call, announcer, settings)
+    return Consumers(room, Departures(no_call, announcer, settings), changes, settings), changes
 
 
 class FakeLink:
@@ -126,13 +160,19 @@ class Workbench:
         self.dispatcher = Dispatcher(self.settings, loop, self.budget, queue_of)
         self.room = WaitingRoom(
             loop,
-            lambda line, parked, _at_address: line if parked >= self.settings.max_waiting_reads else None,
+            readmit=self.dispatcher.readmit,
+            answer=answer_read,
+            whose_read_yields=lambda line, parked, _at_address: (
+                line if parked >= self.settings.max_waiting_reads else None
+            ),
         )
-        self.room.on_readmit = self._readmit
         self.told: list[dict[tuple[int, int], int]] = []
-        self.weights = Weights(loop.time, LIGHT_BYTES, 60.0, 100)
-        self.effects = Effects(self.room, self.budget, self.weights, self.told.append, empty_frame)
+        self.weights = Weights(loop.time, 60.0, 100)
         self.figures = Figures()
+        announcer = Announcer(self.room, self.told.append)
+        consumers, changes = without_database(self.room, announcer, self.settings)
+        judge = Judge(consumers, changes, self.figures, Deadlines(loop))
+        self.effects = Effects(self.room, announcer, consumers, judge, self.budget, self.weights)
         self.phases = Phases(loop, self.settings.phase_every)
         self.pace = Pace(
             loop.time,
@@ -191,10 +231,6 @@ class Workbench:
             while not condition():
                 self.answered.clear()
                 await self.answered.wait()
-
-    def _readmit(self, request: Read) -> None:
-        self.budget.enter(1, request.size)
-        self.dispatcher.turns[request.kind].readmit(request)
 
 
 def put_all(*arguments: Any) -> list[Any]:

@@ -2,47 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import cast
 
 from telesto.middleware.common.budget import Budget
 from telesto.middleware.common.failures import Failure
+from telesto.middleware.consumers.behaviour_monitor import Judge
+from telesto.middleware.consumers.registry import Consumers
+from telesto.middleware.procedures.empty import answer_read
 from telesto.middleware.scheduling.expected_size import Weights
 from telesto.middleware.scheduling.ordering import mark_refused, note_failed, note_full, refused_for_now
-from telesto.middleware.scheduling.outcomes import Arrivals, Mark, Results, error_frame
+from telesto.middleware.scheduling.outcomes import Mark, Results, error_frame
 from telesto.middleware.scheduling.requests import Read, Request, Wait, topic_channel
+from telesto.middleware.scheduling.single_request import Reply
+from telesto.middleware.waiting.announcer import Announcer
 from telesto.middleware.waiting.room import WaitingRoom
-from telesto.protocol.packets import LeaseRef
 
 
 class Effects:
-    """Wakes reads, parks reads, ends fenced connections, and keeps account of numbers.
-
-    Attributes:
-        on_settled: takes the messages that consumers do not have any more.
-        on_lost: the same, of those that consumers do not know of.
-        on_failed: takes the messages that consumers have given back as failed.
-        on_touched: takes the messages that consumers have touched, and those that were gone when they did.
-    """
+    """Wakes and parks reads, settles consumers' messages, ends fenced connections."""
 
     def __init__(
         self,
         room: WaitingRoom,
+        announcer: Announcer,
+        consumers: Consumers,
+        judge: Judge,
         budget: Budget,
         weights: Weights,
-        tell_others: Callable[[Arrivals], None],
-        empty_frame: Callable[[Read], bytes],
     ) -> None:
         self._room = room
+        self._announcer = announcer
+        self._consumers = consumers
+        self._judge = judge
         self._budget = budget
         self._weights = weights
-        self._tell_others = tell_others
-        self._empty_frame = empty_frame
-        self.on_settled: Callable[[list[LeaseRef]], None] = lambda refs: None
-        self.on_lost: Callable[[list[LeaseRef]], None] = lambda refs: None
-        self.on_failed: Callable[[list[LeaseRef]], None] = lambda refs: None
-        self.on_touched: Callable[[list[LeaseRef], list[LeaseRef]], None] = lambda kept, gone: None
-        room.on_answer = self.answer_read
 
     @property
     def clock(self) -> int:
@@ -80,13 +73,13 @@ class Effects:
             return False
         self._room.leave(read)
         self._budget.leave(1, read.size)
-        self._answer(read, self._empty_frame(read))
+        answer_read(read)
         return True
 
     def after(self, requests: list[Request], results: Results) -> None:
         """Does what follows from a batch as a whole."""
         if results.arrivals:
-            self.arrived(results.arrivals)
+            self._announcer.arrived(results.arrivals)
         for request, queue_id in results.full:
             note_full(request, queue_id)
         for request in results.unrecorded:
@@ -94,7 +87,7 @@ class Effects:
         for request, failure in results.failed:
             note_failed(request, failure)
         if results.settled:
-            self.on_settled(results.settled)
+            self._consumers.settled(results.settled)
         for queue_id, weight in results.heavy.items():
             self._weights.note(queue_id, weight)
         if requests and isinstance(requests[0], Read):
@@ -105,23 +98,23 @@ class Effects:
         for line in {request.line for request in results.fenced}:
             line.finish()
 
-    def arrived(self, arrivals: Arrivals) -> None:
-        """Messages came to queues, or came back."""
-        self._room.arrived(arrivals)
-        self._tell_others(arrivals)
-
-    def ready_elsewhere(self, queue_id: int) -> None:
-        """Other middlewares have something to claim from a queue."""
-        self._tell_others({(queue_id, 0): 1})
-
-    def queue_deleted(self, queue_id: int) -> None:
-        """A queue is gone: those who wait for it, here and elsewhere, are to know."""
-        self._room.queue_deleted(queue_id)
-        self._tell_others({(queue_id, 0): 0})
-
-    def subscription_changed(self, client_id: int, topic_id: int) -> None:
-        """A client's subscription of a topic began or ended: its own gets that wait are to know."""
-        self._room.subscription_changed(client_id, topic_channel(topic_id))
+    def after_reply(self, request: Request, reply: Reply) -> None:
+        """Does what follows from the answer to a single request."""
+        if reply.arrivals:
+            self._announcer.arrived(reply.arrivals)
+        if reply.touched is not None:
+            self._judge.touched(reply.touched, reply.settled)
+        if reply.settled:
+            self._consumers.settled(reply.settled)
+        if reply.lost:
+            self._consumers.came_back(reply.lost)
+        if reply.failed:
+            self._judge.failed(reply.failed)
+        if reply.deleted_queue:
+            self._announcer.queue_deleted(reply.deleted_queue)
+        if reply.changed_topic:
+            client_id = request.line.client.client_id
+            self._room.subscription_changed(client_id, topic_channel(reply.changed_topic))
 
     def found_nothing(self, request: Request, scanned_at: int) -> None:
         """A read found nothing: it waits on, or is answered empty."""
@@ -131,13 +124,7 @@ class Effects:
             if self._room.settle_empty(request, scanned_at):
                 request.applied()
                 return
-        self._answer(request, self._empty_frame(request))
-
-    def answer_read(self, read: Read, failure: Failure | None) -> None:
-        """Answers a read whose waiting is over."""
-        self._answer(
-            read, self._empty_frame(read) if failure is None else error_frame(read.packet_id, failure)
-        )
+        answer_read(request)
 
     def leave(self, read: Read) -> None:
         """A read ends without having scanned."""
@@ -154,12 +141,6 @@ class Effects:
         if not failure.recorded:
             self.unrecorded(request)
         note_failed(request, failure)
-
-    def _answer(self, read: Read, frame: bytes) -> None:
-        if read.wait is not None:
-            read.line.waiting.pop(read.packet_id, None)
-        self.unrecorded(read)
-        read.line.send(frame)
 
     def _settle_reads(self, requests: list[Request], results: Results) -> None:
         taken = dict(results.handed)
