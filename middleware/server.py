@@ -49,13 +49,13 @@ from telesto.middleware.procedures.empty import answer_read
 from telesto.middleware.procedures.table import queue_of, single_handlers
 from telesto.middleware.scheduling.dispatcher import Dispatcher
 from telesto.middleware.scheduling.expected_size import Weights
-from telesto.middleware.scheduling.intake import Intake
 from telesto.middleware.waiting.announcer import Announcer
 from telesto.middleware.waiting.room import WaitingRoom
 from telesto.middleware.wire import listening
 from telesto.middleware.wire.connection import Connection, Connections
 from telesto.middleware.wire.descriptors import connections_that_fit
 from telesto.middleware.wire.flusher import Flusher
+from telesto.middleware.wire.intake import Intake
 from telesto.middleware.wire.services import Services
 from telesto.middleware.wire.shares import NEARLY_USED_UP, Shares
 from telesto.protocol.errors import ErrorCode

@@ -11,19 +11,13 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+
+from telesto.middleware.scheduling.fair_queue import Turns
 
 #: How much the last call counts in the average.
 _SHARE = 0.05
 #: Side by side, calls take longer than they would one after the other: so often is it tried anew, in seconds.
 _ANEW_S = 5.0
-
-
-class Gathered(Protocol):
-    """What waits for the next call of a kind."""
-
-    def has_messages(self, count: int) -> bool:
-        """Tells whether requests for so many messages, or more, have gathered."""
 
 
 class Turn:
@@ -74,7 +68,7 @@ class Pace:
         self._average_s = 0.0
         self._anew_at = 0.0
 
-    async def begin(self, gathered: Gathered) -> Turn:
+    async def begin(self, gathered: Turns) -> Turn:
         """Returns when a call for what has gathered may begin; ``end`` has to follow."""
         few = not gathered.has_messages(self._many)
         if few and self._has_to_wait():

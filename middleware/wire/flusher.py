@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-
-class Sender(Protocol):
-    """Somebody with answers to send."""
-
-    def flush(self) -> None:
-        """Sends them in one write."""
+if TYPE_CHECKING:
+    from telesto.middleware.wire.connection import Connection
 
 
 class Flusher:
-    """Collects who has answers to send, and has them sent at the end of the turn, in one write each."""
+    """Has each connection with answers send them in one write at the end of the turn of the loop."""
 
-    __slots__ = ("_loop", "_senders")
+    __slots__ = ("_connections", "_loop")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._senders: list[Sender] = []
+        self._connections: list[Connection] = []
 
-    def add(self, sender: Sender) -> None:
-        """Takes note of a sender that had nothing to send before."""
-        if not self._senders:
+    def add(self, connection: Connection) -> None:
+        """Takes note of a connection that had nothing to send before."""
+        if not self._connections:
             self._loop.call_soon(self._flush)
-        self._senders.append(sender)
+        self._connections.append(connection)
 
     def _flush(self) -> None:
-        senders, self._senders = self._senders, []
-        for sender in senders:
-            sender.flush()
+        connections, self._connections = self._connections, []
+        for connection in connections:
+            connection.flush()

@@ -15,8 +15,8 @@ from telesto.middleware.metrics.counters import Figures
 from telesto.middleware.metrics.tracing import Phases
 from telesto.middleware.scheduling.dispatcher import Dispatcher
 from telesto.middleware.scheduling.expected_size import Weights
-from telesto.middleware.scheduling.intake import Intake
 from telesto.middleware.waiting.room import WaitingRoom
+from telesto.middleware.wire.intake import Intake
 from telesto.middleware.wire.shares import Shares
 
 

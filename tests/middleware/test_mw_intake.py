@@ -10,15 +10,15 @@ from typing import Any
 import asyncpg
 
 from conftest import Connect, StartMiddleware
-from telesto.middleware.scheduling.intake import (
+from telesto.middleware.server import MiddlewareServer
+from telesto.middleware.wire.connection import Connection
+from telesto.middleware.wire.intake import (
     AT_ONCE_BYTES,
     LITTLE_BYTES,
     PORTION_BYTES,
     TURN_BYTES,
     Intake,
 )
-from telesto.middleware.server import MiddlewareServer
-from telesto.middleware.wire.connection import Connection
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.framing import FRAME_COST

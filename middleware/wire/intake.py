@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from telesto.protocol.framing import FRAME_COST
+
+if TYPE_CHECKING:
+    from telesto.middleware.wire.connection import Connection
 
 #: What is handled at once in one turn of the loop, all connections together, and of one connection.
 TURN_BYTES = 512 * FRAME_COST
@@ -16,19 +19,6 @@ LITTLE_BYTES = 4 * FRAME_COST
 #: What is handled in a turn of the loop of what waits, and so of one connection before it is the next one's
 #: turn.
 PORTION_BYTES = 16 * FRAME_COST
-
-
-class Sender(Protocol):
-    """Somebody who has sent frames.
-
-    Attributes:
-        waits: some of them wait for their turn, which it may have.
-    """
-
-    waits: bool
-
-    def take(self, data: bytes, room: int) -> int:
-        """Handles these and those that wait, up to so much room; returns how much that took."""
 
 
 class Intake:
@@ -48,30 +38,30 @@ class Intake:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._room = TURN_BYTES
-        self._fresh: deque[Sender] = deque()
-        self._old: deque[Sender] = deque()
+        self._fresh: deque[Connection] = deque()
+        self._old: deque[Connection] = deque()
         self._asked = False
 
     def __len__(self) -> int:
-        """How many senders wait."""
+        """How many connections wait."""
         return len(self._fresh) + len(self._old)
 
-    def came(self, sender: Sender, data: bytes) -> None:
-        """Data came from a sender."""
-        waited = sender.waits
-        self._room -= sender.take(data, AT_ONCE_BYTES if self._room > 0 else LITTLE_BYTES)
-        if sender.waits and not waited:
-            self._fresh.append(sender)
+    def came(self, connection: Connection, data: bytes) -> None:
+        """Data came over a connection."""
+        waited = connection.waits
+        self._room -= connection.take(data, AT_ONCE_BYTES if self._room > 0 else LITTLE_BYTES)
+        if connection.waits and not waited:
+            self._fresh.append(connection)
             self._ask()
         elif self._room < TURN_BYTES // 2:
             # Not before, so that the many turns in which little comes cost nothing.
             self._ask()
 
-    def again(self, sender: Sender) -> None:
-        """A sender of which frames wait may have its turn again."""
-        if not sender.waits:
-            sender.waits = True
-            self._old.append(sender)
+    def again(self, connection: Connection) -> None:
+        """A connection of which frames wait may have its turn again."""
+        if not connection.waits:
+            connection.waits = True
+            self._old.append(connection)
             self._ask()
 
     def _turn(self) -> None:
@@ -80,10 +70,10 @@ class Intake:
         room = PORTION_BYTES
         first, second = self._fresh, self._old
         while room > 0 and (first or second):
-            sender = (first or second).popleft()
-            room -= max(1, sender.take(b"", room))
-            if sender.waits:
-                self._old.append(sender)
+            connection = (first or second).popleft()
+            room -= max(1, connection.take(b"", room))
+            if connection.waits:
+                self._old.append(connection)
             first, second = second, first
         if len(self):
             self._room = 0
