@@ -28,7 +28,7 @@ from telesto.middleware.common.peers import Peers
 from telesto.middleware.common.periodic import Periodic
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.common.signals import SIGNALS_WITHOUT_EFFECT, stop_signals
-from telesto.middleware.consumers.behaviour_monitor import Judge
+from telesto.middleware.consumers.behaviour_monitor import BehaviourMonitor
 from telesto.middleware.consumers.claim_results import Claims
 from telesto.middleware.consumers.consumer_changes import ConsumerChanges
 from telesto.middleware.consumers.departures import Departures
@@ -156,9 +156,9 @@ class MiddlewareServer:
         consumers = self._consumers = Consumers(
             self._room, self._departures, self._consumer_changes, settings
         )
-        self._judge = Judge(consumers, self._consumer_changes, figures, self._deadlines)
+        self._monitor = BehaviourMonitor(consumers, self._consumer_changes, figures, self._deadlines)
         self._leases = LeaseKeeper(call, consumers, self._announcer, settings)
-        self._lost_leases = LostLeases(call, consumers, self._judge, self._peers, settings)
+        self._lost_leases = LostLeases(call, consumers, self._monitor, self._peers, settings)
         self._claims = Claims(consumers, self._announcer, figures, settings)
 
     def _make_workers(self) -> None:
@@ -166,7 +166,7 @@ class MiddlewareServer:
             self._consumers, self._leases, self._departures, self._peers, self._shares.may_join
         )
         self._effects = Effects(
-            self._room, self._announcer, self._consumers, self._judge, self._budget, self._weights
+            self._room, self._announcer, self._consumers, self._monitor, self._budget, self._weights
         )
         self._workers = Workers(
             settings=self._settings,
@@ -197,7 +197,7 @@ class MiddlewareServer:
             deadlines=self._deadlines,
             consumers=self._consumers,
             phases=self._phases,
-            judge=self._judge,
+            monitor=self._monitor,
             shares=self._shares,
             events=self._events,
             intake=self._intake,

@@ -1,4 +1,4 @@
-"""Judges how the consumers of this middleware behave: who is slow, who fails, who is inactive."""
+"""Monitors how the consumers of this middleware behave: which are slow, fail, or are inactive."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from telesto.protocol.packets import Ack, LeaseRef, Nack, Touch
 _log = logger("consumers")
 
 
-class Judge:
+class BehaviourMonitor:
     """Sees every answer of the consumers of this middleware, and what they have lost.
 
     Answers count when they come in: that the database is slow is not the consumer's fault.

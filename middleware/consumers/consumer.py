@@ -74,7 +74,7 @@ class Consumer:
         conduct: how it behaves.
         suspended: it is given nothing until the database knows that it is slow.
         failing: it fails everything: it is given nothing, or one message to try, until it succeeds.
-        rests_until: how long it is given nothing, by the judge's clock; 0 when no timer waits for that.
+        rests_until: how long it is given nothing, by the monitor's clock; 0 when no timer waits for that.
         touched_at: when it touched messages last.
     """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from telesto.middleware.common.peers import Peers
 from telesto.middleware.common.periodic import Periodic
 from telesto.middleware.common.settings import ServerSettings
-from telesto.middleware.consumers.behaviour_monitor import Judge
+from telesto.middleware.consumers.behaviour_monitor import BehaviourMonitor
 from telesto.middleware.consumers.registry import Consumers
 from telesto.middleware.scheduling.single_request import Call
 from telesto.protocol.packets import LeaseRef
@@ -17,11 +17,16 @@ class LostLeases:
     """Asks for them as long as consumers have messages."""
 
     def __init__(
-        self, call: Call, consumers: Consumers, judge: Judge, peers: Peers, settings: ServerSettings
+        self,
+        call: Call,
+        consumers: Consumers,
+        monitor: BehaviourMonitor,
+        peers: Peers,
+        settings: ServerSettings,
     ) -> None:
         self._call = call
         self._consumers = consumers
-        self._judge = judge
+        self._monitor = monitor
         self._peers = peers
         self._rows_max = settings.sweep_rows
         self.work = Periodic("lost leases", self._ask, period_s=settings.lost_leases_s)
@@ -29,7 +34,7 @@ class LostLeases:
     async def _ask(self) -> None:
         while self._consumers.held:
             rows = await self._call(TAKE_LOST, self._peers.middleware_id, self._rows_max)
-            self._judge.ran_out(
+            self._monitor.ran_out(
                 [LeaseRef(row["consumer_id"], row["lease_id"], row["message_id"]) for row in rows]
             )
             if len(rows) < self._rows_max:

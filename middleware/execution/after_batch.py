@@ -6,7 +6,7 @@ from typing import cast
 
 from telesto.middleware.common.budget import Budget
 from telesto.middleware.common.failures import Failure
-from telesto.middleware.consumers.behaviour_monitor import Judge
+from telesto.middleware.consumers.behaviour_monitor import BehaviourMonitor
 from telesto.middleware.consumers.registry import Consumers
 from telesto.middleware.procedures.empty import answer_read
 from telesto.middleware.scheduling.expected_size import Weights
@@ -26,14 +26,14 @@ class Effects:
         room: WaitingRoom,
         announcer: Announcer,
         consumers: Consumers,
-        judge: Judge,
+        monitor: BehaviourMonitor,
         budget: Budget,
         weights: Weights,
     ) -> None:
         self._room = room
         self._announcer = announcer
         self._consumers = consumers
-        self._judge = judge
+        self._monitor = monitor
         self._budget = budget
         self._weights = weights
 
@@ -103,13 +103,13 @@ class Effects:
         if reply.arrivals:
             self._announcer.arrived(reply.arrivals)
         if reply.touched is not None:
-            self._judge.touched(reply.touched, reply.settled)
+            self._monitor.touched(reply.touched, reply.settled)
         if reply.settled:
             self._consumers.settled(reply.settled)
         if reply.lost:
             self._consumers.came_back(reply.lost)
         if reply.failed:
-            self._judge.failed(reply.failed)
+            self._monitor.failed(reply.failed)
         if reply.deleted_queue:
             self._announcer.queue_deleted(reply.deleted_queue)
         if reply.changed_topic:

@@ -216,7 +216,7 @@ class Conversation:
             return self._read(packet, packet_id, size)
         note_references(self._numbers, packet)
         if isinstance(packet, _ANSWERS):
-            self._services.judge.heard(self._line, packet)
+            self._services.monitor.heard(self._line, packet)
         return Request(self._line, packet, packet_id, kind, size)
 
     def _read(self, packet: Any, packet_id: int, size: int) -> Read:

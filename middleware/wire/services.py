@@ -9,7 +9,7 @@ from telesto.middleware.common.deadlines import Deadlines
 from telesto.middleware.common.event_log import EventLog
 from telesto.middleware.common.peers import Peers
 from telesto.middleware.common.settings import ServerSettings
-from telesto.middleware.consumers.behaviour_monitor import Judge
+from telesto.middleware.consumers.behaviour_monitor import BehaviourMonitor
 from telesto.middleware.consumers.registry import Consumers
 from telesto.middleware.metrics.counters import Figures
 from telesto.middleware.metrics.tracing import Phases
@@ -34,7 +34,7 @@ class Services:
     deadlines: Deadlines
     consumers: Consumers
     phases: Phases
-    judge: Judge
+    monitor: BehaviourMonitor
     shares: Shares
     events: EventLog
     intake: Intake

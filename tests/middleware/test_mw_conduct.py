@@ -27,11 +27,11 @@ QUICK_SWEEPS = {"lease_sweep_s": 0.02, "lost_leases_s": 0.02}
 
 
 class Clock:
-    """The clock of a middleware's judge, which a test may put forward."""
+    """The clock of a middleware's behaviour monitor, which a test may put forward."""
 
     def __init__(self, server: MiddlewareServer) -> None:
         self.ahead_s = 0.0
-        server._judge._clock = lambda: time.monotonic() + self.ahead_s
+        server._monitor._clock = lambda: time.monotonic() + self.ahead_s
 
 
 async def execute(database_url: str, sql: str, *arguments: Any) -> list[Any]:

@@ -9,7 +9,7 @@ from typing import Any
 from telesto.middleware.common.budget import Budget
 from telesto.middleware.common.deadlines import Deadlines
 from telesto.middleware.common.settings import ServerSettings
-from telesto.middleware.consumers.behaviour_monitor import Judge
+from telesto.middleware.consumers.behaviour_monitor import BehaviourMonitor
 from telesto.middleware.consumers.consumer_changes import ConsumerChanges
 from telesto.middleware.consumers.departures import Departures
 from telesto.middleware.consumers.registry import Consumers
@@ -171,8 +171,8 @@ class Workbench:
         self.figures = Figures()
         announcer = Announcer(self.room, self.told.append)
         consumers, changes = without_database(self.room, announcer, self.settings)
-        judge = Judge(consumers, changes, self.figures, Deadlines(loop))
-        self.effects = Effects(self.room, announcer, consumers, judge, self.budget, self.weights)
+        monitor = BehaviourMonitor(consumers, changes, self.figures, Deadlines(loop))
+        self.effects = Effects(self.room, announcer, consumers, monitor, self.budget, self.weights)
         self.phases = Phases(loop, self.settings.phase_every)
         self.pace = Pace(
             loop.time,
