@@ -39,7 +39,7 @@ from telesto.middleware.database.clock import DatabaseClock
 from telesto.middleware.database.connections import Links, shared
 from telesto.middleware.database.disk import Disk
 from telesto.middleware.database.start import DatabaseStart
-from telesto.middleware.execution.after_batch import Effects
+from telesto.middleware.execution.batch_effects import BatchEffects
 from telesto.middleware.execution.worker_pool import Workers
 from telesto.middleware.metrics.counters import Figures
 from telesto.middleware.metrics.http import AdminServer
@@ -165,7 +165,7 @@ class MiddlewareServer:
         handlers = single_handlers(
             self._consumers, self._leases, self._departures, self._peers, self._shares.may_join
         )
-        self._effects = Effects(
+        self._effects = BatchEffects(
             self._room, self._announcer, self._consumers, self._monitor, self._budget, self._weights
         )
         self._workers = Workers(

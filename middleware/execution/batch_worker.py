@@ -6,7 +6,7 @@ import asyncio
 from time import perf_counter
 
 from telesto.middleware.common.failures import Failure, busy_too_long
-from telesto.middleware.execution.after_batch import Effects
+from telesto.middleware.execution.batch_effects import BatchEffects
 from telesto.middleware.execution.bisecting_executor import Executor
 from telesto.middleware.metrics.counters import Figures
 from telesto.middleware.metrics.tracing import Phases
@@ -31,7 +31,7 @@ class Gatherer:
         turns: Turns,
         dispatcher: Dispatcher,
         executor: Executor,
-        effects: Effects,
+        effects: BatchEffects,
         figures: Figures,
         phases: Phases,
         pace: Pace,

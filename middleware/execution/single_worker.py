@@ -26,7 +26,7 @@ from telesto.middleware.common.logs import logger
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.database.connection import Link
 from telesto.middleware.database.disk import Disk
-from telesto.middleware.execution.after_batch import Effects
+from telesto.middleware.execution.batch_effects import BatchEffects
 from telesto.middleware.metrics.counters import Figures
 from telesto.middleware.scheduling.dispatcher import Dispatcher
 from telesto.middleware.scheduling.fair_queue import Turns
@@ -49,7 +49,7 @@ class SingleWorker:
         dispatcher: Dispatcher,
         link: Link,
         handlers: Mapping[int, Handler],
-        effects: Effects,
+        effects: BatchEffects,
         figures: Figures,
         disk: Disk,
         settings: ServerSettings,

@@ -15,7 +15,7 @@ from telesto.middleware.consumers.registry import Consumers
 from telesto.middleware.database.connection import Link
 from telesto.middleware.database.connections import Links
 from telesto.middleware.database.disk import Disk
-from telesto.middleware.execution.after_batch import Effects
+from telesto.middleware.execution.batch_effects import BatchEffects
 from telesto.middleware.execution.batch_worker import Gatherer
 from telesto.middleware.execution.bisecting_executor import Executor
 from telesto.middleware.execution.claim_with_puts import JointExecutor
@@ -52,7 +52,7 @@ class Workers:
         *,
         settings: ServerSettings,
         dispatcher: Dispatcher,
-        effects: Effects,
+        effects: BatchEffects,
         figures: Figures,
         phases: Phases,
         links: Links,

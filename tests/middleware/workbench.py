@@ -14,7 +14,7 @@ from telesto.middleware.consumers.consumer_changes import ConsumerChanges
 from telesto.middleware.consumers.departures import Departures
 from telesto.middleware.consumers.registry import Consumers
 from telesto.middleware.database.disk import Disk
-from telesto.middleware.execution.after_batch import Effects
+from telesto.middleware.execution.batch_effects import BatchEffects
 from telesto.middleware.execution.batch_worker import Gatherer
 from telesto.middleware.execution.bisecting_executor import Executor
 from telesto.middleware.metrics.counters import Figures
@@ -172,7 +172,7 @@ class Workbench:
         announcer = Announcer(self.room, self.told.append)
         consumers, changes = without_database(self.room, announcer, self.settings)
         monitor = BehaviourMonitor(consumers, changes, self.figures, Deadlines(loop))
-        self.effects = Effects(self.room, announcer, consumers, monitor, self.budget, self.weights)
+        self.effects = BatchEffects(self.room, announcer, consumers, monitor, self.budget, self.weights)
         self.phases = Phases(loop, self.settings.phase_every)
         self.pace = Pace(
             loop.time,

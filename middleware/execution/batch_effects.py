@@ -18,7 +18,7 @@ from telesto.middleware.waiting.announcer import Announcer
 from telesto.middleware.waiting.room import WaitingRoom
 
 
-class Effects:
+class BatchEffects:
     """Wakes and parks reads, settles consumers' messages, ends fenced connections."""
 
     def __init__(
