@@ -41,7 +41,7 @@ from telesto.middleware.database.disk import Disk
 from telesto.middleware.database.start import DatabaseStart
 from telesto.middleware.execution.batch_effects import BatchEffects
 from telesto.middleware.execution.worker_pool import Workers
-from telesto.middleware.metrics.counters import Figures
+from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.metrics.http import AdminServer
 from telesto.middleware.metrics.loop_lag import LoopLag
 from telesto.middleware.metrics.tracing import Phases
@@ -76,20 +76,20 @@ class MiddlewareServer:
     returns when it is complete. A server is started once.
 
     Attributes:
-        figures: what it counts.
+        counters: what it counts.
         admin_address: (host, port) of /metrics and /healthz, None without.
     """
 
     def __init__(self, settings: ServerSettings) -> None:
         self._settings = settings
         loop = self._loop = asyncio.get_running_loop()
-        self.figures = Figures()
+        self.counters = Counters()
         self.admin_address: tuple[str, int] | None = None
         self._phases = Phases(loop, settings.phase_every)
         self._peers = Peers(version("telesto-mq"))
         self._budget = Budget()
         self._deadlines = Deadlines(loop)
-        self._connections = Connections(settings.max_connections, self.figures)
+        self._connections = Connections(settings.max_connections, self.counters)
         self._events = EventLog("connection", loop.time, self._deadlines)
         self._shares = Shares(settings, loop, self._budget, self._connections, self._events)
         self._dispatcher = Dispatcher(settings, loop, self._budget, queue_of)
@@ -105,8 +105,8 @@ class MiddlewareServer:
         self._make_consumers()
         self._make_workers()
         self._make_wire()
-        self._lag = LoopLag(loop, self.figures, settings.loop_lag_interval_s)
-        self._admin = AdminServer(self.figures, self._phases, self._is_healthy, self._nearly_used_up)
+        self._lag = LoopLag(loop, self.counters, settings.loop_lag_interval_s)
+        self._admin = AdminServer(self.counters, self._phases, self._is_healthy, self._nearly_used_up)
         self._server: asyncio.Server | None = None
         self._address = ("", 0)
         self._tasks: list[asyncio.Task[None]] = []
@@ -119,7 +119,7 @@ class MiddlewareServer:
         self._notifier = Notifier(
             links.make("notify").call,
             peers,
-            self.figures,
+            self.counters,
             settings.notify_interval_ms,
             settings.notify_entries,
         )
@@ -128,10 +128,10 @@ class MiddlewareServer:
         self._interests = Interests(waiting_call, self._room, peers, settings)
         self._wake_sweep = WakeSweep(waiting_call, self._room, self._interests, settings)
         self._wake_listener = WakeListener(
-            links.connect_listener, self._room, peers, self.figures, self._wake_sweep, settings
+            links.connect_listener, self._room, peers, self.counters, self._wake_sweep, settings
         )
         jobs_call = shared(links.make("jobs"))
-        self._clock = DatabaseClock(jobs_call, self.figures)
+        self._clock = DatabaseClock(jobs_call, self.counters)
         self._jobs = Jobs(jobs_call, peers, self._clock, self._announcer, settings)
         registry_link = links.make("registry", gated=False)
         self._registry = Registry(
@@ -147,19 +147,19 @@ class MiddlewareServer:
         self._watch = DatabaseWatch(
             links, self._registry, registry_link, settings, clock, on_cut_off=self._send_clients_away
         )
-        self._disk = Disk(links.make("disk").call, self.figures, settings, clock)
+        self._disk = Disk(links.make("disk").call, self.counters, settings, clock)
 
     def _make_consumers(self) -> None:
-        settings, figures, call = self._settings, self.figures, shared(self._links.make("consumers"))
+        settings, counters, call = self._settings, self.counters, shared(self._links.make("consumers"))
         self._departures = Departures(call, self._announcer, settings)
         self._consumer_changes = ConsumerChanges(call, self._announcer, settings)
         consumers = self._consumers = Consumers(
             self._room, self._departures, self._consumer_changes, settings
         )
-        self._monitor = BehaviourMonitor(consumers, self._consumer_changes, figures, self._deadlines)
+        self._monitor = BehaviourMonitor(consumers, self._consumer_changes, counters, self._deadlines)
         self._leases = LeaseKeeper(call, consumers, self._announcer, settings)
         self._lost_leases = LostLeases(call, consumers, self._monitor, self._peers, settings)
-        self._claims = Claims(consumers, self._announcer, figures, settings)
+        self._claims = Claims(consumers, self._announcer, counters, settings)
 
     def _make_workers(self) -> None:
         handlers = single_handlers(
@@ -172,7 +172,7 @@ class MiddlewareServer:
             settings=self._settings,
             dispatcher=self._dispatcher,
             effects=self._effects,
-            figures=self.figures,
+            counters=self.counters,
             phases=self._phases,
             links=self._links,
             disk=self._disk,
@@ -192,7 +192,7 @@ class MiddlewareServer:
             dispatcher=self._dispatcher,
             room=self._room,
             weights=self._weights,
-            figures=self.figures,
+            counters=self.counters,
             peers=self._peers,
             deadlines=self._deadlines,
             consumers=self._consumers,
@@ -292,7 +292,7 @@ class MiddlewareServer:
         ]
 
     def _add_gauges(self) -> None:
-        gauges = self.figures.gauges
+        gauges = self.counters.gauges
         gauges["connections"] = ("Open connections.", lambda: len(self._connections))
         gauges["requests_under_way"] = ("Requests under way.", lambda: self._budget.requests)
         gauges["bytes_under_way"] = ("Bytes they hold.", lambda: self._budget.bytes)
@@ -312,8 +312,8 @@ class MiddlewareServer:
         )
         gauges["suspects"] = ("Clients kept apart.", lambda: len(self._dispatcher.suspects))
         gauges["lost_calls"] = ("Calls lost with their connections.", lambda: self._links.lost_count)
-        gauges["loop_lag_seconds"] = ("How late the loop was last.", lambda: self.figures.loop_lag_s)
-        gauges["loop_lag_max_seconds"] = ("How late at most.", lambda: self.figures.loop_lag_max_s)
+        gauges["loop_lag_seconds"] = ("How late the loop was last.", lambda: self.counters.loop_lag_s)
+        gauges["loop_lag_max_seconds"] = ("How late at most.", lambda: self.counters.loop_lag_max_s)
         for kind, turns in self._dispatcher.turns.items():
             name = f"lines_{kind.name.lower()}"
             gauges[name] = (f"Connections whose turn is a {kind.name.lower()}.", turns.__len__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from telesto.middleware.common.peers import Peers
 from telesto.middleware.common.periodic import Periodic
-from telesto.middleware.metrics.counters import Figures
+from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.scheduling.outcomes import Arrivals
 from telesto.middleware.scheduling.single_request import Call
 
@@ -20,11 +20,11 @@ class Notifier:
     """
 
     def __init__(
-        self, call: Call, peers: Peers, figures: Figures, interval_ms: int, entries_max: int
+        self, call: Call, peers: Peers, counters: Counters, interval_ms: int, entries_max: int
     ) -> None:
         self._call = call
         self._peers = peers
-        self._figures = figures
+        self._counters = counters
         self._entries_max = entries_max
         self._arrivals: Arrivals = {}
         self.work = Periodic("notify", self.send, period_s=None, spacing_s=interval_ms / 1000)
@@ -37,7 +37,7 @@ class Notifier:
             if key in self._arrivals or len(self._arrivals) < self._entries_max:
                 self._arrivals[key] = self._arrivals.get(key, 0) + count
             else:
-                self._figures.dropped_wake_ups_total += 1
+                self._counters.dropped_wake_ups_total += 1
         self.work.poke()
 
     async def send(self) -> None:
@@ -52,4 +52,4 @@ class Notifier:
             [receiver_id for _, receiver_id in arrivals],
             list(arrivals.values()),
         )
-        self._figures.notifies_total += 1
+        self._counters.notifies_total += 1

@@ -13,7 +13,7 @@ from telesto.middleware.common.peers import Peers
 from telesto.middleware.common.periodic import Periodic
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.database.dsn import CONNECT_ERRORS, Connection
-from telesto.middleware.metrics.counters import Figures
+from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.scheduling.outcomes import Arrivals
 from telesto.middleware.waiting.room import WaitingRoom
 
@@ -35,14 +35,14 @@ class WakeListener:
         connect: Callable[[str], Awaitable[Connection]],
         room: WaitingRoom,
         peers: Peers,
-        figures: Figures,
+        counters: Counters,
         sweep: WakeSweep,
         settings: ServerSettings,
     ) -> None:
         self._connect = connect
         self._room = room
         self._peers = peers
-        self._figures = figures
+        self._counters = counters
         self._sweep = sweep
         self._silent_s = settings.heartbeat_timeout_s
         self._connection: Connection | None = None
@@ -97,7 +97,7 @@ class WakeListener:
             self.work.poke()
 
     def _on_notification(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
-        self._figures.notified_total += 1
+        self._counters.notified_total += 1
         sender, _, items = str(payload).partition(";")
         if sender == str(self._peers.middleware_id):
             return

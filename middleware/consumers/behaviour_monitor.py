@@ -12,7 +12,7 @@ from telesto.middleware.common.logs import logger
 from telesto.middleware.consumers.consumer import Consumer, LeaseKey
 from telesto.middleware.consumers.consumer_changes import ConsumerChanges
 from telesto.middleware.consumers.registry import Consumers
-from telesto.middleware.metrics.counters import Figures
+from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.scheduling.requests import Line
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import Ack, LeaseRef, Nack, Touch
@@ -33,13 +33,13 @@ class BehaviourMonitor:
         self,
         consumers: Consumers,
         changes: ConsumerChanges,
-        figures: Figures,
+        counters: Counters,
         deadlines: Deadlines,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._consumers = consumers
         self._changes = changes
-        self._figures = figures
+        self._counters = counters
         self._deadlines = deadlines
         self._clock = clock
 
@@ -106,7 +106,7 @@ class BehaviourMonitor:
 
     def _answered(self, consumer: Consumer, since: list[float], now: float) -> None:
         if consumer.conduct.late(since, now):
-            self._figures.late_answers_total += 1
+            self._counters.late_answers_total += 1
             if consumer.conduct.too_often_late(now):
                 self._found_slow(consumer)
 
@@ -123,7 +123,7 @@ class BehaviourMonitor:
         if not rest_s or consumer.ended:
             return
         if not consumer.failing:
-            self._figures.failing_consumers_total += 1
+            self._counters.failing_consumers_total += 1
             _log.warning("consumer_failing", failures=consumer.conduct.failures, **_named(consumer))
             self._move_partitions(consumer)
         consumer.rest()
@@ -147,7 +147,7 @@ class BehaviourMonitor:
             self._consumers.has_room_again(consumer)
 
     def _found_slow(self, consumer: Consumer) -> None:
-        self._figures.slow_consumers_total += 1
+        self._counters.slow_consumers_total += 1
         _log.warning("consumer_slow", **_named(consumer))
         self._move_partitions(consumer)
 
@@ -157,7 +157,7 @@ class BehaviourMonitor:
         self._changes.add(consumer, slow=True)
 
     def _found_inactive(self, consumer: Consumer) -> None:
-        self._figures.inactive_consumers_total += 1
+        self._counters.inactive_consumers_total += 1
         failures = consumer.conduct.failures
         _log.warning("consumer_inactive", failures=failures, **_named(consumer))
         details = f"it failed {failures} times in a row; it gets messages again when it joins again"

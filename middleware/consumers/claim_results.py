@@ -9,7 +9,7 @@ from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.consumers.claim_plan import DELIVERY_BYTES, KEY_BYTES, Claim
 from telesto.middleware.consumers.consumer import Consumer, LeaseKey
 from telesto.middleware.consumers.registry import Consumers
-from telesto.middleware.metrics.counters import Figures
+from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.scheduling.message_rows import ANSWER_OVERHEAD_BYTES, handed_over
 from telesto.middleware.scheduling.single_request import Row
 from telesto.middleware.waiting.announcer import Announcer
@@ -43,11 +43,11 @@ class Claims:
     """
 
     def __init__(
-        self, consumers: Consumers, announcer: Announcer, figures: Figures, settings: ServerSettings
+        self, consumers: Consumers, announcer: Announcer, counters: Counters, settings: ServerSettings
     ) -> None:
         self._consumers = consumers
         self._announcer = announcer
-        self._figures = figures
+        self._counters = counters
         self._max_messages = settings.max_batch
         self._busy_s = settings.busy_backoff_max_ms / 1000
         self.doubtful: dict[Consumer, None] = {}
@@ -97,11 +97,11 @@ class Claims:
         """It is known what became of the lost claims for these consumers."""
         # When their leases began is not known: they are begun anew soon.
         self._deliver(consumers, rows, 0.0)
-        self._figures.recovered_total += len(rows)
+        self._counters.recovered_total += len(rows)
 
     def settle(self, claim: Claim, rows: Sequence[Row]) -> float:
         """Pushes what came; returns how long to pause because all queues are busy."""
-        self._figures.claims_total += 1
+        self._counters.claims_total += 1
         counts = self._deliver(claim.consumers, [row for row in rows if row["error"] is None], claim.begun_at)
         busy = False
         for row in rows:
@@ -167,7 +167,7 @@ class Claims:
             # One that has ended has left or will leave, and gives them back then.
             if not consumer.ended:
                 _push(consumer, of_consumer, leased_at)
-        self._figures.delivered_total += len(rows)
+        self._counters.delivered_total += len(rows)
         return counts
 
 

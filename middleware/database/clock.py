@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from telesto.middleware.common.failures import RefusedError
 from telesto.middleware.common.logs import logger
 from telesto.middleware.common.periodic import Periodic
-from telesto.middleware.metrics.counters import Figures
+from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.scheduling.single_request import Call
 
 LOOK = "SELECT at, steps, last_id FROM telesto.look_at_clock()"
@@ -53,9 +53,9 @@ class DatabaseClock:
         work: what runs in the background.
     """
 
-    def __init__(self, call: Call, figures: Figures, steady: Callable[[], float] = steady_time) -> None:
+    def __init__(self, call: Call, counters: Counters, steady: Callable[[], float] = steady_time) -> None:
         self._call = call
-        self._figures = figures
+        self._counters = counters
         self._steady = steady
         self._last: _Look | None = None
         self.work = Periodic("clock", self._look, period_s=_PERIOD_S)
@@ -93,7 +93,7 @@ class DatabaseClock:
             _log.error("clock_step_failed", step_s=round(step_s, 3), error=str(error))
         else:
             if rows[0][0]:
-                self._figures.clock_steps_total += 1
+                self._counters.clock_steps_total += 1
                 _log.warning("clock_step", step_s=round(step_s, 3), leases="renewed", delays="moved")
         # The next look is the first one by the clock as it is now.
         self._last = None

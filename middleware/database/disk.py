@@ -12,7 +12,7 @@ from telesto.middleware.common.failures import Failure, LostError, RefusedError,
 from telesto.middleware.common.logs import logger
 from telesto.middleware.common.periodic import Periodic
 from telesto.middleware.common.settings import ServerSettings
-from telesto.middleware.metrics.counters import Figures
+from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.scheduling.single_request import Call
 
 #: The reserve is no larger than this part of the disk, on a small one than so many bytes: reading writes too.
@@ -82,10 +82,10 @@ class Disk:
     """
 
     def __init__(
-        self, call: Call, figures: Figures, settings: ServerSettings, clock: Callable[[], float]
+        self, call: Call, counters: Counters, settings: ServerSettings, clock: Callable[[], float]
     ) -> None:
         self._call = call
-        self._figures = figures
+        self._counters = counters
         self._clock = clock
         self._directory = settings.disk_directory
         self._reserve = settings.disk_reserve_bytes
@@ -119,7 +119,7 @@ class Disk:
         if not self._refuses:
             return None
         for _ in range(requests):
-            self._figures.refused(self._refusal.code)
+            self._counters.refused(self._refusal.code)
         return self._refusal
 
     def refused_by_database(self) -> None:

@@ -8,7 +8,7 @@ from time import perf_counter
 from telesto.middleware.common.failures import Failure, busy_too_long
 from telesto.middleware.execution.batch_effects import BatchEffects
 from telesto.middleware.execution.bisecting_executor import Executor
-from telesto.middleware.metrics.counters import Figures
+from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.metrics.tracing import Phases
 from telesto.middleware.scheduling.call_pacing import Pace
 from telesto.middleware.scheduling.dispatcher import Dispatcher
@@ -32,7 +32,7 @@ class Gatherer:
         dispatcher: Dispatcher,
         executor: Executor,
         effects: BatchEffects,
-        figures: Figures,
+        counters: Counters,
         phases: Phases,
         pace: Pace,
         busy_limit_s: float,
@@ -42,7 +42,7 @@ class Gatherer:
         self._dispatcher = dispatcher
         self._executor = executor
         self._effects = effects
-        self._figures = figures
+        self._counters = counters
         self._phases = phases
         self._pace = pace
         self._busy_limit_s = busy_limit_s
@@ -70,7 +70,7 @@ class Gatherer:
             scanned_at = self._effects.clock
             followed = self._phases.called(requests)
             results = await self._executor.run(requests)
-            self._figures.called(self._turns.kind, len(requests), perf_counter() - begun)
+            self._counters.called(self._turns.kind, len(requests), perf_counter() - begun)
             self._phases.returned(followed)
             self._settle(requests, results, scanned_at)
             self._phases.settled(followed, requests, results.outcomes)

@@ -27,7 +27,7 @@ from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.database.connection import Link
 from telesto.middleware.database.disk import Disk
 from telesto.middleware.execution.batch_effects import BatchEffects
-from telesto.middleware.metrics.counters import Figures
+from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.scheduling.dispatcher import Dispatcher
 from telesto.middleware.scheduling.fair_queue import Turns
 from telesto.middleware.scheduling.outcomes import error_frame
@@ -50,7 +50,7 @@ class SingleWorker:
         link: Link,
         handlers: Mapping[int, Handler],
         effects: BatchEffects,
-        figures: Figures,
+        counters: Counters,
         disk: Disk,
         settings: ServerSettings,
     ) -> None:
@@ -59,7 +59,7 @@ class SingleWorker:
         self._link = link
         self._handlers = handlers
         self._effects = effects
-        self._figures = figures
+        self._counters = counters
         self._disk = disk
         self._settings = settings
         self._clock = asyncio.get_running_loop().time
@@ -82,7 +82,7 @@ class SingleWorker:
                 return
             outcome = self._busy_failure(request)
         finally:
-            self._figures.called(request.kind, 1, perf_counter() - begun)
+            self._counters.called(request.kind, 1, perf_counter() - begun)
         request.line.busy_count = 0
         request.line.apart = False
         self._dispatcher.budget.leave(1, request.size)

@@ -20,7 +20,7 @@ from telesto.middleware.execution.batch_worker import Gatherer
 from telesto.middleware.execution.bisecting_executor import Executor
 from telesto.middleware.execution.claim_with_puts import JointExecutor
 from telesto.middleware.execution.single_worker import SingleWorker
-from telesto.middleware.metrics.counters import Figures
+from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.metrics.tracing import Phases
 from telesto.middleware.procedures.confirm import ConfirmGroup
 from telesto.middleware.procedures.fetch import FetchGroup
@@ -53,7 +53,7 @@ class Workers:
         settings: ServerSettings,
         dispatcher: Dispatcher,
         effects: BatchEffects,
-        figures: Figures,
+        counters: Counters,
         phases: Phases,
         links: Links,
         disk: Disk,
@@ -67,7 +67,7 @@ class Workers:
         self._settings = settings
         self._dispatcher = dispatcher
         self._effects = effects
-        self._figures = figures
+        self._counters = counters
         self._phases = phases
         self._links = links
         self._disk = disk
@@ -168,7 +168,7 @@ class Workers:
             self._dispatcher,
             self._executor(group, self._make_link(name)),
             self._effects,
-            self._figures,
+            self._counters,
             self._phases,
             self._pace,
             settings.busy_limit_s,
@@ -189,7 +189,7 @@ class Workers:
             self._make_link(name),
             self._handlers,
             self._effects,
-            self._figures,
+            self._counters,
             self._disk,
             self._settings,
         )

@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 from telesto.middleware.scheduling.requests import Kind
 
 
-class Figures:
+class Counters:
     """Counters of one middleware, and gauges that are asked when somebody looks.
 
     Attributes:
@@ -126,12 +126,12 @@ class Figures:
         }
 
 
-class FiguresCollector(Collector):
-    """Lets prometheus_client read the figures."""
+class CountersCollector(Collector):
+    """Lets prometheus_client read the counters."""
 
-    def __init__(self, figures: Figures) -> None:
-        self._figures = figures
+    def __init__(self, counters: Counters) -> None:
+        self._counters = counters
 
     def collect(self) -> Iterator[Metric]:
         """Yields the metrics."""
-        return self._figures.collect()
+        return self._counters.collect()

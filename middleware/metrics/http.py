@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from telesto.middleware.metrics.counters import Figures, FiguresCollector
+from telesto.middleware.metrics.counters import Counters, CountersCollector
 from telesto.middleware.metrics.tracing import Phases
 
 _REQUEST_LIMIT_BYTES = 8_192
@@ -28,14 +28,14 @@ class AdminServer:
 
     def __init__(
         self,
-        figures: Figures,
+        counters: Counters,
         phases: Phases,
         is_healthy: Callable[[], bool],
         nearly_used_up: Callable[[], list[str]],
     ) -> None:
         """``nearly_used_up`` names the budgets of which little is left."""
         self._registry = CollectorRegistry()
-        self._registry.register(FiguresCollector(figures))
+        self._registry.register(CountersCollector(counters))
         self._phases = phases
         self._is_healthy = is_healthy
         self._nearly_used_up = nearly_used_up

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 from time import monotonic
 
-from telesto.middleware.metrics.counters import Figures
+from telesto.middleware.metrics.counters import Counters
 
 
 class LoopLag:
     """Asks to be called at a time, and sees how much later that happens."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, figures: Figures, interval_s: float) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, counters: Counters, interval_s: float) -> None:
         self._loop = loop
-        self._figures = figures
+        self._counters = counters
         self._interval_s = interval_s
         self._due = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -31,6 +31,6 @@ class LoopLag:
 
     def _measure(self) -> None:
         lag_s = max(0.0, monotonic() - self._due)
-        self._figures.loop_lag_s = lag_s
-        self._figures.loop_lag_max_s = max(self._figures.loop_lag_max_s, lag_s)
+        self._counters.loop_lag_s = lag_s
+        self._counters.loop_lag_max_s = max(self._counters.loop_lag_max_s, lag_s)
         self.start()

@@ -69,10 +69,10 @@ def _subscriptions_arguments(request: Request, settings: ServerSettings) -> tupl
 
 def _subscriptions_reply(request: Request, rows: list[Row], settings: ServerSettings) -> Reply:
     more = len(rows) == page_rows(request, settings, _ROW_BYTES)
-    return Reply(ListSubscriptionsResponse([_figures(row) for row in rows], more))
+    return Reply(ListSubscriptionsResponse([_counters(row) for row in rows], more))
 
 
-def _figures(row: Row) -> SubscriptionFigures:
+def _counters(row: Row) -> SubscriptionFigures:
     return SubscriptionFigures(
         subscription_id=row["subscription_id"],
         topic=row["topic"],

@@ -9,7 +9,7 @@ from typing import cast
 
 from telesto.middleware.common.failures import Failure
 from telesto.middleware.common.settings import UNIDENTIFIED_FRAME_BYTES
-from telesto.middleware.metrics.counters import Figures
+from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.scheduling.outcomes import error_frame
 from telesto.middleware.scheduling.requests import NOBODY, Client, Line
 from telesto.middleware.wire.conversation import BrokenConversationError, Conversation
@@ -271,12 +271,12 @@ class Connection(asyncio.Protocol):
             code=failure.code.name,
             details=failure.details,
         )
-        self._services.figures.refused(failure.code)
+        self._services.counters.refused(failure.code)
         self.send(error_frame(packet_id, failure))
         self.finish()
 
     def _abort(self, reason: str) -> None:
-        self._services.figures.aborted(reason)
+        self._services.counters.aborted(reason)
         self._services.events.info(
             "connection_aborted",
             (self._line.address, reason),
@@ -349,9 +349,9 @@ class Connections:
         limit: how many there may be, beside a few that are refused and have not closed yet.
     """
 
-    def __init__(self, limit: int, figures: Figures) -> None:
+    def __init__(self, limit: int, counters: Counters) -> None:
         self.limit = limit
-        self._figures = figures
+        self._counters = counters
         self._refused: dict[Connection, None] = {}
         self._all: dict[Connection, None] = {}
         self._empty: asyncio.Event | None = None
@@ -364,7 +364,7 @@ class Connections:
         """Adds a connection; returns why it must end at once, None normally."""
         full = len(self) >= self.limit
         self._all[connection] = None
-        self._figures.connections_total += 1
+        self._counters.connections_total += 1
         if full:
             if len(self._refused) >= REFUSED_MAX:
                 # The first was told long ago, if anything is long here.

@@ -200,7 +200,7 @@ class Conversation:
         failure = Failure(code, error_class, error.details, error.related_id, retry_ms)
         if error_class is ErrorClass.FATAL:
             raise BrokenConversationError(packet_id, failure)
-        self._services.figures.refused(code)
+        self._services.counters.refused(code)
         self._line.send(error_frame(packet_id, failure))
 
     # --- requests for the line ---------------------------------------------------------------

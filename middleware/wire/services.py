@@ -11,7 +11,7 @@ from telesto.middleware.common.peers import Peers
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.consumers.behaviour_monitor import BehaviourMonitor
 from telesto.middleware.consumers.registry import Consumers
-from telesto.middleware.metrics.counters import Figures
+from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.metrics.tracing import Phases
 from telesto.middleware.scheduling.dispatcher import Dispatcher
 from telesto.middleware.scheduling.expected_size import Weights
@@ -29,7 +29,7 @@ class Services:
     dispatcher: Dispatcher
     room: WaitingRoom
     weights: Weights
-    figures: Figures
+    counters: Counters
     peers: Peers
     deadlines: Deadlines
     consumers: Consumers

@@ -87,7 +87,7 @@ async def test_after_the_third_late_answer_its_messages_move_in_order(
     for body in of_slow[3:]:
         assert await idle.bodies(1) == [body]
         await idle.ack(body)
-    assert (server.figures.late_answers_total, server.figures.slow_consumers_total) == (3, 1)
+    assert (server.counters.late_answers_total, server.counters.slow_consumers_total) == (3, 1)
 
     # It is a member still, and gets new work when the window has passed.
     await execute(database_url, "UPDATE telesto.consumers SET slow_until = clock_timestamp()")
@@ -106,7 +106,7 @@ async def test_small_delays_move_nothing(start_middleware: StartMiddleware, conn
         clock.ahead_s += LATE_S / 2
         await slow.ack(body)
         assert await slow.bodies(1) == [following]
-    assert (server.figures.late_answers_total, server.figures.slow_consumers_total) == (0, 0)
+    assert (server.counters.late_answers_total, server.counters.slow_consumers_total) == (0, 0)
 
 
 @pytest.mark.parametrize("limit", [0, 5])
@@ -122,7 +122,7 @@ async def test_late_answers_below_the_limit_are_counted(
     for _ in range(4):
         (body,) = await member.bodies(1)
         await answer_late(member, clock, body)
-    assert (server.figures.late_answers_total, server.figures.slow_consumers_total) == (4, 0)
+    assert (server.counters.late_answers_total, server.counters.slow_consumers_total) == (4, 0)
 
 
 async def test_touching_is_being_in_time(start_middleware: StartMiddleware, connect: Connect) -> None:
@@ -137,7 +137,7 @@ async def test_touching_is_being_in_time(start_middleware: StartMiddleware, conn
         await wire.ask(packets.Touch([slow.refs[body]]))
         await slow.ack(body)
         assert await slow.bodies(1) == [following]
-    assert server.figures.slow_consumers_total == 0
+    assert server.counters.slow_consumers_total == 0
 
 
 async def test_what_is_in_flight_moves_when_it_is_answered(
@@ -230,7 +230,7 @@ async def test_three_attempts_that_nobody_answered_make_it_inactive(
     assert (packet.consumer_id, packet.code) == (answer.consumer_id, ErrorCode.CONSUMER_INACTIVE)
     assert lost >= 3
     assert attempts == list(range(1, len(attempts) + 1))
-    assert server.figures.inactive_consumers_total == 1
+    assert server.counters.inactive_consumers_total == 1
     # It counts as often as its time was up, and not for what was taken from it at the end.
     heir = await _join_any(other, queue_id)
     (message,) = await heir.next(1)
@@ -326,8 +326,8 @@ async def test_one_that_fails_everything_is_slowed_and_recovers(
         (message,) = await member.next(1)
         assert (consumer.held, consumer.room) == (1, 0)
         await member.nack(message.body, failed=True)
-    (gauge,) = [read() for name, (_, read) in server.figures.gauges.items() if name == "failing_consumers"]
-    assert (gauge, server.figures.failing_consumers_total) == (1, 1)
+    (gauge,) = [read() for name, (_, read) in server.counters.gauges.items() if name == "failing_consumers"]
+    assert (gauge, server.counters.failing_consumers_total) == (1, 1)
     # Others get the messages meanwhile.
     another = await join(other, queue_id, messages=5)
     assert len(await another.next(5)) == 5
@@ -335,7 +335,7 @@ async def test_one_that_fails_everything_is_slowed_and_recovers(
     await member.ack(message.body)
     assert len(await member.next(3)) == 3
     assert server._consumers.failing == 0
-    assert (server.figures.inactive_consumers_total, server.figures.failing_consumers_total) == (0, 1)
+    assert (server.counters.inactive_consumers_total, server.counters.failing_consumers_total) == (0, 1)
     assert logged == ["consumer_failing", "consumer_recovered"]
 
 
@@ -375,9 +375,9 @@ async def test_what_the_application_acknowledged_itself_is_an_answer(
     await execute(database_url, "DELETE FROM telesto.leases WHERE body = '2'")
     answer = await wire.ask(packets.Touch([member.refs[b"2"], member.refs[b"3"]]))
     assert [result.error for result in answer.results] == [ErrorCode.LEASE_LOST, None]
-    assert server.figures.slow_consumers_total == 1
+    assert server.counters.slow_consumers_total == 1
     await member.nack(b"3", failed=True)
-    assert server.figures.inactive_consumers_total == 0
+    assert server.counters.inactive_consumers_total == 0
     await member.nack(b"4", failed=True)
     assert (await member.lost()).code == ErrorCode.CONSUMER_INACTIVE
 
@@ -407,7 +407,7 @@ async def test_a_queue_may_put_up_with_everything(
         await member.next(2)
         await member.nack(f"failing {i}".encode(), failed=True)
         await answer_late(member, clock, f"slow {i}".encode())
-    assert (server.figures.slow_consumers_total, server.figures.inactive_consumers_total) == (0, 0)
+    assert (server.counters.slow_consumers_total, server.counters.inactive_consumers_total) == (0, 0)
 
 
 # ---------------------------------------------------------------------------------- without credit

@@ -13,7 +13,7 @@ from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.consumers.claim_loop import Claimer
 from telesto.middleware.consumers.claim_results import Claims
 from telesto.middleware.database.disk import Disk
-from telesto.middleware.metrics.counters import Figures
+from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.scheduling.requests import Line
 from telesto.middleware.server import MiddlewareServer
 from telesto.middleware.waiting.announcer import Announcer
@@ -82,7 +82,7 @@ async def test_consumers_share_equally(start_middleware: StartMiddleware, connec
     first, second = [await (await connect(server)).register() for _ in range(2)]
     queue_id = await first.create_queue()
     members = [await join(first, queue_id), await join(second, queue_id)]
-    await until(lambda: server.figures.claims_total and not server._consumers._queues[queue_id].standing)
+    await until(lambda: server.counters.claims_total and not server._consumers._queues[queue_id].standing)
     answer = await first.ask(
         packets.PutMessages(
             first.number(),
@@ -386,9 +386,9 @@ async def test_a_queue_whose_consumers_have_lost_their_room_is_not_forgotten() -
         claimer.close()
         return []
 
-    figures = Figures()
-    disk = Disk(claim, figures, settings, asyncio.get_running_loop().time)
-    claimer = Claimer(consumers, Claims(consumers, announcer, figures, settings), claim, disk, settings)
+    counters = Counters()
+    disk = Disk(claim, counters, settings, asyncio.get_running_loop().time)
+    claimer = Claimer(consumers, Claims(consumers, announcer, counters, settings), claim, disk, settings)
     consumers.join(1, 1, line, 5, 0)
     consumer = consumers.find(line, 1)
     assert consumer is not None
@@ -415,7 +415,7 @@ async def test_partitions_go_to_consumers_of_several_middlewares(
     await until(lambda: all(server._peers.others for server in servers))
     queue_id = await wires[0].create_queue()
     members = [await join(wire, queue_id) for wire in wires]
-    await until(lambda: all(server.figures.claims_total for server in servers))
+    await until(lambda: all(server.counters.claims_total for server in servers))
     await put_keyed(wires[0], queue_id, *[f"{key}{i}" for i in range(5) for key in "ab"])
     found = [names_of(await member.next(5)) for member in members]
     assert sorted(found) == [[f"{key}{i}" for i in range(5)] for key in "ab"]

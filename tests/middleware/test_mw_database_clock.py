@@ -14,7 +14,7 @@ from conftest import Connect, StartMiddleware
 from members import join
 from telesto.middleware.common.failures import LostError, RefusedError
 from telesto.middleware.database.clock import LOOK, DatabaseClock
-from telesto.middleware.metrics.counters import Figures
+from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.server import MiddlewareServer
 from wire import until
 
@@ -55,8 +55,8 @@ class Watcher:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self.figures = Figures()
-        self.clock = DatabaseClock(database.call, self.figures, lambda: database.steady)
+        self.counters = Counters()
+        self.clock = DatabaseClock(database.call, self.counters, lambda: database.steady)
 
     async def look(self, after_s: float = 1.0) -> None:
         self.database.steady += after_s
@@ -76,7 +76,7 @@ async def test_a_step_is_noted_with_its_size_and_counted(database: Database, ste
     database.set_s = step_s
     await watcher.look()
     assert database.noted == [(step_s * 1000, 0)]
-    assert watcher.figures.clock_steps_total == 1
+    assert watcher.counters.clock_steps_total == 1
     for _ in range(3):
         await watcher.look()
     assert len(database.noted) == 1
@@ -121,7 +121,7 @@ async def test_of_several_middlewares_one_notes_a_step(database: Database) -> No
         for watcher in watchers:
             await watcher.look(0.1)
     assert database.noted == [(60_000, 0)]
-    assert sum(watcher.figures.clock_steps_total for watcher in watchers) == 1
+    assert sum(watcher.counters.clock_steps_total for watcher in watchers) == 1
 
 
 async def test_of_two_that_notice_a_step_at_the_same_time_one_notes_it(database: Database) -> None:
@@ -134,7 +134,7 @@ async def test_of_two_that_notice_a_step_at_the_same_time_one_notes_it(database:
     assert before is not None
     await watchers[1].clock._note(60.0, before)
     assert database.noted == [(60_000, 0)]
-    assert [watcher.figures.clock_steps_total for watcher in watchers] == [1, 0]
+    assert [watcher.counters.clock_steps_total for watcher in watchers] == [1, 0]
 
 
 async def test_a_step_of_which_nobody_knows_whether_it_was_noted_is_looked_for(database: Database) -> None:
@@ -260,7 +260,7 @@ async def test_consumers_and_middlewares_do_not_notice_that_the_clock_was_set(
     for server in servers:
         server._clock.work.poke()
     await until(lambda: all(server._clock._last and server._clock._last.steps == 1 for server in servers))
-    assert sum(server.figures.clock_steps_total for server in servers) == 1
+    assert sum(server.counters.clock_steps_total for server in servers) == 1
 
     await until_beaten(servers)
     assert [server._peers.middleware_id for server in servers] == was

@@ -16,7 +16,7 @@ from telesto.middleware.common.failures import RefusedError
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.database import disk
 from telesto.middleware.database.disk import CHECKPOINT, MAX_WAL, RIGHTS, ROWS, SIZE, VACUUM, Disk
-from telesto.middleware.metrics.counters import Figures
+from telesto.middleware.metrics.counters import Counters
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorClass, ErrorCode
 from wire import PATIENCE_S, until
@@ -36,12 +36,12 @@ class Machine:
         self.now = 100.0
         self.may = (True, True)
         self.asked: list[str] = []
-        self.figures = Figures()
+        self.counters = Counters()
         monkeypatch.setattr(
             os, "statvfs", lambda _: SimpleNamespace(f_bavail=self.free, f_blocks=1_000, f_frsize=MIB)
         )
         values = {"disk_directory": tmp_path, "max_database_bytes": None} | settings
-        self.disk = Disk(self._call, self.figures, ServerSettings(**values), lambda: self.now)
+        self.disk = Disk(self._call, self.counters, ServerSettings(**values), lambda: self.now)
 
     async def _call(self, sql: str, *_arguments: object) -> list[Any]:
         self.asked.append(sql)
@@ -75,7 +75,7 @@ async def test_puts_are_refused_below_the_reserve_and_taken_well_above_it(machin
     failure = machine.disk.refusal(3)
     assert failure is not None
     assert (failure.code, failure.error_class) == (ErrorCode.DISK_FULL, ErrorClass.RETRYABLE)
-    assert machine.figures.refused_total == {ErrorCode.DISK_FULL: 3}
+    assert machine.counters.refused_total == {ErrorCode.DISK_FULL: 3}
     # A little more is no reason to begin again.
     assert await machine.look(LEFT + 1)
     assert not await machine.look(LEFT + LEFT // 8)

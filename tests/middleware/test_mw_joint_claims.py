@@ -18,7 +18,7 @@ from telesto.middleware.database.connection import Link
 from telesto.middleware.database.disk import Disk
 from telesto.middleware.database.dsn import Connection
 from telesto.middleware.execution.claim_with_puts import _CLAIM_COLUMNS, PUT_AND_CLAIM, JointExecutor
-from telesto.middleware.metrics.counters import Figures
+from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.procedures.put import PutGroup
 from telesto.middleware.scheduling.outcomes import Results
 from telesto.middleware.scheduling.quarantine import Suspects
@@ -75,14 +75,14 @@ class Bench:
         room = empty_room()
         announcer = Announcer(room, lambda arrivals: None)
         self.consumers, _ = without_database(room, announcer, self.settings)
-        self.claims = Claims(self.consumers, announcer, Figures(), self.settings)
+        self.claims = Claims(self.consumers, announcer, Counters(), self.settings)
         self.sent: list[bytes] = []
         self.line = Line(self.sent.append, lambda: None, lambda client: None)
         self.line.client = Client(1, 1, FULL)
         self.line.frame_bytes = 1 << 20
         group = PutGroup(lambda: 7)
         suspects = Suspects(asyncio.get_running_loop().time, 1.0, 1, 10)
-        disk = Disk(self.call, Figures(), self.settings, asyncio.get_running_loop().time)
+        disk = Disk(self.call, Counters(), self.settings, asyncio.get_running_loop().time)
         self.executor = JointExecutor(group, self, disk, suspects, self.claims, self.settings)  # type: ignore[arg-type]
         self.calls: list[tuple[Any, ...]] = []
         self.answers: list[Answer] = []
@@ -323,7 +323,7 @@ async def test_what_consumers_have_no_room_for_is_left_to_others(
     wires = [await (await connect(server)).register() for server in servers]
     queue_id = await wires[0].create_queue()
     member = await join(wires[0], queue_id, messages=1)
-    await until(lambda: servers[0].figures.claims_total)
+    await until(lambda: servers[0].counters.claims_total)
     waiting = wires[1].read(queue_id, wait_ms=5_000)
     await until(lambda: servers[1]._room.parked)
     await put_all(wires[0], queue_id, b"1", b"2")
@@ -382,4 +382,4 @@ async def test_what_was_claimed_by_a_call_whose_answer_is_lost_is_found(
     assert await member.ack(b"1") == [None]
     await wire.put_one(queue_id, body=b"2")
     assert await member.bodies(1) == [b"2"]
-    assert server.figures.recovered_total == 1
+    assert server.counters.recovered_total == 1

@@ -23,7 +23,7 @@ from telesto.middleware.common.failures import (
 )
 from telesto.middleware.common.peers import Peers
 from telesto.middleware.common.periodic import Periodic
-from telesto.middleware.metrics.counters import Figures
+from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.procedures.table import single_handlers
 from telesto.middleware.scheduling.expected_size import Weights
 from telesto.middleware.scheduling.quarantine import Suspects
@@ -211,7 +211,7 @@ async def notifier(calls: list[tuple[Any, ...]], entries_max: int = 10) -> tuple
         return []
 
     peers = Peers("1", middleware_id=7)
-    return Notifier(call, peers, Figures(), 1, entries_max), peers
+    return Notifier(call, peers, Counters(), 1, entries_max), peers
 
 
 async def test_nobody_is_told_when_nobody_is_there() -> None:
@@ -230,7 +230,7 @@ async def test_what_came_is_told_together() -> None:
     told.tell({(1, 0): 2, (2, 9): 1, (3, 0): 1})
     await told.send()
     assert calls == [(7, [1, 2], [0, 9], [3, 1])]
-    assert told._figures.dropped_wake_ups_total == 1
+    assert told._counters.dropped_wake_ups_total == 1
 
 
 # --- failures --------------------------------------------------------------------------------

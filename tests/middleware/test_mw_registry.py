@@ -10,7 +10,7 @@ from telesto.middleware.common.peers import Peers
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.database.clock import DatabaseClock
 from telesto.middleware.database.gate import Gate
-from telesto.middleware.metrics.counters import Figures
+from telesto.middleware.metrics.counters import Counters
 
 INTERVAL_S, TIMEOUT_S = 2.0, 10.0
 
@@ -28,7 +28,7 @@ class Members:
             self._call,
             self._peers,
             self.gate,
-            DatabaseClock(self._call, Figures()),
+            DatabaseClock(self._call, Counters()),
             settings,
             pids=lambda: [],
             on_registered_again=lambda: None,

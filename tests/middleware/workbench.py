@@ -17,7 +17,7 @@ from telesto.middleware.database.disk import Disk
 from telesto.middleware.execution.batch_effects import BatchEffects
 from telesto.middleware.execution.batch_worker import Gatherer
 from telesto.middleware.execution.bisecting_executor import Executor
-from telesto.middleware.metrics.counters import Figures
+from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.metrics.tracing import Phases
 from telesto.middleware.procedures.empty import answer_read
 from telesto.middleware.procedures.put import PutGroup
@@ -168,10 +168,10 @@ class Workbench:
         )
         self.told: list[dict[tuple[int, int], int]] = []
         self.weights = Weights(loop.time, 60.0, 100)
-        self.figures = Figures()
+        self.counters = Counters()
         announcer = Announcer(self.room, self.told.append)
         consumers, changes = without_database(self.room, announcer, self.settings)
-        monitor = BehaviourMonitor(consumers, changes, self.figures, Deadlines(loop))
+        monitor = BehaviourMonitor(consumers, changes, self.counters, Deadlines(loop))
         self.effects = BatchEffects(self.room, announcer, consumers, monitor, self.budget, self.weights)
         self.phases = Phases(loop, self.settings.phase_every)
         self.pace = Pace(
@@ -184,7 +184,7 @@ class Workbench:
         )
         self.answered = asyncio.Event()
         self.links: dict[str, FakeLink] = {}
-        disk = Disk(FakeLink(put_procedure).call, self.figures, self.settings, loop.time)
+        disk = Disk(FakeLink(put_procedure).call, self.counters, self.settings, loop.time)
         self._tasks = []
         answers = self.settings.max_answer_bytes, self.settings.locked_answer_bytes
         take_group = TakeGroup(100, *answers, LIGHT_BYTES, lambda: MIDDLEWARE_ID)
@@ -203,7 +203,7 @@ class Workbench:
                     self.dispatcher,
                     executor,
                     self.effects,
-                    self.figures,
+                    self.counters,
                     self.phases,
                     self.pace,
                     self.settings.busy_limit_s,
