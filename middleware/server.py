@@ -44,7 +44,7 @@ from telesto.middleware.execution.worker_pool import Workers
 from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.metrics.http import AdminServer
 from telesto.middleware.metrics.loop_lag import LoopLag
-from telesto.middleware.metrics.tracing import Phases
+from telesto.middleware.metrics.tracing import Tracer
 from telesto.middleware.procedures.empty import answer_read
 from telesto.middleware.procedures.table import queue_of, single_handlers
 from telesto.middleware.scheduling.dispatcher import Dispatcher
@@ -85,7 +85,7 @@ class MiddlewareServer:
         loop = self._loop = asyncio.get_running_loop()
         self.counters = Counters()
         self.admin_address: tuple[str, int] | None = None
-        self._phases = Phases(loop, settings.phase_every)
+        self._tracer = Tracer(loop, settings.phase_every)
         self._peers = Peers(version("telesto-mq"))
         self._budget = Budget()
         self._deadlines = Deadlines(loop)
@@ -106,7 +106,7 @@ class MiddlewareServer:
         self._make_workers()
         self._make_wire()
         self._lag = LoopLag(loop, self.counters, settings.loop_lag_interval_s)
-        self._admin = AdminServer(self.counters, self._phases, self._is_healthy, self._nearly_used_up)
+        self._admin = AdminServer(self.counters, self._tracer, self._is_healthy, self._nearly_used_up)
         self._server: asyncio.Server | None = None
         self._address = ("", 0)
         self._tasks: list[asyncio.Task[None]] = []
@@ -173,7 +173,7 @@ class MiddlewareServer:
             dispatcher=self._dispatcher,
             effects=self._effects,
             counters=self.counters,
-            phases=self._phases,
+            tracer=self._tracer,
             links=self._links,
             disk=self._disk,
             consumers=self._consumers,
@@ -196,7 +196,7 @@ class MiddlewareServer:
             peers=self._peers,
             deadlines=self._deadlines,
             consumers=self._consumers,
-            phases=self._phases,
+            tracer=self._tracer,
             monitor=self._monitor,
             shares=self._shares,
             events=self._events,

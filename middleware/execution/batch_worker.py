@@ -9,7 +9,7 @@ from telesto.middleware.common.failures import Failure, busy_too_long
 from telesto.middleware.execution.batch_effects import BatchEffects
 from telesto.middleware.execution.bisecting_executor import Executor
 from telesto.middleware.metrics.counters import Counters
-from telesto.middleware.metrics.tracing import Phases
+from telesto.middleware.metrics.tracing import Tracer
 from telesto.middleware.scheduling.call_pacing import Pace
 from telesto.middleware.scheduling.dispatcher import Dispatcher
 from telesto.middleware.scheduling.fair_queue import Batch, Turns
@@ -33,7 +33,7 @@ class Gatherer:
         executor: Executor,
         effects: BatchEffects,
         counters: Counters,
-        phases: Phases,
+        tracer: Tracer,
         pace: Pace,
         busy_limit_s: float,
         retry_ms: int,
@@ -43,7 +43,7 @@ class Gatherer:
         self._executor = executor
         self._effects = effects
         self._counters = counters
-        self._phases = phases
+        self._tracer = tracer
         self._pace = pace
         self._busy_limit_s = busy_limit_s
         self._retry_ms = retry_ms
@@ -68,12 +68,12 @@ class Gatherer:
         if requests:
             begun = perf_counter()
             scanned_at = self._effects.clock
-            followed = self._phases.called(requests)
+            followed = self._tracer.called(requests)
             results = await self._executor.run(requests)
             self._counters.called(self._turns.kind, len(requests), perf_counter() - begun)
-            self._phases.returned(followed)
+            self._tracer.returned(followed)
             self._settle(requests, results, scanned_at)
-            self._phases.settled(followed, requests, results.outcomes)
+            self._tracer.settled(followed, requests, results.outcomes)
             wrote = self._turns.kind in _WRITING and any(
                 type(outcome) is bytes for outcome in results.outcomes
             )

@@ -21,7 +21,7 @@ from telesto.middleware.execution.bisecting_executor import Executor
 from telesto.middleware.execution.claim_with_puts import JointExecutor
 from telesto.middleware.execution.single_worker import SingleWorker
 from telesto.middleware.metrics.counters import Counters
-from telesto.middleware.metrics.tracing import Phases
+from telesto.middleware.metrics.tracing import Tracer
 from telesto.middleware.procedures.confirm import ConfirmGroup
 from telesto.middleware.procedures.fetch import FetchGroup
 from telesto.middleware.procedures.leases import AckGroup
@@ -54,7 +54,7 @@ class Workers:
         dispatcher: Dispatcher,
         effects: BatchEffects,
         counters: Counters,
-        phases: Phases,
+        tracer: Tracer,
         links: Links,
         disk: Disk,
         consumers: Consumers,
@@ -68,7 +68,7 @@ class Workers:
         self._dispatcher = dispatcher
         self._effects = effects
         self._counters = counters
-        self._phases = phases
+        self._tracer = tracer
         self._links = links
         self._disk = disk
         self._claims = claims
@@ -169,7 +169,7 @@ class Workers:
             self._executor(group, self._make_link(name)),
             self._effects,
             self._counters,
-            self._phases,
+            self._tracer,
             self._pace,
             settings.busy_limit_s,
             settings.overload_retry_ms,

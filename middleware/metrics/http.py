@@ -10,7 +10,7 @@ from contextlib import suppress
 from prometheus_client import CollectorRegistry, generate_latest
 
 from telesto.middleware.metrics.counters import Counters, CountersCollector
-from telesto.middleware.metrics.tracing import Phases
+from telesto.middleware.metrics.tracing import Tracer
 
 _REQUEST_LIMIT_BYTES = 8_192
 _REQUEST_LIMIT_S = 5.0
@@ -29,14 +29,14 @@ class AdminServer:
     def __init__(
         self,
         counters: Counters,
-        phases: Phases,
+        tracer: Tracer,
         is_healthy: Callable[[], bool],
         nearly_used_up: Callable[[], list[str]],
     ) -> None:
         """``nearly_used_up`` names the budgets of which little is left."""
         self._registry = CollectorRegistry()
         self._registry.register(CountersCollector(counters))
-        self._phases = phases
+        self._tracer = tracer
         self._is_healthy = is_healthy
         self._nearly_used_up = nearly_used_up
         self._server: asyncio.Server | None = None
@@ -95,7 +95,7 @@ class AdminServer:
         if query and found is None:
             return _response("400 Bad Request", _TEXT, b"write /phases?after=NUMBER\n")
         after = int(found[1]) if found else 0
-        return _response("200 OK", _CSV, self._phases.as_csv(after).encode())
+        return _response("200 OK", _CSV, self._tracer.as_csv(after).encode())
 
 
 def _response(status: str, content_type: str, body: bytes) -> bytes:

@@ -89,7 +89,7 @@ class Sample:
         return f"{place},{shown},{self.batch},{self.together}\n"
 
 
-class Phases:
+class Tracer:
     """Chooses requests, follows them, and keeps their samples.
 
     Attributes:

@@ -191,7 +191,7 @@ class Connection(asyncio.Protocol):
         self._transport.write(data)
         if unsent > UNCOUNTED_UNSENT_BYTES:
             self._services.shares.unsent(self, unsent)
-        if self._services.phases.on:
+        if self._services.tracer.on:
             self._line.answered_at = monotonic()
         if (
             self._flow.slow

@@ -92,8 +92,8 @@ class Conversation:
         shares = self._services.shares
         left = shares.requests_left(line)
         admitted = size = 0
-        phases = self._services.phases
-        received_at = monotonic() if phases.on else 0.0
+        tracer = self._services.tracer
+        received_at = monotonic() if tracer.on else 0.0
         try:
             for method_id, packet_id, payload in frames:
                 route = self._open.get(method_id)
@@ -127,8 +127,8 @@ class Conversation:
                 line.size += size
                 self._services.dispatcher.budget.enter(admitted, size)
                 shares.admitted(line, admitted, size)
-                if phases.on:
-                    phases.admitted(line, admitted, received_at)
+                if tracer.on:
+                    tracer.admitted(line, admitted, received_at)
                 self._services.dispatcher.stand(line)
 
     def identified(self, client: Client | None) -> None:

@@ -12,7 +12,7 @@ from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.consumers.behaviour_monitor import BehaviourMonitor
 from telesto.middleware.consumers.registry import Consumers
 from telesto.middleware.metrics.counters import Counters
-from telesto.middleware.metrics.tracing import Phases
+from telesto.middleware.metrics.tracing import Tracer
 from telesto.middleware.scheduling.dispatcher import Dispatcher
 from telesto.middleware.scheduling.expected_size import Weights
 from telesto.middleware.waiting.room import WaitingRoom
@@ -33,7 +33,7 @@ class Services:
     peers: Peers
     deadlines: Deadlines
     consumers: Consumers
-    phases: Phases
+    tracer: Tracer
     monitor: BehaviourMonitor
     shares: Shares
     events: EventLog

@@ -11,7 +11,7 @@ import pytest
 
 from conftest import Connect, StartMiddleware
 from telesto.middleware.metrics import tracing
-from telesto.middleware.metrics.tracing import COLUMNS, FOLLOWED_MAX, SAMPLES_MAX, Phases
+from telesto.middleware.metrics.tracing import COLUMNS, FOLLOWED_MAX, SAMPLES_MAX, Tracer
 from telesto.middleware.scheduling.outcomes import Mark, Outcome
 from telesto.middleware.scheduling.requests import Kind, Line, Read, Request, Wait
 from test_mw_running import fetch
@@ -56,45 +56,45 @@ def rows_of(text: str) -> list[Row]:
     return list(csv.DictReader(io.StringIO(text)))
 
 
-async def serve(phases: Phases, requests: list[Request], outcomes: list[Outcome]) -> None:
-    followed = phases.called(requests)
-    phases.returned(followed)
-    phases.settled(followed, requests, outcomes)
+async def serve(tracer: Tracer, requests: list[Request], outcomes: list[Outcome]) -> None:
+    followed = tracer.called(requests)
+    tracer.returned(followed)
+    tracer.settled(followed, requests, outcomes)
     await asyncio.sleep(0)
 
 
 @pytest.mark.parametrize("every", [1, 3, 10])
 @pytest.mark.parametrize("together", [1, 2, 7, 25])
 async def test_every_so_many_th_request_is_followed(every: int, together: int) -> None:
-    phases = Phases(asyncio.get_running_loop(), every)
+    tracer = Tracer(asyncio.get_running_loop(), every)
     of = line()
     chosen = []
     for _ in range(12):
         admitted = [put(of) for _ in range(together)]
-        phases.admitted(of, together, 1.0)
-        found = {place for place, _ in phases.called(admitted)}
+        tracer.admitted(of, together, 1.0)
+        found = {place for place, _ in tracer.called(admitted)}
         chosen += [place in found for place in range(together)]
         of.requests.clear()
     assert chosen == [number % every == 0 for number in range(1, 12 * together + 1)]
 
 
 async def test_each_moment_counts_for_one_phase(clock: Clock) -> None:
-    phases = Phases(asyncio.get_running_loop(), 1)
+    tracer = Tracer(asyncio.get_running_loop(), 1)
     of = line()
     of.answered_at = clock.now
     clock.now += 1
     received_at = clock.now
     read, other = waiting_read(of), put(of)
     clock.now += 0.1
-    phases.admitted(of, 2, received_at)
+    tracer.admitted(of, 2, received_at)
     requests: list[Request] = [other, read]
 
     async def call(outcome: Outcome, waited_s: float, called_s: float, answered_s: float = 0.0) -> None:
         clock.now += waited_s
-        followed = phases.called(requests)
+        followed = tracer.called(requests)
         clock.now += called_s
-        phases.returned(followed)
-        phases.settled(followed, requests, [b"", outcome])
+        tracer.returned(followed)
+        tracer.settled(followed, requests, [b"", outcome])
         clock.now += answered_s
         await asyncio.sleep(0)
 
@@ -102,14 +102,14 @@ async def test_each_moment_counts_for_one_phase(clock: Clock) -> None:
     await call(Mark.NOTHING, waited_s=0.3, called_s=0.02)
     requests = [read]
     clock.now += 5
-    followed = phases.called(requests)
+    followed = tracer.called(requests)
     clock.now += 0.03
-    phases.returned(followed)
-    phases.settled(followed, requests, [b"answer"])
+    tracer.returned(followed)
+    tracer.settled(followed, requests, [b"answer"])
     clock.now += 0.004
     await asyncio.sleep(0)
 
-    first, second = rows_of(phases.as_csv(0))
+    first, second = rows_of(tracer.as_csv(0))
     assert tuple(second) == COLUMNS
     assert (first["kind"], second["kind"]) == ("put", "take")
     told = {name: float(second[name]) for name in COLUMNS if name.endswith("_us")}
@@ -129,63 +129,63 @@ async def test_each_moment_counts_for_one_phase(clock: Clock) -> None:
 
 
 async def test_a_read_that_is_answered_with_nothing_has_its_sample() -> None:
-    phases = Phases(asyncio.get_running_loop(), 1)
+    tracer = Tracer(asyncio.get_running_loop(), 1)
     of = line()
     read = waiting_read(of)
-    phases.admitted(of, 1, 1.0)
+    tracer.admitted(of, 1, 1.0)
     of.waiting.clear()
-    await serve(phases, [read], [Mark.NOTHING])
-    assert len(rows_of(phases.as_csv(0))) == 1
+    await serve(tracer, [read], [Mark.NOTHING])
+    assert len(rows_of(tracer.as_csv(0))) == 1
 
 
 async def test_what_is_never_answered_here_is_given_up() -> None:
     """Parked reads whose clients went, singles: what is kept has a bound."""
-    phases = Phases(asyncio.get_running_loop(), 1)
+    tracer = Tracer(asyncio.get_running_loop(), 1)
     of = line()
     put(of, Kind.SINGLE)
-    phases.admitted(of, 1, 1.0)
+    tracer.admitted(of, 1, 1.0)
     requests = []
     for _ in range(FOLLOWED_MAX + 5):
         requests.append(put(of))
-        phases.admitted(of, 1, 1.0)
-    assert [place for place, _ in phases.called(requests)] == list(range(5, FOLLOWED_MAX + 5))
+        tracer.admitted(of, 1, 1.0)
+    assert [place for place, _ in tracer.called(requests)] == list(range(5, FOLLOWED_MAX + 5))
 
 
 async def test_one_given_up_while_its_call_runs_does_no_harm() -> None:
-    phases = Phases(asyncio.get_running_loop(), 1)
+    tracer = Tracer(asyncio.get_running_loop(), 1)
     of = line()
     request = put(of)
-    phases.admitted(of, 1, 1.0)
-    followed = phases.called([request])
+    tracer.admitted(of, 1, 1.0)
+    followed = tracer.called([request])
     for _ in range(FOLLOWED_MAX):
         put(of)
-        phases.admitted(of, 1, 1.0)
-    phases.returned(followed)
-    phases.settled(followed, [request], [b""])
+        tracer.admitted(of, 1, 1.0)
+    tracer.returned(followed)
+    tracer.settled(followed, [request], [b""])
     await asyncio.sleep(0)
-    assert len(rows_of(phases.as_csv(0))) == 1
+    assert len(rows_of(tracer.as_csv(0))) == 1
 
 
 async def test_a_request_that_was_cancelled_in_the_same_read_is_passed_over() -> None:
-    phases = Phases(asyncio.get_running_loop(), 1)
-    phases.admitted(line(), 2, 1.0)
-    assert rows_of(phases.as_csv(0)) == []
+    tracer = Tracer(asyncio.get_running_loop(), 1)
+    tracer.admitted(line(), 2, 1.0)
+    assert rows_of(tracer.as_csv(0)) == []
 
 
 async def test_samples_are_numbered_and_the_oldest_are_forgotten() -> None:
-    phases = Phases(asyncio.get_running_loop(), 1)
+    tracer = Tracer(asyncio.get_running_loop(), 1)
     of = line()
     for _ in range(SAMPLES_MAX + 3):
         request = put(of)
-        phases.admitted(of, 1, 1.0)
-        followed = phases.called([request])
-        phases.settled(followed, [request], [b""])
+        tracer.admitted(of, 1, 1.0)
+        followed = tracer.called([request])
+        tracer.settled(followed, [request], [b""])
         of.requests.clear()
     await asyncio.sleep(0)
-    numbers = [int(row["number"]) for row in rows_of(phases.as_csv(0))]
+    numbers = [int(row["number"]) for row in rows_of(tracer.as_csv(0))]
     assert numbers == list(range(4, SAMPLES_MAX + 4))
-    assert [row["number"] for row in rows_of(phases.as_csv(SAMPLES_MAX + 1))] == ["10002", "10003"]
-    assert rows_of(phases.as_csv(SAMPLES_MAX + 3)) == []
+    assert [row["number"] for row in rows_of(tracer.as_csv(SAMPLES_MAX + 1))] == ["10002", "10003"]
+    assert rows_of(tracer.as_csv(SAMPLES_MAX + 3)) == []
 
 
 async def sampled(

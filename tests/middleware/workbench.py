@@ -18,7 +18,7 @@ from telesto.middleware.execution.batch_effects import BatchEffects
 from telesto.middleware.execution.batch_worker import Gatherer
 from telesto.middleware.execution.bisecting_executor import Executor
 from telesto.middleware.metrics.counters import Counters
-from telesto.middleware.metrics.tracing import Phases
+from telesto.middleware.metrics.tracing import Tracer
 from telesto.middleware.procedures.empty import answer_read
 from telesto.middleware.procedures.put import PutGroup
 from telesto.middleware.procedures.table import queue_of
@@ -173,7 +173,7 @@ class Workbench:
         consumers, changes = without_database(self.room, announcer, self.settings)
         monitor = BehaviourMonitor(consumers, changes, self.counters, Deadlines(loop))
         self.effects = BatchEffects(self.room, announcer, consumers, monitor, self.budget, self.weights)
-        self.phases = Phases(loop, self.settings.phase_every)
+        self.tracer = Tracer(loop, self.settings.phase_every)
         self.pace = Pace(
             loop.time,
             lambda: self.budget.requests,
@@ -204,7 +204,7 @@ class Workbench:
                     executor,
                     self.effects,
                     self.counters,
-                    self.phases,
+                    self.tracer,
                     self.pace,
                     self.settings.busy_limit_s,
                     100,
