@@ -310,7 +310,7 @@ class MiddlewareServer:
             "How much more may be stored; NaN when it is not known.",
             lambda: math.nan if self._disk.room is None else self._disk.room,
         )
-        gauges["suspects"] = ("Clients kept apart.", lambda: len(self._dispatcher.suspects))
+        gauges["quarantined_clients"] = ("Clients kept apart.", lambda: len(self._dispatcher.quarantine))
         gauges["lost_calls"] = ("Calls lost with their connections.", lambda: self._links.lost_count)
         gauges["loop_lag_seconds"] = ("How late the loop was last.", lambda: self.counters.loop_lag_s)
         gauges["loop_lag_max_seconds"] = ("How late at most.", lambda: self.counters.loop_lag_max_s)

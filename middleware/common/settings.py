@@ -246,11 +246,11 @@ class ServerSettings(BaseSettings):
     takeover_limit_s: float = Field(
         5.0, gt=0, description="A takeover that meets locks for longer is answered TAKEOVER_BUSY."
     )
-    suspect_s: float = Field(
+    quarantine_s: float = Field(
         30.0, gt=0, description="How long clients of a call that died are kept apart from others."
     )
-    suspect_batch: int = Field(8, ge=1, description="Requests in one call of a client that is kept apart.")
-    suspects_max: int = Field(10_000, ge=1, description="How many clients are kept apart at a time.")
+    quarantine_batch: int = Field(8, ge=1, description="Requests in one call of a client that is kept apart.")
+    quarantine_max: int = Field(10_000, ge=1, description="How many clients are kept apart at a time.")
 
     # --- requests ------------------------------------------------------------------------------
     max_put_elements: int = Field(1_000, ge=1, description="Messages or queues in one put.")

@@ -23,7 +23,7 @@ from telesto.middleware.database.connection import Link, Rows
 from telesto.middleware.database.disk import Disk
 from telesto.middleware.scheduling.ordering import has_order, mark_behind
 from telesto.middleware.scheduling.outcomes import Group, Mark, Results, all_failed
-from telesto.middleware.scheduling.quarantine import Suspects
+from telesto.middleware.scheduling.quarantine import Quarantine
 from telesto.middleware.scheduling.requests import Line, Request
 from telesto.protocol.errors import ErrorClass, ErrorCode
 
@@ -37,11 +37,11 @@ class Executor:
     alone. A batch of which nobody knows what became is in doubt and never tried again: the clients take over.
     """
 
-    def __init__(self, group: Group, link: Link, disk: Disk, suspects: Suspects, retry_ms: int) -> None:
+    def __init__(self, group: Group, link: Link, disk: Disk, quarantine: Quarantine, retry_ms: int) -> None:
         self._group = group
         self._disk = disk
         self._link = link
-        self._suspects = suspects
+        self._quarantine = quarantine
         self._retry_ms = retry_ms
 
     async def run(self, requests: Sequence[Request]) -> Results:
@@ -56,7 +56,7 @@ class Executor:
             return all_failed(requests, error.failure or unavailable(self._retry_ms))
         except LostError as error:
             if error.suspicious:
-                self._suspects.add({request.line.client.client_id for request in requests})
+                self._quarantine.add({request.line.client.client_id for request in requests})
             return all_failed(requests, in_doubt(error))
         except RefusedError as error:
             return await self._refused(requests, error)

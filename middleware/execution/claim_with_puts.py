@@ -13,7 +13,7 @@ from telesto.middleware.database.disk import Disk
 from telesto.middleware.execution.bisecting_executor import Executor
 from telesto.middleware.procedures.put import PutGroup, elements_of
 from telesto.middleware.scheduling.outcomes import Results
-from telesto.middleware.scheduling.quarantine import Suspects
+from telesto.middleware.scheduling.quarantine import Quarantine
 from telesto.middleware.scheduling.requests import Request
 
 _CLAIM_COLUMNS = {
@@ -61,11 +61,11 @@ class JointExecutor(Executor):
         group: PutGroup,
         link: Link,
         disk: Disk,
-        suspects: Suspects,
+        quarantine: Quarantine,
         claims: Claims,
         settings: ServerSettings,
     ) -> None:
-        super().__init__(group, link, disk, suspects, settings.overload_retry_ms)
+        super().__init__(group, link, disk, quarantine, settings.overload_retry_ms)
         self._claims = claims
         self._messages_max = settings.many_messages
         self._bytes_max = settings.locked_answer_bytes or settings.max_answer_bytes

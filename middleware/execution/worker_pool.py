@@ -177,10 +177,10 @@ class Workers:
         return name, gatherer.run
 
     def _executor(self, group: Group, link: Link) -> Executor:
-        suspects = self._dispatcher.suspects
+        quarantine = self._dispatcher.quarantine
         if isinstance(group, PutGroup):
-            return JointExecutor(group, link, self._disk, suspects, self._claims, self._settings)
-        return Executor(group, link, self._disk, suspects, self._settings.overload_retry_ms)
+            return JointExecutor(group, link, self._disk, quarantine, self._claims, self._settings)
+        return Executor(group, link, self._disk, quarantine, self._settings.overload_retry_ms)
 
     def _single(self, name: str, kind: Kind) -> tuple[str, Run]:
         worker = SingleWorker(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterable
 from telesto.middleware.common.budget import Budget
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.scheduling.fair_queue import ApartTurns, Batch, BatchLimits, SingleTurns, Turns
-from telesto.middleware.scheduling.quarantine import Suspects
+from telesto.middleware.scheduling.quarantine import Quarantine
 from telesto.middleware.scheduling.requests import SINGLY, Kind, Line, Read, Request
 
 _GATHERED = (Kind.PUT, Kind.TAKE, Kind.TAKE_SELECTED, Kind.PUBLISH)
@@ -34,15 +34,17 @@ class Dispatcher:
         self._backoff_s = settings.busy_backoff_ms / 1000
         self._backoff_max_s = settings.busy_backoff_max_ms / 1000
         self.budget = budget
-        self.suspects = Suspects(loop.time, settings.suspect_s, settings.suspect_batch, settings.suspects_max)
+        self.quarantine = Quarantine(
+            loop.time, settings.quarantine_s, settings.quarantine_batch, settings.quarantine_max
+        )
         self.turns = {
             kind: (SingleTurns if kind is Kind.SINGLE else Turns)(
-                kind, _limits(kind, settings), self.suspects
+                kind, _limits(kind, settings), self.quarantine
             )
             for kind in Kind
         }
         self.apart: dict[Kind, Turns] = {
-            kind: ApartTurns(kind, _limits(kind, settings), self.suspects, queue_of) for kind in _GATHERED
+            kind: ApartTurns(kind, _limits(kind, settings), self.quarantine, queue_of) for kind in _GATHERED
         }
 
     def stand(self, line: Line) -> None:

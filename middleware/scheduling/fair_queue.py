@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from itertools import islice
 
-from telesto.middleware.scheduling.quarantine import Suspects
+from telesto.middleware.scheduling.quarantine import Quarantine
 from telesto.middleware.scheduling.requests import NOBODY, Kind, Line, Read, Request
 
 
@@ -43,10 +43,10 @@ class Turns:
     of the turns of its next request's kind, so that a connection that pipelines does not hold up the others.
     """
 
-    def __init__(self, kind: Kind, limits: BatchLimits, suspects: Suspects) -> None:
+    def __init__(self, kind: Kind, limits: BatchLimits, quarantine: Quarantine) -> None:
         self.kind = kind
         self._limits = limits
-        self._suspects = suspects
+        self._quarantine = quarantine
         self._lines: deque[Line] = deque()
         self._readmitted: deque[Read] = deque()
         self._idle: deque[asyncio.Future[None]] = deque()
@@ -102,7 +102,7 @@ class Turns:
             if not line.requests or line.requests[0].kind is not self.kind or line.held:
                 restand(line)
                 continue
-            apart = self._suspects.batch(line.client.client_id)
+            apart = self._quarantine.batch(line.client.client_id)
             if batch.requests and (apart or line.requests[0].weight > left):
                 self._put_back(line)
                 break
@@ -143,8 +143,8 @@ class Turns:
 class SingleTurns(Turns):
     """Turns in which connections that say who they are have every other one, however many stand there."""
 
-    def __init__(self, kind: Kind, limits: BatchLimits, suspects: Suspects) -> None:
-        super().__init__(kind, limits, suspects)
+    def __init__(self, kind: Kind, limits: BatchLimits, quarantine: Quarantine) -> None:
+        super().__init__(kind, limits, quarantine)
         self._newcomers: deque[Line] = deque()
         self._was_newcomer = False
 
@@ -180,9 +180,9 @@ class ApartTurns(Turns):
     """
 
     def __init__(
-        self, kind: Kind, limits: BatchLimits, suspects: Suspects, queue_of: Callable[[Request], Hashable]
+        self, kind: Kind, limits: BatchLimits, quarantine: Quarantine, queue_of: Callable[[Request], Hashable]
     ) -> None:
-        super().__init__(kind, limits, suspects)
+        super().__init__(kind, limits, quarantine)
         self._queue_of = queue_of
 
     def take(self, restand: Callable[[Line], None]) -> Batch:
@@ -201,12 +201,15 @@ class ApartTurns(Turns):
                 continue
             head = line.requests[0]
             head_queue = self._queue_of(head)
-            suspect = self._suspects.batch(line.client.client_id)
+            quarantined = self._quarantine.batch(line.client.client_id)
             if not batch.requests:
-                queue_id = 0 if suspect else head_queue
-                left -= self._take_same(line, batch, head_queue, suspect or self._limits.quantum, left)
+                queue_id = 0 if quarantined else head_queue
+                left -= self._take_same(line, batch, head_queue, quarantined or self._limits.quantum, left)
             elif (
-                head_queue == queue_id != 0 and not suspect and head.weight <= left and self._has_room(batch)
+                head_queue == queue_id != 0
+                and not quarantined
+                and head.weight <= left
+                and self._has_room(batch)
             ):
                 left -= self._take_same(line, batch, head_queue, self._limits.quantum, left)
             else:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 
-class Suspects:
+class Quarantine:
     """Keeps such clients apart for a while, so that one poisonous request is found and hurts nobody else."""
 
-    def __init__(self, clock: Callable[[], float], duration_s: float, batch: int, suspects_max: int) -> None:
+    def __init__(self, clock: Callable[[], float], duration_s: float, batch: int, clients_max: int) -> None:
         self._clock = clock
         self._duration_s = duration_s
         self._batch = batch
-        self._max = suspects_max
+        self._max = clients_max
         self._until: dict[int, float] = {}
 
     def __len__(self) -> int:
@@ -28,7 +28,7 @@ class Suspects:
             del self._until[next(iter(self._until))]
 
     def batch(self, client_id: int) -> int:
-        """How many requests of a client may go into a call, and that of its own; 0 when it is no suspect."""
+        """How many requests of a client may go into a call, and that of its own; 0 when it is not in quarantine."""
         if not self._until:
             return 0
         until = self._until.get(client_id)

@@ -240,7 +240,7 @@ async def test_a_lost_call_is_in_doubt_and_its_clients_are_kept_apart() -> None:
             raise LostError("gone")
         return put_all(*arguments)
 
-    async with workbench(procedure, suspect_batch=2) as bench:
+    async with workbench(procedure, quarantine_batch=2) as bench:
         suspect, other = bench.sender(1), bench.sender(2)
         suspect.put(1)
         bench.go(1)
@@ -485,7 +485,7 @@ async def test_a_call_that_the_server_ended_blames_nobody() -> None:
         bench.go()
         await bench.until(lambda: sender.answers)
         assert sender.answers[1].error_class is ErrorClass.IN_DOUBT
-        assert len(bench.dispatcher.suspects) == 0
+        assert len(bench.dispatcher.quarantine) == 0
 
 
 async def test_what_was_refused_for_now_is_not_overtaken() -> None:

@@ -21,7 +21,7 @@ from telesto.middleware.execution.claim_with_puts import _CLAIM_COLUMNS, PUT_AND
 from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.procedures.put import PutGroup
 from telesto.middleware.scheduling.outcomes import Results
-from telesto.middleware.scheduling.quarantine import Suspects
+from telesto.middleware.scheduling.quarantine import Quarantine
 from telesto.middleware.scheduling.requests import Client, Kind, Line, Request
 from telesto.middleware.server import MiddlewareServer
 from telesto.middleware.waiting.announcer import Announcer
@@ -81,9 +81,9 @@ class Bench:
         self.line.client = Client(1, 1, FULL)
         self.line.frame_bytes = 1 << 20
         group = PutGroup(lambda: 7)
-        suspects = Suspects(asyncio.get_running_loop().time, 1.0, 1, 10)
+        quarantine = Quarantine(asyncio.get_running_loop().time, 1.0, 1, 10)
         disk = Disk(self.call, Counters(), self.settings, asyncio.get_running_loop().time)
-        self.executor = JointExecutor(group, self, disk, suspects, self.claims, self.settings)  # type: ignore[arg-type]
+        self.executor = JointExecutor(group, self, disk, quarantine, self.claims, self.settings)  # type: ignore[arg-type]
         self.calls: list[tuple[Any, ...]] = []
         self.answers: list[Answer] = []
 

@@ -1,4 +1,4 @@
-"""Small parts: deadlines, background work, suspects, weights, notifications, failures, routes."""
+"""Small parts: deadlines, background work, quarantine, expected sizes, notifications, failures, routes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from telesto.middleware.common.periodic import Periodic
 from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.procedures.table import single_handlers
 from telesto.middleware.scheduling.expected_size import Weights
-from telesto.middleware.scheduling.quarantine import Suspects
+from telesto.middleware.scheduling.quarantine import Quarantine
 from telesto.middleware.scheduling.requests import SINGLY, weight_of_put
 from telesto.middleware.wire.flusher import Flusher
 from telesto.middleware.wire.routes import open_routes
@@ -172,20 +172,20 @@ def test_a_put_of_many_small_messages_is_heavy() -> None:
     assert weight_of_put(to_topic, 9_000) > 256 * 1024
 
 
-# --- suspects and weights --------------------------------------------------------------------
+# --- quarantine and expected sizes -----------------------------------------------------------
 
 
-def test_suspects_are_kept_apart_for_a_while() -> None:
+def test_clients_in_quarantine_are_kept_apart_for_a_while() -> None:
     clock = Clock()
-    suspects = Suspects(clock, 10.0, 8, 2)
-    assert suspects.batch(1) == 0
-    suspects.add([1, 2])
-    assert (suspects.batch(1), suspects.batch(3)) == (8, 0)
+    quarantine = Quarantine(clock, 10.0, 8, 2)
+    assert quarantine.batch(1) == 0
+    quarantine.add([1, 2])
+    assert (quarantine.batch(1), quarantine.batch(3)) == (8, 0)
     clock.now += 11
-    assert suspects.batch(1) == 0
-    suspects.add([3, 4, 5])
-    assert len(suspects) == 2
-    assert (suspects.batch(3), suspects.batch(5)) == (0, 8)
+    assert quarantine.batch(1) == 0
+    quarantine.add([3, 4, 5])
+    assert len(quarantine) == 2
+    assert (quarantine.batch(3), quarantine.batch(5)) == (0, 8)
 
 
 def test_weights_are_remembered_for_a_while() -> None:

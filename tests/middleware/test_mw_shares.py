@@ -14,7 +14,7 @@ from telesto.middleware.common.deadlines import Deadlines
 from telesto.middleware.common.event_log import PERIOD_S, EventLog
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.scheduling.fair_queue import BatchLimits, SingleTurns
-from telesto.middleware.scheduling.quarantine import Suspects
+from telesto.middleware.scheduling.quarantine import Quarantine
 from telesto.middleware.scheduling.requests import Client, Kind, Line, Request
 from telesto.middleware.wire.shares import Resource, Shares, address_of
 from telesto.protocol import packets
@@ -262,7 +262,7 @@ def test_peers_are_told_apart_by_what_one_machine_has(peer: object, address: str
 
 
 async def test_newcomers_have_every_other_turn() -> None:
-    turns = SingleTurns(Kind.SINGLE, BatchLimits(1, 100, 1), Suspects(lambda: 0.0, 1.0, 1, 1))
+    turns = SingleTurns(Kind.SINGLE, BatchLimits(1, 100, 1), Quarantine(lambda: 0.0, 1.0, 1, 1))
     order: list[str] = []
 
     def line(name: str, client_id: int) -> Line:

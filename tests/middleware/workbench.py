@@ -197,7 +197,7 @@ class Workbench:
                 (kind.name + " apart", self.dispatcher.apart[kind]),
             ):
                 link = self.links[name] = FakeLink(procedure)
-                executor = Executor(group, link, disk, self.dispatcher.suspects, 100)  # type: ignore[arg-type]
+                executor = Executor(group, link, disk, self.dispatcher.quarantine, 100)  # type: ignore[arg-type]
                 gatherer = Gatherer(
                     turns,
                     self.dispatcher,
