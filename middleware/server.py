@@ -48,7 +48,7 @@ from telesto.middleware.metrics.tracing import Tracer
 from telesto.middleware.procedures.empty import answer_read
 from telesto.middleware.procedures.table import queue_of, single_handlers
 from telesto.middleware.scheduling.dispatcher import Dispatcher
-from telesto.middleware.scheduling.expected_size import Weights
+from telesto.middleware.scheduling.expected_size import ExpectedSizes
 from telesto.middleware.waiting.announcer import Announcer
 from telesto.middleware.waiting.room import WaitingRoom
 from telesto.middleware.wire import listening
@@ -93,7 +93,7 @@ class MiddlewareServer:
         self._events = EventLog("connection", loop.time, self._deadlines)
         self._shares = Shares(settings, loop, self._budget, self._connections, self._events)
         self._dispatcher = Dispatcher(settings, loop, self._budget, queue_of)
-        self._weights = Weights(loop.time, settings.heavy_queue_s, settings.heavy_queues)
+        self._expected_sizes = ExpectedSizes(loop.time, settings.heavy_queue_s, settings.heavy_queues)
         self._room = WaitingRoom(
             loop,
             readmit=self._dispatcher.readmit,
@@ -166,7 +166,7 @@ class MiddlewareServer:
             self._consumers, self._leases, self._departures, self._peers, self._shares.may_join
         )
         self._effects = BatchEffects(
-            self._room, self._announcer, self._consumers, self._monitor, self._budget, self._weights
+            self._room, self._announcer, self._consumers, self._monitor, self._budget, self._expected_sizes
         )
         self._workers = Workers(
             settings=self._settings,
@@ -191,7 +191,7 @@ class MiddlewareServer:
             loop=self._loop,
             dispatcher=self._dispatcher,
             room=self._room,
-            weights=self._weights,
+            expected_sizes=self._expected_sizes,
             counters=self.counters,
             peers=self._peers,
             deadlines=self._deadlines,

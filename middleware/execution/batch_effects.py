@@ -9,7 +9,7 @@ from telesto.middleware.common.failures import Failure
 from telesto.middleware.consumers.behaviour_monitor import BehaviourMonitor
 from telesto.middleware.consumers.registry import Consumers
 from telesto.middleware.procedures.empty import answer_read
-from telesto.middleware.scheduling.expected_size import Weights
+from telesto.middleware.scheduling.expected_size import ExpectedSizes
 from telesto.middleware.scheduling.ordering import mark_refused, note_failed, note_full, refused_for_now
 from telesto.middleware.scheduling.outcomes import Mark, Results, error_frame
 from telesto.middleware.scheduling.requests import Read, Request, Wait, topic_channel
@@ -28,14 +28,14 @@ class BatchEffects:
         consumers: Consumers,
         monitor: BehaviourMonitor,
         budget: Budget,
-        weights: Weights,
+        expected_sizes: ExpectedSizes,
     ) -> None:
         self._room = room
         self._announcer = announcer
         self._consumers = consumers
         self._monitor = monitor
         self._budget = budget
-        self._weights = weights
+        self._expected_sizes = expected_sizes
 
     @property
     def clock(self) -> int:
@@ -89,7 +89,7 @@ class BatchEffects:
         if results.settled:
             self._consumers.settled(results.settled)
         for queue_id, weight in results.heavy.items():
-            self._weights.note(queue_id, weight)
+            self._expected_sizes.note(queue_id, weight)
         if requests and isinstance(requests[0], Read):
             self._settle_reads(requests, results)
 

@@ -149,7 +149,7 @@ def _goal(packet: Any) -> tuple[int, str | None]:
 
 
 def _heavy_key(request: Request) -> int:
-    """What the weights know a subscription by; queues have the positive numbers."""
+    """What the expected sizes know a subscription by; queues have the positive numbers."""
     return -int(request.packet.subscription_id)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 
-class Weights:
+class ExpectedSizes:
     """Remembers for a while the queues whose messages are large.
 
     A read without a weight gets an equal share of a call's answer. Where that was too little for the next

@@ -224,7 +224,7 @@ class Conversation:
         by_priority = plain and packet.mode is ReadMode.PRIORITY and packet.sender_id == 0
         kind = Kind.TAKE if by_priority else Kind.TAKE_SELECTED
         read = Read(self._line, packet, packet_id, kind, size, None)
-        read.weight = max(size, self._services.weights.of(packet.queue_id))
+        read.weight = max(size, self._services.expected_sizes.of(packet.queue_id))
         selective = not plain or packet.sender_id != 0
         self._let_wait(read, (packet.queue_id,), by_context=not plain, selective=selective)
         return read
@@ -232,7 +232,7 @@ class Conversation:
     def _get(self, packet: Any, packet_id: int, size: int) -> Get:
         get = Get(self._line, packet, packet_id, Kind.FETCH, size, None)
         if isinstance(packet, packets.GetFromTopics):
-            get.weight = max(size, self._services.weights.of(-packet.subscription_id))
+            get.weight = max(size, self._services.expected_sizes.of(-packet.subscription_id))
             self._let_wait(get, (), by_context=False, selective=False)
             if get.wait is not None:
                 get.wait.everything = not packet.subscription_id and not packet.topic

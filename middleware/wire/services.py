@@ -14,7 +14,7 @@ from telesto.middleware.consumers.registry import Consumers
 from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.metrics.tracing import Tracer
 from telesto.middleware.scheduling.dispatcher import Dispatcher
-from telesto.middleware.scheduling.expected_size import Weights
+from telesto.middleware.scheduling.expected_size import ExpectedSizes
 from telesto.middleware.waiting.room import WaitingRoom
 from telesto.middleware.wire.intake import Intake
 from telesto.middleware.wire.shares import Shares
@@ -28,7 +28,7 @@ class Services:
     loop: asyncio.AbstractEventLoop
     dispatcher: Dispatcher
     room: WaitingRoom
-    weights: Weights
+    expected_sizes: ExpectedSizes
     counters: Counters
     peers: Peers
     deadlines: Deadlines

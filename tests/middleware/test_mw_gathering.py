@@ -382,8 +382,8 @@ async def test_a_read_whose_share_is_too_small_is_granted_more() -> None:
         assert {len(sizes) for sizes in granted[1:]} == {5}
         senders[0].read(1)
         await bench.until(lambda: len(senders[0].answers) == 2)
-        assert bench.weights.of(1) >= 816
-        assert bench.weights.of(2) == 0
+        assert bench.expected_sizes.of(1) >= 816
+        assert bench.expected_sizes.of(2) == 0
 
 
 async def test_the_heaviest_read_goes_alone_and_gets_all_that_its_client_accepts() -> None:

@@ -25,7 +25,7 @@ from telesto.middleware.common.peers import Peers
 from telesto.middleware.common.periodic import Periodic
 from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.procedures.table import single_handlers
-from telesto.middleware.scheduling.expected_size import Weights
+from telesto.middleware.scheduling.expected_size import ExpectedSizes
 from telesto.middleware.scheduling.quarantine import Quarantine
 from telesto.middleware.scheduling.requests import SINGLY, weight_of_put
 from telesto.middleware.wire.flusher import Flusher
@@ -190,16 +190,16 @@ def test_clients_in_quarantine_are_kept_apart_for_a_while() -> None:
 
 def test_weights_are_remembered_for_a_while() -> None:
     clock = Clock()
-    weights = Weights(clock, 10.0, 2)
-    assert weights.of(1) == 0
-    weights.note(1, 500)
-    weights.note(1, 300)
-    assert weights.of(1) == 500
+    expected_sizes = ExpectedSizes(clock, 10.0, 2)
+    assert expected_sizes.of(1) == 0
+    expected_sizes.note(1, 500)
+    expected_sizes.note(1, 300)
+    assert expected_sizes.of(1) == 500
     clock.now += 11
-    assert weights.of(1) == 0
+    assert expected_sizes.of(1) == 0
     for queue_id in (1, 2, 3):
-        weights.note(queue_id, queue_id * 1_000)
-    assert [weights.of(queue_id) for queue_id in (1, 2, 3)] == [0, 2_000, 3_000]
+        expected_sizes.note(queue_id, queue_id * 1_000)
+    assert [expected_sizes.of(queue_id) for queue_id in (1, 2, 3)] == [0, 2_000, 3_000]
 
 
 # --- notifications ---------------------------------------------------------------------------

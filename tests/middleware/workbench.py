@@ -25,7 +25,7 @@ from telesto.middleware.procedures.table import queue_of
 from telesto.middleware.procedures.take import TakeGroup
 from telesto.middleware.scheduling.call_pacing import Pace
 from telesto.middleware.scheduling.dispatcher import Dispatcher
-from telesto.middleware.scheduling.expected_size import Weights
+from telesto.middleware.scheduling.expected_size import ExpectedSizes
 from telesto.middleware.scheduling.requests import Client, Kind, Line, Read, Request, Wait
 from telesto.middleware.waiting.announcer import Announcer
 from telesto.middleware.waiting.room import WaitingRoom
@@ -119,7 +119,7 @@ class Sender:
             deadline = asyncio.get_running_loop().time() + wait_s
             wait = Wait((queue_id,), deadline, by_context=False, selective=packet.sender_id != 0)
         request = Read(self.line, packet, packet_id, Kind.TAKE, 50, wait)
-        request.weight = max(50, self._bench.weights.of(queue_id))
+        request.weight = max(50, self._bench.expected_sizes.of(queue_id))
         if wait is not None:
             self.line.waiting[packet_id] = request
         self._admit(request)
@@ -167,12 +167,14 @@ class Workbench:
             ),
         )
         self.told: list[dict[tuple[int, int], int]] = []
-        self.weights = Weights(loop.time, 60.0, 100)
+        self.expected_sizes = ExpectedSizes(loop.time, 60.0, 100)
         self.counters = Counters()
         announcer = Announcer(self.room, self.told.append)
         consumers, changes = without_database(self.room, announcer, self.settings)
         monitor = BehaviourMonitor(consumers, changes, self.counters, Deadlines(loop))
-        self.effects = BatchEffects(self.room, announcer, consumers, monitor, self.budget, self.weights)
+        self.effects = BatchEffects(
+            self.room, announcer, consumers, monitor, self.budget, self.expected_sizes
+        )
         self.tracer = Tracer(loop, self.settings.phase_every)
         self.pace = Pace(
             loop.time,
