@@ -7,8 +7,8 @@ from collections import deque
 from typing import NamedTuple
 
 
-class Patience(NamedTuple):
-    """What a queue puts up with.
+class BehaviourLimits(NamedTuple):
+    """What a queue accepts of its consumers.
 
     Attributes:
         late_after_s: an answer that takes longer is late, in seconds.
@@ -29,20 +29,20 @@ _FAILS_ALL = 5
 _REST_S = 0.1
 _REST_MAX_S = 5.0
 
-#: Puts up with everything.
-ENDLESS = Patience(math.inf, 0, 0.0, 0)
+#: Accepts everything.
+NO_LIMITS = BehaviourLimits(math.inf, 0, 0.0, 0)
 
 
-class Conduct:
+class Behaviour:
     """Counts a consumer's late answers and its failures.
 
     All times are those of one monotonic clock, in seconds.
     """
 
-    __slots__ = ("_answered_at", "_failed_at", "_failed_message", "_late", "_patience", "failures")
+    __slots__ = ("_answered_at", "_failed_at", "_failed_message", "_late", "_limits", "failures")
 
-    def __init__(self, patience: Patience) -> None:
-        self._patience = patience
+    def __init__(self, limits: BehaviourLimits) -> None:
+        self._limits = limits
         self._answered_at = -math.inf
         self._late: deque[float] = deque()
         self._failed_at = -math.inf
@@ -57,17 +57,17 @@ class Conduct:
         """
         begun_at = max(self._answered_at, min(since))
         self._answered_at = now
-        return now - begun_at > self._patience.late_after_s
+        return now - begun_at > self._limits.late_after_s
 
     def too_often_late(self, now: float) -> bool:
         """An answer was late; returns whether that makes it slow."""
-        patience = self._patience
-        if not patience.late_limit:
+        limits = self._limits
+        if not limits.late_limit:
             return False
         self._late.append(now)
-        while self._late[0] <= now - patience.late_window_s:
+        while self._late[0] <= now - limits.late_window_s:
             self._late.popleft()
-        if len(self._late) < patience.late_limit:
+        if len(self._late) < limits.late_limit:
             return False
         self._late.clear()
         return True
@@ -106,4 +106,4 @@ class Conduct:
 
     def _failed(self) -> bool:
         self.failures += 1
-        return bool(self._patience.fail_limit) and self.failures >= self._patience.fail_limit
+        return bool(self._limits.fail_limit) and self.failures >= self._limits.fail_limit

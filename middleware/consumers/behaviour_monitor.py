@@ -75,7 +75,7 @@ class BehaviourMonitor:
     def failed(self, refs: Iterable[LeaseRef]) -> None:
         """Consumers have given these messages back as failed."""
         for consumer, keys in self._by_consumer(refs):
-            if any(consumer.conduct.gave_back(key.message_id) for key in keys):
+            if any(consumer.behaviour.gave_back(key.message_id) for key in keys):
                 self._found_inactive(consumer)
             else:
                 self._failed(consumer)
@@ -90,7 +90,7 @@ class BehaviourMonitor:
                 held for key in keys if consumer.has_begun(key) and (held := consumer.since(key)) is not None
             ]
             if since:
-                (inactive if consumer.conduct.ran_out(max(since), now) else failed).append(consumer)
+                (inactive if consumer.behaviour.ran_out(max(since), now) else failed).append(consumer)
         self._consumers.lost(refs)
         for consumer in failed:
             self._failed(consumer)
@@ -105,13 +105,13 @@ class BehaviourMonitor:
         return [(consumer, keys) for consumer, keys in consumers if consumer is not None]
 
     def _answered(self, consumer: Consumer, since: list[float], now: float) -> None:
-        if consumer.conduct.late(since, now):
+        if consumer.behaviour.late(since, now):
             self._counters.late_answers_total += 1
-            if consumer.conduct.too_often_late(now):
+            if consumer.behaviour.too_often_late(now):
                 self._found_slow(consumer)
 
     def _succeeded(self, consumer: Consumer) -> None:
-        consumer.conduct.succeeded()
+        consumer.behaviour.succeeded()
         if consumer.failing:
             consumer.recover()
             _log.info("consumer_recovered", **_named(consumer))
@@ -119,12 +119,12 @@ class BehaviourMonitor:
 
     def _failed(self, consumer: Consumer) -> None:
         """It rests if it fails everything."""
-        rest_s = consumer.conduct.rest_s
+        rest_s = consumer.behaviour.rest_s
         if not rest_s or consumer.ended:
             return
         if not consumer.failing:
             self._counters.failing_consumers_total += 1
-            _log.warning("consumer_failing", failures=consumer.conduct.failures, **_named(consumer))
+            _log.warning("consumer_failing", failures=consumer.behaviour.failures, **_named(consumer))
             self._move_partitions(consumer)
         consumer.rest()
         waits = consumer.rests_until > 0
@@ -158,7 +158,7 @@ class BehaviourMonitor:
 
     def _found_inactive(self, consumer: Consumer) -> None:
         self._counters.inactive_consumers_total += 1
-        failures = consumer.conduct.failures
+        failures = consumer.behaviour.failures
         _log.warning("consumer_inactive", failures=failures, **_named(consumer))
         details = f"it failed {failures} times in a row; it gets messages again when it joins again"
         # What it has been given and has not failed counts as never given.

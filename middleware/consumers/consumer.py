@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from telesto.middleware.common.failures import Failure
-from telesto.middleware.consumers.behaviour import ENDLESS, Conduct, Patience
+from telesto.middleware.consumers.behaviour import NO_LIMITS, Behaviour, BehaviourLimits
 from telesto.middleware.scheduling.requests import Client, Line
 from telesto.protocol.packets import LeaseLost, LeaseRef
 
@@ -71,7 +71,7 @@ class Consumer:
         seen_claim: the last claim by which something came for it.
         ready: partitions of its own hold more for it.
         ended: it is not a member any more.
-        conduct: how it behaves.
+        behaviour: its late answers and failures.
         suspended: it is given nothing until the database knows that it is slow.
         failing: it fails everything: it is given nothing, or one message to try, until it succeeds.
         rests_until: how long it is given nothing, by the monitor's clock; 0 when no timer waits for that.
@@ -86,8 +86,8 @@ class Consumer:
         "_held",
         "_limit",
         "_waiting",
+        "behaviour",
         "client",
-        "conduct",
         "consumer_id",
         "ended",
         "epoch",
@@ -109,7 +109,7 @@ class Consumer:
         line: Line,
         messages: int,
         size: int,
-        patience: Patience = ENDLESS,
+        limits: BehaviourLimits = NO_LIMITS,
         lease_s: float = math.inf,
     ) -> None:
         self.lease_s = lease_s
@@ -121,7 +121,7 @@ class Consumer:
         self.seen_claim = 0
         self.ready = False
         self.ended = False
-        self.conduct = Conduct(patience)
+        self.behaviour = Behaviour(limits)
         self.suspended = False
         self.failing = False
         self.rests_until = 0.0

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from telesto.middleware.common.failures import Failure, failure_of
 from telesto.middleware.common.settings import ServerSettings
-from telesto.middleware.consumers.behaviour import ENDLESS, Patience
+from telesto.middleware.consumers.behaviour import NO_LIMITS, BehaviourLimits
 from telesto.middleware.consumers.consumer import Consumer, LeaseKey
 from telesto.middleware.consumers.consumer_changes import ConsumerChanges
 from telesto.middleware.consumers.departures import Departures
@@ -70,12 +70,12 @@ class Consumers:
         line: Line,
         messages: int,
         size: int,
-        patience: Patience = ENDLESS,
+        limits: BehaviourLimits = NO_LIMITS,
         lease_s: float = math.inf,
     ) -> None:
         """A consumer has joined in the database; one whose connection is gone meanwhile leaves at once."""
         credit = min(messages, self._max_credit)
-        consumer = Consumer(consumer_id, queue_id, line, credit, size, patience, lease_s)
+        consumer = Consumer(consumer_id, queue_id, line, credit, size, limits, lease_s)
         if line.closed or self.draining:
             consumer.ended = True
             self._departures.add(consumer, counted=False)

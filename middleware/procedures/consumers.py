@@ -8,7 +8,7 @@ from typing import Any
 from telesto.middleware.common.failures import FailedError, LostError, check_error, failure_of
 from telesto.middleware.common.peers import Peers
 from telesto.middleware.common.settings import ServerSettings
-from telesto.middleware.consumers.behaviour import Patience
+from telesto.middleware.consumers.behaviour import BehaviourLimits
 from telesto.middleware.consumers.departures import Departures
 from telesto.middleware.consumers.lease_keeper import LeaseKeeper
 from telesto.middleware.consumers.registry import Consumers
@@ -68,7 +68,7 @@ class JoinQueueHandler:
             request.line,
             packet.credit_messages,
             packet.credit_bytes,
-            _patience(row),
+            _limits(row),
             row["lease_ms"] / 1000,
         )
         self._leases.work.poke()
@@ -78,8 +78,8 @@ class JoinQueueHandler:
         )
 
 
-def _patience(row: Row) -> Patience:
-    return Patience(
+def _limits(row: Row) -> BehaviourLimits:
+    return BehaviourLimits(
         row["late_after_ms"] / 1000, row["late_limit"], row["late_window_ms"] / 1000, row["fail_limit"]
     )
 

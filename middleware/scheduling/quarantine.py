@@ -1,4 +1,4 @@
-"""Clients that were part of a call in which a connection to the database died, nobody knows why."""
+"""Clients that were part of a call in which a connection to the database died for an unknown reason."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 
 class Quarantine:
-    """Keeps such clients apart for a while, so that one poisonous request is found and hurts nobody else."""
+    """Keeps such clients apart for a while, so that a poisonous request is found and hurts no others."""
 
     def __init__(self, clock: Callable[[], float], duration_s: float, batch: int, clients_max: int) -> None:
         self._clock = clock
@@ -28,7 +28,7 @@ class Quarantine:
             del self._until[next(iter(self._until))]
 
     def batch(self, client_id: int) -> int:
-        """How many requests of a client may go into a call, and that of its own; 0 when it is not in quarantine."""
+        """How many requests of a client in quarantine may go into a call of its own; 0 for others."""
         if not self._until:
             return 0
         until = self._until.get(client_id)

@@ -14,7 +14,7 @@ import pytest
 from conftest import Connect, StartMiddleware
 from members import Member, join, put_all, put_keyed
 from telesto.middleware.consumers import behaviour_monitor
-from telesto.middleware.consumers.behaviour import Conduct, Patience
+from telesto.middleware.consumers.behaviour import Behaviour, BehaviourLimits
 from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorCode
@@ -445,12 +445,12 @@ async def test_a_consumer_without_credit_holds_no_partitions(
 
 # ---------------------------------------------------------------------------------- counting
 
-PATIENCE = Patience(late_after_s=10, late_limit=3, late_window_s=60, fail_limit=3)
+LIMITS = BehaviourLimits(late_after_s=10, late_limit=3, late_window_s=60, fail_limit=3)
 
 
-def answers(*times: float, given: float = 0.0, patience: Patience = PATIENCE) -> list[bool]:
-    conduct = Conduct(patience)
-    return [conduct.late([given], at) and conduct.too_often_late(at) for at in times]
+def answers(*times: float, given: float = 0.0, limits: BehaviourLimits = LIMITS) -> list[bool]:
+    behaviour = Behaviour(limits)
+    return [behaviour.late([given], at) and behaviour.too_often_late(at) for at in times]
 
 
 @pytest.mark.parametrize(
@@ -477,29 +477,29 @@ def test_what_stands_behind_others_is_not_late() -> None:
 
 
 def test_what_ran_out_together_is_one_failure() -> None:
-    conduct = Conduct(PATIENCE)
-    assert [conduct.ran_out(0, 30), conduct.ran_out(5, 31), conduct.ran_out(29, 32)] == [False] * 3
-    assert conduct.failures == 1
-    assert [conduct.ran_out(40, 70), conduct.ran_out(71, 101)] == [False, True]
+    behaviour = Behaviour(LIMITS)
+    assert [behaviour.ran_out(0, 30), behaviour.ran_out(5, 31), behaviour.ran_out(29, 32)] == [False] * 3
+    assert behaviour.failures == 1
+    assert [behaviour.ran_out(40, 70), behaviour.ran_out(71, 101)] == [False, True]
 
 
 def test_a_message_that_fails_again_counts_once_until_a_success() -> None:
-    conduct = Conduct(PATIENCE)
-    assert [conduct.gave_back(message) for message in (1, 1, 2, 2, 2)] == [False] * 5
-    conduct.succeeded()
-    assert [conduct.gave_back(message) for message in (2, 3, 4)] == [False, False, True]
-    assert not any(Conduct(PATIENCE._replace(fail_limit=0)).gave_back(i) for i in range(1, 9))
+    behaviour = Behaviour(LIMITS)
+    assert [behaviour.gave_back(message) for message in (1, 1, 2, 2, 2)] == [False] * 5
+    behaviour.succeeded()
+    assert [behaviour.gave_back(message) for message in (2, 3, 4)] == [False, False, True]
+    assert not any(Behaviour(LIMITS._replace(fail_limit=0)).gave_back(i) for i in range(1, 9))
 
 
 def test_one_that_fails_everything_rests_longer_and_longer() -> None:
-    conduct = Conduct(PATIENCE._replace(fail_limit=0))
+    behaviour = Behaviour(LIMITS._replace(fail_limit=0))
     rests = []
     for message in range(1, 13):
-        conduct.gave_back(message)
-        rests.append(conduct.rest_s)
+        behaviour.gave_back(message)
+        rests.append(behaviour.rest_s)
     assert rests == pytest.approx([0, 0, 0, 0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5, 5])
     for message in range(1, 2_000):
-        conduct.gave_back(message)
-    assert conduct.rest_s == 5
-    conduct.succeeded()
-    assert conduct.rest_s == 0
+        behaviour.gave_back(message)
+    assert behaviour.rest_s == 5
+    behaviour.succeeded()
+    assert behaviour.rest_s == 0
