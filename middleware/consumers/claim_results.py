@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 
 from telesto.middleware.common.failures import BUSY, failure_of
 from telesto.middleware.common.settings import ServerSettings
@@ -22,14 +23,25 @@ _DETAILS = {
     ErrorCode.QUEUE_NOT_EXISTING: "the queue was deleted",
     ErrorCode.CONSUMER_NOT_EXISTING: "the service took the consumer for gone; it may join again",
 }
-#: Notes in the place of an error. For a queue: it holds more, which was too large for now.
-_MORE = -2
-#: For a consumer: its partitions hold more.
-_READY = -3
-#: For a queue: partitions wait until what is leased of them is answered.
-_WAITING = -4
-#: For a queue: puts have reached more partitions.
-_REACHED = -5
+
+
+class RowKind(StrEnum):
+    """What a row of a claim tells."""
+
+    MESSAGE = "message"
+    """A message was leased to a consumer."""
+    REFUSED = "refused"
+    """A consumer gets nothing, for the reason that ``error`` names."""
+    MORE = "more"
+    """The queue holds more, which was too large for now or is kept for other consumers."""
+    READY = "ready"
+    """The partitions of a consumer hold more."""
+    READY_ELSEWHERE = "ready_elsewhere"
+    """The partitions of a consumer that was not part of the claim hold something."""
+    UNANSWERED = "unanswered"
+    """Partitions of the queue wait until what is leased of them is answered."""
+    REACHED = "reached"
+    """Puts have reached more partitions of the queue."""
 
 
 class Claims:
@@ -102,15 +114,15 @@ class Claims:
     def settle(self, claim: Claim, rows: Sequence[Row]) -> float:
         """Pushes what came; returns how long to pause because all queues are busy."""
         self._counters.claims_total += 1
-        counts = self._deliver(claim.consumers, [row for row in rows if row["error"] is None], claim.begun_at)
+        messages = [row for row in rows if row["kind"] == RowKind.MESSAGE]
+        counts = self._deliver(claim.consumers, messages, claim.begun_at)
         busy = False
-        for row in rows:
+        for row in [row for row in rows if row["kind"] != RowKind.MESSAGE]:
+            kind = RowKind(row["kind"])
+            if kind is not RowKind.REFUSED:
+                self._note(claim, kind, row, counts)
+                continue
             error = row["error"]
-            if error is None:
-                continue
-            if error < BUSY:
-                self._note(claim, row, counts)
-                continue
             consumer = claim.consumers[row["request"] - 1]
             queue = claim.queue_of[consumer]
             if error == BUSY:
@@ -126,26 +138,26 @@ class Claims:
                 queue.awake = True
         return self._busy_s if busy and not counts else 0.0
 
-    def _note(self, claim: Claim, row: Row, counts: dict[int, int]) -> None:
-        """Sees to what a claim has told beside messages.
+    def _note(self, claim: Claim, kind: RowKind, row: Row, counts: dict[int, int]) -> None:
+        """Acts on what a claim has told beside messages and refusals.
 
         What is left for consumers that have room is claimed at once only if this claim has brought something:
         otherwise it did not fit, and an answer has to make room first.
         """
         queue = claim.by_id[row["queue_id"]]
-        if not queue.keyed and row["error"] != _MORE:
+        if not queue.keyed and kind is not RowKind.MORE:
             # From now on claims ask for all consumers; this one did not.
             queue.keyed = queue.awake = True
-        if row["error"] == _WAITING:
+        if kind is RowKind.UNANSWERED:
             queue.settling = True
-        elif row["error"] == _REACHED:
+        elif kind is RowKind.REACHED:
             queue.awake = True
-        elif row["error"] == _READY and row["request"] == 0:
-            if not self._consumers.ready(row["message_id"]):
+        elif kind is RowKind.READY_ELSEWHERE:
+            if not self._consumers.ready(row["consumer_id"]):
                 self._announcer.ready_elsewhere(queue.queue_id)
         elif not counts.get(queue.queue_id):
             queue.settling = True
-        elif row["error"] == _READY:
+        elif kind is RowKind.READY:
             claim.consumers[row["request"] - 1].ready = True
         else:
             queue.awake = True

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from telesto.middleware.common.failures import LostError, RefusedError
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.consumers.claim_plan import Claim
-from telesto.middleware.consumers.claim_results import Claims
+from telesto.middleware.consumers.claim_results import Claims, RowKind
 from telesto.middleware.database.connection import Link, Rows
 from telesto.middleware.database.disk import Disk
 from telesto.middleware.execution.bisecting_executor import Executor
@@ -17,8 +17,10 @@ from telesto.middleware.scheduling.quarantine import Quarantine
 from telesto.middleware.scheduling.requests import Request
 
 _CLAIM_COLUMNS = {
+    "kind": "text",
     "request": "int",
     "error": "smallint",
+    "consumer_id": "bigint",
     "lease_id": "bigint",
     "message_id": "bigint",
     "queue_id": "bigint",
@@ -100,7 +102,7 @@ class JointExecutor(Executor):
         results = super()._read(requests, rows[:1])
         for row in rows[1:]:
             # Nobody else needs to look for what consumers have already.
-            if row["error"] is None:
+            if row["kind"] == RowKind.MESSAGE:
                 results.forget_arrival(row["queue_id"], row["receiver_id"])
         return results
 

@@ -10,7 +10,6 @@ from procedure_calls import Calls, Client, Element, Put
 
 CONSUMER_NOT_EXISTING = 50
 LEASE_LOST = 27
-MORE, READY, WAITING, ARRIVALS = -2, -3, -4, -5
 UNLIMITED = 1 << 40
 FIRST_MIDDLEWARE = "127.0.0.1:7001"
 
@@ -198,14 +197,12 @@ def _columns(leases: Sequence[Lease]) -> tuple[list[int], list[int], list[int]]:
 
 def _claimed(consumers: Sequence[Consumer], rows: list[dict[str, Any]]) -> Claimed:
     leases = [
-        Lease(consumers[row["request"] - 1], row["lease_id"], row) for row in rows if row["error"] is None
+        Lease(consumers[row["request"] - 1], row["lease_id"], row) for row in rows if row["kind"] == "message"
     ]
     errors = {
-        consumers[row["request"] - 1].consumer_id: row["error"]
-        for row in rows
-        if row["error"] is not None and row["error"] >= -1
+        consumers[row["request"] - 1].consumer_id: row["error"] for row in rows if row["kind"] == "refused"
     }
-    more = any(row["error"] in (MORE, ARRIVALS) or (row["error"] == READY and row["request"]) for row in rows)
+    more = any(row["kind"] in ("more", "reached", "ready") for row in rows)
     return Claimed(leases, errors, more)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from consumer_calls import MORE, Consumer, Consuming, Lease, names_of, put_in_partitions
+from consumer_calls import Consumer, Consuming, Lease, names_of, put_in_partitions
 from procedure_calls import Calls, Client
 
 pytestmark = pytest.mark.usefixtures("consistent")
@@ -341,4 +341,4 @@ def test_a_claim_tells_that_something_is_kept_for_others(
         *([first.queue], [first.consumer_id], [client.client_id], [client.session], [0]),
         *([1 << 20], [1 << 20], [False], [1], 1 << 20),
     )
-    assert [(row["request"], row["error"]) for row in rows] == [(0, MORE)]
+    assert [(row["kind"], row["request"]) for row in rows] == [("more", None)]

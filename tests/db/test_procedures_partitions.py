@@ -143,8 +143,8 @@ def test_what_is_ready_for_others_is_told(
         [1],
         1 << 30,
     )
-    told = [(row["request"], row["message_id"]) for row in rows if row["error"] == -3]
-    assert told == [(1, None), (0, elsewhere.consumer_id)]
+    told = [(row["kind"], row["request"], row["consumer_id"]) for row in rows if row["kind"] != "message"]
+    assert told == [("ready", 1, None), ("ready_elsewhere", None, elsewhere.consumer_id)]
     assert len(claim_all(consuming, elsewhere)) == 2
 
 

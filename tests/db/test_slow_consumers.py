@@ -241,8 +241,8 @@ def test_a_change_waits_for_a_claim_under_way(
     idle = consuming.join(client, queue)
     with psycopg.connect(database_url) as other:
         rows = other.execute(
-            "SELECT error FROM telesto.claim_batch(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
-            " WHERE error IS NULL",
+            "SELECT kind FROM telesto.claim_batch(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
+            " WHERE kind = 'message'",
             (
                 *([queue], [slow.consumer_id], [client.client_id], [client.session], [0]),
                 *([1 << 20], [1 << 20], [False], [1], 1 << 20),

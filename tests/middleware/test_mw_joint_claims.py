@@ -60,6 +60,7 @@ def put_row(*message_ids: int) -> Row:
 
 def claim_row(request: int = 1, queue_id: int = 1, error: int | None = None, **values: Any) -> Row:
     found = dict.fromkeys(_CLAIM_COLUMNS) | {
+        "kind": "message" if error is None else "refused",
         "request": request, "queue_id": queue_id, "error": error, "lease_id": 1, "message_id": 1,
         "sender_id": 1, "receiver_id": 0, "priority": 5, "time_of_arrival": 0, "attempt": 1,
         "redelivered": False, "body": b"1", "claim_id": 1,

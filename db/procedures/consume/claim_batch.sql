@@ -21,14 +21,16 @@ CREATE OR REPLACE FUNCTION telesto.claim_batch(
     waits boolean DEFAULT true  -- whether a claim from one queue waits for its lock
 )
 RETURNS TABLE (
-    request int,                  -- the consumer, by its place in the arrays, counted from 1; one without a row got
-                                  -- nothing
-    error smallint,               -- NULL with a message; else -1 (not executed, try again), CLIENT_NOT_EXISTING (5),
-                                  -- QUEUE_NOT_EXISTING (7), SESSION_FENCED (20) or CONSUMER_NOT_EXISTING (50), or a
-                                  -- note: -2 (with request 0: the queue holds more than was seen to), -3 (more is ready
-                                  -- for the consumer; with request 0: for another one, whose id is message_id) or -4
-                                  -- (with request 0: partitions wait until what is leased of them is answered) or -5
-                                  -- (with request 0: puts have reached more partitions)
+    kind text,                    -- what the row tells: 'message', one that was leased; 'refused', the consumer gets nothing;
+                                  -- 'more', the queue holds more, which was too large for now, or is kept for other
+                                  -- consumers; 'ready', the consumer's partitions hold more; 'ready_elsewhere', those of
+                                  -- consumer_id do, which is not of this call; 'unanswered', partitions wait until what is
+                                  -- leased of them is answered; 'reached', puts have reached more partitions
+    request int,                  -- the consumer, by its place in the arrays, counted from 1; NULL in a row about the
+                                  -- queue
+    error smallint,               -- with 'refused': -1 (not executed, try again), CLIENT_NOT_EXISTING (5),
+                                  -- QUEUE_NOT_EXISTING (7), SESSION_FENCED (20) or CONSUMER_NOT_EXISTING (50)
+    consumer_id bigint,           -- with 'ready_elsewhere': the consumer
     lease_id bigint,              -- the lease
     message_id bigint,            -- the message, each consumer's in their order
     queue_id bigint,              -- its queue
@@ -77,6 +79,7 @@ BEGIN
                        LIMIT 1) AS consumer ON true;
     FOR r IN 1..cardinality(verdicts) LOOP
         IF verdicts[r] IS NOT NULL THEN
+            kind := 'refused';
             request := r;
             error := verdicts[r];
             RETURN NEXT;

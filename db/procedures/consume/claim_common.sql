@@ -20,12 +20,12 @@ CREATE OR REPLACE FUNCTION telesto.claim_common(
     claim bigint            -- the claim, which becomes the lease
 )
 RETURNS TABLE (
-    request int,                  -- the consumer, by its place in the arrays, counted from 1; one without a row got
-                                  -- nothing
-    error smallint,               -- NULL with a message; else -2 (with request 0: the queue holds more, which was too
-                                  -- large for now, or is kept for other consumers), -1 (not executed, try again),
-                                  -- CLIENT_NOT_EXISTING (5), QUEUE_NOT_EXISTING (7), SESSION_FENCED (20) or
-                                  -- CONSUMER_NOT_EXISTING (50)
+    kind text,                    -- 'message', or 'more': the queue holds more, which was too large for now, or is kept for
+                                  -- other consumers
+    request int,                  -- the consumer, by its place in the arrays, counted from 1; NULL in a row about the
+                                  -- queue
+    error smallint,               -- NULL
+    consumer_id bigint,           -- NULL
     lease_id bigint,              -- the lease
     message_id bigint,            -- the message, each consumer's in their order
     queue_id bigint,              -- its queue
@@ -153,8 +153,7 @@ BEGIN
         END IF;
     END IF;
     IF more THEN
-        request := 0;
-        error := -2;
+        kind := 'more';
         queue_id := from_queue;
         RETURN NEXT;
     END IF;

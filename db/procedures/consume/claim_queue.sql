@@ -19,12 +19,15 @@ CREATE OR REPLACE FUNCTION telesto.claim_queue(
     answer_bytes bigint     -- how many bytes of bodies are leased at most; a first message is whatever its size
 )
 RETURNS TABLE (
-    request int,                  -- the consumer, by its place in the arrays, counted from 1; one without a row got
-                                  -- nothing
-    error smallint,               -- NULL with a message; else a note: -2 (with request 0: the queue holds more than was
-                                  -- seen to), -3 (more is ready for the consumer; with request 0: for another one,
-                                  -- whose id is message_id) or -4 (with request 0: partitions wait until what is leased
-                                  -- of them is answered) or -5 (with request 0: puts have reached more partitions)
+    kind text,                    -- what the row tells: 'message', one that was leased; 
+                                  -- 'more', the queue holds more, which was too large for now, or is kept for other
+                                  -- consumers; 'ready', the consumer's partitions hold more; 'ready_elsewhere', those of
+                                  -- consumer_id do, which is not of this call; 'unanswered', partitions wait until what is
+                                  -- leased of them is answered; 'reached', puts have reached more partitions
+    request int,                  -- the consumer, by its place in the arrays, counted from 1; NULL in a row about the
+                                  -- queue
+    error smallint,               -- NULL
+    consumer_id bigint,           -- with 'ready_elsewhere': the consumer
     lease_id bigint,              -- the lease
     message_id bigint,            -- the message, each consumer's in their order
     queue_id bigint,              -- its queue
@@ -90,23 +93,23 @@ BEGIN
         END IF;
         queue_id := from_queue;
         FOR i IN 1..coalesce(cardinality(keyed.more_requests), 0) LOOP
+            kind := 'ready';
             request := keyed.more_requests[i];
-            error := -3;
             RETURN NEXT;
         END LOOP;
-        request := 0;
+        request := NULL;
         FOR i IN 1..coalesce(cardinality(keyed.woken_ids), 0) LOOP
-            message_id := keyed.woken_ids[i];
-            error := -3;
+            kind := 'ready_elsewhere';
+            consumer_id := keyed.woken_ids[i];
             RETURN NEXT;
         END LOOP;
-        message_id := NULL;
+        consumer_id := NULL;
         IF keyed.waiting THEN
-            error := -4;
+            kind := 'unanswered';
             RETURN NEXT;
         END IF;
         IF keyed.more THEN
-            error := -5;
+            kind := 'reached';
             RETURN NEXT;
         END IF;
     END IF;

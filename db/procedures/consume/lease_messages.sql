@@ -13,8 +13,10 @@ CREATE OR REPLACE FUNCTION telesto.lease_messages(
     lease_ms int             -- how long it holds, in milliseconds
 )
 RETURNS TABLE (
+    kind text,                    -- 'message'
     request int,                  -- the consumer's place
     error smallint,               -- NULL
+    consumer_id bigint,           -- NULL
     lease_id bigint,              -- the lease
     message_id bigint,            -- the message, in no order
     queue_id bigint,              -- its queue
@@ -56,7 +58,7 @@ BEGIN
                middleware_ids[claimed.request], claimed.origin, claimed.failed_by
         FROM claimed
     )
-    SELECT claimed.request, NULL::smallint, given_lease, claimed.message_id, claimed.queue_id, claimed.sender_id,
+    SELECT 'message', claimed.request, NULL::smallint, NULL::bigint, given_lease, claimed.message_id, claimed.queue_id, claimed.sender_id,
            claimed.receiver_id, claimed.priority, claimed.time_of_arrival, claimed.attempt + 1,
            claimed.redelivered, claimed.context, claimed.body, given_lease, NULL::text,
            claimed.origin, telesto.life_left(claimed.expires_at, moment)

@@ -11,10 +11,11 @@ CREATE OR REPLACE FUNCTION telesto.recover_leases(
     seen_claims bigint[]    -- per consumer: the last claim that the middleware knows of
 )
 RETURNS TABLE (
+    kind text,                    -- 'message'
     request int,                  -- the consumer, by its place in the arrays, counted from 1; one without a row got
                                   -- nothing
-    error smallint,               -- NULL with a message; else -1 (not executed, try again), CLIENT_NOT_EXISTING (5),
-                                  -- QUEUE_NOT_EXISTING (7), SESSION_FENCED (20) or CONSUMER_NOT_EXISTING (50)
+    error smallint,               -- NULL
+    consumer_id bigint,           -- NULL
     lease_id bigint,              -- the lease
     message_id bigint,            -- the message, each consumer's in their order
     queue_id bigint,              -- its queue
@@ -44,7 +45,7 @@ BEGIN
          AS wanted
     WHERE consumer.queue_id = wanted.queue_id AND consumer.consumer_id = wanted.consumer_id;
     RETURN QUERY
-    SELECT wanted.i, NULL::smallint, lease.lease_id, lease.message_id, lease.queue_id, lease.sender_id,
+    SELECT 'message', wanted.i, NULL::smallint, NULL::bigint, lease.lease_id, lease.message_id, lease.queue_id, lease.sender_id,
            lease.receiver_id, lease.priority, lease.time_of_arrival, lease.attempt, lease.redelivered,
            lease.context, lease.body, lease.claim_id, lease.partition_key, lease.origin,
            telesto.life_left(lease.expires_at, clock_timestamp())

@@ -15,8 +15,10 @@ CREATE OR REPLACE FUNCTION telesto.lease_keyed(
     lease_ms int              -- how long the leases hold, in milliseconds
 )
 RETURNS TABLE (
+    kind text,                    -- 'message'
     request int,                  -- the consumer's place
     error smallint,               -- NULL
+    consumer_id bigint,           -- NULL
     lease_id bigint,              -- the lease
     message_id bigint,            -- the message, in no order
     queue_id bigint,              -- its queue
@@ -59,7 +61,7 @@ BEGIN
                claimed.origin, claimed.failed_by
         FROM claimed
     )
-    SELECT claimed.request, NULL::smallint, claimed.lease_id, claimed.message_id, claimed.queue_id,
+    SELECT 'message', claimed.request, NULL::smallint, NULL::bigint, claimed.lease_id, claimed.message_id, claimed.queue_id,
            claimed.sender_id, 0::bigint, claimed.priority, claimed.time_of_arrival, claimed.attempt + 1,
            claimed.redelivered, claimed.context, claimed.body, claim, claimed.partition_key,
            claimed.origin, telesto.life_left(claimed.expires_at, moment)
