@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -119,12 +120,16 @@ def test_health_is_told_on_the_admin_port(bare_telesto: CommandLine, database_ur
 
 
 def test_serves_on_when_nobody_reads_what_it_prints(bare_telesto: CommandLine, database_url: str) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
     reading, writing = os.pipe()
     os.close(reading)
-    arguments = ("serve", "--database-url", database_url, "--port", str(port))
-    with bare_telesto.started(*arguments, stdout=writing, stderr=subprocess.DEVNULL):
+    with contextlib.ExitStack() as stack:
+        # What is bound and does not listen keeps the port for the service, which may listen there.
+        bound = stack.enter_context(socket.socket())
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(("127.0.0.1", 0))
+        port = bound.getsockname()[1]
+        arguments = ("serve", "--database-url", database_url, "--port", str(port))
+        stack.enter_context(bare_telesto.started(*arguments, stdout=writing, stderr=subprocess.DEVNULL))
         os.close(writing)
         telesto = CommandLine(bare_telesto.home, f"telesto://127.0.0.1:{port}")
         deadline = time.monotonic() + TIMEOUT_S

@@ -49,7 +49,7 @@ def in_background(action: Callable[[], Any]) -> Callable[[], Any]:
     executor.shutdown(wait=False)
 
     def wait() -> Any:
-        return outcome.exception(20) or outcome.result()
+        return outcome.exception(60) or outcome.result()
 
     return wait
 
@@ -268,7 +268,7 @@ def test_a_full_queue_takes_puts_again_although_many_are_under_way(client: Any) 
             return
 
     waits = [in_background(lambda number=number: persist(number)) for number in range(8)]
-    bodies = {client.retrieve_message(queue_id, timeout=20).body for _ in waits}
+    bodies = {client.retrieve_message(queue_id, timeout=60).body for _ in waits}
     assert bodies == {b"%d" % number for number in range(8)}
     for wait in waits:
         wait()
@@ -572,7 +572,7 @@ def test_reading_a_missing_queue(client: Any, queue_id: int) -> None:
 def test_a_waiting_read_hears_that_its_queue_is_deleted(
     client: Any, connected: Connect, queue_id: int
 ) -> None:
-    wait = in_background(lambda: client.retrieve_message(queue_id, timeout=10))
+    wait = in_background(lambda: client.retrieve_message(queue_id, timeout=60))
     other = connected()
     time.sleep(0.05)
     other.delete_queue(queue_id)
@@ -636,7 +636,7 @@ def test_closing_gives_back_what_was_not_confirmed(connected: Connect) -> None:
     client.put_message(queue_id, b"1")
     client.retrieve_message(queue_id, timeout=0)
     client.close()
-    message = connected().retrieve_message(queue_id, timeout=5)
+    message = connected().retrieve_message(queue_id, timeout=60)
     assert (message.body, message.redelivered) == (b"1", True)
 
 
@@ -647,12 +647,12 @@ def test_request_and_response(client: Any, connected: Connect, queue_id: int) ->
     server = connected()
 
     def serve_one() -> None:
-        request = server.retrieve_message(queue_id, timeout=10)
+        request = server.retrieve_message(queue_id, timeout=60)
         assert request.priority == 8
         server.reply(request, request.body.upper())
 
     wait = in_background(serve_one)
-    response = client.send_request_response_message(queue_id, b"hello", priority=8, timeout=10)
+    response = client.send_request_response_message(queue_id, b"hello", priority=8, timeout=60)
     assert (response.body, response.priority, response.receiver_id) == (b"HELLO", 8, client.client_id)
     assert wait() is None
 
@@ -664,7 +664,7 @@ def test_a_request_without_response(client: Any, queue_id: int) -> None:
 
 def test_a_request_into_no_queue(client: Any, queue_id: int) -> None:
     with pytest.raises(QueueNotExistingError):
-        client.send_request_response_message(queue_id + 1000, b"x", timeout=5)
+        client.send_request_response_message(queue_id + 1000, b"x", timeout=60)
     assert client.put_message(queue_id, b"x") > 0
 
 

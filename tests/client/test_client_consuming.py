@@ -47,7 +47,7 @@ def put_numbers(client: Any, queue_id: int, count: int) -> list[bytes]:
 
 
 def take(consumer: Any, count: int) -> list[Any]:
-    taken = [consumer.get(20) for _ in range(count)]
+    taken = [consumer.get(60) for _ in range(count)]
     assert None not in taken
     return taken
 
@@ -56,7 +56,7 @@ def acknowledge(consumer: Any, count: int) -> list[Any]:
     """Acknowledges so many messages; what a lost connection had brought is passed over."""
     done = []
     while len(done) < count:
-        leased = consumer.get(20)
+        leased = consumer.get(60)
         with contextlib.suppress(LeaseLostError):
             leased.ack()
             done.append(leased)
@@ -80,9 +80,9 @@ def test_what_leaves_its_block_is_acknowledged(client: Any, connected: Connect, 
 def test_what_raises_comes_again(client: Any, queue_id: int) -> None:
     put_numbers(client, queue_id, 1)
     with client.consume(queue_id) as consumer:
-        with pytest.raises(ValueError, match="cannot"), consumer.get(20):
+        with pytest.raises(ValueError, match="cannot"), consumer.get(60):
             raise ValueError("cannot")
-        leased = consumer.get(20)
+        leased = consumer.get(60)
         assert (leased.message.attempt, leased.message.redelivered) == (2, True)
         leased.ack()
 
@@ -109,7 +109,7 @@ def test_get_waits_no_longer_than_asked(client: Any, queue_id: int) -> None:
         assert consumer.get(0) is None
         assert consumer.get(0.02) is None
         client.put_message(queue_id, b"late")
-        leased = consumer.get(20)
+        leased = consumer.get(60)
         assert leased.body == b"late"
         leased.ack()
 
@@ -121,7 +121,7 @@ def test_who_has_become_slow_leaves_to_others_what_it_has_not_begun(
     other = connected()
     with client.consume(queue_id) as slow, other.consume(queue_id) as free:
         seen = [leased.body for leased in acknowledge(slow, 150)]
-        held = slow.get(20)
+        held = slow.get(60)
         # Two may wait behind what it works on.
         seen += [leased.body for leased in acknowledge(free, 247)]
         assert held.held
@@ -134,9 +134,9 @@ def test_who_has_become_slow_leaves_to_others_what_it_has_not_begun(
 def test_closing_gives_back_what_was_not_answered(client: Any, connected: Connect, queue_id: int) -> None:
     bodies = put_numbers(client, queue_id, 5)
     with client.consume(queue_id) as consumer:
-        with consumer.get(20):
+        with consumer.get(60):
             pass
-        consumer.get(20)
+        consumer.get(60)
     other = connected()
     with other.consume(queue_id) as heir:
         messages = take(heir, 4)
@@ -147,7 +147,7 @@ def test_closing_gives_back_what_was_not_answered(client: Any, connected: Connec
 def test_closing_the_client_gives_back_too(client: Any, connected: Connect, queue_id: int) -> None:
     bodies = put_numbers(client, queue_id, 3)
     consumer = client.consume(queue_id)
-    with consumer.get(20):
+    with consumer.get(60):
         pass
     client.close()
     with connected().consume(queue_id) as heir:
@@ -181,7 +181,7 @@ def test_a_consumer_that_is_closed_ends_its_iteration(client: Any, queue_id: int
     thread = threading.Thread(target=iterate)
     thread.start()
     consumer.close()
-    assert ended.wait(20)
+    assert ended.wait(60)
     thread.join()
     assert consumer.get(0) is None
 
@@ -191,7 +191,7 @@ def test_deleting_the_queue_ends_the_consumer(client: Any, connected: Connect, q
         assert consumer.get(0) is None
         connected().delete_queue(queue_id)
         with pytest.raises(QueueNotExistingError):
-            consumer.get(20)
+            consumer.get(60)
 
 
 def test_consuming_needs_a_queue(client: Any) -> None:
@@ -204,7 +204,7 @@ def test_a_consumer_joins_again_after_a_lost_connection(
 ) -> None:
     bodies = put_numbers(client, queue_id, 3)
     with client.consume(queue_id, credit=2) as consumer:
-        first = consumer.get(20)
+        first = consumer.get(60)
         real_service.cut_connections()
         assert [leased.body for leased in acknowledge(consumer, 3)] == bodies
         with pytest.raises(LeaseLostError):
@@ -218,7 +218,7 @@ def test_a_consumer_moves_with_its_client_when_the_middleware_stops(
 ) -> None:
     bodies = put_numbers(client, queue_id, 3)
     with client.consume(queue_id) as consumer:
-        first = consumer.get(20)
+        first = consumer.get(60)
         real_service.restart()
         with pytest.raises(LeaseLostError):
             first.ack()
@@ -234,7 +234,7 @@ def test_a_lease_kept_alive_does_not_run_out(
     put_numbers(client, queue_id, 1)
     real_service.execute("UPDATE telesto.queues SET lease_ms = 3000")
     with client.consume(queue_id, keep_alive=True) as consumer:
-        leased = consumer.get(20)
+        leased = consumer.get(60)
         deadline = real_service.query("SELECT deadline FROM telesto.leases")
         while real_service.query("SELECT deadline FROM telesto.leases") == deadline:
             pass
@@ -395,7 +395,7 @@ class Worker:
 
     def stop(self) -> None:
         self._client.close()
-        self._thread.join(20)
+        self._thread.join(60)
         assert not self._thread.is_alive()
 
 
@@ -419,7 +419,7 @@ def test_a_handler_works_on_what_comes(
 
     worker = Worker(connected("worker"), queue_id, handle, concurrency=concurrency)
     bodies = put_numbers(client, queue_id, 50)
-    assert all_seen.wait(20)
+    assert all_seen.wait(60)
     until_answered(real_service)
     worker.stop()
     assert sorted(seen, key=int) == bodies
@@ -444,7 +444,7 @@ def test_several_are_worked_on_at_a_time_but_of_a_partition_one(
                 overlaps.append(key)
             order[key].append(int(message.body))
         # Both partitions are worked on at once, or this never goes on.
-        together.wait(20)
+        together.wait(60)
         with lock:
             at_work[key] -= 1
             if sum(map(len, order.values())) == 20:
@@ -452,7 +452,7 @@ def test_several_are_worked_on_at_a_time_but_of_a_partition_one(
 
     client.put_many(queue_id, [NewMessage(b"%d" % i, partition_key="ab"[i % 2]) for i in range(20)])
     worker = Worker(connected("worker"), queue_id, handle, concurrency=4)
-    assert done.wait(20)
+    assert done.wait(60)
     worker.stop()
     assert order == {"a": list(range(0, 20, 2)), "b": list(range(1, 20, 2))}
     assert overlaps == []
@@ -480,7 +480,7 @@ def test_what_a_handler_fails_on_comes_again_in_order(
         concurrency=4,
         on_error=lambda message, error: errors.append((message.body, str(error))),
     )
-    assert done.wait(20)
+    assert done.wait(60)
     until_answered(real_service)
     worker.stop()
     assert seen == [(0, 1), (1, 1), (1, 2), (2, 1), (3, 1)]
@@ -489,7 +489,7 @@ def test_what_a_handler_fails_on_comes_again_in_order(
 
 def wait_for_leases(client: Any, messages: list[PutResult]) -> None:
     """Waits until consumers have the messages: one that has none is read before those that come back."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while any(
         client.message_history(message.message_id).state is not MessageState.LEASED for message in messages
     ):
@@ -499,7 +499,7 @@ def wait_for_leases(client: Any, messages: list[PutResult]) -> None:
 
 def in_queue(client: Any, queue_id: int, count: int) -> list[tuple[bytes, int]]:
     """Takes so many messages, the last ones of the queue: their bodies and attempts."""
-    messages = [client.retrieve_message(queue_id, timeout=20) for _ in range(count)]
+    messages = [client.retrieve_message(queue_id, timeout=60) for _ in range(count)]
     assert client.retrieve_message(queue_id, timeout=0) is None
     return [(message.body, message.attempt) for message in messages]
 
@@ -515,7 +515,7 @@ class Slow:
     def __call__(self, message: Any) -> None:
         self.seen.append(message.body)
         self.begun.set()
-        assert self.go_on.wait(20)
+        assert self.go_on.wait(60)
 
     def failed(self, message: Any, error: BaseException) -> None:
         self.errors.append(error)
@@ -527,14 +527,14 @@ def test_closing_lets_handlers_end_and_gives_the_rest_back_in_order(
     slow = Slow()
     messages = client.put_many(queue_id, [b"%d" % number for number in range(4)])
     worker = Worker(connected("worker"), queue_id, slow, on_error=slow.failed)
-    assert slow.begun.wait(20)
+    assert slow.begun.wait(60)
     wait_for_leases(client, messages)
     stopping = threading.Thread(target=worker.stop)
     stopping.start()
     # What was not begun is back before the handler has ended.
     assert in_queue(client, queue_id, 3) == [(b"%d" % i, 1) for i in range(1, 4)]
     slow.go_on.set()
-    stopping.join(20)
+    stopping.join(60)
     assert client.queue_statistics(queue_id).depth == 0
     assert (slow.seen, slow.errors) == ([b"0"], [])
 
@@ -546,7 +546,7 @@ def test_what_has_not_ended_in_time_goes_back_and_is_no_failure(
     messages = client.put_many(queue_id, [b"%d" % number for number in range(3)])
     working = connected("worker")
     worker = Worker(working, queue_id, slow, on_error=slow.failed)
-    assert slow.begun.wait(20)
+    assert slow.begun.wait(60)
     wait_for_leases(client, messages)
     working.close(drain=0)
     assert in_queue(client, queue_id, 3) == [(b"%d" % i, 1) for i in range(3)]
@@ -563,13 +563,13 @@ def test_closing_again_while_handlers_end_does_not_wait_for_them_twice(
     put_numbers(client, queue_id, 1)
     working = connected("worker")
     worker = Worker(working, queue_id, slow)
-    assert slow.begun.wait(20)
+    assert slow.begun.wait(60)
     closings = [threading.Thread(target=working.close) for _ in range(2)]
     for closing in closings:
         closing.start()
     slow.go_on.set()
     for closing in closings:
-        closing.join(20)
+        closing.join(60)
         assert not closing.is_alive()
     worker.stop()
     assert client.queue_statistics(queue_id).depth == 0
@@ -582,7 +582,7 @@ def test_closing_again_with_less_time_shortens_the_time_that_handlers_have(
     messages = client.put_many(queue_id, [b"0", b"1"])
     working = connected("worker")
     worker = Worker(working, queue_id, slow, on_error=slow.failed)
-    assert slow.begun.wait(20)
+    assert slow.begun.wait(60)
     wait_for_leases(client, messages)
     closing = threading.Thread(target=working.close, kwargs={"drain": 1000})
     closing.start()
@@ -590,7 +590,7 @@ def test_closing_again_with_less_time_shortens_the_time_that_handlers_have(
     with pytest.raises(ClientClosedError):
         working.run_consumer(queue_id, slow)
     working.close(drain=0)
-    closing.join(20)
+    closing.join(60)
     assert not closing.is_alive()
     assert in_queue(client, queue_id, 1) == [(b"0", 1)]
     slow.go_on.set()
@@ -616,7 +616,7 @@ def test_the_others_go_on_when_telling_of_a_failure_fails(
 
     client.put_many(queue_id, [NewMessage(b"%d" % i, partition_key="key") for i in range(4)])
     worker = Worker(connected("worker"), queue_id, handle, concurrency=2, on_error=fail, drain=1000)
-    assert done.wait(20)
+    assert done.wait(60)
     worker.stop()
     assert seen == [(b"0", 1), (b"0", 2), (b"1", 1), (b"2", 1), (b"3", 1)]
     told = [record.exc_info[1] for record in caplog.records if record.exc_info]
@@ -656,7 +656,7 @@ def test_requests_under_way_are_answered_when_the_server_is_closed(
 
     def handle(request: Any) -> bytes:
         begun.set()
-        assert go_on.wait(20)
+        assert go_on.wait(60)
         return b"response"
 
     server = connected("server")
@@ -665,16 +665,16 @@ def test_requests_under_way_are_answered_when_the_server_is_closed(
     responses: list[Any] = []
 
     def ask() -> None:
-        responses.append(client.send_request_response_message(queue_id, b"request", timeout=20))
+        responses.append(client.send_request_response_message(queue_id, b"request", timeout=60))
 
     asking = threading.Thread(target=ask)
     asking.start()
-    assert begun.wait(20)
+    assert begun.wait(60)
     closing = threading.Thread(target=server.close)
     closing.start()
     go_on.set()
     for thread in (closing, serving, asking):
-        thread.join(20)
+        thread.join(60)
     assert [response.body for response in responses] == [b"response"]
 
 
@@ -686,7 +686,7 @@ def test_a_stopped_consumer_gives_back_what_was_not_taken_and_may_answer_what_wa
         first, second = take(consumer, 2)
         wait_for_leases(client, messages)
         consumer.stop()
-        assert consumer.get(20) is None
+        assert consumer.get(60) is None
         assert in_queue(client, queue_id, 4) == [(b"%d" % number, 1) for number in range(2, 6)]
         first.ack()
         second.nack()
@@ -699,7 +699,7 @@ def test_a_consumer_stopped_before_it_joins_is_given_nothing(
     put_numbers(client, queue_id, 1)
     with connected("worker").consume(queue_id) as consumer:
         consumer.stop()
-        assert consumer.get(20) is None
+        assert consumer.get(60) is None
         assert in_queue(client, queue_id, 1) == [(b"0", 1)]
 
 
@@ -769,7 +769,7 @@ def test_a_slow_consumer_gives_back_what_it_has_not_begun(client: Any, connected
     with client.consume(queue_id, credit=20) as slow:
         begun = []
         while len(begun) < 2:
-            leased = slow.get(20)
+            leased = slow.get(60)
             if leased.message.partition_key is None:
                 leased.ack()
             else:
@@ -783,7 +783,7 @@ def test_a_slow_consumer_gives_back_what_it_has_not_begun(client: Any, connected
             begun[1].ack()
             taken = []
             while len(taken) < 8:
-                leased = idle.get(20)
+                leased = idle.get(60)
                 leased.ack()
                 taken += [leased] if leased.message.partition_key else []
         assert [leased.body for leased in taken] == [b"%d" % i for i in range(2, 10)]
@@ -813,7 +813,7 @@ def test_a_pool_gives_back_what_waits_for_its_turn(
 
     client.put_many(queue_id, [NewMessage(b"%d" % i, partition_key="key") for i in range(5)])
     worker = Worker(connected("worker"), queue_id, handle, concurrency=4)
-    assert gone.wait(20)
+    assert gone.wait(60)
     assert [leased.body for leased in take(others, 3)] == [b"2", b"3", b"4"]
     worker.stop()
     assert at_work == [b"0", b"1"]
@@ -847,7 +847,7 @@ def test_failing_messages_do_not_end_a_pool(client: Any, connected: Connect) -> 
         done.set()
 
     worker = Worker(connected("worker"), queue_id, handle, credit=2, on_error=lambda *_: None)
-    assert done.wait(30)
+    assert done.wait(60)
     worker.stop()
     assert len(list(client.dead_letters(queue_id))) == 9
 
@@ -861,4 +861,4 @@ def test_a_pool_whose_handler_fails_too_often_says_so(client: Any, connected: Co
 
     with pytest.raises(ConsumerInactiveError):
         connected("worker").run_consumer(queue_id, handle, concurrency=1, on_error=lambda *_: None)
-    assert len({client.retrieve_message(queue_id, timeout=20).body for _ in range(3)}) == 3
+    assert len({client.retrieve_message(queue_id, timeout=60).body for _ in range(3)}) == 3

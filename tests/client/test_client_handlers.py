@@ -81,7 +81,7 @@ def message_again(url: str, queue_id: int) -> tuple[bytes, int]:
     with TelestoClient(url) as client:
         client.connect("heir", existing="use")
         with client.consume(queue_id) as consumer:
-            leased = consumer.get(20)
+            leased = consumer.get(60)
             assert leased is not None
             leased.ack()
             return leased.body, leased.message.attempt
@@ -173,8 +173,8 @@ def test_a_failure_that_is_told_in_vain_is_logged(
             kwargs={"on_error": lambda message, error: waits(message, error)},
         )
         working.start()
-        assert done.wait(20)
-    working.join(20)
+        assert done.wait(60)
+    working.join(60)
     (record,) = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert record.exc_info is not None
     assert "on_error must do its work when it is called" in str(record.exc_info[1])
@@ -240,7 +240,7 @@ def test_what_comes_as_a_pool_of_threads_is_stopped_goes_back_before_handlers_en
     def get_as_it_stops(self: Consumer, timeout: float | None = None) -> Any:
         leased = get(self, timeout)
         if leased is not None and leased.body == b"second":
-            assert running.wait(20)
+            assert running.wait(60)
             (pool,) = client._pools
             pool._end_within(1000)
         return leased
@@ -253,11 +253,11 @@ def test_what_comes_as_a_pool_of_threads_is_stopped_goes_back_before_handlers_en
         )
         working.start()
         try:
-            assert running.wait(20)
+            assert running.wait(60)
             assert message_again_by_get(real_service_url, queue_id) == b"second"
         finally:
             go_on.set()
-        working.join(20)
+        working.join(60)
     assert seen == [b"first"]
 
 

@@ -43,10 +43,10 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "put_messages": lambda client: client.put_messages([999], b"x"),
     "one of put_messages": one_of_several,
     "put_many": first_of_many,
-    "request": lambda client: client.send_request_response_message(999, b"x", timeout=5),
+    "request": lambda client: client.send_request_response_message(999, b"x", timeout=60),
     "retrieve_message": lambda client: client.retrieve_message(999, timeout=0),
-    "retrieve_message, waiting": lambda client: client.retrieve_message(999, timeout=5),
-    "retrieve_message by time": lambda client: client.retrieve_message(999, mode=ReadMode.TIME, timeout=5),
+    "retrieve_message, waiting": lambda client: client.retrieve_message(999, timeout=60),
+    "retrieve_message by time": lambda client: client.retrieve_message(999, mode=ReadMode.TIME, timeout=60),
     "retrieve_messages": lambda client: client.retrieve_messages(999, max_messages=5, timeout=0),
     "consume": join,
     "run_consumer": lambda client: client.run_consumer(999, print),
@@ -111,7 +111,7 @@ def test_dead_letters_outlive_their_queue(client: Any) -> None:
     client.put_many(queue.queue_id, [b"0", b"1"])
     with client.consume(queue.queue_id) as consumer:
         for _ in range(2):
-            leased = consumer.get(20)
+            leased = consumer.get(60)
             leased.nack()
     client.delete_queue(queue.queue_id)
     letters = list(client.dead_letters(queue.queue_id))

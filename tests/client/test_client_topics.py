@@ -100,9 +100,9 @@ def test_a_get_waits_for_a_message(client: Any, connected: Connect, topic: str) 
     client.subscribe(topic)
     publisher = connected()
     with ThreadPoolExecutor(1) as executor:
-        waiting = executor.submit(client.get, topic, timeout=20)
+        waiting = executor.submit(client.get, topic, timeout=60)
         publisher.put(topic, b"late")
-        assert waiting.result(20).body == b"late"
+        assert waiting.result(60).body == b"late"
     assert client.get(topic, timeout=0.01) is None
 
 
@@ -110,9 +110,9 @@ def test_gets_of_one_topic_have_their_turns(client: Any, connected: Connect, top
     client.subscribe(topic)
     publisher = connected()
     with ThreadPoolExecutor(4) as executor:
-        waiting = [executor.submit(client.get, topic, timeout=20) for _ in range(4)]
+        waiting = [executor.submit(client.get, topic, timeout=60) for _ in range(4)]
         publisher.put_to_topic(topic, [b"1", b"2", b"3", b"4"])
-        assert sorted(bodies(future.result(20) for future in waiting)) == [b"1", b"2", b"3", b"4"]
+        assert sorted(bodies(future.result(60) for future in waiting)) == [b"1", b"2", b"3", b"4"]
     assert client.get(topic, timeout=0) is None
 
 
@@ -213,7 +213,7 @@ def test_a_topic_is_deleted_when_nobody_subscribes(client: Any, topic: str) -> N
     assert client.put(topic, b"1") == 1
     with pytest.raises(TopicInUseError):
         client.delete_topic(topic)
-    assert client.get(topic, timeout=20).body == b"1"
+    assert client.get(topic, timeout=60).body == b"1"
     client.unsubscribe(topic)
     client.delete_topic(topic)
     assert topic not in [each.name for each in client.topics()]
@@ -221,7 +221,7 @@ def test_a_topic_is_deleted_when_nobody_subscribes(client: Any, topic: str) -> N
         client.delete_topic(topic)
     client.subscribe(topic)
     assert client.put(topic, b"another") == 1
-    assert client.get(topic, timeout=20).body == b"another"
+    assert client.get(topic, timeout=60).body == b"another"
 
 
 def test_a_read_only_client_subscribes_and_gets_but_does_not_put(connected: Connect, topic: str) -> None:

@@ -27,8 +27,8 @@ from .proxy import Address
 #: A process that does not do what it is told within so long has failed, in seconds.
 PATIENCE_S = 60.0
 #: A client ends within so long when it is told to, and a consumer is given a message.
-_END_S = 30.0
-_POISONED_S = 10.0
+_END_S = 60.0
+_POISONED_S = 60.0
 
 #: Below those that the system takes for connections by itself: a middleware starts again on its port.
 _PORTS = range(10_000, 32_000)

@@ -25,7 +25,7 @@ from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorClass, ErrorCode
 from telesto.protocol.packets import REQUESTS, ClientMode
-from wire import FULL, READ_ONLY, Wire, frame, hello, put, read
+from wire import FULL, PATIENCE_S, READ_ONLY, Wire, frame, hello, put, read
 
 #: Changed by the service itself, whatever clients do.
 _OF_SERVICE = ("middlewares", "jobs")
@@ -347,7 +347,7 @@ async def test_a_rejected_connect_has_done_nothing(
 async def _write(wire: Wire, method_id: int, payload: bytes) -> Any:
     packet_id, answer = wire.expect()
     wire.write(frame(method_id, packet_id, payload))
-    return await asyncio.wait_for(answer, 20)
+    return await asyncio.wait_for(answer, PATIENCE_S)
 
 
 def _payloads(world: World) -> dict[int, bytes]:

@@ -67,7 +67,9 @@ class Wire:
 
     async def ask(self, packet: Packet) -> Any:
         """Sends a packet and waits for its answer."""
-        return await asyncio.wait_for(self.send(packet), PATIENCE_S)
+        # Python 3.11's wait_for forgets that it was cancelled when the answer comes at the same time.
+        async with asyncio.timeout(PATIENCE_S):
+            return await self.send(packet)
 
     async def hello(self, max_frame: int = 1 << 24) -> packets.HelloResponse:
         answer: packets.HelloResponse = await self.ask(hello(max_frame=max_frame))
