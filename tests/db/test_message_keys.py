@@ -231,7 +231,10 @@ def test_staged_keys_have_a_bound(calls: Calls, key: str) -> None:
 UNTIL_SOMEBODY_WAITS = """
 DO $$
 BEGIN
-    WHILE NOT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted) LOOP
+    WHILE NOT EXISTS (
+        SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    ) LOOP
         PERFORM pg_sleep(0.001);
     END LOOP;
 END

@@ -19,7 +19,7 @@ from .cluster import Cluster, Site
 from .logs import middleware_complaints
 
 #: Nothing that a test waits for takes longer, or the test fails.
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 #: A client that leaves a silent middleware soon.
 QUICK = {
     "try_timeout": 0.5,

@@ -9,7 +9,7 @@ import pytest
 
 from .proxy import Proxy
 
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 
 Connect = Callable[[], Awaitable["Peer"]]
 

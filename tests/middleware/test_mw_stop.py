@@ -14,7 +14,10 @@ from test_mw_wake_ups import until_know_each_other, until_waiting
 from wire import PATIENCE_S, put, until
 
 #: A call has reached the database and waits for a lock there.
-WAITING = "SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+WAITING = (
+    "SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+)
 
 
 async def test_a_stop_answers_what_waits_and_says_goodbye(

@@ -161,7 +161,10 @@ async def test_a_read_that_is_being_executed_is_not_cancelled_and_does_not_park(
     await holder.execute("BEGIN")
     await holder.execute("SELECT pg_advisory_xact_lock(telesto.take_lock_key($1))", queue_id)
     answer = wire.read(queue_id, wait_ms=LONG_MS)
-    waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+    waiting = (
+        "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    )
     await until(lambda: holder.fetchval(waiting))
     assert not (await wire.ask(packets.CancelRequest(answer.packet_id))).cancelled  # type: ignore[attr-defined]
     await holder.close()
