@@ -24,8 +24,10 @@ STARTED = [sys.executable, "-I", "-S", __file__]
 """What to put before the command line of a process."""
 
 SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
-LIMIT_S = 300
-"""No process of a test runs longer; an alarm survives the exec."""
+LIMIT_S = 3_600
+"""No process of a test runs longer; an alarm survives the exec.
+
+The service of a module serves all of its tests, which may take far more than 300 seconds where much runs."""
 END_S = 60.0
 """How long a process may take to end in order."""
 PR_SET_PDEATHSIG = 1

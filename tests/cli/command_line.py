@@ -13,7 +13,7 @@ from typing import Any
 
 from started import STARTED
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = 120.0
 COMMAND = [*STARTED, sys.executable, "-m", "telesto.cli.main"]
 
 
