@@ -314,9 +314,9 @@ class MiddlewareServer:
         gauges["lost_calls"] = ("Calls lost with their connections.", lambda: self._links.lost_count)
         gauges["loop_lag_seconds"] = ("How late the loop was last.", lambda: self.counters.loop_lag_s)
         gauges["loop_lag_max_seconds"] = ("How late at most.", lambda: self.counters.loop_lag_max_s)
-        for kind, turns in self._dispatcher.turns.items():
+        for kind, queue in self._dispatcher.fair_queues.items():
             name = f"lines_{kind.name.lower()}"
-            gauges[name] = (f"Connections whose turn is a {kind.name.lower()}.", turns.__len__)
+            gauges[name] = (f"Connections whose turn is a {kind.name.lower()}.", queue.__len__)
 
     # --- what happens to the database ----------------------------------------------------------
 

@@ -12,7 +12,7 @@ from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.metrics.tracing import Tracer
 from telesto.middleware.scheduling.call_pacing import Pace
 from telesto.middleware.scheduling.dispatcher import Dispatcher
-from telesto.middleware.scheduling.fair_queue import Batch, Turns
+from telesto.middleware.scheduling.fair_queue import Batch, FairQueue
 from telesto.middleware.scheduling.outcomes import Mark, Results, error_frame
 from telesto.middleware.scheduling.requests import Kind, Line, Read, Request, Wait
 
@@ -28,7 +28,7 @@ class Gatherer:
 
     def __init__(
         self,
-        turns: Turns,
+        queue: FairQueue,
         dispatcher: Dispatcher,
         executor: Executor,
         effects: BatchEffects,
@@ -38,7 +38,7 @@ class Gatherer:
         busy_limit_s: float,
         retry_ms: int,
     ) -> None:
-        self._turns = turns
+        self._queue = queue
         self._dispatcher = dispatcher
         self._executor = executor
         self._effects = effects
@@ -50,12 +50,12 @@ class Gatherer:
         self._clock = asyncio.get_running_loop().time
 
     async def run(self) -> None:
-        """Works until the turns are closed."""
-        while await self._turns.wait():
-            turn = await self._pace.begin(self._turns)
+        """Works until the queue is closed."""
+        while await self._queue.wait():
+            turn = await self._pace.begin(self._queue)
             wrote = False
             try:
-                batch = self._turns.take(self._dispatcher.stand)
+                batch = self._queue.take(self._dispatcher.stand)
                 if batch.requests:
                     wrote = await self._serve(batch)
             finally:
@@ -70,11 +70,11 @@ class Gatherer:
             scanned_at = self._effects.clock
             followed = self._tracer.called(requests)
             results = await self._executor.run(requests)
-            self._counters.called(self._turns.kind, len(requests), perf_counter() - begun)
+            self._counters.called(self._queue.kind, len(requests), perf_counter() - begun)
             self._tracer.returned(followed)
             self._settle(requests, results, scanned_at)
             self._tracer.settled(followed, requests, results.outcomes)
-            wrote = self._turns.kind in _WRITING and any(
+            wrote = self._queue.kind in _WRITING and any(
                 type(outcome) is bytes for outcome in results.outcomes
             )
         self._dispatcher.served(batch)
@@ -128,7 +128,7 @@ class Gatherer:
         """Tries a read again that goes its way without its line."""
         now = self._clock()
         if not busy:
-            self._turns.readmit(read)
+            self._queue.readmit(read)
         elif wait.busy_since and now - wait.busy_since > self._busy_limit_s:
             self._effects.leave(read)
             self._give_up(read)

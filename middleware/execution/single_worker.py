@@ -29,7 +29,7 @@ from telesto.middleware.database.disk import Disk
 from telesto.middleware.execution.batch_effects import BatchEffects
 from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.scheduling.dispatcher import Dispatcher
-from telesto.middleware.scheduling.fair_queue import Turns
+from telesto.middleware.scheduling.fair_queue import FairQueue
 from telesto.middleware.scheduling.outcomes import error_frame
 from telesto.middleware.scheduling.requests import Request
 from telesto.middleware.scheduling.single_request import Call, Handler, Reply, Row
@@ -45,7 +45,7 @@ class SingleWorker:
 
     def __init__(
         self,
-        turns: Turns,
+        queue: FairQueue,
         dispatcher: Dispatcher,
         link: Link,
         handlers: Mapping[int, Handler],
@@ -54,7 +54,7 @@ class SingleWorker:
         disk: Disk,
         settings: ServerSettings,
     ) -> None:
-        self._turns = turns
+        self._queue = queue
         self._dispatcher = dispatcher
         self._link = link
         self._handlers = handlers
@@ -65,9 +65,9 @@ class SingleWorker:
         self._clock = asyncio.get_running_loop().time
 
     async def run(self) -> None:
-        """Works until the turns are closed."""
-        while await self._turns.wait():
-            batch = self._turns.take(self._dispatcher.stand)
+        """Works until the queue is closed."""
+        while await self._queue.wait():
+            batch = self._queue.take(self._dispatcher.stand)
             for request in self._effects.before(batch.requests):
                 await self._serve(request)
             self._dispatcher.served(batch)

@@ -30,7 +30,7 @@ from telesto.middleware.procedures.put import PutGroup
 from telesto.middleware.procedures.take import TakeGroup, TakeSelectedGroup
 from telesto.middleware.scheduling.call_pacing import Pace
 from telesto.middleware.scheduling.dispatcher import Dispatcher
-from telesto.middleware.scheduling.fair_queue import Turns
+from telesto.middleware.scheduling.fair_queue import FairQueue
 from telesto.middleware.scheduling.outcomes import Group
 from telesto.middleware.scheduling.requests import Kind
 from telesto.middleware.scheduling.single_request import Handler
@@ -148,9 +148,9 @@ class Workers:
         for kind, group, count in groups:
             name = kind.name.lower()
             for number in range(1, count + 1):
-                runs.append(self._gatherer(f"{name} {number}", self._dispatcher.turns[kind], group))
-            if kind in self._dispatcher.apart:
-                runs.append(self._gatherer(f"{name} apart", self._dispatcher.apart[kind], group))
+                runs.append(self._gatherer(f"{name} {number}", self._dispatcher.fair_queues[kind], group))
+            if kind in self._dispatcher.busy_queues:
+                runs.append(self._gatherer(f"{name} apart", self._dispatcher.busy_queues[kind], group))
         for kind, count in ((Kind.SINGLE, settings.single_workers), (Kind.BROWSE, settings.browse_workers)):
             for number in range(1, count + 1):
                 runs.append(self._single(f"{kind.name.lower()} {number}", kind))
@@ -161,10 +161,10 @@ class Workers:
         self._own_links.append(link)
         return link
 
-    def _gatherer(self, name: str, turns: Turns, group: Group) -> tuple[str, Run]:
+    def _gatherer(self, name: str, queue: FairQueue, group: Group) -> tuple[str, Run]:
         settings = self._settings
         gatherer = Gatherer(
-            turns,
+            queue,
             self._dispatcher,
             self._executor(group, self._make_link(name)),
             self._effects,
@@ -184,7 +184,7 @@ class Workers:
 
     def _single(self, name: str, kind: Kind) -> tuple[str, Run]:
         worker = SingleWorker(
-            self._dispatcher.turns[kind],
+            self._dispatcher.fair_queues[kind],
             self._dispatcher,
             self._make_link(name),
             self._handlers,

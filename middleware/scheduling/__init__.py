@@ -1,5 +1,5 @@
 """Requests in line: who is next, in which batch, and what came of it.
 
 It imports `common` and the rooms below. Begin with `requests`; `dispatcher` gives requests to workers,
-`fair_queue` says whose turn it is.
+`fair_queue` says who is next.
 """

@@ -12,7 +12,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
-from telesto.middleware.scheduling.fair_queue import Turns
+from telesto.middleware.scheduling.fair_queue import FairQueue
 
 #: How much the last call counts in the average.
 _SHARE = 0.05
@@ -68,7 +68,7 @@ class Pace:
         self._average_s = 0.0
         self._anew_at = 0.0
 
-    async def begin(self, gathered: Turns) -> Turn:
+    async def begin(self, gathered: FairQueue) -> Turn:
         """Returns when a call for what has gathered may begin; ``end`` has to follow."""
         few = not gathered.has_messages(self._many)
         if few and self._has_to_wait():

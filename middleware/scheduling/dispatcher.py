@@ -1,4 +1,4 @@
-"""Gives connections their turns."""
+"""Puts connections into the queues of the workers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,13 @@ from collections.abc import Callable, Hashable, Iterable
 
 from telesto.middleware.common.budget import Budget
 from telesto.middleware.common.settings import ServerSettings
-from telesto.middleware.scheduling.fair_queue import ApartTurns, Batch, BatchLimits, SingleTurns, Turns
+from telesto.middleware.scheduling.fair_queue import (
+    Batch,
+    BatchLimits,
+    BusyFairQueue,
+    FairQueue,
+    SingleFairQueue,
+)
 from telesto.middleware.scheduling.quarantine import Quarantine
 from telesto.middleware.scheduling.requests import SINGLY, Kind, Line, Read, Request
 
@@ -17,7 +23,7 @@ _RETURNING = (Kind.TAKE, Kind.TAKE_SELECTED, Kind.FETCH)
 
 
 class Dispatcher:
-    """Knows for each kind whose turn it is, and lets a line stand where its next request belongs.
+    """Has a fair queue for each kind of requests, and puts a line into that of its next request.
 
     Requests of one connection take effect in the order in which they were sent: a line has one run in flight,
     and stands again when all of the run is answered, parked or given back.
@@ -37,26 +43,27 @@ class Dispatcher:
         self.quarantine = Quarantine(
             loop.time, settings.quarantine_s, settings.quarantine_batch, settings.quarantine_max
         )
-        self.turns = {
-            kind: (SingleTurns if kind is Kind.SINGLE else Turns)(
+        self.fair_queues = {
+            kind: (SingleFairQueue if kind is Kind.SINGLE else FairQueue)(
                 kind, _limits(kind, settings), self.quarantine
             )
             for kind in Kind
         }
-        self.apart: dict[Kind, Turns] = {
-            kind: ApartTurns(kind, _limits(kind, settings), self.quarantine, queue_of) for kind in _GATHERED
+        self.busy_queues: dict[Kind, FairQueue] = {
+            kind: BusyFairQueue(kind, _limits(kind, settings), self.quarantine, queue_of)
+            for kind in _GATHERED
         }
 
     def stand(self, line: Line) -> None:
-        """Lets a line stand where its next request belongs, unless it may not have a turn now."""
+        """Puts a line into the queue of its next request, unless it has to wait."""
         if line.standing or line.in_flight or line.resting or line.held or not line.requests:
             return
         kind = line.requests[0].kind
-        turns = self.apart if line.apart and kind in self.apart else self.turns
-        turns[kind].join(line)
+        queues = self.busy_queues if line.apart and kind in self.busy_queues else self.fair_queues
+        queues[kind].join(line)
 
     def served(self, batch: Batch) -> None:
-        """A batch is over: its lines may have their next turns."""
+        """A batch is over: its lines may stand in a queue again."""
         for line in batch.lines:
             line.in_flight = False
             self.stand(line)
@@ -70,13 +77,13 @@ class Dispatcher:
 
     def rest_read(self, read: Read, busy_count: int) -> None:
         """The same for a read that goes its way without its line."""
-        turns = self.apart.get(read.kind, self.turns[read.kind])
-        self._loop.call_later(self._backoff(busy_count), turns.readmit, read)
+        queue = self.busy_queues.get(read.kind, self.fair_queues[read.kind])
+        self._loop.call_later(self._backoff(busy_count), queue.readmit, read)
 
     def readmit(self, read: Read) -> None:
         """A read that was parked is tried again."""
         self.budget.enter(1, read.size)
-        self.turns[read.kind].readmit(read)
+        self.fair_queues[read.kind].readmit(read)
 
     def drop(self, requests: Iterable[Request]) -> None:
         """Forgets requests of a connection that is gone."""
@@ -84,9 +91,9 @@ class Dispatcher:
         self.budget.leave(len(dropped), sum(request.size for request in dropped))
 
     def close(self) -> None:
-        """Sends all workers home."""
-        for turns in (*self.turns.values(), *self.apart.values()):
-            turns.close()
+        """Ends all workers."""
+        for queue in (*self.fair_queues.values(), *self.busy_queues.values()):
+            queue.close()
 
     def _backoff(self, busy_count: int) -> float:
         return min(self._backoff_s * (1 << min(busy_count, 16)), self._backoff_max_s)

@@ -1,4 +1,4 @@
-"""Whose turn it is: the lines of connections whose next request is of one kind."""
+"""Queues of connections whose next request is of one kind, from which batches are taken."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class Batch:
         self.lines: list[Line] = []
 
 
-class Turns:
-    """Lines in the order of their turns, and reads that were woken.
+class FairQueue:
+    """Lines in order, and reads that were woken.
 
-    A line is taken from the front; when its run has been served and it has more requests, it joins at the end
-    of the turns of its next request's kind, so that a connection that pipelines does not hold up the others.
+    A line is taken from the front; when its run has been served and it has more requests, it joins the end
+    of the queue of its next request's kind, so that a connection that pipelines does not hold up the others.
     """
 
     def __init__(self, kind: Kind, limits: BatchLimits, quarantine: Quarantine) -> None:
@@ -78,13 +78,13 @@ class Turns:
             self._wake_worker()
 
     def close(self) -> None:
-        """Sends the workers home, whatever is left."""
+        """Ends the workers, whatever is left."""
         self._closed = True
         while self._idle:
             self._wake_worker()
 
     async def wait(self) -> bool:
-        """Returns True once there is something to take, False when the turns are closed."""
+        """Returns True once there is something to take, False when the queue is closed."""
         while not self._closed and not self._lines and not self._readmitted:
             future = asyncio.get_running_loop().create_future()
             self._idle.append(future)
@@ -140,8 +140,8 @@ class Turns:
             future.set_result(None)
 
 
-class SingleTurns(Turns):
-    """Turns in which connections that say who they are have every other one, however many stand there."""
+class SingleFairQueue(FairQueue):
+    """A queue of single requests: every other one is of a connection that identifies itself, if one waits."""
 
     def __init__(self, kind: Kind, limits: BatchLimits, quarantine: Quarantine) -> None:
         super().__init__(kind, limits, quarantine)
@@ -172,8 +172,8 @@ class SingleTurns(Turns):
         return batch
 
 
-class ApartTurns(Turns):
-    """Turns of those that were answered that something is busy: each call is for one queue or topic only.
+class BusyFairQueue(FairQueue):
+    """A queue of those whose last call found something busy: each call is for one message queue or topic only.
 
     A call for one queue waits for that queue's lock, where a call for several gives up the queues that are
     locked; so a queue that is always in use elsewhere is served all the same.

@@ -208,9 +208,9 @@ class Wait:
 
 
 class Line:
-    """The requests of one connection that wait for their turn, in order, and how they are answered.
+    """The requests of one connection that wait, in order, and how they are answered.
 
-    A line stands in at most one kind's turns and has at most one run of requests in flight.
+    A line stands in at most one fair queue and has at most one run of requests in flight.
 
     Attributes:
         address: where the peer is.
@@ -224,9 +224,9 @@ class Line:
         client: who the connection is.
         frame_bytes: the longest frame that the client accepts.
         in_flight: a run of its requests is being executed.
-        standing: it stands in a kind's turns.
+        standing: it stands in a fair queue.
         resting: it pauses before it tries a busy request again.
-        held: it has its turn again when the peer reads its answers.
+        held: nothing is taken from it until the peer reads its answers.
         closed: the connection is gone; nothing is executed for it any more.
         apart: its next run goes into a call for one queue only.
         busy_count: how often in a row its run was answered that something is busy.

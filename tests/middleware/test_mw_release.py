@@ -107,11 +107,11 @@ async def with_a_full_line(scene: Scene) -> None:
     await scene.wire.register()
     queue_id = await scene.wire.create_queue()
     dispatcher, connection = scene.server._dispatcher, scene.server._connections.snapshot()[1]
-    dispatcher.turns[Kind.PUT].join = lambda _line: None  # type: ignore[method-assign]
+    dispatcher.fair_queues[Kind.PUT].join = lambda _line: None  # type: ignore[method-assign]
     for _ in range(500):
         scene.wire.put(queue_id)
     await until(lambda: connection._flow.line_full)
-    del dispatcher.turns[Kind.PUT].join
+    del dispatcher.fair_queues[Kind.PUT].join
     dispatcher.stand(connection._line)
 
 

@@ -13,7 +13,7 @@ from telesto.middleware.common.budget import Budget
 from telesto.middleware.common.deadlines import Deadlines
 from telesto.middleware.common.event_log import PERIOD_S, EventLog
 from telesto.middleware.common.settings import ServerSettings
-from telesto.middleware.scheduling.fair_queue import BatchLimits, SingleTurns
+from telesto.middleware.scheduling.fair_queue import BatchLimits, SingleFairQueue
 from telesto.middleware.scheduling.quarantine import Quarantine
 from telesto.middleware.scheduling.requests import Client, Kind, Line, Request
 from telesto.middleware.wire.shares import Resource, Shares, address_of
@@ -262,7 +262,7 @@ def test_peers_are_told_apart_by_what_one_machine_has(peer: object, address: str
 
 
 async def test_newcomers_have_every_other_turn() -> None:
-    turns = SingleTurns(Kind.SINGLE, BatchLimits(1, 100, 1), Quarantine(lambda: 0.0, 1.0, 1, 1))
+    queue = SingleFairQueue(Kind.SINGLE, BatchLimits(1, 100, 1), Quarantine(lambda: 0.0, 1.0, 1, 1))
     order: list[str] = []
 
     def line(name: str, client_id: int) -> Line:
@@ -274,13 +274,13 @@ async def test_newcomers_have_every_other_turn() -> None:
         return made
 
     for number in range(1, 6):
-        turns.join(line(f"known {number}", number))
+        queue.join(line(f"known {number}", number))
     for number in range(1, 4):
-        turns.join(line(f"new {number}", 0))
-    assert len(turns) == 8
-    while len(turns):
-        assert await turns.wait()
-        order += [request.line.address for request in turns.take(lambda line: None).requests]
+        queue.join(line(f"new {number}", 0))
+    assert len(queue) == 8
+    while len(queue):
+        assert await queue.wait()
+        order += [request.line.address for request in queue.take(lambda line: None).requests]
     assert order == ["new 1", "known 1", "new 2", "known 2", "new 3", "known 3", "known 4", "known 5"]
 
 

@@ -194,14 +194,14 @@ class Workbench:
             (Kind.PUT, PutGroup(lambda: MIDDLEWARE_ID), put_procedure),
             (Kind.TAKE, take_group, take_procedure),
         ):
-            for name, turns in (
-                (kind.name, self.dispatcher.turns[kind]),
-                (kind.name + " apart", self.dispatcher.apart[kind]),
+            for name, queue in (
+                (kind.name, self.dispatcher.fair_queues[kind]),
+                (kind.name + " apart", self.dispatcher.busy_queues[kind]),
             ):
                 link = self.links[name] = FakeLink(procedure)
                 executor = Executor(group, link, disk, self.dispatcher.quarantine, 100)  # type: ignore[arg-type]
                 gatherer = Gatherer(
-                    turns,
+                    queue,
                     self.dispatcher,
                     executor,
                     self.effects,
