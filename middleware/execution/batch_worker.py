@@ -10,7 +10,7 @@ from telesto.middleware.execution.batch_effects import BatchEffects
 from telesto.middleware.execution.bisecting_executor import Executor
 from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.metrics.tracing import Tracer
-from telesto.middleware.scheduling.call_pacing import Pace
+from telesto.middleware.scheduling.call_pacing import CallPacing
 from telesto.middleware.scheduling.dispatcher import Dispatcher
 from telesto.middleware.scheduling.fair_queue import Batch, FairQueue
 from telesto.middleware.scheduling.outcomes import Mark, Results, error_frame
@@ -34,7 +34,7 @@ class Gatherer:
         effects: BatchEffects,
         counters: Counters,
         tracer: Tracer,
-        pace: Pace,
+        pace: CallPacing,
         busy_limit_s: float,
         retry_ms: int,
     ) -> None:

@@ -28,7 +28,7 @@ from telesto.middleware.procedures.leases import AckGroup
 from telesto.middleware.procedures.publish import PublishGroup
 from telesto.middleware.procedures.put import PutGroup
 from telesto.middleware.procedures.take import TakeGroup, TakeSelectedGroup
-from telesto.middleware.scheduling.call_pacing import Pace
+from telesto.middleware.scheduling.call_pacing import CallPacing
 from telesto.middleware.scheduling.dispatcher import Dispatcher
 from telesto.middleware.scheduling.fair_queue import FairQueue
 from telesto.middleware.scheduling.outcomes import Group
@@ -75,7 +75,7 @@ class Workers:
         self._handlers = handlers
         self._peers = peers
         self._on_failure = on_failure
-        self._pace = Pace(
+        self._pace = CallPacing(
             asyncio.get_running_loop().time,
             lambda: dispatcher.budget.requests,
             settings.crowd,

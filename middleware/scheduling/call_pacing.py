@@ -20,7 +20,7 @@ _SHARE = 0.05
 _ANEW_S = 5.0
 
 
-class Turn:
+class PacedCall:
     """A call that may begin, or is under way.
 
     Attributes:
@@ -35,7 +35,7 @@ class Turn:
         self.few = few
 
 
-class Pace:
+class CallPacing:
     """Lets the calls of all gatherers of a middleware begin, one after the other or side by side."""
 
     def __init__(
@@ -63,20 +63,20 @@ class Pace:
         self._many = many
         self._quick_s = quick_s
         self._wait_s = wait_s
-        self._last: Turn | None = None
+        self._last: PacedCall | None = None
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._average_s = 0.0
         self._anew_at = 0.0
 
-    async def begin(self, gathered: FairQueue) -> Turn:
+    async def begin(self, gathered: FairQueue) -> PacedCall:
         """Returns when a call for what has gathered may begin; ``end`` has to follow."""
         few = not gathered.has_messages(self._many)
         if few and self._has_to_wait():
             await self._wait()
-        turn = self._last = Turn(self._clock(), few)
+        turn = self._last = PacedCall(self._clock(), few)
         return turn
 
-    def end(self, turn: Turn, *, wrote: bool) -> None:
+    def end(self, turn: PacedCall, *, wrote: bool) -> None:
         """It is over; ``wrote`` tells whether there was something to commit, which is what takes time."""
         now = self._clock()
         if wrote and turn.few:
@@ -88,7 +88,7 @@ class Pace:
             waiter = self._waiting.popleft()
             if not waiter.done():
                 waiter.set_result(None)
-                self._last = Turn(now, False)  # until it begins, nobody else does
+                self._last = PacedCall(now, False)  # until it begins, nobody else does
 
     def _note(self, took_s: float, now: float) -> None:
         if self._average_s >= self._quick_s and now >= self._anew_at:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from telesto.middleware.scheduling.call_pacing import Pace, Turn
+from telesto.middleware.scheduling.call_pacing import CallPacing, PacedCall
 
 QUICK_S = 0.003
 LONG_S = 3600.0
@@ -31,8 +31,8 @@ class Scene:
     def __init__(self, wait_s: float) -> None:
         self.now = 0.0
         self.under_way = 100
-        self.pace = Pace(lambda: self.now, lambda: self.under_way, 8, 64, QUICK_S, wait_s)
-        self.tasks: list[asyncio.Task[Turn]] = []
+        self.pace = CallPacing(lambda: self.now, lambda: self.under_way, 8, 64, QUICK_S, wait_s)
+        self.tasks: list[asyncio.Task[PacedCall]] = []
 
     async def call(self, took_s: float, count: int = 1) -> None:
         """Calls that have the database for themselves."""
@@ -41,7 +41,7 @@ class Scene:
             self.now += took_s
             self.pace.end(turn, wrote=True)
 
-    async def begin(self, gathered: Gathered = FEW) -> asyncio.Task[Turn]:
+    async def begin(self, gathered: Gathered = FEW) -> asyncio.Task[PacedCall]:
         """Has a call begin as soon as it may; it has if it may now."""
         task = asyncio.create_task(self.pace.begin(gathered))
         self.tasks.append(task)
@@ -49,7 +49,7 @@ class Scene:
             await asyncio.sleep(0)
         return task
 
-    def end(self, task: asyncio.Task[Turn]) -> None:
+    def end(self, task: asyncio.Task[PacedCall]) -> None:
         self.pace.end(task.result(), wrote=True)
 
 

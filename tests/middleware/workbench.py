@@ -23,7 +23,7 @@ from telesto.middleware.procedures.empty import answer_read
 from telesto.middleware.procedures.put import PutGroup
 from telesto.middleware.procedures.table import queue_of
 from telesto.middleware.procedures.take import TakeGroup
-from telesto.middleware.scheduling.call_pacing import Pace
+from telesto.middleware.scheduling.call_pacing import CallPacing
 from telesto.middleware.scheduling.dispatcher import Dispatcher
 from telesto.middleware.scheduling.expected_size import ExpectedSizes
 from telesto.middleware.scheduling.requests import Client, Kind, Line, Read, Request, Wait
@@ -176,7 +176,7 @@ class Workbench:
             self.room, announcer, consumers, monitor, self.budget, self.expected_sizes
         )
         self.tracer = Tracer(loop, self.settings.phase_every)
-        self.pace = Pace(
+        self.pace = CallPacing(
             loop.time,
             lambda: self.budget.requests,
             self.settings.crowd,
