@@ -40,7 +40,7 @@ from telesto.middleware.database.connections import Links, shared
 from telesto.middleware.database.disk import Disk
 from telesto.middleware.database.start import DatabaseStart
 from telesto.middleware.execution.batch_effects import BatchEffects
-from telesto.middleware.execution.worker_pool import Workers
+from telesto.middleware.execution.worker_pool import WorkerPool
 from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.metrics.http import AdminServer
 from telesto.middleware.metrics.loop_lag import LoopLag
@@ -168,7 +168,7 @@ class MiddlewareServer:
         self._effects = BatchEffects(
             self._room, self._announcer, self._consumers, self._monitor, self._budget, self._expected_sizes
         )
-        self._workers = Workers(
+        self._workers = WorkerPool(
             settings=self._settings,
             dispatcher=self._dispatcher,
             effects=self._effects,

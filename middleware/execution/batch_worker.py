@@ -7,7 +7,7 @@ from time import perf_counter
 
 from telesto.middleware.common.failures import Failure, busy_too_long
 from telesto.middleware.execution.batch_effects import BatchEffects
-from telesto.middleware.execution.bisecting_executor import Executor
+from telesto.middleware.execution.bisecting_executor import BisectingExecutor
 from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.metrics.tracing import Tracer
 from telesto.middleware.scheduling.call_pacing import CallPacing
@@ -20,7 +20,7 @@ from telesto.middleware.scheduling.requests import Kind, Line, Read, Request, Wa
 _WRITING = (Kind.PUT, Kind.PUBLISH, Kind.ACK, Kind.CONFIRM)
 
 
-class Gatherer:
+class BatchWorker:
     """One worker: takes all that has gathered, calls once, gives the outcomes to the connections, again.
 
     There is no timer: the next batch forms while the call runs, or while that of another worker does.
@@ -30,7 +30,7 @@ class Gatherer:
         self,
         queue: FairQueue,
         dispatcher: Dispatcher,
-        executor: Executor,
+        executor: BisectingExecutor,
         effects: BatchEffects,
         counters: Counters,
         tracer: Tracer,

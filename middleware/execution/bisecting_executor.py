@@ -30,7 +30,7 @@ from telesto.protocol.errors import ErrorClass, ErrorCode
 _log = logger("batches")
 
 
-class Executor:
+class BisectingExecutor:
     """Runs the batches of one worker.
 
     An error that the database answered is definite, so the batch is split until the poisonous request is

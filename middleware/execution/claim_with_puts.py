@@ -10,7 +10,7 @@ from telesto.middleware.consumers.claim_plan import Claim
 from telesto.middleware.consumers.claim_results import Claims, RowKind
 from telesto.middleware.database.connection import Link, Rows
 from telesto.middleware.database.disk import Disk
-from telesto.middleware.execution.bisecting_executor import Executor
+from telesto.middleware.execution.bisecting_executor import BisectingExecutor
 from telesto.middleware.procedures.put import PutGroup, elements_of
 from telesto.middleware.scheduling.outcomes import Results
 from telesto.middleware.scheduling.quarantine import Quarantine
@@ -50,7 +50,7 @@ FROM telesto.claim_batch($19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29) 
 """
 
 
-class JointExecutor(Executor):
+class PutAndClaimExecutor(BisectingExecutor):
     """Claims few messages in the call that puts them, where consumers have room for them.
 
     That saves them a call, a flush, and the way through the middleware. Puts of many are calls of their own,

@@ -16,9 +16,9 @@ from telesto.middleware.database.connection import Link
 from telesto.middleware.database.connections import Links
 from telesto.middleware.database.disk import Disk
 from telesto.middleware.execution.batch_effects import BatchEffects
-from telesto.middleware.execution.batch_worker import Gatherer
-from telesto.middleware.execution.bisecting_executor import Executor
-from telesto.middleware.execution.claim_with_puts import JointExecutor
+from telesto.middleware.execution.batch_worker import BatchWorker
+from telesto.middleware.execution.bisecting_executor import BisectingExecutor
+from telesto.middleware.execution.claim_with_puts import PutAndClaimExecutor
 from telesto.middleware.execution.single_worker import SingleWorker
 from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.metrics.tracing import Tracer
@@ -40,7 +40,7 @@ _log = logger("workers")
 Run = Callable[[], Coroutine[Any, Any, None]]
 
 
-class Workers:
+class WorkerPool:
     """Makes the workers and runs them until it is closed.
 
     Attributes:
@@ -148,9 +148,9 @@ class Workers:
         for kind, group, count in groups:
             name = kind.name.lower()
             for number in range(1, count + 1):
-                runs.append(self._gatherer(f"{name} {number}", self._dispatcher.fair_queues[kind], group))
+                runs.append(self._batch_worker(f"{name} {number}", self._dispatcher.fair_queues[kind], group))
             if kind in self._dispatcher.busy_queues:
-                runs.append(self._gatherer(f"{name} apart", self._dispatcher.busy_queues[kind], group))
+                runs.append(self._batch_worker(f"{name} apart", self._dispatcher.busy_queues[kind], group))
         for kind, count in ((Kind.SINGLE, settings.single_workers), (Kind.BROWSE, settings.browse_workers)):
             for number in range(1, count + 1):
                 runs.append(self._single(f"{kind.name.lower()} {number}", kind))
@@ -161,9 +161,9 @@ class Workers:
         self._own_links.append(link)
         return link
 
-    def _gatherer(self, name: str, queue: FairQueue, group: Group) -> tuple[str, Run]:
+    def _batch_worker(self, name: str, queue: FairQueue, group: Group) -> tuple[str, Run]:
         settings = self._settings
-        gatherer = Gatherer(
+        worker = BatchWorker(
             queue,
             self._dispatcher,
             self._executor(group, self._make_link(name)),
@@ -174,13 +174,13 @@ class Workers:
             settings.busy_limit_s,
             settings.overload_retry_ms,
         )
-        return name, gatherer.run
+        return name, worker.run
 
-    def _executor(self, group: Group, link: Link) -> Executor:
+    def _executor(self, group: Group, link: Link) -> BisectingExecutor:
         quarantine = self._dispatcher.quarantine
         if isinstance(group, PutGroup):
-            return JointExecutor(group, link, self._disk, quarantine, self._claims, self._settings)
-        return Executor(group, link, self._disk, quarantine, self._settings.overload_retry_ms)
+            return PutAndClaimExecutor(group, link, self._disk, quarantine, self._claims, self._settings)
+        return BisectingExecutor(group, link, self._disk, quarantine, self._settings.overload_retry_ms)
 
     def _single(self, name: str, kind: Kind) -> tuple[str, Run]:
         worker = SingleWorker(

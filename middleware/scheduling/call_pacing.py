@@ -36,7 +36,7 @@ class PacedCall:
 
 
 class CallPacing:
-    """Lets the calls of all gatherers of a middleware begin, one after the other or side by side."""
+    """Lets the calls of all batch workers of a middleware begin, one after the other or side by side."""
 
     def __init__(
         self,

@@ -173,7 +173,7 @@ class SingleFairQueue(FairQueue):
 
 
 class BusyFairQueue(FairQueue):
-    """A queue of those whose last call found something busy: each call is for one message queue or topic only.
+    """A queue of those whose last call found something busy: each call is for one queue or topic.
 
     A call for one queue waits for that queue's lock, where a call for several gives up the queues that are
     locked; so a queue that is always in use elsewhere is served all the same.

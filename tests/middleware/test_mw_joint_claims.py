@@ -17,7 +17,7 @@ from telesto.middleware.consumers.claim_results import Claims
 from telesto.middleware.database.connection import Link
 from telesto.middleware.database.disk import Disk
 from telesto.middleware.database.dsn import Connection
-from telesto.middleware.execution.claim_with_puts import _CLAIM_COLUMNS, PUT_AND_CLAIM, JointExecutor
+from telesto.middleware.execution.claim_with_puts import _CLAIM_COLUMNS, PUT_AND_CLAIM, PutAndClaimExecutor
 from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.procedures.put import PutGroup
 from telesto.middleware.scheduling.outcomes import Results
@@ -84,7 +84,7 @@ class Bench:
         group = PutGroup(lambda: 7)
         quarantine = Quarantine(asyncio.get_running_loop().time, 1.0, 1, 10)
         disk = Disk(self.call, Counters(), self.settings, asyncio.get_running_loop().time)
-        self.executor = JointExecutor(group, self, disk, quarantine, self.claims, self.settings)  # type: ignore[arg-type]
+        self.executor = PutAndClaimExecutor(group, self, disk, quarantine, self.claims, self.settings)  # type: ignore[arg-type]
         self.calls: list[tuple[Any, ...]] = []
         self.answers: list[Answer] = []
 

@@ -15,8 +15,8 @@ from telesto.middleware.consumers.departures import Departures
 from telesto.middleware.consumers.registry import Consumers
 from telesto.middleware.database.disk import Disk
 from telesto.middleware.execution.batch_effects import BatchEffects
-from telesto.middleware.execution.batch_worker import Gatherer
-from telesto.middleware.execution.bisecting_executor import Executor
+from telesto.middleware.execution.batch_worker import BatchWorker
+from telesto.middleware.execution.bisecting_executor import BisectingExecutor
 from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.metrics.tracing import Tracer
 from telesto.middleware.procedures.empty import answer_read
@@ -199,8 +199,8 @@ class Workbench:
                 (kind.name + " apart", self.dispatcher.busy_queues[kind]),
             ):
                 link = self.links[name] = FakeLink(procedure)
-                executor = Executor(group, link, disk, self.dispatcher.quarantine, 100)  # type: ignore[arg-type]
-                gatherer = Gatherer(
+                executor = BisectingExecutor(group, link, disk, self.dispatcher.quarantine, 100)  # type: ignore[arg-type]
+                worker = BatchWorker(
                     queue,
                     self.dispatcher,
                     executor,
@@ -211,7 +211,7 @@ class Workbench:
                     self.settings.busy_limit_s,
                     100,
                 )
-                self._tasks.append(asyncio.create_task(gatherer.run()))
+                self._tasks.append(asyncio.create_task(worker.run()))
 
     async def close(self) -> None:
         self.dispatcher.close()
