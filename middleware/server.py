@@ -29,7 +29,7 @@ from telesto.middleware.common.periodic import Periodic
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.common.signals import SIGNALS_WITHOUT_EFFECT, stop_signals
 from telesto.middleware.consumers.behaviour_monitor import BehaviourMonitor
-from telesto.middleware.consumers.claim_results import Claims
+from telesto.middleware.consumers.claim_tracker import ClaimTracker
 from telesto.middleware.consumers.consumer_changes import ConsumerChanges
 from telesto.middleware.consumers.departures import Departures
 from telesto.middleware.consumers.lease_keeper import LeaseKeeper
@@ -159,7 +159,7 @@ class MiddlewareServer:
         self._monitor = BehaviourMonitor(consumers, self._consumer_changes, counters, self._deadlines)
         self._leases = LeaseKeeper(call, consumers, self._announcer, settings)
         self._lost_leases = LostLeases(call, consumers, self._monitor, self._peers, settings)
-        self._claims = Claims(consumers, self._announcer, counters, settings)
+        self._claims = ClaimTracker(consumers, self._announcer, counters, settings)
 
     def _make_workers(self) -> None:
         handlers = single_handlers(

@@ -7,7 +7,7 @@ import asyncio
 from telesto.middleware.common.failures import LostError, RefusedError, UnavailableError
 from telesto.middleware.common.logs import logger
 from telesto.middleware.common.settings import ServerSettings
-from telesto.middleware.consumers.claim_results import Claims
+from telesto.middleware.consumers.claim_tracker import ClaimTracker
 from telesto.middleware.consumers.registry import Consumers
 from telesto.middleware.database.disk import Disk
 from telesto.middleware.scheduling.single_request import Call
@@ -15,10 +15,10 @@ from telesto.middleware.scheduling.single_request import Call
 CLAIM = "SELECT * FROM telesto.claim_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
 RECOVER = "SELECT * FROM telesto.recover_leases($1, $2, $3, $4)"
 
-_log = logger("claimer")
+_log = logger("claims")
 
 
-class Claimer:
+class ClaimLoop:
     """Takes the queues that it is time to claim from, calls once for all of them, pushes what came, again.
 
     There is no timer: consumers get room and queues get messages while the call runs. A claim of which nobody
@@ -26,7 +26,7 @@ class Claimer:
     """
 
     def __init__(
-        self, consumers: Consumers, claims: Claims, call: Call, disk: Disk, settings: ServerSettings
+        self, consumers: Consumers, claims: ClaimTracker, call: Call, disk: Disk, settings: ServerSettings
     ) -> None:
         self._consumers = consumers
         self._claims = claims

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from telesto.middleware.common.failures import LostError, RefusedError
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.consumers.claim_plan import Claim
-from telesto.middleware.consumers.claim_results import Claims, RowKind
+from telesto.middleware.consumers.claim_tracker import ClaimTracker, RowKind
 from telesto.middleware.database.connection import Link, Rows
 from telesto.middleware.database.disk import Disk
 from telesto.middleware.execution.bisecting_executor import BisectingExecutor
@@ -54,7 +54,7 @@ class PutAndClaimExecutor(BisectingExecutor):
     """Claims few messages in the call that puts them, where consumers have room for them.
 
     That saves them a call, a flush, and the way through the middleware. Puts of many are calls of their own,
-    beside which the claimer's go on. The claim waits for no lock and its answer is small, so that those who
+    beside which those of the claim loop go on. The claim waits for no lock and its answer is small, so that those who
     read do not hold up the puts.
     """
 
@@ -64,7 +64,7 @@ class PutAndClaimExecutor(BisectingExecutor):
         link: Link,
         disk: Disk,
         quarantine: Quarantine,
-        claims: Claims,
+        claims: ClaimTracker,
         settings: ServerSettings,
     ) -> None:
         super().__init__(group, link, disk, quarantine, settings.overload_retry_ms)

@@ -9,8 +9,8 @@ from typing import Any
 from telesto.middleware.common.logs import logger
 from telesto.middleware.common.peers import Peers
 from telesto.middleware.common.settings import ServerSettings
-from telesto.middleware.consumers.claim_loop import Claimer
-from telesto.middleware.consumers.claim_results import Claims
+from telesto.middleware.consumers.claim_loop import ClaimLoop
+from telesto.middleware.consumers.claim_tracker import ClaimTracker
 from telesto.middleware.consumers.registry import Consumers
 from telesto.middleware.database.connection import Link
 from telesto.middleware.database.connections import Links
@@ -44,7 +44,7 @@ class WorkerPool:
     """Makes the workers and runs them until it is closed.
 
     Attributes:
-        claimer: the one that claims for consumers.
+        claim_loop: the one that claims for consumers.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class WorkerPool:
         links: Links,
         disk: Disk,
         consumers: Consumers,
-        claims: Claims,
+        claims: ClaimTracker,
         handlers: Mapping[int, Handler],
         peers: Peers,
         on_failure: Callable[[], None],
@@ -88,7 +88,7 @@ class WorkerPool:
         link = self._make_link("claim")
         # What is claimed may be large at any time, and others that consume must not wait until it is sent.
         call = link.call_for_much if settings.locked_answer_bytes else link.call
-        self.claimer = Claimer(consumers, claims, call, disk, settings)
+        self.claim_loop = ClaimLoop(consumers, claims, call, disk, settings)
 
     @property
     def running(self) -> bool:
@@ -97,7 +97,7 @@ class WorkerPool:
 
     def start(self) -> None:
         """Starts them."""
-        for name, run in (*self._runs(), ("claim", self.claimer.run)):
+        for name, run in (*self._runs(), ("claim", self.claim_loop.run)):
             task = asyncio.create_task(run(), name=name)
             task.add_done_callback(self._ended)
             self._tasks.append(task)
@@ -105,7 +105,7 @@ class WorkerPool:
     def close(self) -> None:
         """Ends each worker once its call under way is over."""
         self._dispatcher.close()
-        self.claimer.close()
+        self.claim_loop.close()
 
     def cut_off(self) -> None:
         """Ends the workers' connections: what is under way is lost, so that they come to their end."""

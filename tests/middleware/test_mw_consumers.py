@@ -10,8 +10,8 @@ import pytest
 from conftest import Connect, StartMiddleware
 from members import join, put_all, put_keyed
 from telesto.middleware.common.settings import ServerSettings
-from telesto.middleware.consumers.claim_loop import Claimer
-from telesto.middleware.consumers.claim_results import Claims
+from telesto.middleware.consumers.claim_loop import ClaimLoop
+from telesto.middleware.consumers.claim_tracker import ClaimTracker
 from telesto.middleware.database.disk import Disk
 from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.scheduling.requests import Line
@@ -383,17 +383,19 @@ async def test_a_queue_whose_consumers_have_lost_their_room_is_not_forgotten() -
 
     async def claim(*arguments: Any) -> list[Any]:
         claims.append(arguments)
-        claimer.close()
+        claim_loop.close()
         return []
 
     counters = Counters()
     disk = Disk(claim, counters, settings, asyncio.get_running_loop().time)
-    claimer = Claimer(consumers, Claims(consumers, announcer, counters, settings), claim, disk, settings)
+    claim_loop = ClaimLoop(
+        consumers, ClaimTracker(consumers, announcer, counters, settings), claim, disk, settings
+    )
     consumers.join(1, 1, line, 5, 0)
     consumer = consumers.find(line, 1)
     assert consumer is not None
     consumers.set_credit(consumer, 0, 0)
-    work = asyncio.create_task(claimer.run())
+    work = asyncio.create_task(claim_loop.run())
     await until(lambda: not consumers.due)
     consumers.set_credit(consumer, 5, 0)
     await asyncio.wait_for(work, PATIENCE_S)

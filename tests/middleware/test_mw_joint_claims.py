@@ -13,7 +13,7 @@ from conftest import Connect, StartMiddleware
 from members import Member, join, put_all, put_keyed
 from telesto.middleware.common.failures import LostError, RefusedError, UnavailableError
 from telesto.middleware.common.settings import ServerSettings
-from telesto.middleware.consumers.claim_results import Claims
+from telesto.middleware.consumers.claim_tracker import ClaimTracker
 from telesto.middleware.database.connection import Link
 from telesto.middleware.database.disk import Disk
 from telesto.middleware.database.dsn import Connection
@@ -76,7 +76,7 @@ class Bench:
         room = empty_room()
         announcer = Announcer(room, lambda arrivals: None)
         self.consumers, _ = without_database(room, announcer, self.settings)
-        self.claims = Claims(self.consumers, announcer, Counters(), self.settings)
+        self.claims = ClaimTracker(self.consumers, announcer, Counters(), self.settings)
         self.sent: list[bytes] = []
         self.line = Line(self.sent.append, lambda: None, lambda client: None)
         self.line.client = Client(1, 1, FULL)
@@ -247,15 +247,15 @@ async def test_nothing_is_claimed_beside_doubt() -> None:
 
 
 def count_claims(server: MiddlewareServer) -> list[str]:
-    """Notes the calls of the claimer itself from now on."""
+    """Notes the calls of the claim loop itself from now on."""
     made: list[str] = []
-    call = server._workers.claimer._call
+    call = server._workers.claim_loop._call
 
     async def noted(sql: str, *arguments: Any) -> Any:
         made.append(sql)
         return await call(sql, *arguments)
 
-    server._workers.claimer._call = noted
+    server._workers.claim_loop._call = noted
     return made
 
 

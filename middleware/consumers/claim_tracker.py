@@ -44,7 +44,7 @@ class RowKind(StrEnum):
     """Puts have reached more partitions of the queue."""
 
 
-class Claims:
+class ClaimTracker:
     """Begins claims, pushes what they bring, and keeps those of which nobody knows what became.
 
     A claim that was begun has to be ended with ``over``, after ``settle``, ``failed`` or ``lost``: until then
