@@ -14,11 +14,11 @@ import psycopg
 
 from telesto.db.schema import SchemaError
 from telesto.middleware.cluster.interests import Interests, WakeSweep
-from telesto.middleware.cluster.maintenance import Jobs
+from telesto.middleware.cluster.maintenance import MaintenanceJobs
 from telesto.middleware.cluster.notifier import Notifier
 from telesto.middleware.cluster.registry import Registry
 from telesto.middleware.cluster.wake_listener import WakeListener
-from telesto.middleware.cluster.watchdog import DatabaseWatch
+from telesto.middleware.cluster.watchdog import DatabaseWatchdog
 from telesto.middleware.common.budget import Budget
 from telesto.middleware.common.deadlines import Deadlines
 from telesto.middleware.common.event_log import EventLog
@@ -132,7 +132,7 @@ class MiddlewareServer:
         )
         jobs_call = shared(links.make("jobs"))
         self._clock = DatabaseClock(jobs_call, self.counters)
-        self._jobs = Jobs(jobs_call, peers, self._clock, self._announcer, settings)
+        self._jobs = MaintenanceJobs(jobs_call, peers, self._clock, self._announcer, settings)
         registry_link = links.make("registry", gated=False)
         self._registry = Registry(
             registry_link.call,
@@ -144,7 +144,7 @@ class MiddlewareServer:
             on_registered_again=self._registered_again,
             clock=clock,
         )
-        self._watch = DatabaseWatch(
+        self._watch = DatabaseWatchdog(
             links, self._registry, registry_link, settings, clock, on_cut_off=self._send_clients_away
         )
         self._disk = Disk(links.make("disk").call, self.counters, settings, clock)

@@ -43,7 +43,7 @@ _HOLD_PERIODS = 4
 _log = logger("jobs")
 
 
-class Jobs:
+class MaintenanceJobs:
     """Runs the jobs; the database elects who does one, by a row with a deadline.
 
     Attributes:

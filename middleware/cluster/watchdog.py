@@ -29,7 +29,7 @@ SELECT pid, coalesce(wait_event = 'SyncRep', false) FROM pg_stat_activity WHERE 
 _log = logger("database")
 
 
-class DatabaseWatch:
+class DatabaseWatchdog:
     """Looks what the matter is when the sign of life or a call is late.
 
     A call has no limit of time, for nobody knows what became of one that is given up. So it is given up only

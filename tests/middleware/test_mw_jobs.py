@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from typing import Any
 
-from telesto.middleware.cluster.maintenance import SWEEP, Jobs
+from telesto.middleware.cluster.maintenance import SWEEP, MaintenanceJobs
 from telesto.middleware.common.peers import Peers
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.database.clock import DatabaseClock
@@ -40,7 +40,7 @@ async def sweep_until(job: str, count: int, **settings: float) -> Counter[str]:
     sweeps = Sweeps()
     loaded = ServerSettings.load(database_url="postgresql://nowhere/nothing", **settings)
     announcer = Announcer(empty_room(), lambda arrivals: None)
-    jobs = Jobs(sweeps.call, Peers("0"), DatabaseClock(sweeps.call, Counters()), announcer, loaded)
+    jobs = MaintenanceJobs(sweeps.call, Peers("0"), DatabaseClock(sweeps.call, Counters()), announcer, loaded)
     tasks = [asyncio.create_task(work.run()) for work in jobs.work]
     async with asyncio.timeout(30):
         await sweeps.reach(job, count)
