@@ -36,7 +36,7 @@ from telesto.middleware.consumers.lease_keeper import LeaseKeeper
 from telesto.middleware.consumers.lost_leases import LostLeases
 from telesto.middleware.consumers.registry import Consumers
 from telesto.middleware.database.clock import DatabaseClock
-from telesto.middleware.database.connections import Links, shared
+from telesto.middleware.database.connections import DatabaseConnections, shared
 from telesto.middleware.database.disk import Disk
 from telesto.middleware.database.start import DatabaseStart
 from telesto.middleware.execution.batch_effects import BatchEffects
@@ -100,7 +100,9 @@ class MiddlewareServer:
             answer=answer_read,
             whose_read_yields=self._shares.whose_read_yields,
         )
-        self._links = Links(settings, on_connected=self._database_connected, on_moved=self._database_moved)
+        self._database = DatabaseConnections(
+            settings, on_connected=self._database_connected, on_moved=self._database_moved
+        )
         self._make_cluster()
         self._make_consumers()
         self._make_workers()
@@ -115,42 +117,42 @@ class MiddlewareServer:
         self._add_gauges()
 
     def _make_cluster(self) -> None:
-        settings, links, peers, clock = self._settings, self._links, self._peers, self._loop.time
+        settings, database, peers, clock = self._settings, self._database, self._peers, self._loop.time
         self._notifier = Notifier(
-            links.make("notify").call,
+            database.make("notify").call,
             peers,
             self.counters,
             settings.notify_interval_ms,
             settings.notify_entries,
         )
         self._announcer = Announcer(self._room, self._notifier.tell)
-        waiting_call = shared(links.make("waiting"))
+        waiting_call = shared(database.make("waiting"))
         self._interests = Interests(waiting_call, self._room, peers, settings)
         self._wake_sweep = WakeSweep(waiting_call, self._room, self._interests, settings)
         self._wake_listener = WakeListener(
-            links.connect_listener, self._room, peers, self.counters, self._wake_sweep, settings
+            database.connect_listener, self._room, peers, self.counters, self._wake_sweep, settings
         )
-        jobs_call = shared(links.make("jobs"))
+        jobs_call = shared(database.make("jobs"))
         self._clock = DatabaseClock(jobs_call, self.counters)
         self._jobs = MaintenanceJobs(jobs_call, peers, self._clock, self._announcer, settings)
-        registry_link = links.make("registry", gated=False)
+        registry_connection = database.make("registry", gated=False)
         self._registry = Registry(
-            registry_link.call,
+            registry_connection.call,
             peers,
-            links.gate,
+            database.gate,
             self._clock,
             settings,
-            pids=links.pids,
+            pids=database.pids,
             on_registered_again=self._registered_again,
             clock=clock,
         )
         self._watch = DatabaseWatchdog(
-            links, self._registry, registry_link, settings, clock, on_cut_off=self._send_clients_away
+            database, self._registry, registry_connection, settings, clock, on_cut_off=self._send_clients_away
         )
-        self._disk = Disk(links.make("disk").call, self.counters, settings, clock)
+        self._disk = Disk(database.make("disk").call, self.counters, settings, clock)
 
     def _make_consumers(self) -> None:
-        settings, counters, call = self._settings, self.counters, shared(self._links.make("consumers"))
+        settings, counters, call = self._settings, self.counters, shared(self._database.make("consumers"))
         self._departures = Departures(call, self._announcer, settings)
         self._consumer_changes = ConsumerChanges(call, self._announcer, settings)
         consumers = self._consumers = Consumers(
@@ -174,7 +176,7 @@ class MiddlewareServer:
             effects=self._effects,
             counters=self.counters,
             tracer=self._tracer,
-            links=self._links,
+            database=self._database,
             disk=self._disk,
             consumers=self._consumers,
             claims=self._claims,
@@ -244,7 +246,7 @@ class MiddlewareServer:
             self._tasks.append(asyncio.create_task(work.run()))
         self._wake_listener.work.poke()
         # One more connection listens.
-        self._connections.limit = connections_that_fit(settings.max_connections, len(self._links) + 1)
+        self._connections.limit = connections_that_fit(settings.max_connections, len(self._database) + 1)
         if settings.admin_port is not None:
             port = await self._admin.start(settings.admin_host, settings.admin_port)
             self.admin_address = (settings.admin_host, port)
@@ -311,7 +313,7 @@ class MiddlewareServer:
             lambda: math.nan if self._disk.room is None else self._disk.room,
         )
         gauges["quarantined_clients"] = ("Clients kept apart.", lambda: len(self._dispatcher.quarantine))
-        gauges["lost_calls"] = ("Calls lost with their connections.", lambda: self._links.lost_count)
+        gauges["lost_calls"] = ("Calls lost with their connections.", lambda: self._database.lost_count)
         gauges["loop_lag_seconds"] = ("How late the loop was last.", lambda: self.counters.loop_lag_s)
         gauges["loop_lag_max_seconds"] = ("How late at most.", lambda: self.counters.loop_lag_max_s)
         for kind, queue in self._dispatcher.fair_queues.items():
@@ -392,7 +394,7 @@ class MiddlewareServer:
                 await self._notifier.send()
                 await self._registry.unregister()
         await self._wake_listener.close()
-        await self._links.close()
+        await self._database.close()
         await self._admin.stop()
         self._lag.stop()
         self._shares.close()
@@ -407,7 +409,7 @@ class MiddlewareServer:
         _, waiting = await asyncio.wait(self._tasks, timeout=_FAREWELL_S)
         if waiting:
             _log.warning("cut_off", background=len(waiting))
-            self._links.cut_off()
+            self._database.cut_off()
         await asyncio.gather(*self._tasks)
 
     async def _end_connections(self) -> None:

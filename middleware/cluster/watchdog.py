@@ -17,8 +17,8 @@ from telesto.middleware.common.failures import (
 from telesto.middleware.common.logs import logger
 from telesto.middleware.common.periodic import Periodic
 from telesto.middleware.common.settings import ServerSettings
-from telesto.middleware.database.connection import Link
-from telesto.middleware.database.connections import Links
+from telesto.middleware.database.connection import DatabaseConnection
+from telesto.middleware.database.connections import DatabaseConnections
 from telesto.middleware.database.dsn import CONNECT_ERRORS
 
 #: What the backends of this middleware wait for; a role sees what its own wait for.
@@ -48,18 +48,18 @@ class DatabaseWatchdog:
 
     def __init__(
         self,
-        links: Links,
+        connections: DatabaseConnections,
         registry: Registry,
-        registry_link: Link,
+        registry_connection: DatabaseConnection,
         settings: ServerSettings,
         clock: Callable[[], float],
         on_cut_off: Callable[[], None],
     ) -> None:
         """``on_cut_off`` is called when the middleware is cut off; ``clock`` is the loop's."""
-        self._links = links
+        self._connections = connections
         self._registry = registry
-        self._registry_link = registry_link
-        self._link = links.make("watch", gated=False)
+        self._registry_connection = registry_connection
+        self._connection = connections.make("watch", gated=False)
         self._clock = clock
         self._late_s = settings.database_late_s
         self._interval_s = settings.heartbeat_interval_s
@@ -74,11 +74,11 @@ class DatabaseWatchdog:
     def moved(self) -> None:
         """Another primary has taken the place of the one before."""
         self._moved_at = self._clock()
-        self._links.gate.open("the primary has moved")
+        self._connections.gate.open("the primary has moved")
         self._registry.poke()
 
     async def _look(self) -> None:
-        if not self._late and not self._links.busy_since(self._clock() - self._late_s):
+        if not self._late and not self._connections.busy_since(self._clock() - self._late_s):
             return
         waits = await self._waits()
         if self._late or waits is None:
@@ -98,20 +98,21 @@ class DatabaseWatchdog:
         """Should it be another one than that in use, ``moved`` is called; raises nothing."""
         try:
             async with asyncio.timeout(self._late_s):  # the search goes on, and the next look joins it
-                await self._links.primary.look()
+                await self._connections.primary.look()
         except CONNECT_ERRORS as error:
             _log.debug("no_primary", error=str(error))
 
     async def _waits(self) -> dict[int, bool] | None:
         """By backend that is there, whether it waits for a standby; None if the server does not answer."""
-        pids = sorted(set(self._links.pids()))
+        pids = sorted(set(self._connections.pids()))
         try:
             async with asyncio.timeout(self._late_s):
-                rows = await self._link.read(WAITS, pids)
+                rows = await self._connection.read(WAITS, pids)
         except (UnavailableError, LostError, RefusedError):
             return None
         except TimeoutError:
-            self._link.drop()  # the answer to a query that was given up would be taken for the next one's
+            # The answer to a query that was given up would be taken for the next one's.
+            self._connection.drop()
             return None
         return {row[0]: row[1] for row in rows}
 
@@ -128,27 +129,31 @@ class DatabaseWatchdog:
         if not self._standby_wait_s:
             return
         since = now - self._standby_wait_s
-        overdue = any(link.pid is not None and waits.get(link.pid) for link in self._links.busy_since(since))
-        if not overdue and self._links.gate.is_open:
+        overdue = any(
+            connection.pid is not None and waits.get(connection.pid)
+            for connection in self._connections.busy_since(since)
+        )
+        if not overdue and self._connections.gate.is_open:
             return
-        if self._links.gate.shut_for_writes is None:
+        if self._connections.gate.shut_for_writes is None:
             _log.warning("standby_unavailable", waiting=sum(waits.values()))
-            self._links.gate.shut_for_writes = self._standby_unavailable
-        for link in self._links.busy_since(now - self._late_s):
+            self._connections.gate.shut_for_writes = self._standby_unavailable
+        for connection in self._connections.busy_since(now - self._late_s):
             # The sign of life waits on: it tells when the standby is back.
-            if link is not self._registry_link and link is not self._link:
-                link.drop("no synchronous standby confirms the commit", UNCONFIRMED)
+            if connection is not self._registry_connection and connection is not self._connection:
+                connection.drop("no synchronous standby confirms the commit", UNCONFIRMED)
 
     # --- a database that is away -------------------------------------------------------------
 
     def _cut_off(self, waits: dict[int, bool], now: float) -> None:
-        if self._links.gate.shut is None:
+        if self._connections.gate.shut is None:
             _log.warning("cut_off", silent_s=round(self._silent_s, 1))
-            self._links.gate.shut = self._unavailable
-            self._links.drop("the database does not answer")
+            self._connections.gate.shut = self._unavailable
+            self._connections.drop("the database does not answer")
             self._on_cut_off()
-        elif self._registry_link.pid not in waits and self._registry_link in self._links.busy_since(
-            now - self._timeout_s
+        elif (
+            self._registry_connection.pid not in waits
+            and self._registry_connection in self._connections.busy_since(now - self._timeout_s)
         ):
             # Its backend is gone or does not answer, so that it has to be looked for again.
-            self._registry_link.drop("the database does not answer")
+            self._registry_connection.drop("the database does not answer")

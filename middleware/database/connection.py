@@ -45,10 +45,10 @@ class Dropped(NamedTuple):
     told: str
 
 
-class Link:
+class DatabaseConnection:
     """One connection, made when it is needed first and made again after it was lost.
 
-    A link serves one call at a time. A call is never cancelled and has no time limit: if it ends without an
+    It serves one call at a time. A call is never cancelled and has no time limit: if it ends without an
     answer, nobody knows what became of it. The kernel's limits end a connection whose server's machine is
     gone; the watch over the database ends one whose server hangs, or is not the primary any more.
 
@@ -77,7 +77,7 @@ class Link:
 
     @property
     def pid(self) -> int | None:
-        """The process id of the link's backend, None while there is no connection."""
+        """The process id of its backend, None while it is not connected."""
         connection = self._connection
         if connection is None or connection.is_closed():
             return None
@@ -213,7 +213,7 @@ class Link:
             exhausted = isinstance(error, asyncpg.TooManyConnectionsError)
             failure = connections_exhausted(round(1000 * self._backoff_s)) if exhausted else None
             self._failure = UnavailableError(reason_of(error), failure)
-            _log.warning("no_connection", link=self._name, error=str(self._failure))
+            _log.warning("no_connection", connection=self._name, error=str(self._failure))
             raise self._failure from error
         if self._cut_off:
             connection.terminate()
@@ -227,7 +227,7 @@ class Link:
         VACUUM warns of the tables that it passes over because another middleware vacuums them.
         """
         if message.severity_en == "WARNING" and message.sqlstate != LOCKED_SQLSTATE:
-            _log.warning("server_warning", link=self._name, message=message.message)
+            _log.warning("server_warning", connection=self._name, message=message.message)
             self._warned = True
 
     def _answered(self, error: asyncpg.PostgresError) -> Exception:
@@ -258,7 +258,7 @@ class Link:
         dropped, self._dropped = self._dropped, None
         if dropped is not None:
             reason, suspicious, told = dropped.reason, False, dropped.told
-        _log.warning("connection_lost", link=self._name, reason=reason)
+        _log.warning("connection_lost", connection=self._name, reason=reason)
         self.drop()
         return LostError(reason, suspicious=suspicious, told=told)
 

@@ -8,37 +8,37 @@ from typing import Any
 
 from telesto.middleware.common.failures import LOST
 from telesto.middleware.common.settings import ServerSettings
-from telesto.middleware.database.connection import Link
+from telesto.middleware.database.connection import DatabaseConnection
 from telesto.middleware.database.dsn import Connection, session_limits
 from telesto.middleware.database.gate import Gate
 from telesto.middleware.database.primary import Epoch, Primary
 from telesto.middleware.scheduling.single_request import Call, Row
 
 
-class Links:
-    """Makes links, one for each worker, and knows them all.
+class DatabaseConnections:
+    """Makes connections, one for each worker, and knows them all.
 
-    There is no pool to wait for: each worker has its own link, connected when it is needed first.
+    There is no pool to wait for: each worker has its own connection, opened when it is needed first.
 
     Attributes:
-        gate: before all links but those that watch over the database.
+        gate: before all connections but those that watch over the database.
         primary: where they lead.
     """
 
     def __init__(
         self, settings: ServerSettings, *, on_connected: Callable[[], None], on_moved: Callable[[], None]
     ) -> None:
-        """Makes no link yet.
+        """Makes no connection yet.
 
         Args:
             settings: those of the middleware.
             on_connected: called when there is a new backend.
-            on_moved: called when another server has become the primary, after all links were dropped.
+            on_moved: called when another server has become the primary, after all connections were dropped.
         """
         self._settings = settings
         self._on_connected = on_connected
         self._on_moved = on_moved
-        self._links: list[Link] = []
+        self._all: list[DatabaseConnection] = []
         self.gate = Gate()
         epoch = Epoch()
         self.primary = self._primary(settings.database_url.get_secret_value(), epoch)
@@ -48,30 +48,34 @@ class Links:
         )
 
     def __len__(self) -> int:
-        return len(self._links)
+        return len(self._all)
 
-    def make(self, name: str, *, gated: bool = True) -> Link:
-        """Makes a link for a worker; without a gate if it is to find out how the database is."""
+    def make(self, name: str, *, gated: bool = True) -> DatabaseConnection:
+        """Makes a connection for a worker; without a gate if it is to find out how the database is."""
         gate = self.gate if gated else None
-        link = Link(name, self._connect, self._settings.database_backoff_s, gate)
-        self._links.append(link)
-        return link
+        connection = DatabaseConnection(name, self._connect, self._settings.database_backoff_s, gate)
+        self._all.append(connection)
+        return connection
 
     def pids(self) -> Iterator[int]:
         """The process ids of the backends."""
-        for link in self._links:
-            pid = link.pid
+        for connection in self._all:
+            pid = connection.pid
             if pid is not None:
                 yield pid
 
-    def busy_since(self, moment: float) -> list[Link]:
-        """The links whose call is under way since a moment or longer, by the loop's clock in seconds."""
-        return [link for link in self._links if link.busy_since is not None and link.busy_since <= moment]
+    def busy_since(self, moment: float) -> list[DatabaseConnection]:
+        """The connections whose call is under way since a moment, by the loop's clock in seconds."""
+        return [
+            connection
+            for connection in self._all
+            if connection.busy_since is not None and connection.busy_since <= moment
+        ]
 
     @property
     def lost_count(self) -> int:
         """How many calls were lost with their connections."""
-        return sum(link.lost_count for link in self._links)
+        return sum(connection.lost_count for connection in self._all)
 
     async def connect_listener(self, name: str) -> Connection:
         """Opens a connection for LISTEN."""
@@ -79,18 +83,18 @@ class Links:
 
     def drop(self, reason: str, told: str = LOST) -> None:
         """Ends all connections at once; they are opened again when they are needed."""
-        for link in self._links:
-            link.drop(reason, told)
+        for connection in self._all:
+            connection.drop(reason, told)
 
     def cut_off(self) -> None:
         """Ends all connections at once and for good."""
-        for link in self._links:
-            link.cut_off()
+        for connection in self._all:
+            connection.cut_off()
 
     async def close(self) -> None:
         """Ends all connections."""
         await asyncio.gather(self.primary.close(), self._listened.close())
-        await asyncio.gather(*(link.close() for link in self._links))
+        await asyncio.gather(*(connection.close() for connection in self._all))
 
     def _primary(self, url: str, epoch: Epoch) -> Primary:
         settings = self._settings
@@ -113,12 +117,12 @@ class Links:
         self._on_moved()
 
 
-def shared(link: Link) -> Call:
-    """Lets several pieces of background work take turns on a link."""
+def shared(connection: DatabaseConnection) -> Call:
+    """Lets several pieces of background work take turns on a connection."""
     lock = asyncio.Lock()
 
     async def call(sql: str, *arguments: Any) -> list[Row]:
         async with lock:
-            return await link.call(sql, *arguments)
+            return await connection.call(sql, *arguments)
 
     return call

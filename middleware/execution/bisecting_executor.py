@@ -19,7 +19,7 @@ from telesto.middleware.common.failures import (
     unknown,
 )
 from telesto.middleware.common.logs import logger
-from telesto.middleware.database.connection import Link, Rows
+from telesto.middleware.database.connection import DatabaseConnection, Rows
 from telesto.middleware.database.disk import Disk
 from telesto.middleware.scheduling.ordering import has_order, mark_behind
 from telesto.middleware.scheduling.outcomes import Group, Mark, Results, all_failed
@@ -37,10 +37,12 @@ class BisectingExecutor:
     alone. A batch of which nobody knows what became is in doubt and never tried again: the clients take over.
     """
 
-    def __init__(self, group: Group, link: Link, disk: Disk, quarantine: Quarantine, retry_ms: int) -> None:
+    def __init__(
+        self, group: Group, connection: DatabaseConnection, disk: Disk, quarantine: Quarantine, retry_ms: int
+    ) -> None:
         self._group = group
         self._disk = disk
-        self._link = link
+        self._connection = connection
         self._quarantine = quarantine
         self._retry_ms = retry_ms
 
@@ -68,7 +70,7 @@ class BisectingExecutor:
     async def _call(self, requests: Sequence[Request]) -> Rows:
         """Calls the procedure, once more if its statement was out of date."""
         arguments = self._arguments(requests)
-        call = self._link.call_for_much if self._group.is_large(requests) else self._link.call
+        call = self._connection.call_for_much if self._group.is_large(requests) else self._connection.call
         try:
             return await call(self._group.sql, *arguments)
         except RefusedError as error:

@@ -8,7 +8,7 @@ from telesto.middleware.common.failures import LostError, RefusedError
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.consumers.claim_plan import Claim
 from telesto.middleware.consumers.claim_tracker import ClaimTracker, RowKind
-from telesto.middleware.database.connection import Link, Rows
+from telesto.middleware.database.connection import DatabaseConnection, Rows
 from telesto.middleware.database.disk import Disk
 from telesto.middleware.execution.bisecting_executor import BisectingExecutor
 from telesto.middleware.procedures.put import PutGroup, elements_of
@@ -54,20 +54,20 @@ class PutAndClaimExecutor(BisectingExecutor):
     """Claims few messages in the call that puts them, where consumers have room for them.
 
     That saves them a call, a flush, and the way through the middleware. Puts of many are calls of their own,
-    beside which those of the claim loop go on. The claim waits for no lock and its answer is small, so that those who
-    read do not hold up the puts.
+    beside which those of the claim loop go on. The claim waits for no lock and its answer is small, so that
+    readers do not hold up the puts.
     """
 
     def __init__(
         self,
         group: PutGroup,
-        link: Link,
+        connection: DatabaseConnection,
         disk: Disk,
         quarantine: Quarantine,
         claims: ClaimTracker,
         settings: ServerSettings,
     ) -> None:
-        super().__init__(group, link, disk, quarantine, settings.overload_retry_ms)
+        super().__init__(group, connection, disk, quarantine, settings.overload_retry_ms)
         self._claims = claims
         self._messages_max = settings.many_messages
         self._bytes_max = settings.locked_answer_bytes or settings.max_answer_bytes
@@ -96,7 +96,7 @@ class PutAndClaimExecutor(BisectingExecutor):
 
     async def _call_for(self, claim: Claim, requests: Sequence[Request]) -> Rows:
         arguments = claim.arguments(self._bytes_max, waits=False)
-        return await self._link.call(PUT_AND_CLAIM, *self._arguments(requests), *arguments)
+        return await self._connection.call(PUT_AND_CLAIM, *self._arguments(requests), *arguments)
 
     def _read(self, requests: Sequence[Request], rows: Rows) -> Results:
         results = super()._read(requests, rows[:1])

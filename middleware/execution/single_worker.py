@@ -24,7 +24,7 @@ from telesto.middleware.common.failures import (
 )
 from telesto.middleware.common.logs import logger
 from telesto.middleware.common.settings import ServerSettings
-from telesto.middleware.database.connection import Link
+from telesto.middleware.database.connection import DatabaseConnection
 from telesto.middleware.database.disk import Disk
 from telesto.middleware.execution.batch_effects import BatchEffects
 from telesto.middleware.metrics.counters import Counters
@@ -47,7 +47,7 @@ class SingleWorker:
         self,
         queue: FairQueue,
         dispatcher: Dispatcher,
-        link: Link,
+        connection: DatabaseConnection,
         handlers: Mapping[int, Handler],
         effects: BatchEffects,
         counters: Counters,
@@ -56,7 +56,7 @@ class SingleWorker:
     ) -> None:
         self._queue = queue
         self._dispatcher = dispatcher
-        self._link = link
+        self._connection = connection
         self._handlers = handlers
         self._effects = effects
         self._counters = counters
@@ -115,11 +115,11 @@ class SingleWorker:
 
     async def _call(self, sql: str, *arguments: object) -> list[Row]:
         """Calls a procedure, once more if its statement was out of date."""
-        return await self._twice(self._link.call, sql, *arguments)
+        return await self._twice(self._connection.call, sql, *arguments)
 
     async def _read(self, sql: str, *arguments: object) -> list[Row]:
         """The same for a procedure that only reads."""
-        return await self._twice(self._link.read, sql, *arguments)
+        return await self._twice(self._connection.read, sql, *arguments)
 
     async def _twice(self, call: Call, sql: str, *arguments: object) -> list[Row]:
         try:

@@ -12,8 +12,8 @@ from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.consumers.claim_loop import ClaimLoop
 from telesto.middleware.consumers.claim_tracker import ClaimTracker
 from telesto.middleware.consumers.registry import Consumers
-from telesto.middleware.database.connection import Link
-from telesto.middleware.database.connections import Links
+from telesto.middleware.database.connection import DatabaseConnection
+from telesto.middleware.database.connections import DatabaseConnections
 from telesto.middleware.database.disk import Disk
 from telesto.middleware.execution.batch_effects import BatchEffects
 from telesto.middleware.execution.batch_worker import BatchWorker
@@ -55,7 +55,7 @@ class WorkerPool:
         effects: BatchEffects,
         counters: Counters,
         tracer: Tracer,
-        links: Links,
+        database: DatabaseConnections,
         disk: Disk,
         consumers: Consumers,
         claims: ClaimTracker,
@@ -69,7 +69,7 @@ class WorkerPool:
         self._effects = effects
         self._counters = counters
         self._tracer = tracer
-        self._links = links
+        self._database = database
         self._disk = disk
         self._claims = claims
         self._handlers = handlers
@@ -83,11 +83,11 @@ class WorkerPool:
             settings.quick_call_ms / 1000,
             settings.call_wait_ms / 1000,
         )
-        self._own_links: list[Link] = []
+        self._own_connections: list[DatabaseConnection] = []
         self._tasks: list[asyncio.Task[None]] = []
-        link = self._make_link("claim")
+        connection = self._make_connection("claim")
         # What is claimed may be large at any time, and others that consume must not wait until it is sent.
-        call = link.call_for_much if settings.locked_answer_bytes else link.call
+        call = connection.call_for_much if settings.locked_answer_bytes else connection.call
         self.claim_loop = ClaimLoop(consumers, claims, call, disk, settings)
 
     @property
@@ -109,8 +109,8 @@ class WorkerPool:
 
     def cut_off(self) -> None:
         """Ends the workers' connections: what is under way is lost, so that they come to their end."""
-        for link in self._own_links:
-            link.cut_off()
+        for connection in self._own_connections:
+            connection.cut_off()
 
     async def wait(self) -> None:
         """Returns when all have ended."""
@@ -156,17 +156,17 @@ class WorkerPool:
                 runs.append(self._single(f"{kind.name.lower()} {number}", kind))
         return runs
 
-    def _make_link(self, name: str) -> Link:
-        link = self._links.make(name)
-        self._own_links.append(link)
-        return link
+    def _make_connection(self, name: str) -> DatabaseConnection:
+        connection = self._database.make(name)
+        self._own_connections.append(connection)
+        return connection
 
     def _batch_worker(self, name: str, queue: FairQueue, group: Group) -> tuple[str, Run]:
         settings = self._settings
         worker = BatchWorker(
             queue,
             self._dispatcher,
-            self._executor(group, self._make_link(name)),
+            self._executor(group, self._make_connection(name)),
             self._effects,
             self._counters,
             self._tracer,
@@ -176,17 +176,19 @@ class WorkerPool:
         )
         return name, worker.run
 
-    def _executor(self, group: Group, link: Link) -> BisectingExecutor:
+    def _executor(self, group: Group, connection: DatabaseConnection) -> BisectingExecutor:
         quarantine = self._dispatcher.quarantine
         if isinstance(group, PutGroup):
-            return PutAndClaimExecutor(group, link, self._disk, quarantine, self._claims, self._settings)
-        return BisectingExecutor(group, link, self._disk, quarantine, self._settings.overload_retry_ms)
+            return PutAndClaimExecutor(
+                group, connection, self._disk, quarantine, self._claims, self._settings
+            )
+        return BisectingExecutor(group, connection, self._disk, quarantine, self._settings.overload_retry_ms)
 
     def _single(self, name: str, kind: Kind) -> tuple[str, Run]:
         worker = SingleWorker(
             self._dispatcher.fair_queues[kind],
             self._dispatcher,
-            self._make_link(name),
+            self._make_connection(name),
             self._handlers,
             self._effects,
             self._counters,

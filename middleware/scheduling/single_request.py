@@ -25,7 +25,7 @@ _BUSY_TRIES = 100
 
 
 class Call(Protocol):
-    """Executes one statement in its own transaction; raises as Link.call does."""
+    """Executes one statement in its own transaction; raises as DatabaseConnection.call does."""
 
     def __call__(self, sql: str, *arguments: Any) -> Awaitable[list[Row]]:
         """Returns the rows."""

@@ -12,7 +12,7 @@ import pytest
 
 from conftest import Connect, StartMiddleware
 from telesto.middleware.common.failures import STALE_SQLSTATE, LostError, RefusedError, UnavailableError
-from telesto.middleware.database.connection import Link
+from telesto.middleware.database.connection import DatabaseConnection
 from telesto.middleware.database.primary import Epoch, Primary
 from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
@@ -71,7 +71,7 @@ async def test_a_lost_call_is_in_doubt_and_the_next_one_works(
     takeover = await (await connect(server)).identify(wire.client_id)
     listed = {operation.number for operation in takeover.operations}
     assert 2 not in listed
-    assert server._links.lost_count == 1
+    assert server._database.lost_count == 1
 
 
 async def test_reads_and_lookups_in_flight_are_in_doubt_too(
@@ -148,8 +148,8 @@ async def test_without_a_database_requests_are_refused_at_once(
 
 
 @asynccontextmanager
-async def link_to(database_url: str) -> AsyncIterator[Link]:
-    link = Link("test", Primary(database_url, 5.0, 5_000, Epoch()).connect, 0.01)
+async def link_to(database_url: str) -> AsyncIterator[DatabaseConnection]:
+    link = DatabaseConnection("test", Primary(database_url, 5.0, 5_000, Epoch()).connect, 0.01)
     try:
         yield link
     finally:
@@ -313,7 +313,7 @@ async def test_a_link_does_not_hammer_a_database_that_is_gone() -> None:
         attempts += 1
         raise OSError("connection refused")
 
-    link = Link("test", refuse, 60.0)
+    link = DatabaseConnection("test", refuse, 60.0)
     for _ in range(5):
         with pytest.raises(UnavailableError, match="connection refused"):
             await link.call("SELECT 1")
@@ -337,6 +337,6 @@ async def test_a_middleware_that_is_cut_off_sends_its_clients_away(
     await admin.close()
     assert (await wire.put(queue_id)).code == ErrorCode.SHUTTING_DOWN
     # Whoever comes once the database is back is served, from the next sign of life on.
-    await until(lambda: server._links.gate.is_open)
+    await until(lambda: server._database.gate.is_open)
     again = await (await connect(server)).register()
     await until_taken(again, queue_id)

@@ -268,4 +268,4 @@ async def test_the_remedies_and_the_count_are_what_postgresql_understands(
     assert server._disk._remedies == [VACUUM, CHECKPOINT]
     with pytest.raises(RefusedError):
         await server._disk._call("SELECT no_such_function()")
-    assert server._links.lost_count == 0
+    assert server._database.lost_count == 0

@@ -31,7 +31,7 @@ async def workbench(
 
 async def first_call(bench: Workbench, link: str = "PUT") -> tuple[Any, ...]:
     async with asyncio.timeout(20):
-        return await bench.links[link].called.get()
+        return await bench.connections[link].called.get()
 
 
 async def test_one_request_goes_at_once_and_the_rest_gathers_meanwhile() -> None:
@@ -53,10 +53,10 @@ async def test_requests_of_one_connection_keep_their_order_across_kinds() -> Non
         sender.read(1)
         sender.put(1, body=b"c")
         assert bodies(await first_call(bench)) == [b"a", b"b"]
-        assert not bench.links["TAKE"].calls
+        assert not bench.connections["TAKE"].calls
         bench.go(1)
         await first_call(bench, "TAKE")
-        assert len(bench.links["PUT"].calls) == 1
+        assert len(bench.connections["PUT"].calls) == 1
         bench.go()
         await bench.until(lambda: len(sender.order) == 4)
         assert sender.order == [1, 2, 3, 4]
@@ -121,7 +121,7 @@ async def test_gathering_can_be_switched_off() -> None:
             sender.put(1)
         bench.go()
         await bench.until(lambda: all(sender.answers for sender in senders))
-        assert [len(bodies(call)) for call in bench.links["PUT"].calls] == [1, 1, 1]
+        assert [len(bodies(call)) for call in bench.connections["PUT"].calls] == [1, 1, 1]
 
 
 async def test_what_is_busy_is_tried_again_in_order_and_apart() -> None:
@@ -142,10 +142,10 @@ async def test_what_is_busy_is_tried_again_in_order_and_apart() -> None:
         await bench.until(lambda: len(sender.order) == 3)
         assert tries == [[b"a", b"b", b"c"], [b"b", b"c"]]
         assert sender.order == [1, 2, 3]
-        assert len(bench.links["PUT apart"].calls) == 1
+        assert len(bench.connections["PUT apart"].calls) == 1
         sender.put(1)
         await bench.until(lambda: len(sender.order) == 4)
-        assert len(bench.links["PUT"].calls) == 2
+        assert len(bench.connections["PUT"].calls) == 2
 
 
 async def test_calls_of_busy_requests_are_for_one_queue_each() -> None:
@@ -163,7 +163,7 @@ async def test_calls_of_busy_requests_are_for_one_queue_each() -> None:
             sender.put(queue_id)
         bench.go()
         await bench.until(lambda: all(sender.answers for sender in senders))
-        apart = [set(call[5]) for call in bench.links["PUT apart"].calls]
+        apart = [set(call[5]) for call in bench.connections["PUT apart"].calls]
         assert all(len(queue_ids) == 1 for queue_ids in apart)
 
 
@@ -246,7 +246,7 @@ async def test_a_lost_call_is_in_doubt_and_its_clients_are_kept_apart() -> None:
         bench.go(1)
         await bench.until(lambda: suspect.answers)
         assert suspect.answers[1].error_class is ErrorClass.IN_DOUBT
-        assert len(bench.links["PUT"].calls) == 1
+        assert len(bench.connections["PUT"].calls) == 1
         await first_call(bench)
 
         other.put(1)
@@ -257,7 +257,7 @@ async def test_a_lost_call_is_in_doubt_and_its_clients_are_kept_apart() -> None:
         other.put(1)
         bench.go()
         await bench.until(lambda: len(suspect.order) == 4 and len(other.order) == 2)
-        batches = [call[0] for call in bench.links["PUT"].calls[1:]]
+        batches = [call[0] for call in bench.connections["PUT"].calls[1:]]
         assert all(len(set(clients)) == 1 for clients in batches)
         assert max(clients.count(1) for clients in batches) == 2
 
@@ -419,7 +419,7 @@ async def test_queues_are_free_before_much_is_sent(locked: int) -> None:
         ]
 
     def link() -> Any:
-        return bench.links["TAKE"]
+        return bench.connections["TAKE"]
 
     async with workbench(
         take_procedure=procedure, max_answer_bytes=8_192, locked_answer_bytes=locked

@@ -14,7 +14,7 @@ from members import Member, join, put_all, put_keyed
 from telesto.middleware.common.failures import LostError, RefusedError, UnavailableError
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.consumers.claim_tracker import ClaimTracker
-from telesto.middleware.database.connection import Link
+from telesto.middleware.database.connection import DatabaseConnection
 from telesto.middleware.database.disk import Disk
 from telesto.middleware.database.dsn import Connection
 from telesto.middleware.execution.claim_with_puts import _CLAIM_COLUMNS, PUT_AND_CLAIM, PutAndClaimExecutor
@@ -366,17 +366,17 @@ async def test_what_was_claimed_by_a_call_whose_answer_is_lost_is_found(
     member: Member,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    call = Link.call
+    call = DatabaseConnection.call
     lost: list[str] = []
 
-    async def call_and_lose(link: Link, sql: str, *arguments: Any) -> Any:
+    async def call_and_lose(link: DatabaseConnection, sql: str, *arguments: Any) -> Any:
         rows = await call(link, sql, *arguments)
         if sql == PUT_AND_CLAIM and not lost:
             lost.append(sql)
             raise LostError("cut off", suspicious=False)
         return rows
 
-    monkeypatch.setattr(Link, "call", call_and_lose)
+    monkeypatch.setattr(DatabaseConnection, "call", call_and_lose)
     answer = await asyncio.wait_for(producer.put(queue_id, body=b"1"), PATIENCE_S)
     assert answer.error_class is ErrorClass.IN_DOUBT
     assert await member.bodies(1) == [b"1"]

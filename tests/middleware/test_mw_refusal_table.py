@@ -22,7 +22,7 @@ from telesto.middleware.common.failures import (
     UnavailableError,
     connections_exhausted,
 )
-from telesto.middleware.database.connection import Link
+from telesto.middleware.database.connection import DatabaseConnection
 from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorClass, ErrorCode
@@ -66,7 +66,7 @@ class Scene:
             raise error
 
         with self.patch.context() as patch:
-            patch.setattr(Link, "call", call)
+            patch.setattr(DatabaseConnection, "call", call)
             return await self.send("PutMessage", number)
 
 
@@ -256,7 +256,7 @@ async def _(scene: Scene, number: int) -> Any:
 async def _(scene: Scene, number: int) -> Any:
     _shut(scene.server)
     answer = await scene.send("PutMessage", number)
-    del scene.server._links.gate.check
+    del scene.server._database.gate.check
     return answer
 
 

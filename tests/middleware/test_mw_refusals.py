@@ -47,11 +47,11 @@ def _shut(server: MiddlewareServer) -> None:
     def check(*, writes: bool) -> None:
         raise UnavailableError("shut", standby_unavailable(10))
 
-    server._links.gate.check = check  # type: ignore[method-assign]
+    server._database.gate.check = check  # type: ignore[method-assign]
 
 
 def _open(server: MiddlewareServer) -> None:
-    del server._links.gate.check
+    del server._database.gate.check
 
 
 def _nothing(_server: MiddlewareServer) -> None:

@@ -405,7 +405,7 @@ FAILURES = [RefusedError("XX000", "test"), RefusedError("53200", "test"), Unavai
 
 def _fail_after(server: MiddlewareServer, calls: int, then: Callable[[], Awaitable[None]]) -> None:
     """Has single requests' calls fail after some, or something else happen then."""
-    for link in server._workers._own_links:
+    for link in server._workers._own_connections:
         if not link._name.startswith("single"):
             continue
         call, made = link.call, [0]
@@ -475,7 +475,7 @@ async def test_what_stays_busy_after_a_part_is_in_doubt(
     for _ in range(5):
         await wire.put_one(queue_id)
     busy = 0
-    for link in server._workers._own_links:
+    for link in server._workers._own_connections:
         if not link._name.startswith("single"):
             continue
         call = link.call

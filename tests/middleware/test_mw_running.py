@@ -110,14 +110,14 @@ async def test_the_backends_of_a_silent_middleware_are_ended(
     queue_id = await wire.create_queue()
     answer = wire.read(queue_id, wait_ms=60_000)
     await until_waiting(silent, 1)
-    was, pids = silent._peers.middleware_id, set(silent._links.pids())
+    was, pids = silent._peers.middleware_id, set(silent._database.pids())
     connection = await asyncpg.connect(database_url)
     known = "SELECT pids @> $1::int[] FROM telesto.middlewares WHERE middleware_id = $2"
     await until(lambda: connection.fetchval(known, list(pids), was))
 
     other = await start_middleware()
     await connection.execute("SELECT * FROM telesto.heartbeat($1, '{}', 0)", other._peers.middleware_id)
-    await until(lambda: not pids.intersection(silent._links.pids()))
+    await until(lambda: not pids.intersection(silent._database.pids()))
 
     # It goes on: registers anew, with what its reads wait for, and serves.
     silent._registry.poke()

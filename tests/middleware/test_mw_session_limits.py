@@ -124,7 +124,7 @@ async def test_a_call_that_takes_too_long_is_ended_once_for_all_its_requests(
     async with held(database_url, queue_id):
         answers = [wire.put(queue_id) for _ in range(5)]
         assert [answer.code for answer in await answered(answers)] == [code] * 5
-    assert server._links.lost_count == 0
+    assert server._database.lost_count == 0
     await put_again(wire, queue_id)
     assert len(await wire.read_now(queue_id, max_messages=10)) == 1
 
@@ -184,7 +184,7 @@ async def test_no_limit_cuts_the_wait_for_a_standby(
         await operator.execute("ALTER SYSTEM RESET synchronous_standby_names")
         await operator.execute("SELECT pg_reload_conf()")
         assert isinstance((await answered([answer]))[0], packets.PutMessageResponse)
-        assert server._links.lost_count == 0
+        assert server._database.lost_count == 0
         await operator.close()
         server.request_stop()
         await server.wait_closed()

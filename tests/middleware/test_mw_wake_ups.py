@@ -10,7 +10,7 @@ import pytest
 
 from conftest import Connect, StartMiddleware
 from telesto.middleware.common import logs
-from telesto.middleware.database.connections import Links
+from telesto.middleware.database.connections import DatabaseConnections
 from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorCode
@@ -358,12 +358,12 @@ async def test_a_listener_whose_new_connection_is_ended_makes_another(
 ) -> None:
     logs.configure("warning", json=True)
     connections = [EndedConnection(error)]
-    connect = Links.connect_listener
+    connect = DatabaseConnections.connect_listener
 
-    async def connect_or_end(links: Links, name: str) -> Any:
+    async def connect_or_end(links: DatabaseConnections, name: str) -> Any:
         return connections.pop() if connections else await connect(links, name)
 
-    monkeypatch.setattr(Links, "connect_listener", connect_or_end)
+    monkeypatch.setattr(DatabaseConnections, "connect_listener", connect_or_end)
     server = await start_middleware(wake_sweep_s=0.05)
     await until(lambda: server._wake_listener._connection is not None)
     log = capsys.readouterr().err

@@ -67,8 +67,8 @@ def without_database(
     return Consumers(room, Departures(no_call, announcer, settings), changes, settings), changes
 
 
-class FakeLink:
-    """Stands for a link: each call waits for its turn, then asks the procedure that the test gives."""
+class FakeConnection:
+    """Stands for a connection to the database: each call waits, then asks the procedure that the test gives."""
 
     def __init__(self, procedure: Procedure) -> None:
         self.procedure = procedure
@@ -185,8 +185,8 @@ class Workbench:
             self.settings.call_wait_ms / 1000,
         )
         self.answered = asyncio.Event()
-        self.links: dict[str, FakeLink] = {}
-        disk = Disk(FakeLink(put_procedure).call, self.counters, self.settings, loop.time)
+        self.connections: dict[str, FakeConnection] = {}
+        disk = Disk(FakeConnection(put_procedure).call, self.counters, self.settings, loop.time)
         self._tasks = []
         answers = self.settings.max_answer_bytes, self.settings.locked_answer_bytes
         take_group = TakeGroup(100, *answers, LIGHT_BYTES, lambda: MIDDLEWARE_ID)
@@ -198,7 +198,7 @@ class Workbench:
                 (kind.name, self.dispatcher.fair_queues[kind]),
                 (kind.name + " apart", self.dispatcher.busy_queues[kind]),
             ):
-                link = self.links[name] = FakeLink(procedure)
+                link = self.connections[name] = FakeConnection(procedure)
                 executor = BisectingExecutor(group, link, disk, self.dispatcher.quarantine, 100)  # type: ignore[arg-type]
                 worker = BatchWorker(
                     queue,
@@ -223,7 +223,7 @@ class Workbench:
 
     def go(self, calls: int = 1_000_000) -> None:
         """Lets calls go through."""
-        for link in self.links.values():
+        for link in self.connections.values():
             link.turn._value += calls
             link.turn._wake_up_next()
 
