@@ -32,7 +32,7 @@ from telesto.middleware.consumers.behaviour_monitor import BehaviourMonitor
 from telesto.middleware.consumers.claim_tracker import ClaimTracker
 from telesto.middleware.consumers.consumer_changes import ConsumerChanges
 from telesto.middleware.consumers.departures import Departures
-from telesto.middleware.consumers.lease_keeper import LeaseKeeper
+from telesto.middleware.consumers.lease_renewal import LeaseRenewal
 from telesto.middleware.consumers.lost_leases import LostLeases
 from telesto.middleware.consumers.registry import Consumers
 from telesto.middleware.database.clock import DatabaseClock
@@ -159,7 +159,7 @@ class MiddlewareServer:
             self._room, self._departures, self._consumer_changes, settings
         )
         self._monitor = BehaviourMonitor(consumers, self._consumer_changes, counters, self._deadlines)
-        self._leases = LeaseKeeper(call, consumers, self._announcer, settings)
+        self._leases = LeaseRenewal(call, consumers, self._announcer, settings)
         self._lost_leases = LostLeases(call, consumers, self._monitor, self._peers, settings)
         self._claims = ClaimTracker(consumers, self._announcer, counters, settings)
 

@@ -10,7 +10,7 @@ from telesto.middleware.common.peers import Peers
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.consumers.behaviour import BehaviourLimits
 from telesto.middleware.consumers.departures import Departures
-from telesto.middleware.consumers.lease_keeper import LeaseKeeper
+from telesto.middleware.consumers.lease_renewal import LeaseRenewal
 from telesto.middleware.consumers.registry import Consumers
 from telesto.middleware.procedures.leases import lease_results, own_leases
 from telesto.middleware.scheduling.requests import Line, Request
@@ -29,7 +29,7 @@ class JoinQueueHandler:
         self,
         consumers: Consumers,
         departures: Departures,
-        leases: LeaseKeeper,
+        leases: LeaseRenewal,
         peers: Peers,
         may_join: Callable[[Line, int], bool],
     ) -> None:

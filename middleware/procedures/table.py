@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable
 
 from telesto.middleware.common.peers import Peers
 from telesto.middleware.consumers.departures import Departures
-from telesto.middleware.consumers.lease_keeper import LeaseKeeper
+from telesto.middleware.consumers.lease_renewal import LeaseRenewal
 from telesto.middleware.consumers.registry import Consumers
 from telesto.middleware.procedures import administration, clients, dead_letters, history, queues, topics
 from telesto.middleware.procedures.consumers import TOUCH, JoinQueueHandler, LeaveQueueHandler, NackHandler
@@ -47,7 +47,7 @@ _SHARED: dict[int, Handler] = {
 
 def single_handlers(
     consumers: Consumers,
-    leases: LeaseKeeper,
+    leases: LeaseRenewal,
     departures: Departures,
     peers: Peers,
     may_join: Callable[[Line, int], bool],

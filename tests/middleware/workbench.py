@@ -68,7 +68,7 @@ def without_database(
 
 
 class FakeConnection:
-    """Stands for a connection to the database: each call waits, then asks the procedure that the test gives."""
+    """Stands for a connection to the database: each call waits, then asks the test's procedure."""
 
     def __init__(self, procedure: Procedure) -> None:
         self.procedure = procedure

@@ -1,4 +1,4 @@
-"""Has the leases hold on of what waits at consumers to be begun, and notes in the database what was begun."""
+"""Renews the leases of messages that wait at consumers, and notes in the database which were begun."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ _PERIOD_MIN_S = 0.02
 _PERIOD_MAX_S = 0.5
 
 
-class LeaseKeeper:
-    """Looks at what the consumers have.
+class LeaseRenewal:
+    """Looks from time to time at the messages that consumers have.
 
-    Of a message that waits at a consumer the lease is begun anew, as long as anything is heard of its client.
-    When nothing is, it goes back, and that is no attempt. A lease that ran out is for the sweep, which counts
-    what the database knows to be begun, so that is told in good time. What is answered sooner costs nothing.
+    The lease of a message that waits at a consumer is renewed while anything is heard from its client. When
+    nothing is heard, the message goes back, and that counts as no attempt. A lease that ran out is for the
+    sweep, which counts the messages that the database knows to be begun; so begins are noted before. Messages
+    that are answered sooner cost nothing.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class LeaseKeeper:
             returning += consumer.refs(consumer.to_return(now))
             keeping += [(consumer, key, None) for key in consumer.to_keep(now)]
             keeping += [(consumer, key, begun_s) for key, begun_s in consumer.to_note(now)]
-        # From here on they are nobody's here: what is begun now is begun too late.
+        # From here on no consumer has them: what is begun now is begun too late.
         self._consumers.waited_in_vain(returning)
         self._returning += returning
         for start in range(0, len(keeping), self._rows_max):
