@@ -31,8 +31,8 @@ from telesto.middleware.common.signals import SIGNALS_WITHOUT_EFFECT, stop_signa
 from telesto.middleware.consumers.behaviour_monitor import BehaviourMonitor
 from telesto.middleware.consumers.claim_tracker import ClaimTracker
 from telesto.middleware.consumers.consumer_changes import ConsumerChanges
-from telesto.middleware.consumers.departures import Departures
 from telesto.middleware.consumers.lease_renewal import LeaseRenewal
+from telesto.middleware.consumers.leaving_consumers import LeavingConsumers
 from telesto.middleware.consumers.lost_leases import LostLeases
 from telesto.middleware.consumers.registry import Consumers
 from telesto.middleware.database.clock import DatabaseClock
@@ -153,11 +153,9 @@ class MiddlewareServer:
 
     def _make_consumers(self) -> None:
         settings, counters, call = self._settings, self.counters, shared(self._database.make("consumers"))
-        self._departures = Departures(call, self._announcer, settings)
+        self._leaving = LeavingConsumers(call, self._announcer, settings)
         self._consumer_changes = ConsumerChanges(call, self._announcer, settings)
-        consumers = self._consumers = Consumers(
-            self._room, self._departures, self._consumer_changes, settings
-        )
+        consumers = self._consumers = Consumers(self._room, self._leaving, self._consumer_changes, settings)
         self._monitor = BehaviourMonitor(consumers, self._consumer_changes, counters, self._deadlines)
         self._leases = LeaseRenewal(call, consumers, self._announcer, settings)
         self._lost_leases = LostLeases(call, consumers, self._monitor, self._peers, settings)
@@ -165,7 +163,7 @@ class MiddlewareServer:
 
     def _make_workers(self) -> None:
         handlers = single_handlers(
-            self._consumers, self._leases, self._departures, self._peers, self._shares.may_join
+            self._consumers, self._leases, self._leaving, self._peers, self._shares.may_join
         )
         self._effects = BatchEffects(
             self._room, self._announcer, self._consumers, self._monitor, self._budget, self._expected_sizes
@@ -265,7 +263,7 @@ class MiddlewareServer:
             self._clock.work,
             *self._jobs.work,
             self._disk.work,
-            self._departures.work,
+            self._leaving.work,
             self._leases.work,
             self._lost_leases.work,
             self._consumer_changes.work,
@@ -390,7 +388,7 @@ class MiddlewareServer:
         await self._end_background()
         with suppress(UnavailableError, LostError, RefusedError, TimeoutError):
             async with asyncio.timeout(_FAREWELL_S):
-                await self._departures.send()
+                await self._leaving.send()
                 await self._notifier.send()
                 await self._registry.unregister()
         await self._wake_listener.close()

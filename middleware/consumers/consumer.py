@@ -34,7 +34,7 @@ class LeaseKey(NamedTuple):
     message_id: int
 
 
-class Held:
+class HeldMessage:
     """What is known of a message that a consumer has. Times are monotonic, in seconds.
 
     Attributes:
@@ -126,10 +126,10 @@ class Consumer:
         self.failing = False
         self.rests_until = 0.0
         self.touched_at = 0.0
-        self._held: dict[LeaseKey, Held] = {}
+        self._held: dict[LeaseKey, HeldMessage] = {}
         # Those that wait, by their kept_at; those whose begin the database does not know, by begun_at.
-        self._waiting: dict[LeaseKey, Held] = {}
-        self._begun: dict[LeaseKey, Held] = {}
+        self._waiting: dict[LeaseKey, HeldMessage] = {}
+        self._begun: dict[LeaseKey, HeldMessage] = {}
         self._bytes = 0
         self._limit = messages
         self.set_credit(messages, size)
@@ -181,7 +181,7 @@ class Consumer:
 
     def add(self, key: LeaseKey, size: int, claim_id: int, kept_at: float) -> None:
         """It was given a message by a claim; ``kept_at`` is a moment before the lease began."""
-        self._held[key] = self._waiting[key] = Held(size, time.monotonic(), kept_at)
+        self._held[key] = self._waiting[key] = HeldMessage(size, time.monotonic(), kept_at)
         self._bytes += size
         self.seen_claim = max(self.seen_claim, claim_id)
 

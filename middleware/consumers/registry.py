@@ -12,7 +12,7 @@ from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.consumers.behaviour import NO_LIMITS, BehaviourLimits
 from telesto.middleware.consumers.consumer import Consumer, LeaseKey
 from telesto.middleware.consumers.consumer_changes import ConsumerChanges
-from telesto.middleware.consumers.departures import Departures
+from telesto.middleware.consumers.leaving_consumers import LeavingConsumers
 from telesto.middleware.consumers.queue import ConsumedQueue
 from telesto.middleware.scheduling.outcomes import error_frame
 from telesto.middleware.scheduling.requests import Line
@@ -35,11 +35,11 @@ class Consumers:
     """
 
     def __init__(
-        self, room: WaitingRoom, departures: Departures, changes: ConsumerChanges, settings: ServerSettings
+        self, room: WaitingRoom, leaving: LeavingConsumers, changes: ConsumerChanges, settings: ServerSettings
     ) -> None:
         self._room = room
         self._watcher = Watcher(self.look, self.queue_deleted)
-        self._departures = departures
+        self._leaving = leaving
         self._changes = changes
         self._max_credit = settings.max_credit
         self._all: dict[int, Consumer] = {}
@@ -78,7 +78,7 @@ class Consumers:
         consumer = Consumer(consumer_id, queue_id, line, credit, size, limits, lease_s)
         if line.closed or self.draining:
             consumer.ended = True
-            self._departures.add(consumer, counted=False)
+            self._leaving.add(consumer, counted=False)
             return
         self._all[consumer_id] = consumer
         line.consumers[consumer_id] = None
@@ -118,7 +118,7 @@ class Consumers:
         for consumer_id in list(line.consumers):
             consumer = self._all[consumer_id]
             self.remove(consumer)
-            self._departures.add(consumer, counted=not self.draining)
+            self._leaving.add(consumer, counted=not self.draining)
 
     def end(self, consumer: Consumer, failure: Failure, *, counted: bool = True) -> None:
         """Ends a consumer and tells it why; one of a session that is over loses its connection.
@@ -127,7 +127,7 @@ class Consumers:
         """
         line = consumer.line
         self.remove(consumer)
-        self._departures.add(consumer, counted)
+        self._leaving.add(consumer, counted)
         if failure.code is ErrorCode.SESSION_FENCED:
             line.send(error_frame(0, failure))
             line.finish()

@@ -9,8 +9,8 @@ from telesto.middleware.common.failures import FailedError, LostError, check_err
 from telesto.middleware.common.peers import Peers
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.consumers.behaviour import BehaviourLimits
-from telesto.middleware.consumers.departures import Departures
 from telesto.middleware.consumers.lease_renewal import LeaseRenewal
+from telesto.middleware.consumers.leaving_consumers import LeavingConsumers
 from telesto.middleware.consumers.registry import Consumers
 from telesto.middleware.procedures.leases import lease_results, own_leases
 from telesto.middleware.scheduling.requests import Line, Request
@@ -28,13 +28,13 @@ class JoinQueueHandler:
     def __init__(
         self,
         consumers: Consumers,
-        departures: Departures,
+        leaving: LeavingConsumers,
         leases: LeaseRenewal,
         peers: Peers,
         may_join: Callable[[Line, int], bool],
     ) -> None:
         self._consumers = consumers
-        self._departures = departures
+        self._leaving = leaving
         self._leases = leases
         self._peers = peers
         self._may_join = may_join
@@ -48,7 +48,7 @@ class JoinQueueHandler:
             )
         try:
             # Joining ends the consumers of an earlier connection, without knowing what they had begun.
-            await self._departures.send()
+            await self._leaving.send()
             rows = await call(
                 JOIN,
                 client.client_id,
@@ -87,17 +87,17 @@ def _limits(row: Row) -> BehaviourLimits:
 class LeaveQueueHandler:
     """LeaveQueue."""
 
-    def __init__(self, consumers: Consumers, departures: Departures) -> None:
+    def __init__(self, consumers: Consumers, leaving: LeavingConsumers) -> None:
         self._consumers = consumers
-        self._departures = departures
+        self._leaving = leaving
 
     async def __call__(self, call: Call, request: Request, settings: ServerSettings) -> Reply:
         """Ends a consumer. Should the database not be had now, it is told as soon as it can be."""
         consumer = self._consumers.find(request.line, request.packet.consumer_id)
         if consumer is not None:
             self._consumers.remove(consumer)
-            self._departures.add(consumer, False, asked=True)
-            await self._departures.send()
+            self._leaving.add(consumer, False, asked=True)
+            await self._leaving.send()
         return Reply(Success())
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 
 from telesto.middleware.common.peers import Peers
-from telesto.middleware.consumers.departures import Departures
 from telesto.middleware.consumers.lease_renewal import LeaseRenewal
+from telesto.middleware.consumers.leaving_consumers import LeavingConsumers
 from telesto.middleware.consumers.registry import Consumers
 from telesto.middleware.procedures import administration, clients, dead_letters, history, queues, topics
 from telesto.middleware.procedures.consumers import TOUCH, JoinQueueHandler, LeaveQueueHandler, NackHandler
@@ -48,16 +48,16 @@ _SHARED: dict[int, Handler] = {
 def single_handlers(
     consumers: Consumers,
     leases: LeaseRenewal,
-    departures: Departures,
+    leaving: LeavingConsumers,
     peers: Peers,
     may_join: Callable[[Line, int], bool],
 ) -> dict[int, Handler]:
     """All handlers of single requests, those that keep consumers included."""
     return {
         **_SHARED,
-        packets.JoinQueue.METHOD_ID: JoinQueueHandler(consumers, departures, leases, peers, may_join),
+        packets.JoinQueue.METHOD_ID: JoinQueueHandler(consumers, leaving, leases, peers, may_join),
         packets.Nack.METHOD_ID: NackHandler(consumers),
-        packets.LeaveQueue.METHOD_ID: LeaveQueueHandler(consumers, departures),
+        packets.LeaveQueue.METHOD_ID: LeaveQueueHandler(consumers, leaving),
     }
 
 

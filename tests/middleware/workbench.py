@@ -11,7 +11,7 @@ from telesto.middleware.common.deadlines import Deadlines
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.consumers.behaviour_monitor import BehaviourMonitor
 from telesto.middleware.consumers.consumer_changes import ConsumerChanges
-from telesto.middleware.consumers.departures import Departures
+from telesto.middleware.consumers.leaving_consumers import LeavingConsumers
 from telesto.middleware.consumers.registry import Consumers
 from telesto.middleware.database.disk import Disk
 from telesto.middleware.execution.batch_effects import BatchEffects
@@ -64,7 +64,7 @@ def without_database(
 ) -> tuple[Consumers, ConsumerChanges]:
     """Consumers, and what changes about them; the database is told nothing."""
     changes = ConsumerChanges(no_call, announcer, settings)
-    return Consumers(room, Departures(no_call, announcer, settings), changes, settings), changes
+    return Consumers(room, LeavingConsumers(no_call, announcer, settings), changes, settings), changes
 
 
 class FakeConnection:

@@ -15,10 +15,10 @@ LEAVE = "SELECT * FROM telesto.leave_queues($1, $2, $3, $4)"
 #: Consumers that one call ends.
 _CONSUMERS_MAX = 256
 
-_log = logger("departures")
+_log = logger("consumers")
 
 
-class Departures:
+class LeavingConsumers:
     """Ends consumers in the database, at once and again until it is done.
 
     Their number is bounded by that of the consumers: nobody joins while the database cannot be had.
@@ -29,7 +29,10 @@ class Departures:
         self._announcer = announcer
         self._leaving: dict[Consumer, tuple[bool, list[int]]] = {}
         self.work = Periodic(
-            "departures", self.send, period_s=settings.wake_sweep_s, spacing_s=settings.busy_backoff_ms / 1000
+            "leaving consumers",
+            self.send,
+            period_s=settings.wake_sweep_s,
+            spacing_s=settings.busy_backoff_ms / 1000,
         )
 
     def add(self, consumer: Consumer, counted: bool, *, asked: bool = False) -> None:
