@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from telesto.middleware.common.failures import BUSY, failure_of
-from telesto.middleware.scheduling.outcomes import Mark, Results, Small
+from telesto.middleware.scheduling.outcomes import Mark, Results, SmallAnswers
 from telesto.middleware.scheduling.requests import Request
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import Success
@@ -15,7 +15,7 @@ from telesto.protocol.packets import Success
 _WHOLE = 0
 
 
-class ConfirmGroup(Small):
+class ConfirmGroup(SmallAnswers):
     """Gathers confirmations."""
 
     sql = "SELECT * FROM telesto.confirm_batch($1, $2, $3, $4, $5, $6)"

@@ -7,13 +7,13 @@ from typing import Any
 
 from telesto.middleware.common.failures import BUSY, failure_of
 from telesto.middleware.scheduling.message_rows import confirmed_of
-from telesto.middleware.scheduling.outcomes import Mark, Results, Small
+from telesto.middleware.scheduling.outcomes import Mark, Results, SmallAnswers
 from telesto.middleware.scheduling.requests import Request
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import AckResponse, ElementResult, LeaseRef
 
 
-class AckGroup(Small):
+class AckGroup(SmallAnswers):
     """Gathers acknowledgements."""
 
     sql = "SELECT * FROM telesto.ack_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"

@@ -7,7 +7,7 @@ from typing import Any
 
 from telesto.middleware.common.failures import BUSY, failure_of
 from telesto.middleware.scheduling.message_rows import confirmed_of
-from telesto.middleware.scheduling.outcomes import Mark, Results, Small
+from telesto.middleware.scheduling.outcomes import Mark, Results, SmallAnswers
 from telesto.middleware.scheduling.requests import Request, topic_channel
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import PutToTopicResponse, TopicPutResult
@@ -16,7 +16,7 @@ from telesto.protocol.packets import PutToTopicResponse, TopicPutResult
 _GAP = ErrorCode.SEQUENCE_GAP
 
 
-class PublishGroup(Small):
+class PublishGroup(SmallAnswers):
     """Gathers puts to topics."""
 
     stores = True

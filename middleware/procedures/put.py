@@ -7,7 +7,7 @@ from typing import Any
 
 from telesto.middleware.common.failures import BUSY, failure_of
 from telesto.middleware.scheduling.message_rows import confirmed_of
-from telesto.middleware.scheduling.outcomes import Mark, Results, Small
+from telesto.middleware.scheduling.outcomes import Mark, Results, SmallAnswers
 from telesto.middleware.scheduling.requests import Request
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import (
@@ -22,7 +22,7 @@ from telesto.protocol.packets import (
 _OF_ELEMENT = (ErrorCode.QUEUE_NOT_EXISTING, ErrorCode.QUEUE_FULL)
 
 
-class PutGroup(Small):
+class PutGroup(SmallAnswers):
     """Gathers puts."""
 
     stores = True

@@ -134,7 +134,7 @@ class Group(Protocol):
         """Makes the outcomes from the procedure's rows."""
 
 
-class Small:
+class SmallAnswers:
     """A kind whose answers are small, or whose transactions hold nothing but what is the client's own."""
 
     stores = False

@@ -24,7 +24,7 @@ class Watcher(NamedTuple):
     deleted: Callable[[int], None]
 
 
-class Missed:
+class MissedWakeUps:
     """Wake-ups that found nobody parked: a read whose scan began before must scan again before it parks."""
 
     __slots__ = ("_anyone", "_anyone_at", "_everyone_at", "_receivers")
@@ -81,7 +81,7 @@ class WaitingQueue:
         self.interested = False
         self.watcher: Watcher | None = None
         self.idle_since = 0.0
-        self.missed = Missed()
+        self.missed = MissedWakeUps()
         self.swept = 0
 
     def __len__(self) -> int:

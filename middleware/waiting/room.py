@@ -46,7 +46,7 @@ class WaitingRoom:
             readmit: takes a read that has to scan again.
             answer: takes a read whose waiting is over, and the failure it is answered with; None for an empty
                 answer.
-            whose_read_yields: that of ``Shares``.
+            whose_read_yields: that of ``Quotas``.
         """
         self._loop = loop
         self._readmit_read = readmit
