@@ -56,8 +56,8 @@ from telesto.middleware.wire.connection import Connection, Connections
 from telesto.middleware.wire.descriptors import connections_that_fit
 from telesto.middleware.wire.flusher import Flusher
 from telesto.middleware.wire.intake import Intake
+from telesto.middleware.wire.quotas import NEARLY_USED_UP, Quotas
 from telesto.middleware.wire.services import Services
-from telesto.middleware.wire.shares import NEARLY_USED_UP, Shares
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import GoAway
 
@@ -91,14 +91,14 @@ class MiddlewareServer:
         self._deadlines = Deadlines(loop)
         self._connections = Connections(settings.max_connections, self.counters)
         self._events = EventLog("connection", loop.time, self._deadlines)
-        self._shares = Shares(settings, loop, self._budget, self._connections, self._events)
+        self._quotas = Quotas(settings, loop, self._budget, self._connections, self._events)
         self._dispatcher = Dispatcher(settings, loop, self._budget, queue_of)
         self._expected_sizes = ExpectedSizes(loop.time, settings.heavy_queue_s, settings.heavy_queues)
         self._room = WaitingRoom(
             loop,
             readmit=self._dispatcher.readmit,
             answer=answer_read,
-            whose_read_yields=self._shares.whose_read_yields,
+            whose_read_yields=self._quotas.whose_read_yields,
         )
         self._database = DatabaseConnections(
             settings, on_connected=self._database_connected, on_moved=self._database_moved
@@ -163,7 +163,7 @@ class MiddlewareServer:
 
     def _make_workers(self) -> None:
         handlers = single_handlers(
-            self._consumers, self._leases, self._leaving, self._peers, self._shares.may_join
+            self._consumers, self._leases, self._leaving, self._peers, self._quotas.may_join
         )
         self._effects = BatchEffects(
             self._room, self._announcer, self._consumers, self._monitor, self._budget, self._expected_sizes
@@ -198,7 +198,7 @@ class MiddlewareServer:
             consumers=self._consumers,
             tracer=self._tracer,
             monitor=self._monitor,
-            shares=self._shares,
+            quotas=self._quotas,
             events=self._events,
             intake=self._intake,
         )
@@ -395,7 +395,7 @@ class MiddlewareServer:
         await self._database.close()
         await self._admin.stop()
         self._lag.stop()
-        self._shares.close()
+        self._quotas.close()
         self._deadlines.close()
 
     async def _end_background(self) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from telesto.middleware.common.failures import BUSY, failure_of
-from telesto.middleware.procedures.read_shares import Shares
+from telesto.middleware.procedures.read_shares import AnswerShares
 from telesto.middleware.scheduling.message_rows import ANSWER_OVERHEAD_BYTES
-from telesto.middleware.scheduling.outcomes import Mark, Results, Small
+from telesto.middleware.scheduling.outcomes import Mark, Results, SmallAnswers
 from telesto.middleware.scheduling.requests import Get, Request, topic_channel
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import (
@@ -32,7 +32,7 @@ _NAME_BYTES = 4 * 1_024 + 10
 _ALL = -1
 
 
-class FetchGroup(Small):
+class FetchGroup(SmallAnswers):
     """Gathers gets of messages of topics."""
 
     sql = f"SELECT {_COLUMNS} FROM telesto.fetch_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
@@ -40,7 +40,7 @@ class FetchGroup(Small):
     def __init__(self, max_messages: int, max_answer_bytes: int, light_bytes: int) -> None:
         """Bodies up to ``light_bytes`` are not worth to be noted as heavy."""
         self._max_messages = max_messages
-        self._shares = Shares(max_answer_bytes)
+        self._shares = AnswerShares(max_answer_bytes)
         self._light_bytes = light_bytes
 
     def arguments(self, requests: Sequence[Request]) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ from telesto.middleware.scheduling.requests import Request
 _MORE = 4
 
 
-class Shares:
+class AnswerShares:
     """Gives each read an equal share, or its weight if that is more; the heaviest go alone and get all.
 
     A read whose share was too little for its first message is tried again with more weight, at last in a call

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from telesto.middleware.common.failures import BUSY, failure_of, no_queue
-from telesto.middleware.procedures.read_shares import Shares
+from telesto.middleware.procedures.read_shares import AnswerShares
 from telesto.middleware.scheduling.message_rows import (
     ANSWER_OVERHEAD_BYTES,
     MESSAGE_OVERHEAD_BYTES,
@@ -47,8 +47,8 @@ class TakeGroup:
         which middleware the messages go."""
         self._max_messages = max_messages
         self._locked_answer_bytes = locked_answer_bytes
-        self._large_shares = Shares(max_answer_bytes)
-        self._small_shares = Shares(min(max_answer_bytes, locked_answer_bytes or max_answer_bytes))
+        self._large_shares = AnswerShares(max_answer_bytes)
+        self._small_shares = AnswerShares(min(max_answer_bytes, locked_answer_bytes or max_answer_bytes))
         self._light_bytes = light_bytes
         self._middleware_id = middleware_id
 
@@ -111,10 +111,10 @@ class TakeGroup:
                 self._settle_error(results, request, of_request[0], shares, len(requests))
         return results
 
-    def _shares(self, requests: Sequence[Request]) -> Shares:
+    def _shares(self, requests: Sequence[Request]) -> AnswerShares:
         return self._large_shares if self.is_large(requests) else self._small_shares
 
-    def _bounds(self, request: Request, shares: Shares, request_count: int) -> tuple[int, int]:
+    def _bounds(self, request: Request, shares: AnswerShares, request_count: int) -> tuple[int, int]:
         """How many messages and bytes of bodies a read may take in a call."""
         messages, size = self._own_bounds(request)
         return messages, min(size, shares.granted(request, request_count))
@@ -130,7 +130,7 @@ class TakeGroup:
         return messages, min(packet.max_bytes or held, held)
 
     def _settle_error(
-        self, results: Results, request: Request, row: Any, shares: Shares, request_count: int
+        self, results: Results, request: Request, row: Any, shares: AnswerShares, request_count: int
     ) -> None:
         error = row[1]
         outcome: Outcome | None = None

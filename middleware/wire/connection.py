@@ -16,8 +16,8 @@ from telesto.middleware.wire.conversation import BrokenConversationError, Conver
 from telesto.middleware.wire.descriptors import REFUSED_MAX
 from telesto.middleware.wire.flow import Flow
 from telesto.middleware.wire.flusher import Flusher
+from telesto.middleware.wire.quotas import UNCOUNTED_UNSENT_BYTES, Resource, address_of
 from telesto.middleware.wire.services import Services
-from telesto.middleware.wire.shares import UNCOUNTED_UNSENT_BYTES, Resource, address_of
 from telesto.protocol.errors import ErrorClass, ErrorCode, FrameTooLargeError
 from telesto.protocol.framing import FRAME_COST, UNBOUNDED, FrameDecoder
 from telesto.protocol.packets import GoAway
@@ -121,7 +121,7 @@ class Connection(asyncio.Protocol):
         self._line.detach()
         self._out.clear()
         self._services.deadlines.cancel(self._watch_entry)
-        self._services.shares.forget(self)
+        self._services.quotas.forget(self)
         self._connections.leave(self)
 
     # --- for the intake ----------------------------------------------------------------------
@@ -190,7 +190,7 @@ class Connection(asyncio.Protocol):
         unsent = self._transport.get_write_buffer_size() + len(data)
         self._transport.write(data)
         if unsent > UNCOUNTED_UNSENT_BYTES:
-            self._services.shares.unsent(self, unsent)
+            self._services.quotas.unsent(self, unsent)
         if self._services.tracer.on:
             self._line.answered_at = monotonic()
         if (
@@ -226,7 +226,7 @@ class Connection(asyncio.Protocol):
         """Ends the connection at once."""
         self._transport.abort()
 
-    # --- for the shares ----------------------------------------------------------------------
+    # --- for the quotas ----------------------------------------------------------------------
 
     @property
     def line(self) -> Line:
@@ -312,7 +312,7 @@ class Connection(asyncio.Protocol):
             self.frame_since = self._line.heard_at
         if not buffered or buffered == incomplete <= _SMALL_BYTES:
             return True
-        return self._services.shares.may_buffer(self._line, buffered, grown)
+        return self._services.quotas.may_buffer(self._line, buffered, grown)
 
     def _forget_buffered(self) -> None:
         self._decoder.clear()

@@ -89,8 +89,8 @@ class Conversation:
     def receive(self, frames: Iterable[Frame]) -> None:
         """Handles frames in their order; raises BrokenConversationError."""
         line = self._line
-        shares = self._services.shares
-        left = shares.requests_left(line)
+        quotas = self._services.quotas
+        left = quotas.requests_left(line)
         admitted = size = 0
         tracer = self._services.tracer
         received_at = monotonic() if tracer.on else 0.0
@@ -108,7 +108,7 @@ class Conversation:
                     self._refuse(packet_id, error)
                     continue
                 if admitted >= left:
-                    left = shares.requests_left(line, admitted)
+                    left = quotas.requests_left(line, admitted)
                 try:
                     self._check(route, packet, packet_id, admitted >= left)
                     if route.kind is None:
@@ -126,7 +126,7 @@ class Conversation:
             if admitted:
                 line.size += size
                 self._services.dispatcher.budget.enter(admitted, size)
-                shares.admitted(line, admitted, size)
+                quotas.admitted(line, admitted, size)
                 if tracer.on:
                     tracer.admitted(line, admitted, received_at)
                 self._services.dispatcher.stand(line)

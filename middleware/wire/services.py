@@ -17,7 +17,7 @@ from telesto.middleware.scheduling.dispatcher import Dispatcher
 from telesto.middleware.scheduling.expected_size import ExpectedSizes
 from telesto.middleware.waiting.room import WaitingRoom
 from telesto.middleware.wire.intake import Intake
-from telesto.middleware.wire.shares import Shares
+from telesto.middleware.wire.quotas import Quotas
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,6 @@ class Services:
     consumers: Consumers
     tracer: Tracer
     monitor: BehaviourMonitor
-    shares: Shares
+    quotas: Quotas
     events: EventLog
     intake: Intake

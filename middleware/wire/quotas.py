@@ -1,4 +1,4 @@
-"""Who may use how much of what all connections share, and who goes when it is nearly used up."""
+"""How much of what all share an address, a client and a connection may use, and which are closed first."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _nothing() -> _Use:
     return [0] * len(Resource)
 
 
-class Census:
+class Usage:
     """What addresses, and clients with several connections, use; and who has most reads that wait.
 
     Attributes:
@@ -92,7 +92,7 @@ class Census:
         return self._waiting[address][2]
 
 
-class Shares:
+class Quotas:
     """Sees to it that few cannot use up what all need.
 
     An address may use a part of each budget (``address_share``), and a client no more than its address has
@@ -129,7 +129,7 @@ class Shares:
         self._marks = [int(limit * NEARLY_USED_UP) for limit in self._limits]
         self._backlogged: dict[Connection, None] = {}
         self._timer: asyncio.TimerHandle | None = None
-        self._census: Census | None = None
+        self._usage: Usage | None = None
         self._period_s = _PERIOD_S
 
     # --- admission ---------------------------------------------------------------------------
@@ -144,7 +144,7 @@ class Shares:
         used = budget.requests + admitted
         if used < self._calm[Resource.REQUESTS] and budget.bytes < self._calm[Resource.BYTES]:
             return self._calm[Resource.REQUESTS] - budget.requests
-        self._current_census(line, admitted)
+        self._current_usage(line, admitted)
         if not self._has_room(line, Resource.BYTES, line.size, budget.bytes):
             return 0
         use = self._use(line, Resource.REQUESTS, len(line.requests))
@@ -154,8 +154,8 @@ class Shares:
 
     def admitted(self, line: Line, requests: int, size: int) -> None:
         """Notes what has come since the connections were looked at."""
-        if self._census is not None:
-            use = self._census.by_address[line.address]
+        if self._usage is not None:
+            use = self._usage.by_address[line.address]
             use[Resource.REQUESTS] += requests
             use[Resource.BYTES] += size
 
@@ -177,7 +177,7 @@ class Shares:
         of_address = at_address >= self._caps[resource]
         if parked < self._limits[resource] and not of_address:
             return None
-        largest = self._current_census().waits_most(line.address if of_address else None)
+        largest = self._current_usage().waits_most(line.address if of_address else None)
         if largest.parked <= self._use(line, resource, line.parked) + 1:
             return line
         return largest
@@ -196,11 +196,11 @@ class Shares:
 
     def _use(self, line: Line, resource: Resource, own: int) -> int:
         """What a client uses, if this connection uses so much."""
-        return max(own, self._current_census().of_client(line, resource))
+        return max(own, self._current_usage().of_client(line, resource))
 
     def _room(self, line: Line, resource: Resource, used: int) -> int:
         """What is left for an address, of a budget of which so much is used."""
-        of_address = self._current_census().by_address[line.address][resource]
+        of_address = self._current_usage().by_address[line.address][resource]
         return min(self._common[resource] - used, self._caps[resource] - of_address)
 
     # --- counting ----------------------------------------------------------------------------
@@ -235,17 +235,17 @@ class Shares:
             else:
                 self.forget(connection)
 
-    def _current_census(self, line: Line | None = None, admitted: int = 0) -> Census:
+    def _current_usage(self, line: Line | None = None, admitted: int = 0) -> Usage:
         """What is used now, or was a moment ago; ``admitted`` as in ``requests_left``."""
         self._watch()
         now = self._loop.time()
-        if self._census is None or now - self._census.taken_at >= self._period_s:
+        if self._usage is None or now - self._usage.taken_at >= self._period_s:
             uses = [(connection.line, _use_of(connection)) for connection in self._connections.snapshot()]
-            self._census = Census(uses, now)
+            self._usage = Usage(uses, now)
             if line is not None:
-                self._census.by_address[line.address][Resource.REQUESTS] -= admitted
+                self._usage.by_address[line.address][Resource.REQUESTS] -= admitted
             self._period_s = max(_PERIOD_S, _PERIOD_FACTOR * (self._loop.time() - now))
-        return self._census
+        return self._usage
 
     # --- taking back -------------------------------------------------------------------------
 
@@ -269,7 +269,7 @@ class Shares:
         if self._backlogged or any(used[resource] >= self._calm[resource] for resource in _TAKEN_BACK):
             self._watch()
         else:
-            self._census = None
+            self._usage = None
 
     def _take_back(self, resource: Resource, used: int) -> None:
         limit = self._limits[resource]

@@ -16,7 +16,7 @@ from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.scheduling.fair_queue import BatchLimits, SingleFairQueue
 from telesto.middleware.scheduling.quarantine import Quarantine
 from telesto.middleware.scheduling.requests import Client, Kind, Line, Request
-from telesto.middleware.wire.shares import Resource, Shares, address_of
+from telesto.middleware.wire.quotas import Quotas, Resource, address_of
 from telesto.protocol import packets
 from wire import FULL
 
@@ -78,7 +78,7 @@ class Crowd:
         loop: Any = self.clock
         connections: Any = self
         events = EventLog("test", self.clock.time, Deadlines(loop))
-        self.shares = Shares(ServerSettings(**settings), loop, self.budget, connections, events)
+        self.quotas = Quotas(ServerSettings(**settings), loop, self.budget, connections, events)
 
     def snapshot(self) -> list[Member]:
         return self.members
@@ -93,16 +93,16 @@ class Crowd:
     def send(self, member: Member, count: int) -> int:
         """Sends requests in one piece; returns how many are admitted."""
         line = member.line
-        left, admitted = self.shares.requests_left(line), 0
+        left, admitted = self.quotas.requests_left(line), 0
         for _ in range(count):
             if admitted >= left:
-                left = self.shares.requests_left(line, admitted)
+                left = self.quotas.requests_left(line, admitted)
             if admitted < left:
                 line.requests.append(REQUEST)
                 admitted += 1
         line.size += 10 * admitted
         self.budget.enter(admitted, 10 * admitted)
-        self.shares.admitted(line, admitted, 10 * admitted)
+        self.quotas.admitted(line, admitted, 10 * admitted)
         return admitted
 
     def requests_of(self, address: str) -> int:
@@ -166,7 +166,7 @@ def test_the_client_with_most_waiting_reads_gives_one_up() -> None:
         at_address = sum(
             member.line.parked for member in crowd.members if member.line.address == line.address
         )
-        yields = crowd.shares.whose_read_yields(line, parked, at_address)
+        yields = crowd.quotas.whose_read_yields(line, parked, at_address)
         if yields is None:
             parked += 1
         else:
@@ -195,13 +195,13 @@ def test_consumers_are_shared_in_the_same_way() -> None:
     joined = 0
     for client_id in range(1, 21):
         line = crowd.come("a", client_id).line
-        while crowd.shares.may_join(line, joined):
+        while crowd.quotas.may_join(line, joined):
             line.consumers[joined] = None
             joined += 1
             crowd.clock.now += 1.0
     assert joined < 900
     for address in "ab":
-        assert crowd.shares.may_join(crowd.come(address, 99).line, joined)
+        assert crowd.quotas.may_join(crowd.come(address, 99).line, joined)
 
 
 def test_large_frames_are_refused_before_small_ones() -> None:
@@ -211,9 +211,9 @@ def test_large_frames_are_refused_before_small_ones() -> None:
         member.buffered = 200_000
         crowd.budget.enter(0, 200_000)
     member = crowd.come("a", 4)
-    assert not crowd.shares.may_buffer(member.line, 250_000, 250_000)
+    assert not crowd.quotas.may_buffer(member.line, 250_000, 250_000)
     crowd.clock.now += 1.0
-    assert crowd.shares.may_buffer(member.line, 100_000, 100_000)
+    assert crowd.quotas.may_buffer(member.line, 100_000, 100_000)
 
 
 def test_what_is_kept_without_moving_is_taken_back_where_most_of_it_is() -> None:
@@ -226,7 +226,7 @@ def test_what_is_kept_without_moving_is_taken_back_where_most_of_it_is() -> None
         member.slow_since = None if member is moving else 10.0
         member.line.requests.extend([REQUEST] * count)
         crowd.budget.enter(count, 0)
-    crowd.shares.requests_left(small.line)
+    crowd.quotas.requests_left(small.line)
     crowd.clock.look()
     assert [bool(member.given_up) for member in crowd.members] == [False, False, True, False, False]
 
@@ -238,7 +238,7 @@ def test_who_has_just_stopped_has_some_time_unless_all_is_used_up(
     crowd = Crowd(budget_unsent_bytes=1_000_000, write_hard_bytes=1 << 22)
     member = crowd.come("a", 1)
     crowd.clock.now += 50
-    crowd.shares.unsent(member, 1_000_000 if used_up else 999_999)  # type: ignore[arg-type]
+    crowd.quotas.unsent(member, 1_000_000 if used_up else 999_999)  # type: ignore[arg-type]
     crowd.clock.look()
     assert member.given_up == given_up
     crowd.clock.now += 1.0
