@@ -58,7 +58,7 @@ class Attacker:
     def queue(self, messages: int, size: int) -> int:
         """Makes a queue with messages; returns its id."""
         name = f"attack {os.urandom(8).hex()}"
-        queue_id: int = self._ask(packets.CreateQueue(1, [], name)).queue.queue_id
+        queue_id: int = self._ask(packets.CreateQueue(1, [], name, packets.QueueSettings())).queue.queue_id
         for number in range(2, messages + 2):
             message = packets.NewMessage(5, 0, bytes(size), None)
             self._ask(packets.PutMessage(number, [number - 1], message, [queue_id]))

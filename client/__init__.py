@@ -35,7 +35,6 @@ from telesto.client.models import (
     Origin,
     PutResult,
     Queue,
-    QueueSettings,
     QueueStatistics,
     RecoveredPut,
     Subscription,
@@ -44,6 +43,7 @@ from telesto.client.models import (
     TopicPutResult,
 )
 from telesto.client.options import ClientOptions
+from telesto.client.queue_settings import QueueSettings
 from telesto.client.session.session import Delivery
 from telesto.protocol import errors as _service_errors
 from telesto.protocol.errors import *  # noqa: F403 - the exceptions, listed in __all__ there

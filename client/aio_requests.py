@@ -30,7 +30,6 @@ from telesto.client.models import (
     NewTopicMessage,
     PutResult,
     Queue,
-    QueueSettings,
     QueueStatistics,
     Subscription,
     Topic,
@@ -39,6 +38,7 @@ from telesto.client.models import (
     Unchanged,
 )
 from telesto.client.options import ClientOptions
+from telesto.client.queue_settings import QueueSettings
 from telesto.client.session.session import Session
 from telesto.protocol.errors import TelestoError
 from telesto.protocol.packets import ClientMode, HistoryMode, ReadMode
@@ -112,6 +112,7 @@ class AsyncRequests(ABC):
 
     # ------------------------------------------------------------------ queues
 
+    # --- queue settings: begin, generated from protocol/spec/telesto.toml
     async def create_queue(
         self,
         name: str,
@@ -136,29 +137,47 @@ class AsyncRequests(ABC):
 
         Args:
             name: 1 to 255 characters, unique.
-            max_messages: a put beyond so many messages is refused with QueueFullError; None for any number.
-            dedup_window_ms: how long a ``dedup_key`` stands for the message put first under it, in
-                milliseconds, a second to a week; None for 5 minutes.
-            lease_ms: how long a consumer may take for a message before that goes to another one, in
-                milliseconds, a tenth of a second to a day; None for 30 seconds.
-            max_attempts: a message whose attempts by consumers failed so often goes to the dead letters;
-                None for 5.
-            backoff_ms: how long a message waits after its first failed attempt, in milliseconds, 1,000 if it
-                is not given; twice as long after each other one, and by chance up to a half less.
-            backoff_max_ms: the longest such wait, in milliseconds, 60,000 if it is not given.
-            expires_ms: how long a message may wait before it expires, in milliseconds; for ever if it is not
-                given. What has expired is never handed over.
-            bury_expired: what has expired goes to the dead letters; otherwise it is removed.
-            dead_letter_queue: the id of the queue to which dead letters go on; None: they stay.
-            late_after_ms: an answer of a consumer that takes longer is late, a third of ``lease_ms`` unless
-                it is given. It counts from when the message came or was touched, or from the answer before.
-            late_limit: a consumer with so many late answers within ``late_window_ms`` is slow: others get
-                its partitions for as long as that. 3 unless it is given; 0: never.
-            late_window_ms: the window, a minute unless it is given.
+            max_messages: a put beyond so many messages is refused with QueueFullError. It may be set
+                below what the queue holds: then puts are refused until there is room. 1 or more; unless it is
+                given: no limit.
+            dedup_window_ms: how long a dedup_key stands for the message that was put first under it. In
+                milliseconds, 1,000 to 604,800,000; unless it is given: 300,000.
+            lease_ms: how long a consumer may take for a message before that goes to another one. In
+                milliseconds, 100 to 86,400,000; unless it is given: 30,000.
+            max_attempts: a message whose attempts by consumers failed so often goes to the dead letters.
+                1 to 1,000,000; unless it is given: 5.
+            backoff_ms: how long a message waits after its first failed attempt, and twice as long after
+                each other one; by chance up to a half less. In milliseconds, 0 to 86,400,000; unless it is
+                given: 1,000.
+            backoff_max_ms: the longest wait after a failed attempt. In milliseconds, 0 to 86,400,000;
+                unless it is given: 60,000.
+            expires_ms: how long a message may wait before it expires; what has expired is never handed
+                over. A change holds for what is put from then on. In milliseconds, 1 to 315,360,000,000;
+                unless it is given: never.
+            bury_expired: what has expired goes to the dead letters; otherwise it is removed. Unless it is
+                given: no.
+            dead_letter_queue: the queue to which dead letters go on, as messages. What does not fit
+                there, or whose dead letter queue is gone, stays too. One that does not exist is refused with
+                QueueNotExistingError, whose related_id names it. Queues that would send dead letters round in
+                a ring are refused. A change holds for what is dead already, too. The id of a queue; unless it
+                is given: dead letters stay in their queue.
+            late_after_ms: an answer of a consumer is late when it takes longer than this. It is counted
+                from when the message was pushed or touched, or from the consumer's answer before, whatever
+                was last. A change holds for consumers that join from then on. In milliseconds, 1 to
+                86,400,000; unless it is given: a third of lease_ms.
+            late_limit: a consumer with so many late answers within late_window_ms is slow: its partitions
+                go to others for as long as that; 0: never. A change holds for consumers that join from then
+                on. 0 to 1,000; unless it is given: 3.
+            late_window_ms: the window of late_limit, and for how long others have the partitions of a
+                slow consumer. A change holds for consumers that join from then on. In milliseconds, 100 to
+                86,400,000; unless it is given: 60,000.
             fail_limit: a consumer that fails so often in a row, by leases that run out or by different
-                messages given back as failed, is ended with ConsumerInactiveError. Never unless it is given.
-            history: what is kept of its messages once they are over; None for all but the bodies.
-            history_days: for how many days, 1 to 366; None for 7.
+                messages that it gives back as failed, is ended with ConsumerInactiveError; 0: never. A change
+                holds for consumers that join from then on. 0 to 1,000; unless it is given: 0.
+            history: what is kept of messages once they are over. A change holds for what is put from then
+                on. Unless it is given: METADATA.
+            history_days: for how many days that is kept. A change holds for what is put from then on. In
+                days, 1 to 366; unless it is given: 7.
 
         Raises QueueNameNotUniqueError.
         """
@@ -207,15 +226,10 @@ class AsyncRequests(ABC):
 
         Args:
             queue_id: the queue.
-            max_messages: as for ``create_queue``; None takes the bound away. It may be below what the queue
-                holds: then puts are refused until there is room.
-            dedup_window_ms, lease_ms, max_attempts, backoff_ms, backoff_max_ms, bury_expired: as for
-                ``create_queue``.
-            expires_ms: as for ``create_queue``; None for ever. It holds for what is put from now on.
-            dead_letter_queue: as for ``create_queue``, also for what is dead already.
-            late_after_ms, late_limit, late_window_ms, fail_limit: as for ``create_queue``, for consumers that
-                join from then on; None for a third of ``lease_ms``.
-            history, history_days: as for ``create_queue``, for messages that are put from then on.
+            max_messages, expires_ms, dead_letter_queue, late_after_ms: as for ``create_queue``; None for
+                a queue that is without it.
+            dedup_window_ms, lease_ms, max_attempts, backoff_ms, backoff_max_ms, bury_expired, late_limit,
+                late_window_ms, fail_limit, history, history_days: as for ``create_queue``.
 
         Raises QueueNotExistingError.
         """
@@ -239,6 +253,8 @@ class AsyncRequests(ABC):
                 history_days=history_days,
             )
         )
+
+    # --- queue settings: end
 
     async def queue_settings(self, queue_id: int) -> QueueSettings:
         """Tells the settings of a queue. Raises QueueNotExistingError."""

@@ -7,7 +7,7 @@ import inspect
 import math
 import signal
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from telesto.client.models import UNCHANGED, NewMessage
@@ -19,20 +19,11 @@ from telesto.protocol.names import (
     control_character,
     invisible_character,
 )
-from telesto.protocol.packets import HistoryMode
+from telesto.protocol.queue_settings import QUEUE_SETTINGS
 
-HISTORY_DAYS_MAX = 366
 WAIT_FOREVER_MS = 0xFFFFFFFF
 _WAIT_MS_MAX = WAIT_FOREVER_MS - 1
 _ID_MAX = 2**63 - 1
-#: How long a dedup_key may stand for a message, in milliseconds.
-_WINDOW_MIN_MS, _WINDOW_MAX_MS = 1_000, 7 * 24 * 3600 * 1_000
-#: How long a consumer may take for a message, in milliseconds.
-_LEASE_MIN_MS, _LEASE_MAX_MS = 100, 24 * 3600 * 1_000
-#: The most late answers or failures that a queue puts up with.
-_LIMIT_MAX = 1_000
-_ATTEMPTS_MAX = 1_000_000
-_BACKOFF_MAX_MS = 24 * 3600 * 1_000
 #: The longest time that a message may be delayed or wait, in seconds.
 LIFE_MAX = 10 * 365 * 24 * 3600
 _LIFE_MAX_MS = LIFE_MAX * 1_000
@@ -145,51 +136,6 @@ def check_count(name: str, value: object, least: int = 1, most: int = _U32_MAX) 
     return value
 
 
-def check_bound(name: str, value: object) -> int:
-    """Returns the bound of a queue, 0 (the wire's word for none) for None."""
-    return 0 if value is None else check_count(name, value, most=_ID_MAX)
-
-
-def check_dead_letter_queue(name: str, value: object) -> int:
-    """Returns the id of a queue for dead letters, 0 (the wire's word for none) for None."""
-    return 0 if value is None else check_id(name, value)
-
-
-def check_late_after(name: str, value: object) -> int:
-    """Returns after how long an answer is late, in milliseconds, 0 (a third of the lease) for None."""
-    return 0 if value is None else check_count(name, value, most=_LEASE_MAX_MS)
-
-
-def check_limit(name: str, value: object) -> int:
-    """Returns how often a consumer may be late or fail; 0 for any number of times."""
-    return check_count(name, value, least=0, most=_LIMIT_MAX)
-
-
-def check_late_window(name: str, value: object) -> int:
-    """Returns within which time late answers count, in milliseconds."""
-    return check_count(name, value, least=_LEASE_MIN_MS, most=_LEASE_MAX_MS)
-
-
-def check_lease(name: str, value: object) -> int:
-    """Returns how long a consumer may take for a message, in milliseconds: a tenth of a second to a day."""
-    return check_count(name, value, least=_LEASE_MIN_MS, most=_LEASE_MAX_MS)
-
-
-def check_attempts(name: str, value: object) -> int:
-    """Returns how often a message may fail."""
-    return check_count(name, value, most=_ATTEMPTS_MAX)
-
-
-def check_backoff(name: str, value: object) -> int:
-    """Returns how long a message waits after a failed attempt, in milliseconds: at most a day."""
-    return check_count(name, value, least=0, most=_BACKOFF_MAX_MS)
-
-
-def check_life(name: str, value: object) -> int:
-    """Returns how long a message may wait, in milliseconds, 0 (the wire's word for ever) for None."""
-    return 0 if value is None else check_count(name, value, most=_LIFE_MAX_MS)
-
-
 def check_flag(name: str, value: object) -> bool:
     """Returns a setting that is on or off."""
     if not isinstance(value, bool):
@@ -207,14 +153,6 @@ def check_delay_ms(name: str, seconds: object) -> int:
 def check_life_ms(name: str, seconds: object) -> int:
     """Returns a duration of at most ten years as the wire has it."""
     return check_duration_ms(name, seconds, _LIFE_MAX_MS // 1000)
-
-
-def check_window(name: str, value: object) -> int:
-    """Returns how long a key stands for a message, in milliseconds: a second to a week."""
-    milliseconds = check_count(name, value, most=_WINDOW_MAX_MS)
-    if milliseconds < _WINDOW_MIN_MS:
-        raise InvalidParameterError(f"{name} must be {_WINDOW_MIN_MS} to {_WINDOW_MAX_MS}, not {value!r}")
-    return milliseconds
 
 
 def check_callable(name: str, value: object) -> None:
@@ -274,51 +212,34 @@ def _deferred(function: Any) -> str:
     return ""
 
 
-def check_history(name: str, value: object) -> HistoryMode:
-    """Returns what a queue keeps."""
-    if not isinstance(value, HistoryMode):
-        raise TypeError(f"{name} must be a HistoryMode, not {type(value).__name__}")
+def check_setting(name: str, value: object) -> Any:
+    """Returns a setting of a queue as the wire has it, 0 for None where a queue may be without it."""
+    setting = QUEUE_SETTINGS[name]
+    if value is None and setting.without:
+        return 0
+    if setting.unit == "queue":
+        return check_id(name, value)
+    if setting.type is bool:
+        return check_flag(name, value)
+    if setting.type is int:
+        return check_count(name, value, setting.least, setting.most)
+    if not isinstance(value, setting.type):
+        raise TypeError(f"{name} must be a {setting.type.__name__}, not {type(value).__name__}")
     return value
 
 
-def check_history_days(name: str, value: object) -> int:
-    """Returns for how many days a queue keeps its history."""
-    return check_count(name, value, most=HISTORY_DAYS_MAX)
-
-
-#: How a value of each setting of a queue is checked and becomes the wire's.
-_QUEUE_SETTINGS: Mapping[str, Callable[[str, object], Any]] = {
-    "max_messages": check_bound,
-    "dedup_window_ms": check_window,
-    "lease_ms": check_lease,
-    "max_attempts": check_attempts,
-    "backoff_ms": check_backoff,
-    "backoff_max_ms": check_backoff,
-    "expires_ms": check_life,
-    "bury_expired": check_flag,
-    "dead_letter_queue": check_dead_letter_queue,
-    "late_after_ms": check_late_after,
-    "late_limit": check_limit,
-    "late_window_ms": check_late_window,
-    "fail_limit": check_limit,
-    "history": check_history,
-    "history_days": check_history_days,
-}
-
-
-def new_settings(values: Mapping[str, object]) -> dict[str, Any]:
+def new_settings(values: Mapping[str, object]) -> packets.QueueSettings:
     """Returns the settings of a new queue that are given, None being as usual."""
-    return {name: _QUEUE_SETTINGS[name](name, value) for name, value in values.items() if value is not None}
+    given = {name: check_setting(name, value) for name, value in values.items() if value is not None}
+    return packets.QueueSettings(**given)
 
 
-def changed_settings(values: Mapping[str, object]) -> dict[str, Any]:
+def changed_settings(values: Mapping[str, object]) -> packets.QueueSettings:
     """Returns the settings to change, those that are not UNCHANGED."""
-    changed = {
-        name: _QUEUE_SETTINGS[name](name, value) for name, value in values.items() if value is not UNCHANGED
-    }
+    changed = {name: check_setting(name, value) for name, value in values.items() if value is not UNCHANGED}
     if not changed:
         raise InvalidParameterError(f"no setting to change is given; there are {', '.join(values)}")
-    return changed
+    return packets.QueueSettings(**changed)
 
 
 def check_timeout(timeout: object, name: str = "timeout") -> float:

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from telesto.protocol.errors import TelestoError
-from telesto.protocol.packets import HistoryMode, MessageState, SubscriptionState
+from telesto.protocol.packets import MessageState, SubscriptionState
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -367,45 +367,6 @@ class QueueStatistics:
     max_messages: int | None
     oldest_age: float | None
     exact: bool
-
-
-@dataclass(slots=True)
-class QueueSettings:
-    """The settings of a queue that are in effect.
-
-    Attributes:
-        max_messages: a put beyond so many messages is refused with QueueFullError; None for any number.
-        dedup_window_ms: how long a ``dedup_key`` stands for the message put first under it.
-        lease_ms: how long a consumer may take for a message before that goes to another one.
-        max_attempts: a message whose attempts by consumers failed so often goes to the dead letters.
-        backoff_ms: how long a message waits after its first failed attempt; twice as long after each other.
-        backoff_max_ms: the longest such wait.
-        expires_ms: how long a message may wait before it expires; None for ever.
-        bury_expired: what has expired goes to the dead letters.
-        dead_letter_queue: the queue to which dead letters go on, though it may be gone; None: they stay.
-        late_after_ms: an answer of a consumer that takes longer is late; None for a third of lease_ms.
-        late_limit: a consumer with so many late answers within late_window_ms is slow; 0: never.
-        late_window_ms: the window; for so long others have the partitions of a slow consumer, too.
-        fail_limit: a consumer that fails so often in a row is ended; 0: never.
-        history: what is kept of messages that are put now, once they are over.
-        history_days: for how many days.
-    """
-
-    max_messages: int | None
-    dedup_window_ms: int
-    lease_ms: int
-    max_attempts: int
-    backoff_ms: int
-    backoff_max_ms: int
-    expires_ms: int | None
-    bury_expired: bool
-    dead_letter_queue: int | None
-    late_after_ms: int | None
-    late_limit: int
-    late_window_ms: int
-    fail_limit: int
-    history: HistoryMode
-    history_days: int
 
 
 @dataclass(slots=True)

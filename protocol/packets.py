@@ -133,6 +133,7 @@ __all__ = [
     "PutToTopic",
     "PutToTopicResponse",
     "Queue",
+    "QueueSettings",
     "QueuedMessage",
     "ReadMessage",
     "ReadMessageResponse",
@@ -288,6 +289,7 @@ _SUBSCRIPTION_STATE_BY_VALUE: dict[int, SubscriptionState] = {
 _HISTORY_MODE_BY_VALUE: dict[int, HistoryMode] = {member.value: member for member in HistoryMode}
 _MESSAGE_STATE_BY_VALUE: dict[int, MessageState] = {member.value: member for member in MessageState}
 _ERROR_CLASS_BY_VALUE: dict[int, ErrorClass] = {member.value: member for member in ErrorClass}
+_QUEUE_SETTINGS_TAGS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
 _NEW_MESSAGE_TAGS = frozenset({1, 2, 3, 4})
 _MESSAGE_TAGS = frozenset({1, 2, 3})
 _NEW_TOPIC_MESSAGE_TAGS = frozenset({1})
@@ -298,12 +300,9 @@ _REGISTER_CLIENT_TAGS = frozenset({1})
 _IDENTIFY_CLIENT_TAGS = frozenset({1, 2, 3, 4})
 _IDENTIFY_CLIENT_RESPONSE_TAGS = frozenset({1})
 _LIST_UNCONFIRMED_RESPONSE_TAGS = frozenset({1})
-_CREATE_QUEUE_TAGS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
 _SUBSCRIBE_TAGS = frozenset({1, 2, 3})
 _NACK_TAGS = frozenset({1})
 _GET_QUEUE_STATISTICS_RESPONSE_TAGS = frozenset({1})
-_UPDATE_QUEUE_TAGS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
-_GET_QUEUE_SETTINGS_RESPONSE_TAGS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
 _GET_MESSAGE_HISTORY_TAGS = frozenset({1})
 
 
@@ -318,6 +317,72 @@ class Queue:
 
     queue_id: int
     name: str
+
+
+@dataclass(slots=True)
+class QueueSettings:
+    """Settings of a queue, those that are given.
+
+    Attributes:
+        max_messages: A put beyond so many messages is refused with QUEUE_FULL. It may be set below what
+            the queue holds: then puts are refused until there is room. 1 or more; unless it is given: no
+            limit. Tag 1; may be left out.
+        dedup_window_ms: How long a dedup_key stands for the message that was put first under it. In
+            milliseconds, 1,000 to 604,800,000; unless it is given: 300,000. Tag 2; may be left out.
+        lease_ms: How long a consumer may take for a message before that goes to another one. In
+            milliseconds, 100 to 86,400,000; unless it is given: 30,000. Tag 3; may be left out.
+        max_attempts: A message whose attempts by consumers failed so often goes to the dead letters. 1 to
+            1,000,000; unless it is given: 5. Tag 4; may be left out.
+        backoff_ms: How long a message waits after its first failed attempt, and twice as long after each
+            other one; by chance up to a half less. In milliseconds, 0 to 86,400,000; unless it is given:
+            1,000. Tag 5; may be left out.
+        backoff_max_ms: The longest wait after a failed attempt. In milliseconds, 0 to 86,400,000; unless
+            it is given: 60,000. Tag 6; may be left out.
+        expires_ms: How long a message may wait before it expires; what has expired is never handed over.
+            A change holds for what is put from then on. In milliseconds, 1 to 315,360,000,000; unless it is
+            given: never. Tag 7; may be left out.
+        bury_expired: What has expired goes to the dead letters; otherwise it is removed. Unless it is
+            given: no. Tag 8; may be left out.
+        dead_letter_queue: The queue to which dead letters go on, as messages. What does not fit there, or
+            whose dead letter queue is gone, stays too. One that does not exist is refused with
+            QUEUE_NOT_EXISTING, whose related_id names it. Queues that would send dead letters round in a ring
+            are refused. A change holds for what is dead already, too. The id of a queue; unless it is given:
+            dead letters stay in their queue. Tag 9; may be left out.
+        late_after_ms: An answer of a consumer is late when it takes longer than this. It is counted from
+            when the message was pushed or touched, or from the consumer's answer before, whatever was last. A
+            change holds for consumers that join from then on. In milliseconds, 1 to 86,400,000; unless it is
+            given: a third of lease_ms. Tag 10; may be left out.
+        late_limit: A consumer with so many late answers within late_window_ms is slow: its partitions go
+            to others for as long as that; 0: never. A change holds for consumers that join from then on. 0 to
+            1,000; unless it is given: 3. Tag 11; may be left out.
+        late_window_ms: The window of late_limit, and for how long others have the partitions of a slow
+            consumer. A change holds for consumers that join from then on. In milliseconds, 100 to 86,400,000;
+            unless it is given: 60,000. Tag 12; may be left out.
+        fail_limit: A consumer that fails so often in a row, by leases that run out or by different
+            messages that it gives back as failed, is ended with CONSUMER_INACTIVE; 0: never. A change holds
+            for consumers that join from then on. 0 to 1,000; unless it is given: 0. Tag 13; may be left out.
+        history: What is kept of messages once they are over. A change holds for what is put from then on.
+            Unless it is given: METADATA. Tag 14; may be left out.
+        history_days: For how many days that is kept. A change holds for what is put from then on. In
+            days, 1 to 366; unless it is given: 7. Tag 15; may be left out.
+    """
+
+    _: KW_ONLY
+    max_messages: int | None = None
+    dedup_window_ms: int | None = None
+    lease_ms: int | None = None
+    max_attempts: int | None = None
+    backoff_ms: int | None = None
+    backoff_max_ms: int | None = None
+    expires_ms: int | None = None
+    bury_expired: bool | None = None
+    dead_letter_queue: int | None = None
+    late_after_ms: int | None = None
+    late_limit: int | None = None
+    late_window_ms: int | None = None
+    fail_limit: int | None = None
+    history: HistoryMode | None = None
+    history_days: int | None = None
 
 
 @dataclass(slots=True)
@@ -3472,39 +3537,7 @@ class CreateQueue(Packet):
         number: The request's number in this session, one more than the last one's.
         confirmed: Numbers of this session whose answers the application has taken.
         queue_name: Unique name, see [Names](#names).
-        max_messages: A put beyond so many messages is refused with QUEUE_FULL; without it the queue is
-            unbounded. Tag 1; may be left out.
-        dedup_window_ms: How long, in milliseconds, a dedup_key stands for the message that was put first
-            under it: 1000 to 604800000; 300000 (5 minutes) without it. Tag 2; may be left out.
-        history: What is kept of its messages once they are over; METADATA without it. Tag 3; may be left
-            out.
-        history_days: For how many days, 1 to 366; 7 without it. Tag 4; may be left out.
-        lease_ms: How long, in milliseconds, a consumer may take for a message before that goes to another
-            one: 100 to 86400000; 30000 without it. Tag 5; may be left out.
-        max_attempts: A message whose attempts by consumers failed so often goes to the dead letters: 1 to
-            1000000; 5 without it. Tag 6; may be left out.
-        backoff_ms: How long, in milliseconds, a message waits after its first failed attempt, and twice
-            as long after each other one; by chance up to a half less. 0 to 86400000; 1000 without it. Tag 7;
-            may be left out.
-        backoff_max_ms: The longest wait after a failed attempt, in milliseconds: 0 to 86400000; 60000
-            without it. Tag 8; may be left out.
-        expires_ms: How long a message may wait, in milliseconds, before it expires: 1 to 315360000000
-            (ten years); for ever without it. Tag 9; may be left out.
-        bury_expired: What has expired goes to the dead letters; otherwise, and without it, it is removed.
-            Tag 10; may be left out.
-        dead_letter_queue: The queue to which dead letters go on, as messages; without it they stay where
-            ListDeadLetters shows them. What does not fit there, or whose dead letter queue is gone, stays
-            too. One that does not exist is refused with QUEUE_NOT_EXISTING, whose related_id names it. Queues
-            that would send dead letters round in a ring are refused. Tag 11; may be left out.
-        late_after_ms: An answer of a consumer is late when it takes longer than this, in milliseconds: 1
-            to 86400000; a third of lease_ms without it. It is counted from when the message was pushed or
-            touched, or from the consumer's answer before, whatever was last. Tag 12; may be left out.
-        late_limit: A consumer with so many late answers within late_window_ms is slow: its partitions go
-            to others for as long as that. 1 to 1000, 0 for never; 3 without it. Tag 13; may be left out.
-        late_window_ms: In milliseconds: 100 to 86400000; 60000 without it. Tag 14; may be left out.
-        fail_limit: A consumer that fails so often in a row, by leases that run out or by Nack of
-            different messages as failed, is ended with CONSUMER_INACTIVE. 1 to 1000, 0 for never; 0 without
-            it. Tag 15; may be left out.
+        settings: What is not to be as usual.
     """
 
     METHOD_ID: ClassVar[int] = 0x21
@@ -3512,22 +3545,7 @@ class CreateQueue(Packet):
     number: int
     confirmed: list[int]
     queue_name: str
-    _: KW_ONLY
-    max_messages: int | None = None
-    dedup_window_ms: int | None = None
-    history: HistoryMode | None = None
-    history_days: int | None = None
-    lease_ms: int | None = None
-    max_attempts: int | None = None
-    backoff_ms: int | None = None
-    backoff_max_ms: int | None = None
-    expires_ms: int | None = None
-    bury_expired: bool | None = None
-    dead_letter_queue: int | None = None
-    late_after_ms: int | None = None
-    late_limit: int | None = None
-    late_window_ms: int | None = None
-    fail_limit: int | None = None
+    settings: QueueSettings
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -3536,56 +3554,57 @@ class CreateQueue(Packet):
             confirmed_count = len(confirmed)
             queue_name = self.queue_name.encode()
             queue_name_size = len(queue_name)
+            settings = self.settings
             tagged: list[bytes] = []
-            max_messages = self.max_messages
+            max_messages = settings.max_messages
             if max_messages is not None:
                 tagged.append(write_tagged(1, _PACK_I64(max_messages)))
-            dedup_window_ms = self.dedup_window_ms
+            dedup_window_ms = settings.dedup_window_ms
             if dedup_window_ms is not None:
                 tagged.append(write_tagged(2, _PACK_I64(dedup_window_ms)))
-            history = self.history
-            if history is not None:
-                tagged.append(write_tagged(3, _PACK_U8(_HISTORY_MODE_BY_VALUE[history])))
-            history_days = self.history_days
-            if history_days is not None:
-                tagged.append(write_tagged(4, _PACK_U16(history_days)))
-            lease_ms = self.lease_ms
+            lease_ms = settings.lease_ms
             if lease_ms is not None:
-                tagged.append(write_tagged(5, _PACK_I64(lease_ms)))
-            max_attempts = self.max_attempts
+                tagged.append(write_tagged(3, _PACK_I64(lease_ms)))
+            max_attempts = settings.max_attempts
             if max_attempts is not None:
-                tagged.append(write_tagged(6, _PACK_I64(max_attempts)))
-            backoff_ms = self.backoff_ms
+                tagged.append(write_tagged(4, _PACK_I64(max_attempts)))
+            backoff_ms = settings.backoff_ms
             if backoff_ms is not None:
-                tagged.append(write_tagged(7, _PACK_I64(backoff_ms)))
-            backoff_max_ms = self.backoff_max_ms
+                tagged.append(write_tagged(5, _PACK_I64(backoff_ms)))
+            backoff_max_ms = settings.backoff_max_ms
             if backoff_max_ms is not None:
-                tagged.append(write_tagged(8, _PACK_I64(backoff_max_ms)))
-            expires_ms = self.expires_ms
+                tagged.append(write_tagged(6, _PACK_I64(backoff_max_ms)))
+            expires_ms = settings.expires_ms
             if expires_ms is not None:
-                tagged.append(write_tagged(9, _PACK_I64(expires_ms)))
-            bury_expired = self.bury_expired
+                tagged.append(write_tagged(7, _PACK_I64(expires_ms)))
+            bury_expired = settings.bury_expired
             if bury_expired is not None:
-                tagged.append(write_tagged(10, _PACK_U8(1 if bury_expired else 0)))
-            dead_letter_queue = self.dead_letter_queue
+                tagged.append(write_tagged(8, _PACK_U8(1 if bury_expired else 0)))
+            dead_letter_queue = settings.dead_letter_queue
             if dead_letter_queue is not None:
-                tagged.append(write_tagged(11, _PACK_I64(dead_letter_queue)))
-            late_after_ms = self.late_after_ms
+                tagged.append(write_tagged(9, _PACK_I64(dead_letter_queue)))
+            late_after_ms = settings.late_after_ms
             if late_after_ms is not None:
-                tagged.append(write_tagged(12, _PACK_I64(late_after_ms)))
-            late_limit = self.late_limit
+                tagged.append(write_tagged(10, _PACK_I64(late_after_ms)))
+            late_limit = settings.late_limit
             if late_limit is not None:
-                tagged.append(write_tagged(13, _PACK_I64(late_limit)))
-            late_window_ms = self.late_window_ms
+                tagged.append(write_tagged(11, _PACK_I64(late_limit)))
+            late_window_ms = settings.late_window_ms
             if late_window_ms is not None:
-                tagged.append(write_tagged(14, _PACK_I64(late_window_ms)))
-            fail_limit = self.fail_limit
+                tagged.append(write_tagged(12, _PACK_I64(late_window_ms)))
+            fail_limit = settings.fail_limit
             if fail_limit is not None:
-                tagged.append(write_tagged(15, _PACK_I64(fail_limit)))
+                tagged.append(write_tagged(13, _PACK_I64(fail_limit)))
+            history = settings.history
+            if history is not None:
+                tagged.append(write_tagged(14, _PACK_U8(_HISTORY_MODE_BY_VALUE[history])))
+            history_days = settings.history_days
+            if history_days is not None:
+                tagged.append(write_tagged(15, _PACK_U16(history_days)))
             return b"".join(
                 (
                     _PACK_U32_U16_U32_U64_U32(
-                        21 + 8 * confirmed_count + queue_name_size + sum(map(len, tagged)),
+                        22 + 8 * confirmed_count + queue_name_size + sum(map(len, tagged)),
                         0x21,
                         packet_id,
                         self.number,
@@ -3596,6 +3615,7 @@ class CreateQueue(Packet):
                     queue_name,
                     _PACK_U8(len(tagged)),
                     *tagged,
+                    b"\x00",
                 )
             )
         except ENCODE_ERRORS as failure:
@@ -3611,12 +3631,10 @@ class CreateQueue(Packet):
             (queue_name_size,) = _UNPACK_U16(payload, at)
             queue_name = str(payload[at + 2 : at + 2 + queue_name_size], "utf-8")
             at += 2 + queue_name_size
-            tags = payload[at]
+            settings_tags = payload[at]
             at += 1
             max_messages: int | None = None
             dedup_window_ms: int | None = None
-            history: HistoryMode | None = None
-            history_days: int | None = None
             lease_ms: int | None = None
             max_attempts: int | None = None
             backoff_ms: int | None = None
@@ -3628,8 +3646,10 @@ class CreateQueue(Packet):
             late_limit: int | None = None
             late_window_ms: int | None = None
             fail_limit: int | None = None
-            if tags:
-                found, at = read_tags(payload, at, tags, _CREATE_QUEUE_TAGS)
+            history: HistoryMode | None = None
+            history_days: int | None = None
+            if settings_tags:
+                found, at = read_tags(payload, at, settings_tags, _QUEUE_SETTINGS_TAGS)
                 content = found.get(1)
                 if content is not None:
                     (max_messages_max_messages,) = _UNPACK_I64(content)
@@ -3644,103 +3664,106 @@ class CreateQueue(Packet):
                     dedup_window_ms = dedup_window_ms_dedup_window_ms
                 content = found.get(3)
                 if content is not None:
-                    history_history = content[0]
-                    if len(content) != 1:
-                        raise ValueError("size")
-                    history = _HISTORY_MODE_BY_VALUE[history_history]
-                content = found.get(4)
-                if content is not None:
-                    (history_days_history_days,) = _UNPACK_U16(content)
-                    if len(content) != 2:
-                        raise ValueError("size")
-                    history_days = history_days_history_days
-                content = found.get(5)
-                if content is not None:
                     (lease_ms_lease_ms,) = _UNPACK_I64(content)
                     if len(content) != 8:
                         raise ValueError("size")
                     lease_ms = lease_ms_lease_ms
-                content = found.get(6)
+                content = found.get(4)
                 if content is not None:
                     (max_attempts_max_attempts,) = _UNPACK_I64(content)
                     if len(content) != 8:
                         raise ValueError("size")
                     max_attempts = max_attempts_max_attempts
-                content = found.get(7)
+                content = found.get(5)
                 if content is not None:
                     (backoff_ms_backoff_ms,) = _UNPACK_I64(content)
                     if len(content) != 8:
                         raise ValueError("size")
                     backoff_ms = backoff_ms_backoff_ms
-                content = found.get(8)
+                content = found.get(6)
                 if content is not None:
                     (backoff_max_ms_backoff_max_ms,) = _UNPACK_I64(content)
                     if len(content) != 8:
                         raise ValueError("size")
                     backoff_max_ms = backoff_max_ms_backoff_max_ms
-                content = found.get(9)
+                content = found.get(7)
                 if content is not None:
                     (expires_ms_expires_ms,) = _UNPACK_I64(content)
                     if len(content) != 8:
                         raise ValueError("size")
                     expires_ms = expires_ms_expires_ms
-                content = found.get(10)
+                content = found.get(8)
                 if content is not None:
                     bury_expired_bury_expired = content[0]
                     if len(content) != 1:
                         raise ValueError("size")
                     bury_expired = BOOLS[bury_expired_bury_expired]
-                content = found.get(11)
+                content = found.get(9)
                 if content is not None:
                     (dead_letter_queue_dead_letter_queue,) = _UNPACK_I64(content)
                     if len(content) != 8:
                         raise ValueError("size")
                     dead_letter_queue = dead_letter_queue_dead_letter_queue
-                content = found.get(12)
+                content = found.get(10)
                 if content is not None:
                     (late_after_ms_late_after_ms,) = _UNPACK_I64(content)
                     if len(content) != 8:
                         raise ValueError("size")
                     late_after_ms = late_after_ms_late_after_ms
-                content = found.get(13)
+                content = found.get(11)
                 if content is not None:
                     (late_limit_late_limit,) = _UNPACK_I64(content)
                     if len(content) != 8:
                         raise ValueError("size")
                     late_limit = late_limit_late_limit
-                content = found.get(14)
+                content = found.get(12)
                 if content is not None:
                     (late_window_ms_late_window_ms,) = _UNPACK_I64(content)
                     if len(content) != 8:
                         raise ValueError("size")
                     late_window_ms = late_window_ms_late_window_ms
-                content = found.get(15)
+                content = found.get(13)
                 if content is not None:
                     (fail_limit_fail_limit,) = _UNPACK_I64(content)
                     if len(content) != 8:
                         raise ValueError("size")
                     fail_limit = fail_limit_fail_limit
-            if len(payload) != at:
-                raise ValueError("end")
+                content = found.get(14)
+                if content is not None:
+                    history_history = content[0]
+                    if len(content) != 1:
+                        raise ValueError("size")
+                    history = _HISTORY_MODE_BY_VALUE[history_history]
+                content = found.get(15)
+                if content is not None:
+                    (history_days_history_days,) = _UNPACK_U16(content)
+                    if len(content) != 2:
+                        raise ValueError("size")
+                    history_days = history_days_history_days
+            tags = payload[at]
+            if tags or len(payload) != at + 1:
+                check_end(payload, at + 1, tags)
             return cls(
                 number,
                 confirmed,
                 queue_name,
-                max_messages=max_messages,
-                dedup_window_ms=dedup_window_ms,
-                history=history,
-                history_days=history_days,
-                lease_ms=lease_ms,
-                max_attempts=max_attempts,
-                backoff_ms=backoff_ms,
-                backoff_max_ms=backoff_max_ms,
-                expires_ms=expires_ms,
-                bury_expired=bury_expired,
-                dead_letter_queue=dead_letter_queue,
-                late_after_ms=late_after_ms,
-                late_limit=late_limit,
-                late_window_ms=late_window_ms,
-                fail_limit=fail_limit,
+                QueueSettings(
+                    max_messages=max_messages,
+                    dedup_window_ms=dedup_window_ms,
+                    lease_ms=lease_ms,
+                    max_attempts=max_attempts,
+                    backoff_ms=backoff_ms,
+                    backoff_max_ms=backoff_max_ms,
+                    expires_ms=expires_ms,
+                    bury_expired=bury_expired,
+                    dead_letter_queue=dead_letter_queue,
+                    late_after_ms=late_after_ms,
+                    late_limit=late_limit,
+                    late_window_ms=late_window_ms,
+                    fail_limit=fail_limit,
+                    history=history,
+                    history_days=history_days,
+                ),
             )
         except DECODE_ERRORS:
             raise _DIAGNOSIS.of_payload("CreateQueue", payload) from None
@@ -6297,25 +6320,8 @@ class UpdateQueue(Packet):
         number: The request's number in this session, one more than the last one's.
         confirmed: Numbers of this session whose answers the application has taken.
         queue_id: The queue.
-        max_messages: As in CreateQueue; 0 takes the bound away. It may be below what the queue holds:
-            then puts are refused until there is room. Tag 1; may be left out.
-        dedup_window_ms: As in CreateQueue. Tag 2; may be left out.
-        history: As in CreateQueue, for messages that are put from then on. Tag 3; may be left out.
-        history_days: As in CreateQueue, for messages that are put from then on. Tag 4; may be left out.
-        lease_ms: As in CreateQueue. Tag 5; may be left out.
-        max_attempts: As in CreateQueue. Tag 6; may be left out.
-        backoff_ms: As in CreateQueue. Tag 7; may be left out.
-        backoff_max_ms: As in CreateQueue. Tag 8; may be left out.
-        expires_ms: As in CreateQueue; 0 for ever. It holds for what is put from now on. Tag 9; may be
-            left out.
-        bury_expired: As in CreateQueue. Tag 10; may be left out.
-        dead_letter_queue: As in CreateQueue, also for what is dead already; 0 for none. Tag 11; may be
-            left out.
-        late_after_ms: As in CreateQueue, for consumers that join from then on; 0 for a third of lease_ms.
-            Tag 12; may be left out.
-        late_limit: As in CreateQueue, for consumers that join from then on. Tag 13; may be left out.
-        late_window_ms: As in CreateQueue, for consumers that join from then on. Tag 14; may be left out.
-        fail_limit: As in CreateQueue, for consumers that join from then on. Tag 15; may be left out.
+        settings: What is to change; those that are left out stay. 0 takes one away that a queue may be
+            without.
     """
 
     METHOD_ID: ClassVar[int] = 0x65
@@ -6323,78 +6329,64 @@ class UpdateQueue(Packet):
     number: int
     confirmed: list[int]
     queue_id: int
-    _: KW_ONLY
-    max_messages: int | None = None
-    dedup_window_ms: int | None = None
-    history: HistoryMode | None = None
-    history_days: int | None = None
-    lease_ms: int | None = None
-    max_attempts: int | None = None
-    backoff_ms: int | None = None
-    backoff_max_ms: int | None = None
-    expires_ms: int | None = None
-    bury_expired: bool | None = None
-    dead_letter_queue: int | None = None
-    late_after_ms: int | None = None
-    late_limit: int | None = None
-    late_window_ms: int | None = None
-    fail_limit: int | None = None
+    settings: QueueSettings
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
         try:
             confirmed = self.confirmed
             confirmed_count = len(confirmed)
+            settings = self.settings
             tagged: list[bytes] = []
-            max_messages = self.max_messages
+            max_messages = settings.max_messages
             if max_messages is not None:
                 tagged.append(write_tagged(1, _PACK_I64(max_messages)))
-            dedup_window_ms = self.dedup_window_ms
+            dedup_window_ms = settings.dedup_window_ms
             if dedup_window_ms is not None:
                 tagged.append(write_tagged(2, _PACK_I64(dedup_window_ms)))
-            history = self.history
-            if history is not None:
-                tagged.append(write_tagged(3, _PACK_U8(_HISTORY_MODE_BY_VALUE[history])))
-            history_days = self.history_days
-            if history_days is not None:
-                tagged.append(write_tagged(4, _PACK_U16(history_days)))
-            lease_ms = self.lease_ms
+            lease_ms = settings.lease_ms
             if lease_ms is not None:
-                tagged.append(write_tagged(5, _PACK_I64(lease_ms)))
-            max_attempts = self.max_attempts
+                tagged.append(write_tagged(3, _PACK_I64(lease_ms)))
+            max_attempts = settings.max_attempts
             if max_attempts is not None:
-                tagged.append(write_tagged(6, _PACK_I64(max_attempts)))
-            backoff_ms = self.backoff_ms
+                tagged.append(write_tagged(4, _PACK_I64(max_attempts)))
+            backoff_ms = settings.backoff_ms
             if backoff_ms is not None:
-                tagged.append(write_tagged(7, _PACK_I64(backoff_ms)))
-            backoff_max_ms = self.backoff_max_ms
+                tagged.append(write_tagged(5, _PACK_I64(backoff_ms)))
+            backoff_max_ms = settings.backoff_max_ms
             if backoff_max_ms is not None:
-                tagged.append(write_tagged(8, _PACK_I64(backoff_max_ms)))
-            expires_ms = self.expires_ms
+                tagged.append(write_tagged(6, _PACK_I64(backoff_max_ms)))
+            expires_ms = settings.expires_ms
             if expires_ms is not None:
-                tagged.append(write_tagged(9, _PACK_I64(expires_ms)))
-            bury_expired = self.bury_expired
+                tagged.append(write_tagged(7, _PACK_I64(expires_ms)))
+            bury_expired = settings.bury_expired
             if bury_expired is not None:
-                tagged.append(write_tagged(10, _PACK_U8(1 if bury_expired else 0)))
-            dead_letter_queue = self.dead_letter_queue
+                tagged.append(write_tagged(8, _PACK_U8(1 if bury_expired else 0)))
+            dead_letter_queue = settings.dead_letter_queue
             if dead_letter_queue is not None:
-                tagged.append(write_tagged(11, _PACK_I64(dead_letter_queue)))
-            late_after_ms = self.late_after_ms
+                tagged.append(write_tagged(9, _PACK_I64(dead_letter_queue)))
+            late_after_ms = settings.late_after_ms
             if late_after_ms is not None:
-                tagged.append(write_tagged(12, _PACK_I64(late_after_ms)))
-            late_limit = self.late_limit
+                tagged.append(write_tagged(10, _PACK_I64(late_after_ms)))
+            late_limit = settings.late_limit
             if late_limit is not None:
-                tagged.append(write_tagged(13, _PACK_I64(late_limit)))
-            late_window_ms = self.late_window_ms
+                tagged.append(write_tagged(11, _PACK_I64(late_limit)))
+            late_window_ms = settings.late_window_ms
             if late_window_ms is not None:
-                tagged.append(write_tagged(14, _PACK_I64(late_window_ms)))
-            fail_limit = self.fail_limit
+                tagged.append(write_tagged(12, _PACK_I64(late_window_ms)))
+            fail_limit = settings.fail_limit
             if fail_limit is not None:
-                tagged.append(write_tagged(15, _PACK_I64(fail_limit)))
+                tagged.append(write_tagged(13, _PACK_I64(fail_limit)))
+            history = settings.history
+            if history is not None:
+                tagged.append(write_tagged(14, _PACK_U8(_HISTORY_MODE_BY_VALUE[history])))
+            history_days = settings.history_days
+            if history_days is not None:
+                tagged.append(write_tagged(15, _PACK_U16(history_days)))
             return b"".join(
                 (
                     _PACK_U32_U16_U32_U64_U32(
-                        27 + 8 * confirmed_count + sum(map(len, tagged)),
+                        28 + 8 * confirmed_count + sum(map(len, tagged)),
                         0x65,
                         packet_id,
                         self.number,
@@ -6403,6 +6395,7 @@ class UpdateQueue(Packet):
                     _PACK_U64S[confirmed_count](*confirmed),
                     _PACK_I64_U8(self.queue_id, len(tagged)),
                     *tagged,
+                    b"\x00",
                 )
             )
         except ENCODE_ERRORS as failure:
@@ -6415,12 +6408,10 @@ class UpdateQueue(Packet):
             number, confirmed_count = _UNPACK_U64_U32(payload)
             confirmed = list(_UNPACK_U64S[confirmed_count](payload, 12))
             at = 12 + 8 * confirmed_count
-            queue_id, tags = _UNPACK_I64_U8(payload, at)
+            queue_id, settings_tags = _UNPACK_I64_U8(payload, at)
             at += 9
             max_messages: int | None = None
             dedup_window_ms: int | None = None
-            history: HistoryMode | None = None
-            history_days: int | None = None
             lease_ms: int | None = None
             max_attempts: int | None = None
             backoff_ms: int | None = None
@@ -6432,8 +6423,10 @@ class UpdateQueue(Packet):
             late_limit: int | None = None
             late_window_ms: int | None = None
             fail_limit: int | None = None
-            if tags:
-                found, at = read_tags(payload, at, tags, _UPDATE_QUEUE_TAGS)
+            history: HistoryMode | None = None
+            history_days: int | None = None
+            if settings_tags:
+                found, at = read_tags(payload, at, settings_tags, _QUEUE_SETTINGS_TAGS)
                 content = found.get(1)
                 if content is not None:
                     (max_messages_max_messages,) = _UNPACK_I64(content)
@@ -6448,103 +6441,106 @@ class UpdateQueue(Packet):
                     dedup_window_ms = dedup_window_ms_dedup_window_ms
                 content = found.get(3)
                 if content is not None:
-                    history_history = content[0]
-                    if len(content) != 1:
-                        raise ValueError("size")
-                    history = _HISTORY_MODE_BY_VALUE[history_history]
-                content = found.get(4)
-                if content is not None:
-                    (history_days_history_days,) = _UNPACK_U16(content)
-                    if len(content) != 2:
-                        raise ValueError("size")
-                    history_days = history_days_history_days
-                content = found.get(5)
-                if content is not None:
                     (lease_ms_lease_ms,) = _UNPACK_I64(content)
                     if len(content) != 8:
                         raise ValueError("size")
                     lease_ms = lease_ms_lease_ms
-                content = found.get(6)
+                content = found.get(4)
                 if content is not None:
                     (max_attempts_max_attempts,) = _UNPACK_I64(content)
                     if len(content) != 8:
                         raise ValueError("size")
                     max_attempts = max_attempts_max_attempts
-                content = found.get(7)
+                content = found.get(5)
                 if content is not None:
                     (backoff_ms_backoff_ms,) = _UNPACK_I64(content)
                     if len(content) != 8:
                         raise ValueError("size")
                     backoff_ms = backoff_ms_backoff_ms
-                content = found.get(8)
+                content = found.get(6)
                 if content is not None:
                     (backoff_max_ms_backoff_max_ms,) = _UNPACK_I64(content)
                     if len(content) != 8:
                         raise ValueError("size")
                     backoff_max_ms = backoff_max_ms_backoff_max_ms
-                content = found.get(9)
+                content = found.get(7)
                 if content is not None:
                     (expires_ms_expires_ms,) = _UNPACK_I64(content)
                     if len(content) != 8:
                         raise ValueError("size")
                     expires_ms = expires_ms_expires_ms
-                content = found.get(10)
+                content = found.get(8)
                 if content is not None:
                     bury_expired_bury_expired = content[0]
                     if len(content) != 1:
                         raise ValueError("size")
                     bury_expired = BOOLS[bury_expired_bury_expired]
-                content = found.get(11)
+                content = found.get(9)
                 if content is not None:
                     (dead_letter_queue_dead_letter_queue,) = _UNPACK_I64(content)
                     if len(content) != 8:
                         raise ValueError("size")
                     dead_letter_queue = dead_letter_queue_dead_letter_queue
-                content = found.get(12)
+                content = found.get(10)
                 if content is not None:
                     (late_after_ms_late_after_ms,) = _UNPACK_I64(content)
                     if len(content) != 8:
                         raise ValueError("size")
                     late_after_ms = late_after_ms_late_after_ms
-                content = found.get(13)
+                content = found.get(11)
                 if content is not None:
                     (late_limit_late_limit,) = _UNPACK_I64(content)
                     if len(content) != 8:
                         raise ValueError("size")
                     late_limit = late_limit_late_limit
-                content = found.get(14)
+                content = found.get(12)
                 if content is not None:
                     (late_window_ms_late_window_ms,) = _UNPACK_I64(content)
                     if len(content) != 8:
                         raise ValueError("size")
                     late_window_ms = late_window_ms_late_window_ms
-                content = found.get(15)
+                content = found.get(13)
                 if content is not None:
                     (fail_limit_fail_limit,) = _UNPACK_I64(content)
                     if len(content) != 8:
                         raise ValueError("size")
                     fail_limit = fail_limit_fail_limit
-            if len(payload) != at:
-                raise ValueError("end")
+                content = found.get(14)
+                if content is not None:
+                    history_history = content[0]
+                    if len(content) != 1:
+                        raise ValueError("size")
+                    history = _HISTORY_MODE_BY_VALUE[history_history]
+                content = found.get(15)
+                if content is not None:
+                    (history_days_history_days,) = _UNPACK_U16(content)
+                    if len(content) != 2:
+                        raise ValueError("size")
+                    history_days = history_days_history_days
+            tags = payload[at]
+            if tags or len(payload) != at + 1:
+                check_end(payload, at + 1, tags)
             return cls(
                 number,
                 confirmed,
                 queue_id,
-                max_messages=max_messages,
-                dedup_window_ms=dedup_window_ms,
-                history=history,
-                history_days=history_days,
-                lease_ms=lease_ms,
-                max_attempts=max_attempts,
-                backoff_ms=backoff_ms,
-                backoff_max_ms=backoff_max_ms,
-                expires_ms=expires_ms,
-                bury_expired=bury_expired,
-                dead_letter_queue=dead_letter_queue,
-                late_after_ms=late_after_ms,
-                late_limit=late_limit,
-                late_window_ms=late_window_ms,
-                fail_limit=fail_limit,
+                QueueSettings(
+                    max_messages=max_messages,
+                    dedup_window_ms=dedup_window_ms,
+                    lease_ms=lease_ms,
+                    max_attempts=max_attempts,
+                    backoff_ms=backoff_ms,
+                    backoff_max_ms=backoff_max_ms,
+                    expires_ms=expires_ms,
+                    bury_expired=bury_expired,
+                    dead_letter_queue=dead_letter_queue,
+                    late_after_ms=late_after_ms,
+                    late_limit=late_limit,
+                    late_window_ms=late_window_ms,
+                    fail_limit=fail_limit,
+                    history=history,
+                    history_days=history_days,
+                ),
             )
         except DECODE_ERRORS:
             raise _DIAGNOSIS.of_payload("UpdateQueue", payload) from None
@@ -6586,102 +6582,68 @@ class GetQueueSettingsResponse(Packet):
     """The settings of a queue that are in effect.
 
     Attributes:
-        max_messages: A put beyond so many messages is refused; missing when the queue is unbounded. Tag
-            1; may be left out.
-        dedup_window_ms: How long a dedup_key stands for a message, in milliseconds. Tag 2; may be left
-            out.
-        history: What is kept of messages that are put now, once they are over. Tag 3; may be left out.
-        history_days: For how many days. Tag 4; may be left out.
-        lease_ms: How long a consumer may take for a message, in milliseconds. Tag 5; may be left out.
-        max_attempts: A message that failed so often is dead. Tag 6; may be left out.
-        backoff_ms: How long a message waits after its first failed attempt, in milliseconds. Tag 7; may
-            be left out.
-        backoff_max_ms: The longest wait after a failed attempt, in milliseconds. Tag 8; may be left out.
-        expires_ms: How long a message may wait before it expires, in milliseconds; missing when it may
-            for ever. Tag 9; may be left out.
-        bury_expired: Whether what has expired goes to the dead letters. Tag 10; may be left out.
-        dead_letter_queue: The queue to which dead letters go on, though it may have been deleted; missing
-            when they stay. Tag 11; may be left out.
-        late_after_ms: After how long an answer of a consumer is late, in milliseconds; missing for a
-            third of lease_ms. Tag 12; may be left out.
-        late_limit: A consumer with so many late answers within late_window_ms is slow; 0: never. Tag 13;
-            may be left out.
-        late_window_ms: In milliseconds. Tag 14; may be left out.
-        fail_limit: A consumer that fails so often in a row is ended; 0: never. Tag 15; may be left out.
+        settings: All settings; one that the queue is without is left out.
     """
 
     METHOD_ID: ClassVar[int] = 0x68
 
-    _: KW_ONLY
-    max_messages: int | None = None
-    dedup_window_ms: int | None = None
-    history: HistoryMode | None = None
-    history_days: int | None = None
-    lease_ms: int | None = None
-    max_attempts: int | None = None
-    backoff_ms: int | None = None
-    backoff_max_ms: int | None = None
-    expires_ms: int | None = None
-    bury_expired: bool | None = None
-    dead_letter_queue: int | None = None
-    late_after_ms: int | None = None
-    late_limit: int | None = None
-    late_window_ms: int | None = None
-    fail_limit: int | None = None
+    settings: QueueSettings
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
         try:
+            settings = self.settings
             tagged: list[bytes] = []
-            max_messages = self.max_messages
+            max_messages = settings.max_messages
             if max_messages is not None:
                 tagged.append(write_tagged(1, _PACK_I64(max_messages)))
-            dedup_window_ms = self.dedup_window_ms
+            dedup_window_ms = settings.dedup_window_ms
             if dedup_window_ms is not None:
                 tagged.append(write_tagged(2, _PACK_I64(dedup_window_ms)))
-            history = self.history
-            if history is not None:
-                tagged.append(write_tagged(3, _PACK_U8(_HISTORY_MODE_BY_VALUE[history])))
-            history_days = self.history_days
-            if history_days is not None:
-                tagged.append(write_tagged(4, _PACK_U16(history_days)))
-            lease_ms = self.lease_ms
+            lease_ms = settings.lease_ms
             if lease_ms is not None:
-                tagged.append(write_tagged(5, _PACK_I64(lease_ms)))
-            max_attempts = self.max_attempts
+                tagged.append(write_tagged(3, _PACK_I64(lease_ms)))
+            max_attempts = settings.max_attempts
             if max_attempts is not None:
-                tagged.append(write_tagged(6, _PACK_I64(max_attempts)))
-            backoff_ms = self.backoff_ms
+                tagged.append(write_tagged(4, _PACK_I64(max_attempts)))
+            backoff_ms = settings.backoff_ms
             if backoff_ms is not None:
-                tagged.append(write_tagged(7, _PACK_I64(backoff_ms)))
-            backoff_max_ms = self.backoff_max_ms
+                tagged.append(write_tagged(5, _PACK_I64(backoff_ms)))
+            backoff_max_ms = settings.backoff_max_ms
             if backoff_max_ms is not None:
-                tagged.append(write_tagged(8, _PACK_I64(backoff_max_ms)))
-            expires_ms = self.expires_ms
+                tagged.append(write_tagged(6, _PACK_I64(backoff_max_ms)))
+            expires_ms = settings.expires_ms
             if expires_ms is not None:
-                tagged.append(write_tagged(9, _PACK_I64(expires_ms)))
-            bury_expired = self.bury_expired
+                tagged.append(write_tagged(7, _PACK_I64(expires_ms)))
+            bury_expired = settings.bury_expired
             if bury_expired is not None:
-                tagged.append(write_tagged(10, _PACK_U8(1 if bury_expired else 0)))
-            dead_letter_queue = self.dead_letter_queue
+                tagged.append(write_tagged(8, _PACK_U8(1 if bury_expired else 0)))
+            dead_letter_queue = settings.dead_letter_queue
             if dead_letter_queue is not None:
-                tagged.append(write_tagged(11, _PACK_I64(dead_letter_queue)))
-            late_after_ms = self.late_after_ms
+                tagged.append(write_tagged(9, _PACK_I64(dead_letter_queue)))
+            late_after_ms = settings.late_after_ms
             if late_after_ms is not None:
-                tagged.append(write_tagged(12, _PACK_I64(late_after_ms)))
-            late_limit = self.late_limit
+                tagged.append(write_tagged(10, _PACK_I64(late_after_ms)))
+            late_limit = settings.late_limit
             if late_limit is not None:
-                tagged.append(write_tagged(13, _PACK_I64(late_limit)))
-            late_window_ms = self.late_window_ms
+                tagged.append(write_tagged(11, _PACK_I64(late_limit)))
+            late_window_ms = settings.late_window_ms
             if late_window_ms is not None:
-                tagged.append(write_tagged(14, _PACK_I64(late_window_ms)))
-            fail_limit = self.fail_limit
+                tagged.append(write_tagged(12, _PACK_I64(late_window_ms)))
+            fail_limit = settings.fail_limit
             if fail_limit is not None:
-                tagged.append(write_tagged(15, _PACK_I64(fail_limit)))
+                tagged.append(write_tagged(13, _PACK_I64(fail_limit)))
+            history = settings.history
+            if history is not None:
+                tagged.append(write_tagged(14, _PACK_U8(_HISTORY_MODE_BY_VALUE[history])))
+            history_days = settings.history_days
+            if history_days is not None:
+                tagged.append(write_tagged(15, _PACK_U16(history_days)))
             return b"".join(
                 (
-                    _PACK_U32_U16_U32_U8(7 + sum(map(len, tagged)), 0x68, packet_id, len(tagged)),
+                    _PACK_U32_U16_U32_U8(8 + sum(map(len, tagged)), 0x68, packet_id, len(tagged)),
                     *tagged,
+                    b"\x00",
                 )
             )
         except ENCODE_ERRORS as failure:
@@ -6691,12 +6653,10 @@ class GetQueueSettingsResponse(Packet):
     def decode(cls, payload: bytes) -> Self:
         """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
         try:
-            tags = payload[0]
+            settings_tags = payload[0]
             at = 1
             max_messages: int | None = None
             dedup_window_ms: int | None = None
-            history: HistoryMode | None = None
-            history_days: int | None = None
             lease_ms: int | None = None
             max_attempts: int | None = None
             backoff_ms: int | None = None
@@ -6708,8 +6668,10 @@ class GetQueueSettingsResponse(Packet):
             late_limit: int | None = None
             late_window_ms: int | None = None
             fail_limit: int | None = None
-            if tags:
-                found, at = read_tags(payload, at, tags, _GET_QUEUE_SETTINGS_RESPONSE_TAGS)
+            history: HistoryMode | None = None
+            history_days: int | None = None
+            if settings_tags:
+                found, at = read_tags(payload, at, settings_tags, _QUEUE_SETTINGS_TAGS)
                 content = found.get(1)
                 if content is not None:
                     (max_messages_max_messages,) = _UNPACK_I64(content)
@@ -6724,100 +6686,103 @@ class GetQueueSettingsResponse(Packet):
                     dedup_window_ms = dedup_window_ms_dedup_window_ms
                 content = found.get(3)
                 if content is not None:
-                    history_history = content[0]
-                    if len(content) != 1:
-                        raise ValueError("size")
-                    history = _HISTORY_MODE_BY_VALUE[history_history]
-                content = found.get(4)
-                if content is not None:
-                    (history_days_history_days,) = _UNPACK_U16(content)
-                    if len(content) != 2:
-                        raise ValueError("size")
-                    history_days = history_days_history_days
-                content = found.get(5)
-                if content is not None:
                     (lease_ms_lease_ms,) = _UNPACK_I64(content)
                     if len(content) != 8:
                         raise ValueError("size")
                     lease_ms = lease_ms_lease_ms
-                content = found.get(6)
+                content = found.get(4)
                 if content is not None:
                     (max_attempts_max_attempts,) = _UNPACK_I64(content)
                     if len(content) != 8:
                         raise ValueError("size")
                     max_attempts = max_attempts_max_attempts
-                content = found.get(7)
+                content = found.get(5)
                 if content is not None:
                     (backoff_ms_backoff_ms,) = _UNPACK_I64(content)
                     if len(content) != 8:
                         raise ValueError("size")
                     backoff_ms = backoff_ms_backoff_ms
-                content = found.get(8)
+                content = found.get(6)
                 if content is not None:
                     (backoff_max_ms_backoff_max_ms,) = _UNPACK_I64(content)
                     if len(content) != 8:
                         raise ValueError("size")
                     backoff_max_ms = backoff_max_ms_backoff_max_ms
-                content = found.get(9)
+                content = found.get(7)
                 if content is not None:
                     (expires_ms_expires_ms,) = _UNPACK_I64(content)
                     if len(content) != 8:
                         raise ValueError("size")
                     expires_ms = expires_ms_expires_ms
-                content = found.get(10)
+                content = found.get(8)
                 if content is not None:
                     bury_expired_bury_expired = content[0]
                     if len(content) != 1:
                         raise ValueError("size")
                     bury_expired = BOOLS[bury_expired_bury_expired]
-                content = found.get(11)
+                content = found.get(9)
                 if content is not None:
                     (dead_letter_queue_dead_letter_queue,) = _UNPACK_I64(content)
                     if len(content) != 8:
                         raise ValueError("size")
                     dead_letter_queue = dead_letter_queue_dead_letter_queue
-                content = found.get(12)
+                content = found.get(10)
                 if content is not None:
                     (late_after_ms_late_after_ms,) = _UNPACK_I64(content)
                     if len(content) != 8:
                         raise ValueError("size")
                     late_after_ms = late_after_ms_late_after_ms
-                content = found.get(13)
+                content = found.get(11)
                 if content is not None:
                     (late_limit_late_limit,) = _UNPACK_I64(content)
                     if len(content) != 8:
                         raise ValueError("size")
                     late_limit = late_limit_late_limit
-                content = found.get(14)
+                content = found.get(12)
                 if content is not None:
                     (late_window_ms_late_window_ms,) = _UNPACK_I64(content)
                     if len(content) != 8:
                         raise ValueError("size")
                     late_window_ms = late_window_ms_late_window_ms
-                content = found.get(15)
+                content = found.get(13)
                 if content is not None:
                     (fail_limit_fail_limit,) = _UNPACK_I64(content)
                     if len(content) != 8:
                         raise ValueError("size")
                     fail_limit = fail_limit_fail_limit
-            if len(payload) != at:
-                raise ValueError("end")
+                content = found.get(14)
+                if content is not None:
+                    history_history = content[0]
+                    if len(content) != 1:
+                        raise ValueError("size")
+                    history = _HISTORY_MODE_BY_VALUE[history_history]
+                content = found.get(15)
+                if content is not None:
+                    (history_days_history_days,) = _UNPACK_U16(content)
+                    if len(content) != 2:
+                        raise ValueError("size")
+                    history_days = history_days_history_days
+            tags = payload[at]
+            if tags or len(payload) != at + 1:
+                check_end(payload, at + 1, tags)
             return cls(
-                max_messages=max_messages,
-                dedup_window_ms=dedup_window_ms,
-                history=history,
-                history_days=history_days,
-                lease_ms=lease_ms,
-                max_attempts=max_attempts,
-                backoff_ms=backoff_ms,
-                backoff_max_ms=backoff_max_ms,
-                expires_ms=expires_ms,
-                bury_expired=bury_expired,
-                dead_letter_queue=dead_letter_queue,
-                late_after_ms=late_after_ms,
-                late_limit=late_limit,
-                late_window_ms=late_window_ms,
-                fail_limit=fail_limit,
+                QueueSettings(
+                    max_messages=max_messages,
+                    dedup_window_ms=dedup_window_ms,
+                    lease_ms=lease_ms,
+                    max_attempts=max_attempts,
+                    backoff_ms=backoff_ms,
+                    backoff_max_ms=backoff_max_ms,
+                    expires_ms=expires_ms,
+                    bury_expired=bury_expired,
+                    dead_letter_queue=dead_letter_queue,
+                    late_after_ms=late_after_ms,
+                    late_limit=late_limit,
+                    late_window_ms=late_window_ms,
+                    fail_limit=fail_limit,
+                    history=history,
+                    history_days=history_days,
+                )
             )
         except DECODE_ERRORS:
             raise _DIAGNOSIS.of_payload("GetQueueSettingsResponse", payload) from None
@@ -7199,6 +7164,27 @@ _LAYOUTS: dict[str, Layout] = {
             ("name", "string"),
         ),
         tagged={},
+        extensible=True,
+    ),
+    "QueueSettings": Layout(
+        fields=(),
+        tagged={
+            1: ("max_messages", "i64"),
+            2: ("dedup_window_ms", "i64"),
+            3: ("lease_ms", "i64"),
+            4: ("max_attempts", "i64"),
+            5: ("backoff_ms", "i64"),
+            6: ("backoff_max_ms", "i64"),
+            7: ("expires_ms", "i64"),
+            8: ("bury_expired", "bool"),
+            9: ("dead_letter_queue", "i64"),
+            10: ("late_after_ms", "i64"),
+            11: ("late_limit", "i64"),
+            12: ("late_window_ms", "i64"),
+            13: ("fail_limit", "i64"),
+            14: ("history", "HistoryMode"),
+            15: ("history_days", "u16"),
+        },
         extensible=True,
     ),
     "NewMessage": Layout(
@@ -7617,24 +7603,9 @@ _LAYOUTS: dict[str, Layout] = {
             ("number", "u64"),
             ("confirmed", "list<u64>"),
             ("queue_name", "string"),
+            ("settings", "QueueSettings"),
         ),
-        tagged={
-            1: ("max_messages", "i64"),
-            2: ("dedup_window_ms", "i64"),
-            3: ("history", "HistoryMode"),
-            4: ("history_days", "u16"),
-            5: ("lease_ms", "i64"),
-            6: ("max_attempts", "i64"),
-            7: ("backoff_ms", "i64"),
-            8: ("backoff_max_ms", "i64"),
-            9: ("expires_ms", "i64"),
-            10: ("bury_expired", "bool"),
-            11: ("dead_letter_queue", "i64"),
-            12: ("late_after_ms", "i64"),
-            13: ("late_limit", "i64"),
-            14: ("late_window_ms", "i64"),
-            15: ("fail_limit", "i64"),
-        },
+        tagged={},
         extensible=True,
     ),
     "CreateQueueResponse": Layout(
@@ -8035,24 +8006,9 @@ _LAYOUTS: dict[str, Layout] = {
             ("number", "u64"),
             ("confirmed", "list<u64>"),
             ("queue_id", "i64"),
+            ("settings", "QueueSettings"),
         ),
-        tagged={
-            1: ("max_messages", "i64"),
-            2: ("dedup_window_ms", "i64"),
-            3: ("history", "HistoryMode"),
-            4: ("history_days", "u16"),
-            5: ("lease_ms", "i64"),
-            6: ("max_attempts", "i64"),
-            7: ("backoff_ms", "i64"),
-            8: ("backoff_max_ms", "i64"),
-            9: ("expires_ms", "i64"),
-            10: ("bury_expired", "bool"),
-            11: ("dead_letter_queue", "i64"),
-            12: ("late_after_ms", "i64"),
-            13: ("late_limit", "i64"),
-            14: ("late_window_ms", "i64"),
-            15: ("fail_limit", "i64"),
-        },
+        tagged={},
         extensible=True,
     ),
     "GetQueueSettings": Layout(
@@ -8061,24 +8017,8 @@ _LAYOUTS: dict[str, Layout] = {
         extensible=True,
     ),
     "GetQueueSettingsResponse": Layout(
-        fields=(),
-        tagged={
-            1: ("max_messages", "i64"),
-            2: ("dedup_window_ms", "i64"),
-            3: ("history", "HistoryMode"),
-            4: ("history_days", "u16"),
-            5: ("lease_ms", "i64"),
-            6: ("max_attempts", "i64"),
-            7: ("backoff_ms", "i64"),
-            8: ("backoff_max_ms", "i64"),
-            9: ("expires_ms", "i64"),
-            10: ("bury_expired", "bool"),
-            11: ("dead_letter_queue", "i64"),
-            12: ("late_after_ms", "i64"),
-            13: ("late_limit", "i64"),
-            14: ("late_window_ms", "i64"),
-            15: ("fail_limit", "i64"),
-        },
+        fields=(("settings", "QueueSettings"),),
+        tagged={},
         extensible=True,
     ),
     "ListDeadLetters": Layout(

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from telesto.cli.admin.queue_settings import (
-    NONE,
-    History,
-    HistoryDays,
-    as_dict,
-    as_properties,
-    number_or_none,
-)
+from telesto.cli.admin.queue_settings import as_dict, as_properties, with_queue_settings
 from telesto.cli.common import output
 from telesto.cli.common.options import DEFAULT_URL, ClientName, Json, Url, Yes
+from telesto.protocol.queue_settings import QUEUE_SETTINGS
 
 if TYPE_CHECKING:
     from telesto.client import Queue, TelestoClient
@@ -35,150 +30,10 @@ def register(root: typer.Typer) -> None:
     root.add_typer(group, name="queue")
 
 
-DedupWindow = Annotated[
-    int | None,
-    typer.Option(
-        "--dedup-window-ms",
-        metavar="MS",
-        min=1_000,
-        max=7 * 24 * 3_600_000,
-        help="How long the queue remembers a dedup key. Default: 300000.",
-    ),
-]
-
-
-Lease = Annotated[
-    int | None,
-    typer.Option(
-        "--lease-ms",
-        metavar="MS",
-        min=100,
-        max=24 * 3_600_000,
-        help="How long a consumer may work on a message. Default: 30000.",
-    ),
-]
-MaxAttempts = Annotated[
-    int | None,
-    typer.Option(
-        "--max-attempts",
-        metavar="N",
-        min=1,
-        max=1_000_000,
-        help="A message that has failed this often becomes a dead letter. Default: 5.",
-    ),
-]
-Backoff = Annotated[
-    int | None,
-    typer.Option(
-        "--backoff-ms",
-        metavar="MS",
-        min=0,
-        max=24 * 3_600_000,
-        help="How long a message waits after its first failed attempt; each further failure doubles that. "
-        "Default: 1000.",
-    ),
-]
-BackoffMax = Annotated[
-    int | None,
-    typer.Option(
-        "--backoff-max-ms",
-        metavar="MS",
-        min=0,
-        max=24 * 3_600_000,
-        help="The longest wait after a failed attempt. Default: 60000.",
-    ),
-]
-BuryExpired = Annotated[
-    bool | None,
-    typer.Option(
-        "--bury-expired/--drop-expired",
-        help="Whether expired messages become dead letters. Default: no.",
-    ),
-]
-LateLimit = Annotated[
-    int | None,
-    typer.Option(
-        "--late-limit",
-        metavar="N",
-        min=0,
-        max=1000,
-        help="A consumer loses its partitions after this many late answers within the window; 0: never. "
-        "Default: 3.",
-    ),
-]
-LateWindow = Annotated[
-    int | None,
-    typer.Option(
-        "--late-window-ms",
-        metavar="MS",
-        min=100,
-        max=24 * 3_600_000,
-        help="The window in which late answers count, and how long other consumers then keep the partitions. "
-        "Default: 60000.",
-    ),
-]
-FailLimit = Annotated[
-    int | None,
-    typer.Option(
-        "--fail-limit",
-        metavar="N",
-        min=0,
-        max=1000,
-        help="A consumer has to join again after this many failures in a row; 0: never. Default: 0.",
-    ),
-]
-DeadLetterQueue = Annotated[
-    str | None,
-    typer.Option(
-        "--dead-letter-queue",
-        metavar="QUEUE|none",
-        help="The queue that receives the dead letters. Default: none; they stay here, see telesto dead.",
-    ),
-]
-
-
+@with_queue_settings(update=False)
 def create(
     name: Name,
-    max_messages: Annotated[
-        int | None,
-        typer.Option(
-            "--max-messages",
-            metavar="N",
-            min=1,
-            help="Refuse messages when the queue holds this many. Default: no limit.",
-        ),
-    ] = None,
-    dedup_window_ms: DedupWindow = None,
-    lease_ms: Lease = None,
-    max_attempts: MaxAttempts = None,
-    backoff_ms: Backoff = None,
-    backoff_max_ms: BackoffMax = None,
-    expires_ms: Annotated[
-        int | None,
-        typer.Option(
-            "--expires-ms",
-            metavar="MS",
-            min=1,
-            help="A message expires after this time. Default: never.",
-        ),
-    ] = None,
-    bury_expired: BuryExpired = None,
-    dead_letter_queue: DeadLetterQueue = None,
-    late_after_ms: Annotated[
-        int | None,
-        typer.Option(
-            "--late-after-ms",
-            metavar="MS",
-            min=1,
-            max=24 * 3_600_000,
-            help="A consumer's answer is late after this time. Default: a third of the lease.",
-        ),
-    ] = None,
-    late_limit: LateLimit = None,
-    late_window_ms: LateWindow = None,
-    fail_limit: FailLimit = None,
-    history: History = None,
-    history_days: HistoryDays = None,
+    settings: Mapping[str, Any],
     url: Url = DEFAULT_URL,
     client_name: ClientName = None,
     as_json: Json = False,
@@ -191,24 +46,7 @@ def create(
 
     with connected(url, client_name) as client:
         try:
-            queue = client.create_queue(
-                name,
-                max_messages=max_messages,
-                dedup_window_ms=dedup_window_ms,
-                lease_ms=lease_ms,
-                max_attempts=max_attempts,
-                backoff_ms=backoff_ms,
-                backoff_max_ms=backoff_max_ms,
-                expires_ms=expires_ms,
-                bury_expired=bury_expired,
-                dead_letter_queue=_dead_letter_queue(client, dead_letter_queue),
-                late_after_ms=late_after_ms,
-                late_limit=late_limit,
-                late_window_ms=late_window_ms,
-                fail_limit=fail_limit,
-                history=None if history is None else history.mode(),
-                history_days=history_days,
-            )
+            queue = client.create_queue(name, **_with_queue_ids(client, settings))
         except QueueNameNotUniqueError as error:
             raise CommandError(f"a queue named {name!r} exists already", ExitCode.REFUSED) from error
     if as_json:
@@ -217,11 +55,16 @@ def create(
         output.print_line(f"created the queue {queue.name} (id {queue.queue_id})")
 
 
-def _dead_letter_queue(client: TelestoClient, name: str | None) -> int | None:
-    """The id of the queue that is to receive dead letters; None for none."""
+def _with_queue_ids(client: TelestoClient, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings with the ids of the queues that they name."""
     from telesto.cli.common.connection import find_queue
 
-    return None if name is None or name == NONE else find_queue(client, name).queue_id
+    return {
+        name: find_queue(client, value).queue_id
+        if value is not None and QUEUE_SETTINGS[name].unit == "queue"
+        else value
+        for name, value in settings.items()
+    }
 
 
 def _name(client: TelestoClient, queue_id: int | None) -> str | None:
@@ -302,44 +145,10 @@ def show(name: Name, url: Url = DEFAULT_URL, client_name: ClientName = None, as_
     )
 
 
+@with_queue_settings(update=True)
 def update(
     name: Name,
-    max_messages: Annotated[
-        str | None,
-        typer.Option(
-            "--max-messages",
-            metavar="N|none",
-            help="Refuse messages when the queue holds this many; none: no limit.",
-        ),
-    ] = None,
-    dedup_window_ms: DedupWindow = None,
-    lease_ms: Lease = None,
-    max_attempts: MaxAttempts = None,
-    backoff_ms: Backoff = None,
-    backoff_max_ms: BackoffMax = None,
-    expires_ms: Annotated[
-        str | None,
-        typer.Option(
-            "--expires-ms",
-            metavar="MS|none",
-            help="A message that is put from now on expires after this time; none: never.",
-        ),
-    ] = None,
-    bury_expired: BuryExpired = None,
-    dead_letter_queue: DeadLetterQueue = None,
-    late_after_ms: Annotated[
-        str | None,
-        typer.Option(
-            "--late-after-ms",
-            metavar="MS|none",
-            help="A consumer's answer is late after this time; none: a third of the lease.",
-        ),
-    ] = None,
-    late_limit: LateLimit = None,
-    late_window_ms: LateWindow = None,
-    fail_limit: FailLimit = None,
-    history: History = None,
-    history_days: HistoryDays = None,
+    settings: Mapping[str, Any],
     url: Url = DEFAULT_URL,
     client_name: ClientName = None,
     as_json: Json = False,
@@ -348,46 +157,15 @@ def update(
     from telesto.cli.common.connection import connected, find_queue
     from telesto.cli.common.failures import usage_error
 
-    changed: dict[str, Any] = {}
-    if max_messages is not None:
-        changed["max_messages"] = number_or_none("--max-messages", max_messages)
-    if dedup_window_ms is not None:
-        changed["dedup_window_ms"] = dedup_window_ms
-    if lease_ms is not None:
-        changed["lease_ms"] = lease_ms
-    if max_attempts is not None:
-        changed["max_attempts"] = max_attempts
-    if backoff_ms is not None:
-        changed["backoff_ms"] = backoff_ms
-    if backoff_max_ms is not None:
-        changed["backoff_max_ms"] = backoff_max_ms
-    if expires_ms is not None:
-        changed["expires_ms"] = number_or_none("--expires-ms", expires_ms)
-    if bury_expired is not None:
-        changed["bury_expired"] = bury_expired
-    if late_after_ms is not None:
-        changed["late_after_ms"] = number_or_none("--late-after-ms", late_after_ms)
-    if late_limit is not None:
-        changed["late_limit"] = late_limit
-    if late_window_ms is not None:
-        changed["late_window_ms"] = late_window_ms
-    if fail_limit is not None:
-        changed["fail_limit"] = fail_limit
-    if history is not None:
-        changed["history"] = history.mode()
-    if history_days is not None:
-        changed["history_days"] = history_days
-    if not changed and dead_letter_queue is None:
+    if not settings:
         raise usage_error("no setting to change is given; see: telesto queue update --help")
     with connected(url, client_name) as client:
         queue = find_queue(client, name)
-        if dead_letter_queue is not None:
-            changed["dead_letter_queue"] = _dead_letter_queue(client, dead_letter_queue)
-        client.update_queue(queue.queue_id, **changed)
-        settings = client.queue_settings(queue.queue_id)
-        dead_letters = _name(client, settings.dead_letter_queue)
+        client.update_queue(queue.queue_id, **_with_queue_ids(client, settings))
+        changed = client.queue_settings(queue.queue_id)
+        dead_letters = _name(client, changed.dead_letter_queue)
     if as_json:
-        output.print_json({"queue_id": queue.queue_id, "name": name, **as_dict(settings, dead_letters)})
+        output.print_json({"queue_id": queue.queue_id, "name": name, **as_dict(changed, dead_letters)})
     else:
         output.print_line(f"changed the queue {name}")
 

@@ -1,46 +1,122 @@
-"""The settings of a queue on the command line."""
+"""The settings of a queue on the command line: an option for each that the specification declares."""
 
 from __future__ import annotations
 
 import dataclasses
+import inspect
+from collections.abc import Callable, Iterator
 from enum import IntEnum, StrEnum
+from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from telesto.protocol.queue_settings import QUEUE_SETTINGS, QueueSetting
+
 if TYPE_CHECKING:
-    from telesto.client import HistoryMode, QueueSettings
+    from telesto.client import QueueSettings
 
 #: What takes a setting away that a queue may be without.
 NONE = "none"
+_METAVARS = {"": "N", "days": "N", "ms": "MS", "queue": "QUEUE"}
 
 
-class HistoryChoice(StrEnum):
-    """What a queue keeps of messages that are over."""
+def with_queue_settings(*, update: bool) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a command an option for each setting, in place of its parameter `settings`.
 
-    NONE = "none"
-    METADATA = "metadata"
-    FULL = "full"
+    That parameter gets those that were given, as the client takes them, but for a queue, which is its name. A
+    setting that a queue may be without is taken away by `none` where it can have been there: by an update.
+    """
 
-    def mode(self) -> HistoryMode:
-        """The same as the client has it."""
-        from telesto.client import HistoryMode
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def run(**values: Any) -> None:
+            given = {name: values.pop(name) for name in QUEUE_SETTINGS}
+            settings = {
+                name: _value(QUEUE_SETTINGS[name], value)
+                for name, value in given.items()
+                if value is not None
+            }
+            command(settings=settings, **values)
 
-        return HistoryMode[self.name]
+        parameters = list(_parameters(command, update=update))
+        signature = inspect.Signature(parameters, return_annotation=None)
+        run.__signature__ = signature  # type: ignore[attr-defined]
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return run
+
+    return decorate
 
 
-History = Annotated[
-    HistoryChoice | None,
-    typer.Option(
-        "--history", help="What the queue keeps of finished messages. Default: metadata, without bodies."
-    ),
-]
-HistoryDays = Annotated[
-    int | None,
-    typer.Option(
-        "--history-days", metavar="N", min=1, max=366, help="For how many days it keeps that. Default: 7."
-    ),
-]
+def _parameters(command: Callable[..., None], *, update: bool) -> Iterator[inspect.Parameter]:
+    for parameter in inspect.signature(command, eval_str=True).parameters.values():
+        if parameter.name != "settings":
+            yield parameter
+            continue
+        for name, setting in QUEUE_SETTINGS.items():
+            annotation = _option(setting, update=update)
+            yield inspect.Parameter(name, parameter.kind, default=None, annotation=annotation)
+
+
+def _option(setting: QueueSetting, *, update: bool) -> Any:
+    """The option of a setting, as typer reads it."""
+    name = "--" + setting.name.replace("_", "-")
+    if setting.type is bool:
+        off = "--" + setting.off.replace("_", "-")
+        return Annotated[bool | None, typer.Option(f"{name}/{off}", help=_help(setting, update=update))]
+    if issubclass(setting.type, IntEnum):
+        return Annotated[
+            _choices(setting.type) | None, typer.Option(name, help=_help(setting, update=update))
+        ]
+    metavar = _METAVARS[setting.unit]
+    if setting.unit == "queue" or (update and setting.without):
+        metavar = f"{metavar}|{NONE}"
+        return Annotated[str | None, typer.Option(name, metavar=metavar, help=_help(setting, update=update))]
+    return Annotated[
+        int | None,
+        typer.Option(
+            name,
+            metavar=metavar,
+            min=setting.least,
+            max=None if setting.most == _MOST else setting.most,
+            help=_help(setting, update=update),
+        ),
+    ]
+
+
+#: A bound that only the type sets is none to name.
+_MOST = (1 << 63) - 1
+
+
+def _help(setting: QueueSetting, *, update: bool) -> str:
+    if setting.without and update:
+        return f"{setting.help.removesuffix('.')}; {NONE}: {setting.without}."
+    return f"{setting.help} Default: {setting.without or _shown(_plain(setting.default))}."
+
+
+def _choices(enum: type[IntEnum]) -> Any:
+    """An enum as people write it."""
+    return StrEnum(enum.__name__, {member.name: member.name.lower() for member in enum})
+
+
+def _value(setting: QueueSetting, given: Any) -> Any:
+    """The value of an option as the client takes it, a queue by its name. Raises CommandError."""
+    if isinstance(given, StrEnum) and issubclass(setting.type, IntEnum):
+        return setting.type[given.name]
+    if not isinstance(given, str):
+        return given
+    if given == NONE:
+        return None
+    return given if setting.unit == "queue" else _number(setting, given)
+
+
+def _number(setting: QueueSetting, text: str) -> int:
+    from telesto.cli.common.failures import usage_error
+
+    if not text.isascii() or not text.isdigit() or int(text) == 0:
+        option = "--" + setting.name.replace("_", "-")
+        raise usage_error(f"{option}: {text!r} is neither a number above 0 nor {NONE}")
+    return int(text)
 
 
 def as_dict(settings: QueueSettings, dead_letter_queue: str | None) -> dict[str, bool | int | str | None]:
@@ -60,17 +136,6 @@ def as_properties(settings: QueueSettings, dead_letter_queue: str | None) -> dic
     if settings.dead_letter_queue is not None:
         shown["dead_letter_queue"] = dead_letter_queue or f"{settings.dead_letter_queue} (deleted)"
     return shown
-
-
-def number_or_none(option: str, text: str) -> int | None:
-    """Read a number above 0, or that the queue is to be without it. Raises CommandError."""
-    from telesto.cli.common.failures import usage_error
-
-    if text == NONE:
-        return None
-    if not text.isascii() or not text.isdigit() or int(text) == 0:
-        raise usage_error(f"{option}: {text!r} is neither a number above 0 nor {NONE}")
-    return int(text)
 
 
 def _plain(value: Any) -> Any:

@@ -22,13 +22,14 @@ from telesto.client.models import (
     Origin,
     PutResult,
     Queue,
-    QueueSettings,
     QueueStatistics,
     utc,
 )
+from telesto.client.queue_settings import QueueSettings
 from telesto.protocol import packets
 from telesto.protocol.errors import ERRORS, ErrorClass, ErrorCode, TelestoError, exception_for
-from telesto.protocol.packets import ElementResult, HistoryMode, Packet, ReadMode
+from telesto.protocol.packets import ElementResult, Packet, ReadMode
+from telesto.protocol.queue_settings import QUEUE_SETTINGS
 
 ResultT = TypeVar("ResultT")
 
@@ -455,7 +456,7 @@ class CreateQueueCall(Call[Queue], request=packets.CreateQueue):
 
     def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
         """Encodes the request."""
-        return packets.CreateQueue(number, confirmed, self.name, **self.settings).encode(packet_id)
+        return packets.CreateQueue(number, confirmed, self.name, self.settings).encode(packet_id)
 
     def result(self) -> Queue:
         """Returns the new queue."""
@@ -477,8 +478,7 @@ class UpdateQueueCall(Call[None], request=packets.UpdateQueue):
 
     def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
         """Encodes the request."""
-        packet = packets.UpdateQueue(number, confirmed, self.queue_id, **self.settings)
-        return packet.encode(packet_id)
+        return packets.UpdateQueue(number, confirmed, self.queue_id, self.settings).encode(packet_id)
 
     def result(self) -> None:
         """Returns nothing."""
@@ -496,24 +496,12 @@ class QueueSettingsCall(Call[QueueSettings], request=packets.GetQueueSettings):
 
     def result(self) -> QueueSettings:
         """Returns the settings."""
-        settings: packets.GetQueueSettingsResponse = self.response
-        return QueueSettings(
-            max_messages=settings.max_messages,
-            dedup_window_ms=settings.dedup_window_ms or 0,
-            lease_ms=settings.lease_ms or 0,
-            max_attempts=settings.max_attempts or 0,
-            backoff_ms=settings.backoff_ms or 0,
-            backoff_max_ms=settings.backoff_max_ms or 0,
-            expires_ms=settings.expires_ms,
-            bury_expired=bool(settings.bury_expired),
-            dead_letter_queue=settings.dead_letter_queue,
-            late_after_ms=settings.late_after_ms,
-            late_limit=settings.late_limit or 0,
-            late_window_ms=settings.late_window_ms or 0,
-            fail_limit=settings.fail_limit or 0,
-            history=settings.history or HistoryMode.NONE,
-            history_days=settings.history_days or 0,
-        )
+        found: dict[str, Any] = {}
+        for name, setting in QUEUE_SETTINGS.items():
+            value = getattr(self.response.settings, name)
+            # A service that does not know a setting yet has it as usual.
+            found[name] = setting.default if value is None else value
+        return QueueSettings(**found)
 
 
 class DeleteQueueCall(Call[None], request=packets.DeleteQueue):

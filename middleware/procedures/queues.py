@@ -32,7 +32,7 @@ _QUEUE_BYTES = 4 * 255 + 16
 
 
 def _create_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, ...]:
-    return *numbered(request), request.packet.queue_name, settings_json(request.packet)
+    return *numbered(request), request.packet.queue_name, settings_json(request.packet.settings)
 
 
 def _create_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
@@ -54,14 +54,14 @@ def _delete_reply(request: Request, rows: list[Row], _settings: ServerSettings) 
 
 
 def _update_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, ...]:
-    return *numbered(request), request.packet.queue_id, settings_json(request.packet)
+    return *numbered(request), request.packet.queue_id, settings_json(request.packet.settings)
 
 
 def _update_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
     packet, error = request.packet, rows[0]["error"]
     details = f"queue {packet.queue_id} was not changed"
     if error == ErrorCode.INVALID_PARAMETER:
-        details += f": its dead letters would come back from queue {packet.dead_letter_queue}"
+        details += f": its dead letters would come back from queue {packet.settings.dead_letter_queue}"
     check_error(error, details, rows[0]["missing_queue"] or packet.queue_id)
     return Reply(Success())
 

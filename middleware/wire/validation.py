@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from telesto.middleware.common.queue_settings import TEN_YEARS_MS, check_settings
+from telesto.middleware.common.queue_settings import check_settings
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.scheduling.message_rows import ANSWER_OVERHEAD_BYTES
 from telesto.middleware.wire.checking import check_elements as _check_elements
@@ -19,6 +19,8 @@ from telesto.protocol.names import NAME_CHARACTERS_MAX, control_character, invis
 #: The largest id, session or number that the database holds.
 _ID_MAX = (1 << 63) - 1
 _TOKEN_BYTES = 16
+#: The longest time that a message may be delayed or wait, in milliseconds.
+_TEN_YEARS_MS = 10 * 365 * 24 * 3600 * 1_000
 _PRIORITY_MIN, _PRIORITY_MAX = 1, 10
 #: Bytes of one result of an answer about leases on the wire, at most.
 _ELEMENT_RESULT_BYTES = 12
@@ -85,7 +87,7 @@ def check_nack(packet: packets.Nack, settings: ServerSettings, frame_bytes: int)
     """Checks Nack."""
     check_leases(packet, settings, frame_bytes)
     if packet.delay_ms is not None:
-        _check_within("delay_ms", packet.delay_ms, 0, TEN_YEARS_MS)
+        _check_within("delay_ms", packet.delay_ms, 0, _TEN_YEARS_MS)
 
 
 def check_dead_letters(packet: Any, settings: ServerSettings, _frame_bytes: int) -> None:
@@ -132,13 +134,13 @@ def check_queue_name(packet: packets.GetQueueId, _settings: ServerSettings, _fra
 def check_create_queue(packet: packets.CreateQueue, _settings: ServerSettings, _frame_bytes: int) -> None:
     """Checks CreateQueue."""
     check_name("queue_name", packet.queue_name)
-    check_settings(packet)
+    check_settings(packet.settings)
 
 
 def check_update_queue(packet: packets.UpdateQueue, _settings: ServerSettings, _frame_bytes: int) -> None:
     """Checks UpdateQueue."""
     _check_positive("queue_id", packet.queue_id)
-    check_settings(packet)
+    check_settings(packet.settings, updating=True)
 
 
 def check_message_history(
@@ -221,9 +223,9 @@ def _check_new_message(message: packets.NewMessage, settings: ServerSettings) ->
                 "partition_key", repr(message.partition_key), "nothing when there is a receiver_id"
             )
     if message.delay_ms is not None:
-        _check_within("delay_ms", message.delay_ms, 0, TEN_YEARS_MS)
+        _check_within("delay_ms", message.delay_ms, 0, _TEN_YEARS_MS)
     if message.expires_ms is not None:
-        _check_within("expires_ms", message.expires_ms, 1, TEN_YEARS_MS)
+        _check_within("expires_ms", message.expires_ms, 1, _TEN_YEARS_MS)
     if len(message.body) > settings.max_body_bytes:
         raise MessageTooLargeError(
             f"body: {len(message.body)} bytes, but at most {settings.max_body_bytes} are allowed"

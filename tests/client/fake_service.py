@@ -14,6 +14,7 @@ from telesto.protocol import packets
 from telesto.protocol.errors import ERRORS, ErrorClass, ErrorCode
 from telesto.protocol.framing import FrameDecoder
 from telesto.protocol.packets import ClientMode, ConnectionState, ReadMode
+from telesto.protocol.queue_settings import QUEUE_SETTINGS
 
 FOREVER = 0xFFFFFFFF
 #: Bytes of a listed message and its frame beside the body, at most.
@@ -64,22 +65,8 @@ class Stored:
         )
 
 
-USUAL_SETTINGS = {
-    "dedup_window_ms": 300_000,
-    "lease_ms": 30_000,
-    "max_attempts": 5,
-    "backoff_ms": 1_000,
-    "backoff_max_ms": 60_000,
-    "expires_ms": None,
-    "bury_expired": False,
-    "dead_letter_queue": None,
-    "late_after_ms": None,
-    "late_limit": 3,
-    "late_window_ms": 60_000,
-    "fail_limit": 0,
-    "history": packets.HistoryMode.METADATA,
-    "history_days": 7,
-}
+#: Those of a queue that is created without any; the bound stands apart.
+USUAL_SETTINGS = {name: setting.default for name, setting in QUEUE_SETTINGS.items() if name != "max_messages"}
 
 
 @dataclass
@@ -642,8 +629,8 @@ class FakeConnection:
         if any(queue.name == packet.queue_name for queue in self.service.queues.values()):
             self._record(packet, [packets.ElementResult(0, ErrorCode.QUEUE_NAME_NOT_UNIQUE)])
             raise RefusalError(ErrorCode.QUEUE_NAME_NOT_UNIQUE)
-        queue_id = self.service.add_queue(packet.queue_name, packet.max_messages)
-        self._set_settings(self.service.queues[queue_id], packet)
+        queue_id = self.service.add_queue(packet.queue_name, packet.settings.max_messages)
+        self._set_settings(self.service.queues[queue_id], packet.settings)
         self._record(packet, [packets.ElementResult(queue_id, None)])
         return packets.CreateQueueResponse(packets.Queue(queue_id, packet.queue_name))
 
@@ -652,23 +639,22 @@ class FakeConnection:
         if queue is None:
             self._record(packet, [packets.ElementResult(0, ErrorCode.QUEUE_NOT_EXISTING)])
             raise RefusalError(ErrorCode.QUEUE_NOT_EXISTING, packet.queue_id)
-        if packet.max_messages is not None:
-            queue.max_messages = packet.max_messages or None
-        self._set_settings(queue, packet)
+        if packet.settings.max_messages is not None:
+            queue.max_messages = packet.settings.max_messages or None
+        self._set_settings(queue, packet.settings)
         self._record(packet, [packets.ElementResult(0, None)])
         return packets.Success()
 
-    def _set_settings(self, queue: StoredQueue, packet: Any) -> None:
-        if packet.expires_ms is not None:
-            queue.settings["expires_ms"] = packet.expires_ms or None
-        for name in queue.settings.keys() - {"expires_ms"}:
-            value = getattr(packet, name)
+    def _set_settings(self, queue: StoredQueue, settings: packets.QueueSettings) -> None:
+        for name in queue.settings:
+            value = getattr(settings, name)
             if value is not None:
-                queue.settings[name] = value
+                queue.settings[name] = None if value == 0 and QUEUE_SETTINGS[name].without else value
 
     def _on_get_queue_settings(self, _: int, packet: packets.GetQueueSettings) -> packets.Packet:
         queue = self._queue(packet.queue_id)
-        return packets.GetQueueSettingsResponse(max_messages=queue.max_messages, **queue.settings)
+        settings = packets.QueueSettings(max_messages=queue.max_messages, **queue.settings)
+        return packets.GetQueueSettingsResponse(settings)
 
     def _on_get_message_history(self, _: int, packet: packets.GetMessageHistory) -> packets.Packet:
         """Of what is over it knows nothing."""

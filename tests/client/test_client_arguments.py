@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import inspect
 import math
+import tomllib
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from enum import IntEnum
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -161,23 +163,23 @@ PARAMETERS: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
     "drain": (math.inf, seconds(False)),
     "stop_signals": ([], st.sampled_from([5, None, ["x"], [None], [0], [-1], [10**400], [9], [True]])),
 }
-#: Settings of queues: the milliseconds and counts that they may be.
-SETTINGS: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
-    "max_messages": (1, whole(1, ID_MAX, none=True)),
-    "dedup_window_ms": (HOUR_MS, whole(1_000, 7 * 24 * HOUR_MS, none=True)),
-    "lease_ms": (HOUR_MS, whole(100, 24 * HOUR_MS, none=True)),
-    "max_attempts": (5, whole(1, 1_000_000, none=True)),
-    "backoff_ms": (0, whole(0, 24 * HOUR_MS, none=True)),
-    "backoff_max_ms": (0, whole(0, 24 * HOUR_MS, none=True)),
-    "expires_ms": (1, whole(1, 10 * 365 * 24 * HOUR_MS, none=True)),
-    "bury_expired": SETTING_FLAG,
-    "dead_letter_queue": OPTIONAL_ID,
-    "late_after_ms": (1, whole(1, 24 * HOUR_MS, none=True)),
-    "late_limit": (0, whole(0, 1_000, none=True)),
-    "late_window_ms": (HOUR_MS, whole(100, 24 * HOUR_MS, none=True)),
-    "fail_limit": (0, whole(0, 1_000, none=True)),
-    "history": (HistoryMode.FULL, not_a(HistoryMode, none=True)),
-    "history_days": (1, whole(1, 366, none=True)),
+
+
+def setting_kind(setting: dict[str, Any]) -> tuple[Any, st.SearchStrategy[Any]]:
+    """What the specification lets a setting of a queue be, and what not."""
+    if setting["type"] == "bool":
+        return SETTING_FLAG
+    if setting["type"] == "HistoryMode":
+        return HistoryMode.FULL, not_a(HistoryMode, none=True)
+    return setting["least"], whole(setting["least"], setting.get("most", ID_MAX), none=True)
+
+
+SPECIFICATION = Path(__file__).parents[2] / "protocol" / "spec" / "telesto.toml"
+SETTINGS = {
+    setting["name"]: setting_kind(setting)
+    for struct in tomllib.loads(SPECIFICATION.read_text(encoding="utf-8"))["struct"]
+    if struct["name"] == "QueueSettings"
+    for setting in struct["tagged"]
 }
 #: Lists that an application may make without an end are checked one by one.
 MESSAGES = st.sampled_from(["text", [1], [None], [MESSAGE.body, "text"], [object()], 5, None, b"bytes"])

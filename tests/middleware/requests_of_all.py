@@ -24,7 +24,9 @@ def numbered_requests(queue_id: int) -> dict[str, Numbered]:
     """Makes every numbered request, by the packet's name, from its number."""
     requests: dict[str, Numbered] = {
         "DeleteClient": lambda number: packets.DeleteClient(number, []),
-        "CreateQueue": lambda number: packets.CreateQueue(number, [], os.urandom(8).hex()),
+        "CreateQueue": lambda number: packets.CreateQueue(
+            number, [], os.urandom(8).hex(), packets.QueueSettings()
+        ),
         "DeleteQueue": lambda number: packets.DeleteQueue(number, [], queue_id),
         "PutMessage": lambda number: put(number, queue_id),
         "PutMessages": lambda number: packets.PutMessages(
@@ -39,7 +41,9 @@ def numbered_requests(queue_id: int) -> dict[str, Numbered]:
         "Ack": lambda number: packets.Ack(number, [], _LEASES),
         "Nack": lambda number: packets.Nack(number, [], _LEASES, False),
         "PurgeQueue": lambda number: packets.PurgeQueue(number, [], queue_id),
-        "UpdateQueue": lambda number: packets.UpdateQueue(number, [], queue_id, max_messages=7),
+        "UpdateQueue": lambda number: packets.UpdateQueue(
+            number, [], queue_id, packets.QueueSettings(max_messages=7)
+        ),
         "RedriveDeadLetters": lambda number: packets.RedriveDeadLetters(number, [], queue_id, []),
         "DeleteDeadLetters": lambda number: packets.DeleteDeadLetters(number, [], queue_id, []),
     }

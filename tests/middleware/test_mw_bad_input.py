@@ -337,7 +337,7 @@ async def test_bad_names_are_refused(connect: Connect, name: str) -> None:
     await refusal(wire, packets.RegisterClient(name, FULL, bytes(16)))
     await refusal(wire, packets.IdentifyClient(0, name))
     await wire.ask(packets.RegisterClient("good", FULL, os.urandom(16)))
-    await refusal(wire, packets.CreateQueue(wire.number(), [], name))
+    await refusal(wire, packets.CreateQueue(wire.number(), [], name, packets.QueueSettings()))
     await refusal(wire, packets.GetQueueId(name))
 
 
@@ -382,10 +382,10 @@ BAD_REQUESTS = [
     read(1, 1, sender_id=-1),
     read(1, 1, max_messages=0),
     packets.ReadResponse(1, [], 0, 1, 0),
-    packets.CreateQueue(1, [], "name", max_messages=0),
-    packets.CreateQueue(1, [], "name", max_messages=-1),
-    packets.UpdateQueue(1, [], 0, max_messages=1),
-    packets.UpdateQueue(1, [], 1, max_messages=-1),
+    packets.CreateQueue(1, [], "name", packets.QueueSettings(max_messages=0)),
+    packets.CreateQueue(1, [], "name", packets.QueueSettings(max_messages=-1)),
+    packets.UpdateQueue(1, [], 0, packets.QueueSettings(max_messages=1)),
+    packets.UpdateQueue(1, [], 1, packets.QueueSettings(max_messages=-1)),
     packets.GetQueueSettings(0),
     packets.DeleteQueue(1, [], 0),
     packets.PurgeQueue(1, [], -1),
@@ -461,7 +461,7 @@ async def test_a_read_only_client_changes_nothing(connect: Connect) -> None:
         packets.PutMessages(
             wire.number(), [], [packets.QueuedMessage(queue_id, packets.NewMessage(5, 0, b"", None))]
         ),
-        packets.CreateQueue(wire.number(), [], "name"),
+        packets.CreateQueue(wire.number(), [], "name", packets.QueueSettings()),
         packets.DeleteQueue(wire.number(), [], queue_id),
         packets.PurgeQueue(wire.number(), [], queue_id),
         packets.DeleteClient(wire.number(), []),

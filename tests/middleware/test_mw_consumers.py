@@ -217,7 +217,9 @@ async def test_a_wrong_dead_letter_queue_is_refused(connect: Connect) -> None:
         ),
         (99, ErrorCode.QUEUE_NOT_EXISTING, 99, "there is no queue 99"),
     ):
-        answer = await wire.ask(packets.UpdateQueue(wire.number(), [], queue_id, dead_letter_queue=wrong))
+        answer = await wire.ask(
+            packets.UpdateQueue(wire.number(), [], queue_id, packets.QueueSettings(dead_letter_queue=wrong))
+        )
         assert (answer.code, answer.related_id, answer.details) == (code, related_id, details)
 
 

@@ -54,7 +54,8 @@ async def test_those_that_find_no_place_are_told_and_all_else_goes_on(
             client = packets.RegisterClient("one of them", packets.ClientMode.FULL, bytes(16))
             assert not isinstance(await served[0].ask(client), packets.Error)
             assert isinstance(
-                await served[0].ask(packets.CreateQueue(1, [], "queue")), packets.CreateQueueResponse
+                await served[0].ask(packets.CreateQueue(1, [], "queue", packets.QueueSettings())),
+                packets.CreateQueueResponse,
             )
             assert "nearly used up: connections" in await middleware.health()
             await served[0].ask(packets.DeleteQueue(2, [1], 1))

@@ -37,12 +37,16 @@ async def test_settings_of_the_history_are_told_and_changed(connect: Connect) ->
     queue_id = await wire.create_queue(history=HistoryMode.FULL, history_days=31)
     settings = await wire.ask(packets.GetQueueSettings(queue_id))
     assert (settings.history, settings.history_days) == (HistoryMode.FULL, 31)
-    changed = packets.UpdateQueue(wire.number(), [], queue_id, history=HistoryMode.NONE, history_days=1)
+    changed = packets.UpdateQueue(
+        wire.number(), [], queue_id, packets.QueueSettings(history=HistoryMode.NONE, history_days=1)
+    )
     assert await wire.ask(changed) == packets.Success()
     settings = await wire.ask(packets.GetQueueSettings(queue_id))
     assert (settings.history, settings.history_days) == (HistoryMode.NONE, 1)
     for days in (0, 367):
-        answer = await wire.ask(packets.UpdateQueue(wire.number(), [], queue_id, history_days=days))
+        answer = await wire.ask(
+            packets.UpdateQueue(wire.number(), [], queue_id, packets.QueueSettings(history_days=days))
+        )
         assert answer.code == ErrorCode.INVALID_PARAMETER
         assert "history_days" in answer.details
 

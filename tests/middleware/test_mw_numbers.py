@@ -94,7 +94,7 @@ async def test_a_recorded_refusal_is_counted(connect: Connect, start_middleware:
     wire = await connect(server)
     await wire.register()
     queue_id = await wire.create_queue("name")
-    taken = await wire.ask(packets.CreateQueue(wire.number(), [], "name"))
+    taken = await wire.ask(packets.CreateQueue(wire.number(), [], "name", packets.QueueSettings()))
     assert taken.code == ErrorCode.QUEUE_NAME_NOT_UNIQUE
     assert (await wire.put(queue_id)).code == ErrorCode.TOO_MANY_UNCONFIRMED
     await wire.close()
@@ -159,7 +159,7 @@ async def test_a_fenced_session_is_told_and_closed(connect: Connect) -> None:
 async def test_a_fenced_session_cannot_confirm_or_create(connect: Connect) -> None:
     wire = await connect()
     await wire.register()
-    for packet in (packets.Confirm([1], [], []), packets.CreateQueue(1, [], "name")):
+    for packet in (packets.Confirm([1], [], []), packets.CreateQueue(1, [], "name", packets.QueueSettings())):
         old = await connect()
         await old.identify(wire.client_id)
         await (await connect()).identify(wire.client_id)
@@ -276,7 +276,8 @@ async def test_a_takeover_lists_what_fills_a_frame(connect: Connect) -> None:
     await old.hello(max_frame=MAX_FRAME_LEAST)
     answer = await old.ask(packets.RegisterClient("n" * 255, packets.ClientMode.FULL, bytes(16)))
     queue_ids = [
-        (await old.ask(packets.CreateQueue(number, [], f"q{number}"))).queue.queue_id for number in (1, 2)
+        (await old.ask(packets.CreateQueue(number, [], f"q{number}", packets.QueueSettings()))).queue.queue_id
+        for number in (1, 2)
     ]
     elements = [packets.QueuedMessage(queue_ids[0], packets.NewMessage(5, 0, b"", None))] * 600
     assert len((await old.ask(packets.PutMessages(3, [], elements))).results) == 600

@@ -7,6 +7,7 @@ import os
 from conftest import Connect, StartMiddleware
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorCode
+from telesto.protocol.queue_settings import QUEUE_SETTINGS
 from wire import FULL, Wire, put, read
 
 
@@ -174,7 +175,7 @@ async def test_queues_are_found_and_listed(connect: Connect) -> None:
     assert (await wire.ask(packets.GetQueueId("other"))).code == ErrorCode.QUEUE_NOT_EXISTING
     missing = await wire.ask(packets.GetQueueName(1 << 40))
     assert (missing.code, missing.related_id) == (ErrorCode.QUEUE_NOT_EXISTING, 1 << 40)
-    taken = await wire.ask(packets.CreateQueue(wire.number(), [], "queue 1"))
+    taken = await wire.ask(packets.CreateQueue(wire.number(), [], "queue 1", packets.QueueSettings()))
     assert (taken.code, taken.details) == (
         ErrorCode.QUEUE_NAME_NOT_UNIQUE,
         "a queue named 'queue 1' exists already",
@@ -342,30 +343,29 @@ async def test_settings_change_what_the_next_put_is_told(
     queue_id = await wire.create_queue(max_messages=1)
     await wire.put_one(queue_id)
     number = wire.number()
-    assert await wire.ask(packets.UpdateQueue(number, [], queue_id, max_messages=2)) == packets.Success()
-    assert await wire.ask(packets.UpdateQueue(wire.number(), [], queue_id)) == packets.Success()
-    settings = await wire.ask(packets.GetQueueSettings(queue_id))
-    assert settings == packets.GetQueueSettingsResponse(
-        max_messages=2,
-        dedup_window_ms=300_000,
-        lease_ms=30_000,
-        max_attempts=5,
-        backoff_ms=1_000,
-        backoff_max_ms=60_000,
-        bury_expired=False,
-        late_limit=3,
-        late_window_ms=60_000,
-        fail_limit=0,
-        history=packets.HistoryMode.METADATA,
-        history_days=7,
+    assert (
+        await wire.ask(packets.UpdateQueue(number, [], queue_id, packets.QueueSettings(max_messages=2)))
+        == packets.Success()
+    )
+    assert (
+        await wire.ask(packets.UpdateQueue(wire.number(), [], queue_id, packets.QueueSettings()))
+        == packets.Success()
+    )
+    usual = {name: setting.default for name, setting in QUEUE_SETTINGS.items()}
+    assert await wire.ask(packets.GetQueueSettings(queue_id)) == packets.GetQueueSettingsResponse(
+        packets.QueueSettings(**{**usual, "max_messages": 2})
     )
     await wire.put_one(queue_id)
-    lowered = await wire.ask(packets.UpdateQueue(wire.number(), [], queue_id, max_messages=1))
+    lowered = await wire.ask(
+        packets.UpdateQueue(wire.number(), [], queue_id, packets.QueueSettings(max_messages=1))
+    )
     assert lowered == packets.Success()
     (refused,) = (await wire.ask(put(wire.number(), queue_id))).results
     assert refused.error == ErrorCode.QUEUE_FULL
     unknown = [
-        await wire.ask(packets.UpdateQueue(wire.number(), [], 1 << 40, max_messages=1)),
+        await wire.ask(
+            packets.UpdateQueue(wire.number(), [], 1 << 40, packets.QueueSettings(max_messages=1))
+        ),
         await wire.ask(packets.GetQueueSettings(1 << 40)),
     ]
     assert [answer.code for answer in unknown] == [ErrorCode.QUEUE_NOT_EXISTING] * 2

@@ -93,7 +93,7 @@ async def _(scene: Scene, number: int) -> Any:
 
 @case("QUEUE_NAME_NOT_UNIQUE")
 async def _(scene: Scene, number: int) -> Any:
-    return await scene.wire.ask(packets.CreateQueue(number, [], "taken"))
+    return await scene.wire.ask(packets.CreateQueue(number, [], "taken", packets.QueueSettings()))
 
 
 @case("CLIENT_NOT_EXISTING")
@@ -126,9 +126,13 @@ async def _(scene: Scene, number: int) -> Any:
 
 @case("INVALID_PARAMETER", "unless")
 async def _(scene: Scene, number: int) -> Any:
-    second = await scene.wire.ask(packets.CreateQueue(number, [], "b", dead_letter_queue=scene.queue_id))
+    second = await scene.wire.ask(
+        packets.CreateQueue(number, [], "b", packets.QueueSettings(dead_letter_queue=scene.queue_id))
+    )
     number = scene.wire.number()
-    ring = packets.UpdateQueue(number, [], scene.queue_id, dead_letter_queue=second.queue.queue_id)
+    ring = packets.UpdateQueue(
+        number, [], scene.queue_id, packets.QueueSettings(dead_letter_queue=second.queue.queue_id)
+    )
     return number, await scene.wire.ask(ring)
 
 
@@ -187,7 +191,9 @@ async def _(scene: Scene, number: int) -> Any:
 
 @case("QUEUE_FULL")
 async def _(scene: Scene, number: int) -> Any:
-    made = await scene.wire.ask(packets.CreateQueue(number, [], "small", max_messages=1))
+    made = await scene.wire.ask(
+        packets.CreateQueue(number, [], "small", packets.QueueSettings(max_messages=1))
+    )
     await scene.wire.put_one(made.queue.queue_id)
     number = scene.wire.number()
     return number, await scene.wire.ask(put(number, made.queue.queue_id))

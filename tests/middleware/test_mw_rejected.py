@@ -145,30 +145,38 @@ CASES: list[tuple[str, ErrorCode, Ask]] = [
     (
         "CreateQueue",
         ErrorCode.QUEUE_NAME_NOT_UNIQUE,
-        lambda w: packets.CreateQueue(w.asker.number(), [], "full", max_messages=77),
+        lambda w: packets.CreateQueue(w.asker.number(), [], "full", packets.QueueSettings(max_messages=77)),
     ),
     (
         "CreateQueue",
         ErrorCode.QUEUE_NOT_EXISTING,
-        lambda w: packets.CreateQueue(w.asker.number(), [], "new", dead_letter_queue=NO_QUEUE),
+        lambda w: packets.CreateQueue(
+            w.asker.number(), [], "new", packets.QueueSettings(dead_letter_queue=NO_QUEUE)
+        ),
     ),
     (
         "UpdateQueue",
         ErrorCode.QUEUE_NOT_EXISTING,
-        lambda w: packets.UpdateQueue(w.asker.number(), [], NO_QUEUE, max_messages=7),
+        lambda w: packets.UpdateQueue(w.asker.number(), [], NO_QUEUE, packets.QueueSettings(max_messages=7)),
     ),
     (
         "UpdateQueue",
         ErrorCode.QUEUE_NOT_EXISTING,
         lambda w: packets.UpdateQueue(
-            w.asker.number(), [], w.queue_id, max_messages=7, dead_letter_queue=NO_QUEUE
+            w.asker.number(),
+            [],
+            w.queue_id,
+            packets.QueueSettings(max_messages=7, dead_letter_queue=NO_QUEUE),
         ),
     ),
     (
         "UpdateQueue",
         ErrorCode.INVALID_PARAMETER,
         lambda w: packets.UpdateQueue(
-            w.asker.number(), [], w.queue_id, max_messages=7, dead_letter_queue=w.ring_id
+            w.asker.number(),
+            [],
+            w.queue_id,
+            packets.QueueSettings(max_messages=7, dead_letter_queue=w.ring_id),
         ),
     ),
     (

@@ -97,7 +97,9 @@ class Wire:
     ) -> int:
         name = name or f"queue-{os.urandom(8).hex()}"
         answer = await self.ask(
-            packets.CreateQueue(self.number(), [], name, max_messages=max_messages, **settings)
+            packets.CreateQueue(
+                self.number(), [], name, packets.QueueSettings(max_messages=max_messages, **settings)
+            )
         )
         assert isinstance(answer, packets.CreateQueueResponse), answer
         return answer.queue.queue_id

@@ -19,16 +19,20 @@ GENERATED = [
     "protocol/enums.py",
     "protocol/error_codes.py",
     "protocol/packets.py",
+    "protocol/queue_settings.py",
+    "client/queue_settings.py",
     "docs/protocol.md",
     BLOCKING,
 ]
-SOURCES = ["protocol/spec/telesto.toml", "protocol/vectors/takeover.json", "client/aio_requests.py"]
+VECTORS = "protocol/vectors/queue_settings.json"
+PARTS = ["client/aio_requests.py", "db/procedures/queues/set_queue_settings.sql"]
+SOURCES = ["protocol/spec/telesto.toml", "protocol/vectors/takeover.json"]
 
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
     """A tree with what files are generated from, and these."""
-    for name in [*SOURCES, *GENERATED]:
+    for name in [*SOURCES, *PARTS, *GENERATED, VECTORS]:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     return tmp_path
@@ -48,7 +52,7 @@ def test_every_generated_file_says_so_first(name: str) -> None:
     assert mark in (ROOT / name).read_text(encoding="utf-8").partition("\n")[0]
 
 
-@pytest.mark.parametrize("name", GENERATED)
+@pytest.mark.parametrize("name", [*GENERATED, VECTORS])
 def test_a_changed_file_is_named_and_put_right(copy: Path, name: str) -> None:
     path = copy / name
     path.write_text(path.read_text(encoding="utf-8") + "\n", encoding="utf-8")
@@ -57,7 +61,7 @@ def test_a_changed_file_is_named_and_put_right(copy: Path, name: str) -> None:
     assert verify(copy) == []
 
 
-@pytest.mark.parametrize("name", GENERATED)
+@pytest.mark.parametrize("name", [*GENERATED, VECTORS])
 def test_a_missing_file_is_named_and_written(copy: Path, name: str) -> None:
     (copy / name).unlink()
     assert verify(copy) == [f"{name}: is missing"]
@@ -84,6 +88,34 @@ def test_a_change_of_the_specification_shows(copy: Path) -> None:
         "protocol/packets.py",
         "docs/protocol.md",
     ]
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_changed_part_is_named_and_put_right(copy: Path, name: str) -> None:
+    path = copy / name
+    path.write_text(path.read_text(encoding="utf-8").replace("fail_limit", "fail_count"), encoding="utf-8")
+    assert f"{name}: would change if it were generated again" in verify(copy)
+    assert name in generate(copy)
+    assert (copy / name).read_text(encoding="utf-8") == (ROOT / name).read_text(encoding="utf-8")
+    assert verify(copy) == []
+
+
+def test_a_file_without_a_place_for_its_part_is_named(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = copy / PARTS[1]
+    path.write_text(path.read_text(encoding="utf-8").replace("queue settings: end", ""), encoding="utf-8")
+    assert main(["--root", str(copy)]) == 2
+    assert f"{PARTS[1]}: it must have one place" in capsys.readouterr().err
+
+
+def test_a_change_of_a_queue_setting_shows_wherever_it_stands(copy: Path) -> None:
+    spec = copy / "protocol/spec/telesto.toml"
+    text = spec.read_text(encoding="utf-8")
+    spec.write_text(text.replace('"fail_limit"', '"fail_count"'), encoding="utf-8")
+    assert {problem.partition(":")[0] for problem in verify(copy)} == {
+        *PARTS,
+        *GENERATED,
+        VECTORS,
+    } - {"protocol/enums.py", "protocol/error_codes.py"}
 
 
 def test_a_change_of_the_asyncio_client_shows(copy: Path) -> None:

@@ -30,6 +30,20 @@ def struct(which: str, **changes: Any) -> Change:
     return lambda document: entry(document, "struct", which).update(changes)
 
 
+def setting(which: str, **changes: Any) -> Change:
+    """Changes a setting of queues; None takes a key away."""
+
+    def change(document: Document) -> None:
+        tagged = entry(document, "struct", "QueueSettings")["tagged"]
+        table = next(table for table in tagged if table["name"] == which)
+        table.update(changes)
+        for key, value in changes.items():
+            if value is None:
+                del table[key]
+
+    return change
+
+
 def without(section: str, name: str, key: str) -> Change:
     return lambda document: entry(document, section, name).pop(key)
 
@@ -171,8 +185,24 @@ MISTAKES: list[tuple[Change, str]] = [
     (retired(packet_ids=[0x31]), "packet PutMessage: id 0x31 is retired"),
     (retired(error_codes=[25]), "error QUEUE_FULL: code 25 is retired"),
     (retired(enum_values={"ReadMode": [2]}), "ReadMode: 2 is retired"),
-    (retired(tags={"CreateQueue": [1]}), "CreateQueue: 1 is retired"),
+    (retired(tags={"QueueSettings": [1]}), "QueueSettings: 1 is retired"),
     (retired(packets=[]), r"\[retired\]: unknown key packets"),
+    (setting("lease_ms", help=None), "queue setting lease_ms: help is missing"),
+    (setting("lease_ms", colour="red"), "queue setting lease_ms: unknown key colour"),
+    (setting("lease_ms", type="string"), "lease_ms: it must be a number, a flag or an enum"),
+    (setting("lease_ms", default=None), "lease_ms: it has either a default or a meaning of being without it"),
+    (setting("lease_ms", without="never"), "lease_ms: it has either a default or a meaning of being without"),
+    (setting("lease_ms", unit="s"), "lease_ms: unit must be ms, days, queue, not 's'"),
+    (setting("lease_ms", least=30_001), "lease_ms: default must be 30001 to 86400000, not 30000"),
+    (setting("lease_ms", least=86_400_001), "lease_ms: least must be .* to 86400000, not 86400001"),
+    (setting("lease_ms", most=1 << 63), "lease_ms: most must be .*, not 9223372036854775808"),
+    (setting("history_days", most=65_536), "history_days: most must be 0 to 65535, not 65536"),
+    (setting("expires_ms", least=0), "expires_ms: 0 takes it away, so least must be above 0"),
+    (setting("bury_expired", least=0), "bury_expired: only a number has a range and a unit"),
+    (setting("bury_expired", default=1), "bury_expired: default must be true or false, not 1"),
+    (setting("bury_expired", off=None), "bury_expired: off belongs to a flag, and a flag has one"),
+    (setting("history", off="gone"), "history: off belongs to a flag, and a flag has one"),
+    (setting("history", default="SOME"), "history: HistoryMode has no value SOME"),
 ]
 
 

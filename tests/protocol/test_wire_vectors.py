@@ -172,11 +172,12 @@ def test_frames_written_down_byte_by_byte() -> None:
     assert OBJECTS.packet("ReadMessage", fields).encode(9).hex() == read_message
     assert REFERENCE.frame("ReadMessage", 9, fields).hex() == read_message
     create_queue = (
-        "00000025" "0021" "00000001"  # 37 bytes follow; CreateQueue, packet id 1
+        "00000026" "0021" "00000001"  # 38 bytes follow; CreateQueue, packet id 1
         "0000000000000001" "00000000"  # number 1, nothing confirmed
         "0002" "c3bc"  # a string of two bytes in UTF-8
-        "01" "0001" "00000008" "0000000000000005"  # one tagged field: tag 1, 8 bytes, 5
+        "01" "0001" "00000008" "0000000000000005"  # settings: one tagged field: tag 1, 8 bytes, 5
+        "00"  # no tagged fields of the packet
     )  # fmt: skip
-    bounded = {"number": 1, "confirmed": [], "queue_name": "ü", "max_messages": 5}
+    bounded = {"number": 1, "confirmed": [], "queue_name": "ü", "settings": {"max_messages": 5}}
     assert OBJECTS.packet("CreateQueue", bounded).encode(1).hex() == create_queue
     assert REFERENCE.frame("CreateQueue", 1, bounded).hex() == create_queue

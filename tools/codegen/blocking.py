@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-SOURCE = Path("client/aio_requests.py")
+SOURCE = "client/aio_requests.py"
 TARGET = "client/blocking_requests.py"
 MARK = 'Generated from client/aio_requests.py by "python -m tools.codegen"; do not edit.'
 
@@ -20,12 +20,11 @@ _RULES = [
 ]
 
 
-def blocking_requests(root: Path) -> str:
-    """Returns the module of the blocking client's requests.
+def blocking_requests(text: str) -> str:
+    """Returns the module of the blocking client's requests, from that of the asyncio client's.
 
     Raises subprocess.CalledProcessError when what comes of it is no Python.
     """
-    text = (root / SOURCE).read_text(encoding="utf-8")
     for pattern, replacement in _RULES:
         text = pattern.sub(replacement, text)
     text = _ruff("check", "--quiet", "--select", "I", "--fix-only", text=f"# {MARK}\n{text}")

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tools.codegen.blocking import MARK as BLOCKING_MARK
-from tools.codegen.blocking import TARGET, blocking_requests
+from tools.codegen.blocking import SOURCE, TARGET, blocking_requests
 from tools.codegen.examples import conversation
 from tools.codegen.loading import load
-from tools.codegen.rendering import MARK, render
+from tools.codegen.parts import with_parts
+from tools.codegen.rendering import MARK, render, render_parts
 
 _SPEC = Path("protocol/spec/telesto.toml")
 _TAKEOVER = Path("protocol/vectors/takeover.json")
@@ -48,7 +49,8 @@ def verify(root: Path) -> list[str]:
 def _files(root: Path) -> dict[str, str]:
     spec = load(root / _SPEC)
     rendered = render(spec, conversation(spec, root / _TAKEOVER))
-    return {**rendered, TARGET: blocking_requests(root)}
+    with_part = with_parts(root, render_parts(spec))
+    return {**rendered, **with_part, TARGET: blocking_requests(with_part[SOURCE])}
 
 
 def _marked(root: Path) -> Iterator[str]:

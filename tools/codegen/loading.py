@@ -6,12 +6,24 @@ import keyword
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tools.codegen.model import EnumType, Error, Field, Packet, Spec, State, Struct, Value
-from tools.codegen.types import parse
+from tools.codegen.model import (
+    QUEUE_SETTINGS,
+    EnumType,
+    Error,
+    Field,
+    Packet,
+    QueueSetting,
+    Spec,
+    State,
+    Struct,
+    Value,
+)
+from tools.codegen.types import FIXED, Type, parse
 
 Table = Mapping[str, Any]
 
@@ -36,6 +48,10 @@ _KEYS = {
     "struct": ({"name", "doc", "fields"}, {"extensible", "tagged"}),
     "field": ({"name", "type", "doc"}, set[str]()),
     "tagged field": ({"tag", "name", "type", "doc"}, set[str]()),
+    "queue setting": (
+        {"tag", "name", "type", "doc", "help"},
+        {"unit", "least", "most", "default", "without", "off"},
+    ),
     "packet": (
         {"name", "id", "sender", "doc", "fields"},
         {
@@ -62,6 +78,7 @@ _NUMBERED = (
     ("number", "u64", "The request's number in this session, one more than the last one's."),
     ("confirmed", "list<u64>", "Numbers of this session whose answers the application has taken."),
 )
+_UNITS = {"ms": "In milliseconds", "days": "In days", "queue": "The id of a queue"}
 _ERROR_VALUES = {"number": ("used", "kept", "none"), "recorded": ("yes", "no", "in doubt")}
 #: Names of the generated classes' own methods.
 _RESERVED_NAMES = {"encode", "decode"}
@@ -95,6 +112,7 @@ def build(document: Table) -> Spec:
     spec = Spec(_constants(document), states, enums, structs, packets, errors, by_name)
     _check_unique_names(spec)
     _check_packets(spec)
+    _check_settings(spec)
     _check_errors(spec)
     _check_retired(spec, document.get("retired", {}))
     return spec
@@ -169,9 +187,10 @@ def _structs(tables: Iterable[Table], enums: set[str]) -> tuple[Struct, ...]:
         _check_name(where, table["name"], _CAMEL, "NewMessage")
         known = {struct.name for struct in structs}
         fields = _fields(where, table["fields"], enums, known)
-        if not fields:
+        read = _setting if table["name"] == QUEUE_SETTINGS else _tagged_field
+        tagged = _tagged(where, table.get("tagged", []), enums, known, read)
+        if not fields and not tagged:
             raise SpecError(f"{where}: a struct has at least one field")
-        tagged = _tagged(where, table.get("tagged", []), enums, known)
         extensible = table.get("extensible", False)
         if tagged and not extensible:
             raise SpecError(f"{where}: only an extensible struct can have tagged fields")
@@ -184,8 +203,14 @@ def _fields(where: str, tables: Iterable[Table], enums: set[str], structs: set[s
     return tuple(_field(where, "field", table, enums, structs) for table in tables)
 
 
-def _tagged(where: str, tables: Iterable[Table], enums: set[str], structs: set[str]) -> tuple[Field, ...]:
-    fields = tuple(_field(where, "tagged field", table, enums, structs) for table in tables)
+def _tagged(
+    where: str,
+    tables: Iterable[Table],
+    enums: set[str],
+    structs: set[str],
+    read: Callable[[str, Table, set[str], set[str]], Field] | None = None,
+) -> tuple[Field, ...]:
+    fields = tuple((read or _tagged_field)(where, table, enums, structs) for table in tables)
     for field in fields:
         _check_range(f"{where}, tagged field {field.name}", "tag", field.tag, 1, 0xFFFF)
         if field.type.kind == "optional":
@@ -194,6 +219,75 @@ def _tagged(where: str, tables: Iterable[Table], enums: set[str], structs: set[s
     if len(fields) > 255:
         raise SpecError(f"{where}: a tagged section holds at most 255 fields")
     return fields
+
+
+def _tagged_field(where: str, table: Table, enums: set[str], structs: set[str]) -> Field:
+    return _field(where, "tagged field", table, enums, structs)
+
+
+def _setting(where: str, table: Table, enums: set[str], structs: set[str]) -> QueueSetting:
+    """A setting of a queue, with a sentence of its range and what holds unless it is given."""
+    field = _field(where, "queue setting", table, enums, structs)
+    where = f"{where}, queue setting {field.name}"
+    if field.type.kind not in ("fixed", "enum"):
+        raise SpecError(f"{where}: it must be a number, a flag or an enum")
+    if ("default" in table) == ("without" in table):
+        raise SpecError(f"{where}: it has either a default or a meaning of being without it")
+    if table.get("unit", "ms") not in _UNITS:
+        raise SpecError(f"{where}: unit must be {', '.join(_UNITS)}, not {table['unit']!r}")
+    number = field.type.kind == "fixed" and field.type.name != "bool"
+    if not number and {"least", "most", "unit", "without"} & set(table):
+        raise SpecError(f"{where}: only a number has a range and a unit, or can be missing")
+    if field.type.name == "bool" and not isinstance(table["default"], bool):
+        raise SpecError(f"{where}: default must be true or false, not {table['default']!r}")
+    if ("off" in table) != (field.type.name == "bool"):
+        raise SpecError(f"{where}: off belongs to a flag, and a flag has one")
+    least, most = 0, 1
+    if number:
+        low, high = _range(field.type)
+        least, most = table.get("least", low), table.get("most", high)
+        _check_range(where, "most", most, low, high)
+        _check_range(where, "least", least, low, most)
+        if "default" in table:
+            _check_range(where, "default", table["default"], least, most)
+        elif least < 1:
+            raise SpecError(f"{where}: 0 takes it away, so least must be above 0")
+    setting = QueueSetting(
+        name=field.name,
+        type=field.type,
+        doc=field.doc,
+        tag=field.tag,
+        meaning=field.doc,
+        help=table["help"],
+        least=least,
+        most=most,
+        open=number and "most" not in table,
+        unit=table.get("unit", ""),
+        default=table.get("default"),
+        without=table.get("without", ""),
+        off=table.get("off", ""),
+    )
+    return replace(setting, doc=f"{field.doc} {_range_of(setting)}")
+
+
+def _range_of(setting: QueueSetting) -> str:
+    """What a setting may be, and what holds unless it is given."""
+    usual = setting.without or setting.default
+    if isinstance(setting.default, bool):
+        usual = "yes" if setting.default else "no"
+    usual = f"{usual:,}" if isinstance(usual, int) else usual
+    if setting.type.kind == "enum" or setting.type.name == "bool":
+        return f"Unless it is given: {usual}."
+    bounds = f"{setting.least:,} or more" if setting.open else f"{setting.least:,} to {setting.most:,}"
+    unit = _UNITS.get(setting.unit)
+    bounds = bounds if unit is None else unit if setting.unit == "queue" else f"{unit}, {bounds}"
+    return f"{bounds}; unless it is given: {usual}."
+
+
+def _range(type_: Type) -> tuple[int, int]:
+    """The numbers that a type of fixed size holds."""
+    bits = 8 * FIXED[type_.name][1]
+    return (0, (1 << bits) - 1) if type_.name.startswith("u") else (-(1 << bits - 1), (1 << bits - 1) - 1)
 
 
 def _field(where: str, kind: str, table: Table, enums: set[str], structs: set[str]) -> Field:
@@ -331,6 +425,14 @@ def _check_from_server(packet: Packet, packets: Mapping[str, Packet], spec: Spec
     answers = any(other.response == packet.name for other in packets.values())
     if packet.unsolicited == (answers or packet.name in _COMMON_ANSWERS):
         raise SpecError(f"{where}: it must either answer a request or be unsolicited")
+
+
+def _check_settings(spec: Spec) -> None:
+    for setting in spec.queue_settings:
+        for enum in spec.enums:
+            known = [value.name for value in enum.values]
+            if enum.name == setting.type.name and setting.default not in known:
+                raise SpecError(f"queue setting {setting.name}: {enum.name} has no value {setting.default}")
 
 
 def _check_errors(spec: Spec) -> None:

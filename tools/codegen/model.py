@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 
 from tools.codegen.types import Type
 
+#: The struct whose tagged fields are the settings of a queue.
+QUEUE_SETTINGS = "QueueSettings"
+
 
 @dataclass(frozen=True)
 class Field:
@@ -15,6 +18,33 @@ class Field:
     type: Type
     doc: str
     tag: int = 0
+
+
+@dataclass(frozen=True)
+class QueueSetting(Field):
+    """A setting of a queue: a tagged field of the struct QueueSettings.
+
+    Attributes:
+        doc: what it does, with its range and what holds unless it is given.
+        meaning: what it does, alone.
+        help: what it does, as the command line says it.
+        least, most: the range of a number; that of a flag is 0 to 1.
+        open: there is no most but that of the type.
+        unit: "ms", "days", "queue" for the id of one, "" for a count and what is no number.
+        default: what a queue has unless it is given, an enum's value by its name; None when it is without it.
+        without: what holds for a queue that is without it; "" for a setting that every queue has.
+        off: the option of the command line that turns a flag off.
+    """
+
+    meaning: str = ""
+    help: str = ""
+    least: int = 0
+    most: int = 1
+    open: bool = False
+    unit: str = ""
+    default: int | str | None = None
+    without: str = ""
+    off: str = ""
 
 
 @dataclass(frozen=True)
@@ -115,6 +145,12 @@ class Spec:
     packets: tuple[Packet, ...]
     errors: tuple[Error, ...]
     by_name: dict[str, Struct] = field(default_factory=dict)
+
+    @property
+    def queue_settings(self) -> list[QueueSetting]:
+        """The settings of a queue."""
+        tagged = self.by_name[QUEUE_SETTINGS].tagged
+        return [field for field in tagged if isinstance(field, QueueSetting)]
 
     @property
     def requests(self) -> list[Packet]:

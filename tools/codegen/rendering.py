@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import textwrap
@@ -26,8 +27,9 @@ from tools.codegen.document import (
 )
 from tools.codegen.encoding import encoder_body, list_writer_body
 from tools.codegen.examples import Example
-from tools.codegen.model import Spec, Struct
+from tools.codegen.model import QueueSetting, Spec, Struct
 from tools.codegen.naming import enum_table, python_type, snake
+from tools.codegen.setting_vectors import setting_vectors
 from tools.codegen.structs import StructTable
 
 #: What the first line of every generated file says.
@@ -84,6 +86,9 @@ def render(spec: Spec, takeover: Sequence[Example] = ()) -> dict[str, str]:
         "protocol/enums.py": _python(environment, "enums.py", spec=spec),
         "protocol/error_codes.py": _python(environment, "error_codes.py", spec=spec),
         "protocol/packets.py": _python(environment, "packets.py", **_codecs(spec)),
+        "protocol/queue_settings.py": _python(environment, "queue_settings.py", spec=spec),
+        "protocol/vectors/queue_settings.json": setting_vectors(spec),
+        "client/queue_settings.py": _python(environment, "client_queue_settings.py", spec=spec),
         "docs/protocol.md": environment.get_template("protocol.md.jinja").render(
             spec=spec,
             transitions=transitions(spec),
@@ -92,6 +97,17 @@ def render(spec: Spec, takeover: Sequence[Example] = ()) -> dict[str, str]:
                 for connection, examples in groupby(takeover, key=lambda example: example.connection)
             ],
         ),
+    }
+
+
+def render_parts(spec: Spec) -> dict[str, str]:
+    """Returns the generated part of each file that is written by hand otherwise."""
+    environment = _environment()
+    return {
+        "client/aio_requests.py": environment.get_template("aio_requests.py.jinja").render(spec=spec),
+        "db/procedures/queues/set_queue_settings.sql": environment.get_template(
+            "set_queue_settings.sql.jinja"
+        ).render(spec=spec),
     }
 
 
@@ -117,6 +133,8 @@ def _environment() -> Environment:
     environment.filters["branch"] = _BRANCHES.__getitem__
     environment.filters["python"] = python_type
     environment.filters["snake"] = snake
+    environment.filters["default_value"] = _default_value
+    environment.filters["for_client"] = _for_client
     environment.filters["enum_table"] = enum_table
     return environment
 
@@ -125,6 +143,20 @@ def _wrapped(text: str, prefix: str, used: int = 0) -> str:
     """Breaks a text into lines that begin with the prefix; ``used`` is what the first has before it."""
     lines = textwrap.wrap(" " * used + text, _WIDTH - len(prefix), drop_whitespace=True)
     return f"\n{prefix}".join(lines).strip()
+
+
+def _default_value(setting: QueueSetting) -> str:
+    """The Python expression of what a queue has unless it is given."""
+    if setting.type.kind == "enum":
+        return f"{setting.type.name}.{setting.default}"
+    return f"{setting.default:_}" if type(setting.default) is int else str(setting.default)
+
+
+def _for_client(text: str, spec: Spec) -> str:
+    """A text about a parameter of the client: errors are exceptions, and it goes on behind a colon."""
+    exceptions = {error.name: error.exception for error in spec.errors}
+    text = re.sub(r"\b[A-Z]+(?:_[A-Z]+)+\b", lambda name: exceptions.get(name[0], name[0]), text)
+    return text[:1].lower() + text[1:]
 
 
 def _quoted(text: str) -> str:

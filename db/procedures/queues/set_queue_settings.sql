@@ -1,5 +1,5 @@
 -- Procedure:  set_queue_settings
--- Purpose:    Changes settings of a queue. A setting is a column of queues and a line here.
+-- Purpose:    Changes settings of a queue. A setting is a column of queues; `make generate` lists them here.
 -- Returns:
 --   boolean                 whether the queue exists
 -- Errors:     check_violation (23514), not_null_violation (23502) or data_exception (22xxx) for a value that
@@ -21,6 +21,7 @@ BEGIN
         PERFORM pg_advisory_xact_lock_shared(telesto.history_days_lock_key());
     END IF;
     UPDATE telesto.queues AS queue
+    -- queue settings: begin, generated from protocol/spec/telesto.toml
     SET max_messages = (jsonb_populate_record(queue, settings)).max_messages,
         dedup_window_ms = (jsonb_populate_record(queue, settings)).dedup_window_ms,
         lease_ms = (jsonb_populate_record(queue, settings)).lease_ms,
@@ -36,6 +37,7 @@ BEGIN
         fail_limit = (jsonb_populate_record(queue, settings)).fail_limit,
         history = (jsonb_populate_record(queue, settings)).history,
         history_days = (jsonb_populate_record(queue, settings)).history_days
+    -- queue settings: end
     WHERE queue.queue_id = set_queue_settings.queue_id;
     RETURN FOUND;
 END
