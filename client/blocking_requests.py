@@ -141,20 +141,20 @@ class Requests(ABC):
             max_messages: a put beyond so many messages is refused with QueueFullError. It may be set
                 below what the queue holds: then puts are refused until there is room. 1 or more; unless it is
                 given: no limit.
-            dedup_window_ms: how long a dedup_key stands for the message that was put first under it. In
-                milliseconds, 1,000 to 604,800,000; unless it is given: 300,000.
-            lease_ms: how long a consumer may take for a message before that goes to another one. In
-                milliseconds, 100 to 86,400,000; unless it is given: 30,000.
+            dedup_window_ms: how long a dedup_key stands for the message that was put first under it.
+                Milliseconds, 1,000 to 604,800,000; unless it is given: 300,000.
+            lease_ms: how long a consumer may take for a message before that goes to another one.
+                Milliseconds, 100 to 86,400,000; unless it is given: 30,000.
             max_attempts: a message whose attempts by consumers failed so often goes to the dead letters.
                 1 to 1,000,000; unless it is given: 5.
             backoff_ms: how long a message waits after its first failed attempt, and twice as long after
-                each other one; by chance up to a half less. In milliseconds, 0 to 86,400,000; unless it is
+                each other one; by chance up to a half less. Milliseconds, 0 to 86,400,000; unless it is
                 given: 1,000.
-            backoff_max_ms: the longest wait after a failed attempt. In milliseconds, 0 to 86,400,000;
-                unless it is given: 60,000.
+            backoff_max_ms: the longest wait after a failed attempt. Milliseconds, 0 to 86,400,000; unless
+                it is given: 60,000.
             expires_ms: how long a message may wait before it expires; what has expired is never handed
-                over. A change holds for what is put from then on. In milliseconds, 1 to 315,360,000,000;
-                unless it is given: never.
+                over. A change holds for what is put from then on. Milliseconds, 1 to 315,360,000,000; unless
+                it is given: never.
             bury_expired: what has expired goes to the dead letters; otherwise it is removed. Unless it is
                 given: no.
             dead_letter_queue: the queue to which dead letters go on, as messages. What does not fit
@@ -164,21 +164,21 @@ class Requests(ABC):
                 is given: dead letters stay in their queue.
             late_after_ms: an answer of a consumer is late when it takes longer than this. It is counted
                 from when the message was pushed or touched, or from the consumer's answer before, whatever
-                was last. A change holds for consumers that join from then on. In milliseconds, 1 to
-                86,400,000; unless it is given: a third of lease_ms.
+                was last. A change holds for consumers that join from then on. Milliseconds, 1 to 86,400,000;
+                unless it is given: a third of lease_ms.
             late_limit: a consumer with so many late answers within late_window_ms is slow: its partitions
                 go to others for as long as that; 0: never. A change holds for consumers that join from then
                 on. 0 to 1,000; unless it is given: 3.
             late_window_ms: the window of late_limit, and for how long others have the partitions of a
-                slow consumer. A change holds for consumers that join from then on. In milliseconds, 100 to
+                slow consumer. A change holds for consumers that join from then on. Milliseconds, 100 to
                 86,400,000; unless it is given: 60,000.
             fail_limit: a consumer that fails so often in a row, by leases that run out or by different
                 messages that it gives back as failed, is ended with ConsumerInactiveError; 0: never. A change
                 holds for consumers that join from then on. 0 to 1,000; unless it is given: 0.
             history: what is kept of messages once they are over. A change holds for what is put from then
                 on. Unless it is given: METADATA.
-            history_days: for how many days that is kept. A change holds for what is put from then on. In
-                days, 1 to 366; unless it is given: 7.
+            history_days: for how many days that is kept. A change holds for what is put from then on.
+                Days, 1 to 366; unless it is given: 7.
 
         Raises QueueNameNotUniqueError.
         """

@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from enum import IntEnum
+from typing import Any
 
 import pytest
 
 from command_line import CommandLine
+from telesto.protocol.queue_settings import QUEUE_SETTINGS, QueueSetting
 
 
 def test_creates_lists_shows_and_deletes(telesto: CommandLine) -> None:
@@ -110,3 +113,40 @@ def test_settings_are_called_and_measured_alike_in_options_and_output(
         for name in shown:
             if f"\n{name}\t" in text and name not in ("ready", "delayed", "leased", "bury_expired"):
                 assert "--" + name.replace("_", "-")[:12] in usage, name
+
+
+def option(setting: QueueSetting, value: Any) -> list[str]:
+    name = "--" + setting.name.replace("_", "-")
+    if setting.type is bool:
+        return [name if value else "--" + setting.off.replace("_", "-")]
+    return [name, "none" if value is None else str(value)]
+
+
+def test_every_setting_of_the_specification_can_be_given_changed_and_taken_away(
+    telesto: CommandLine, queue: str
+) -> None:
+    first: dict[str, Any] = {}
+    second: dict[str, Any] = {}
+    for name, setting in QUEUE_SETTINGS.items():
+        if setting.type is bool:
+            first[name], second[name] = not setting.default, setting.default
+        elif issubclass(setting.type, IntEnum):
+            members = [member.name.lower() for member in setting.type]
+            first[name], second[name] = members[0], members[-1]
+        elif setting.unit == "queue":
+            first[name], second[name] = queue, None
+        else:
+            first[name], second[name] = setting.least, None if setting.without else setting.most
+    for command, given in (("create", first), ("update", second)):
+        options = [part for name, value in given.items() for part in option(QUEUE_SETTINGS[name], value)]
+        telesto.output("queue", command, "all", *options)
+        (shown,) = telesto.objects("queue", "show", "all")
+        assert {name: shown[name] for name in given} == given
+
+
+def test_a_value_out_of_the_range_is_refused_by_the_option(telesto: CommandLine, queue: str) -> None:
+    lease = QUEUE_SETTINGS["lease_ms"]
+    for wrong, bound in ((lease.least - 1, lease.least), (lease.most + 1, lease.most)):
+        said = telesto.error(2, "queue", "update", queue, *option(lease, wrong))
+        assert "--lease-ms" in said
+        assert f"equal to {bound} " in said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import Any
 
 import psycopg
@@ -9,6 +10,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from procedure_calls import QUEUE_FULL, QUEUE_NOT_EXISTING, Calls, Element, Put
+from telesto.protocol.queue_settings import QUEUE_SETTINGS, QueueSetting
 
 NO_QUEUE = 1 << 40
 
@@ -25,17 +27,52 @@ def update(calls: Calls, queue: int, **changed: Any) -> int | None:
     return error
 
 
-def test_every_column_that_is_a_setting_is_shown_and_can_be_changed(calls: Calls) -> None:
+def column(setting: QueueSetting, value: Any) -> Any:
+    """What the column of a setting holds for a value of the wire."""
+    return setting.type(value).name.lower() if issubclass(setting.type, IntEnum) else value
+
+
+def test_the_columns_are_the_settings_of_the_specification_with_its_defaults(calls: Calls) -> None:
     queue = calls.create_queue(calls.register())
-    columns = calls.scalar(
-        "SELECT array_agg(attname::text) FROM pg_attribute"
+    columns = calls.query(
+        "SELECT attname::text, attnotnull FROM pg_attribute"
         " WHERE attrelid = 'telesto.queues'::regclass AND attnum > 0 AND NOT attisdropped"
     )
-    shown = settings(calls, queue)
-    assert set(shown) == set(columns) - {"queue_id", "name", "created_at"}
-    (source,) = calls.query("SELECT prosrc FROM pg_proc WHERE proname = 'set_queue_settings'")
-    for name in shown:
-        assert f"{name} = (jsonb_populate_record(queue, settings)).{name}" in source["prosrc"]
+    needed = {row["attname"]: row["attnotnull"] for row in columns}
+    assert {name: needed[name] for name in needed.keys() - {"queue_id", "name", "created_at"}} == {
+        name: not setting.without for name, setting in QUEUE_SETTINGS.items()
+    }
+    assert settings(calls, queue) == {
+        name: column(setting, setting.default) if setting.default is not None else None
+        for name, setting in QUEUE_SETTINGS.items()
+    }
+
+
+@pytest.mark.parametrize("setting", QUEUE_SETTINGS.values(), ids=QUEUE_SETTINGS)
+def test_a_column_takes_what_the_specification_allows_and_nothing_else(
+    calls: Calls, setting: QueueSetting
+) -> None:
+    queue = calls.create_queue(calls.register())
+    name = setting.name
+    if setting.type is bool:
+        good, bad = [False, True], ["perhaps"]
+    elif setting.unit == "queue":
+        good, bad = [calls.create_queue(calls.register())], []
+    elif setting.type is int:
+        good, bad = [setting.least, setting.most], [setting.least - 1, setting.most + 1]
+    else:
+        good, bad = [column(setting, member) for member in setting.type], ["everything"]
+    for value in good:
+        assert update(calls, queue, **{name: value}) is None
+        assert settings(calls, queue)[name] == value
+    for value in bad if setting.without else [*bad, None]:
+        with pytest.raises(psycopg.Error) as refused:
+            update(calls, queue, **{name: value})
+        assert isinstance(refused.value, (psycopg.errors.IntegrityError, psycopg.errors.DataError))
+    assert settings(calls, queue)[name] == good[-1]
+    if setting.without:
+        assert update(calls, queue, **{name: None}) is None
+        assert settings(calls, queue)[name] is None
 
 
 def test_what_is_not_given_stays(calls: Calls) -> None:

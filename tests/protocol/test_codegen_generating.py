@@ -25,7 +25,7 @@ GENERATED = [
     BLOCKING,
 ]
 VECTORS = "protocol/vectors/queue_settings.json"
-PARTS = ["client/aio_requests.py", "db/procedures/queues/set_queue_settings.sql"]
+PARTS = ["client/aio_requests.py", "db/procedures/queues/set_queue_settings.sql", "docs/client.md"]
 SOURCES = ["protocol/spec/telesto.toml", "protocol/vectors/takeover.json"]
 
 

@@ -78,7 +78,7 @@ _NUMBERED = (
     ("number", "u64", "The request's number in this session, one more than the last one's."),
     ("confirmed", "list<u64>", "Numbers of this session whose answers the application has taken."),
 )
-_UNITS = {"ms": "In milliseconds", "days": "In days", "queue": "The id of a queue"}
+_UNITS = ("ms", "days", "queue")
 _ERROR_VALUES = {"number": ("used", "kept", "none"), "recorded": ("yes", "no", "in doubt")}
 #: Names of the generated classes' own methods.
 _RESERVED_NAMES = {"encode", "decode"}
@@ -267,21 +267,13 @@ def _setting(where: str, table: Table, enums: set[str], structs: set[str]) -> Qu
         without=table.get("without", ""),
         off=table.get("off", ""),
     )
-    return replace(setting, doc=f"{field.doc} {_range_of(setting)}")
-
-
-def _range_of(setting: QueueSetting) -> str:
-    """What a setting may be, and what holds unless it is given."""
-    usual = setting.without or setting.default
-    if isinstance(setting.default, bool):
-        usual = "yes" if setting.default else "no"
-    usual = f"{usual:,}" if isinstance(usual, int) else usual
-    if setting.type.kind == "enum" or setting.type.name == "bool":
-        return f"Unless it is given: {usual}."
-    bounds = f"{setting.least:,} or more" if setting.open else f"{setting.least:,} to {setting.most:,}"
-    unit = _UNITS.get(setting.unit)
-    bounds = bounds if unit is None else unit if setting.unit == "queue" else f"{unit}, {bounds}"
-    return f"{bounds}; unless it is given: {usual}."
+    values, usual = setting.values, setting.usual
+    rule = (
+        f"{values[:1].upper()}{values[1:]}; unless it is given: {usual}."
+        if values
+        else f"Unless it is given: {usual}."
+    )
+    return replace(setting, doc=f"{field.doc} {rule}")
 
 
 def _range(type_: Type) -> tuple[int, int]:

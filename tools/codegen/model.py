@@ -46,6 +46,23 @@ class QueueSetting(Field):
     without: str = ""
     off: str = ""
 
+    @property
+    def values(self) -> str:
+        """What a number may be, in words; nothing for what its type says."""
+        if self.type.kind == "enum" or self.type.name == "bool":
+            return ""
+        if self.unit == "queue":
+            return "the id of a queue"
+        bounds = f"{self.least:,} or more" if self.open else f"{self.least:,} to {self.most:,}"
+        return {"ms": "milliseconds, ", "days": "days, "}.get(self.unit, "") + bounds
+
+    @property
+    def usual(self) -> str:
+        """What holds unless it is given, in words."""
+        if isinstance(self.default, bool):
+            return "yes" if self.default else "no"
+        return self.without or (f"{self.default:,}" if isinstance(self.default, int) else str(self.default))
+
 
 @dataclass(frozen=True)
 class Value:

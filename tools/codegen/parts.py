@@ -22,7 +22,7 @@ def with_part(root: Path, name: str, part: str) -> str:
     """Returns the text of a file with the part between its marks. Raises PartError."""
     text = (root / name).read_text(encoding="utf-8")
     marks = re.compile(
-        rf"(^[^\n]*{re.escape(BEGIN)}\n).*?(^[^\n]*{re.escape(END)}\n)", re.DOTALL | re.MULTILINE
+        rf"(^[^\n]*{re.escape(BEGIN)}[^\n]*\n).*?(^[^\n]*{re.escape(END)}[^\n]*\n)", re.DOTALL | re.MULTILINE
     )
     if len(marks.findall(text)) != 1:
         raise PartError(f"{name}: it must have one place between '{BEGIN}' and '{END}'")

@@ -105,6 +105,7 @@ def render_parts(spec: Spec) -> dict[str, str]:
     environment = _environment()
     return {
         "client/aio_requests.py": environment.get_template("aio_requests.py.jinja").render(spec=spec),
+        "docs/client.md": environment.get_template("client.md.jinja").render(spec=spec),
         "db/procedures/queues/set_queue_settings.sql": environment.get_template(
             "set_queue_settings.sql.jinja"
         ).render(spec=spec),
@@ -134,6 +135,7 @@ def _environment() -> Environment:
     environment.filters["python"] = python_type
     environment.filters["snake"] = snake
     environment.filters["default_value"] = _default_value
+    environment.filters["with_exceptions"] = _with_exceptions
     environment.filters["for_client"] = _for_client
     environment.filters["enum_table"] = enum_table
     return environment
@@ -152,11 +154,15 @@ def _default_value(setting: QueueSetting) -> str:
     return f"{setting.default:_}" if type(setting.default) is int else str(setting.default)
 
 
-def _for_client(text: str, spec: Spec) -> str:
-    """A text about a parameter of the client: errors are exceptions, and it goes on behind a colon."""
+def _with_exceptions(text: str, spec: Spec) -> str:
+    """A text of the protocol as the client has it: errors are exceptions."""
     exceptions = {error.name: error.exception for error in spec.errors}
-    text = re.sub(r"\b[A-Z]+(?:_[A-Z]+)+\b", lambda name: exceptions.get(name[0], name[0]), text)
-    return text[:1].lower() + text[1:]
+    return re.sub(r"\b[A-Z]+(?:_[A-Z]+)+\b", lambda name: exceptions.get(name[0], name[0]), text)
+
+
+def _for_client(text: str, spec: Spec) -> str:
+    """A text about a parameter of the client, to stand behind its name and a colon."""
+    return text[:1].lower() + _with_exceptions(text[1:], spec)
 
 
 def _quoted(text: str) -> str:
