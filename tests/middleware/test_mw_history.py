@@ -35,13 +35,13 @@ async def test_settings_of_the_history_are_told_and_changed(connect: Connect) ->
     wire = await connect()
     await wire.register()
     queue_id = await wire.create_queue(history=HistoryMode.FULL, history_days=31)
-    settings = await wire.ask(packets.GetQueueSettings(queue_id))
+    settings = (await wire.ask(packets.GetQueueSettings(queue_id))).settings
     assert (settings.history, settings.history_days) == (HistoryMode.FULL, 31)
     changed = packets.UpdateQueue(
         wire.number(), [], queue_id, packets.QueueSettings(history=HistoryMode.NONE, history_days=1)
     )
     assert await wire.ask(changed) == packets.Success()
-    settings = await wire.ask(packets.GetQueueSettings(queue_id))
+    settings = (await wire.ask(packets.GetQueueSettings(queue_id))).settings
     assert (settings.history, settings.history_days) == (HistoryMode.NONE, 1)
     for days in (0, 367):
         answer = await wire.ask(
