@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
+from telesto.client.bookkeeping.confirmations import ConfirmContents
 from telesto.client.bookkeeping.handshake import Established
-from telesto.client.bookkeeping.received_messages import Custody, CustodyHost
-from telesto.client.bookkeeping.subscriptions import Topics, TopicsHost
+from telesto.client.bookkeeping.received_messages import Custody
+from telesto.client.bookkeeping.subscriptions import Topics
 from telesto.client.bookkeeping.write_ahead_log import Journal
-from telesto.client.calls.confirmations import ConfirmContents
 from telesto.client.calls.queue_calls import Call
+from telesto.client.connection.link import Errand
+from telesto.client.models import HandOverId, Message
 from telesto.client.options import ClientOptions
-
-
-class BooksHost(CustodyHost, TopicsHost, Protocol):
-    """What the books need of the session that they belong to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,25 +43,37 @@ class Books:
 
     def __init__(
         self,
-        host: BooksHost,
         options: ClientOptions,
         clock: Callable[[], float],
         retry_time: Callable[[int], float],
+        send: Callable[[Errand], None],
+        offer: Callable[[Message], bool],
+        given_back: Callable[[Collection[HandOverId]], None],
         journal: Journal | None = None,
     ) -> None:
-        self._host = host
         self._options = options
         self._clock = clock
         self._retry_time = retry_time
+        self._send = send
+        self._offer = offer
+        self._given_back = given_back
         self._journal = journal
         self._owed: _Owed | None = None
         self.begin_anew()
 
     def begin_anew(self) -> None:
         """Begins with a client of which nothing is known."""
-        self.custody = Custody(self._host, self._options, self._clock, self._retry_time, self._journal)
+        self.custody = Custody(
+            self._options,
+            self._clock,
+            self._retry_time,
+            self._send,
+            self._offer,
+            self._given_back,
+            self._journal,
+        )
         self.confirmations = self.custody.confirmations
-        self.topics = Topics(self._host, self._options, self._clock, self._retry_time, self._journal)
+        self.topics = Topics(self._options, self._clock, self._retry_time, self._send, self._journal)
 
     def remember_owed(self, client_id: int | None, incarnation: str) -> None:
         """Keeps what is owed for the case that the session becomes this client again.

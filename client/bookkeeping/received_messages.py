@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Collection, Iterable
-from typing import Any, Protocol
+from typing import Any
 
+from telesto.client.bookkeeping.confirmations import Confirmations, ConfirmContents
 from telesto.client.bookkeeping.takeover import Takeover
 from telesto.client.bookkeeping.unclaimed_messages import RecoveredMessages
 from telesto.client.bookkeeping.write_ahead_log import Journal
-from telesto.client.calls.confirmations import Confirmations, ConfirmContents, OperationId
 from telesto.client.calls.queue_calls import TakingCall
 from telesto.client.calls.readers import InHand
+from telesto.client.calls.state import OperationId
 from telesto.client.connection.link import Errand
 from telesto.client.models import HandOverId, Message
 from telesto.client.options import ClientOptions
@@ -25,24 +26,11 @@ _log = logging.getLogger("telesto.client")
 RELEASE_ITEMS_MAX = 512
 
 
-class CustodyHost(Protocol):
-    """What the custody needs of the session that it belongs to."""
-
-    def send_when_ready(self, errand: Errand) -> None:
-        """Sends a request of the library; when that is impossible at present it counts as lost at once."""
-
-    def waiting_reads(self) -> Iterable[TakingCall[Any]]:
-        """The reads that wait at the service, the longest-waiting first."""
-
-    def given_back(self, names: Collection[HandOverId]) -> None:
-        """These messages are back in their queues, or at least not this client's any more."""
-
-    def answer_from_recovered(self, call: TakingCall[Any], messages: list[Message]) -> None:
-        """Ends the read with these messages instead of the service's."""
-
-
 class Custody:
-    """Keeps the books over the answers and messages of one client.
+    """Records which messages of queues one client has received, and what becomes of each.
+
+    ``offer`` gives a message to a read that waits at the service, False when there is none. ``given_back`` is
+    told which messages are back in their queues, or at least not this client's any more.
 
     Attributes:
         confirmations: what is owed to the service.
@@ -52,13 +40,17 @@ class Custody:
 
     def __init__(
         self,
-        host: CustodyHost,
         options: ClientOptions,
         clock: Callable[[], float],
         retry_time: Callable[[int], float],
+        send: Callable[[Errand], None],
+        offer: Callable[[Message], bool],
+        given_back: Callable[[Collection[HandOverId]], None],
         journal: Journal | None = None,
     ) -> None:
-        self._host = host
+        self._send = send
+        self._offer = offer
+        self._given_back = given_back
         self._journal = journal
         self._in_hand: InHand[HandOverId] = InHand()
         self._auto_confirm = options.auto_confirm
@@ -160,13 +152,6 @@ class Custody:
                     surplus.append(message.hand_over)
         self.release(surplus)
 
-    def answer(self, call: TakingCall[Any]) -> bool:
-        """Answers a read that is about to be sent from the recovered messages, if some match."""
-        messages = self.recovered.take(call)
-        if messages:
-            self._hand(call, messages)
-        return bool(messages)
-
     def _open_reads(self, names: Iterable[HandOverId]) -> None:
         """The messages of these reads are dealt with one by one from now on."""
         by_read: dict[OperationId, list[int]] = {}
@@ -175,17 +160,6 @@ class Custody:
                 by_read.setdefault(OperationId(session, number), []).append(message_id)
         for (session, number), message_ids in by_read.items():
             self.confirmations.hold(session, number, message_ids)
-
-    def _offer(self, message: Message) -> bool:
-        for call in self._host.waiting_reads():
-            if call.matches(message):
-                self._hand(call, [message])
-                return True
-        return False
-
-    def _hand(self, call: TakingCall[Any], messages: list[Message]) -> None:
-        self.arrived(messages)
-        self._host.answer_from_recovered(call, messages)
 
     # ------------------------------------------------------------------ confirming
 
@@ -208,7 +182,7 @@ class Custody:
         if not contents:
             return
         self._confirming += 1
-        self._host.send_when_ready(
+        self._send(
             Errand(
                 contents.packet(),
                 lambda _: self._confirmed(contents),
@@ -257,7 +231,7 @@ class Custody:
             self._send_release(names[start : start + RELEASE_ITEMS_MAX])
 
     def _send_release(self, names: list[HandOverId]) -> None:
-        self._host.send_when_ready(
+        self._send(
             Errand(
                 packets.Release([packets.HandOverRef(*name) for name in names]),
                 lambda _: self._released(names),
@@ -270,7 +244,7 @@ class Custody:
         self._refusals = 0
         for name in names:
             self.confirmations.released(name)
-        self._host.given_back(names)
+        self._given_back(names)
 
     def _not_released(self, names: list[HandOverId], due: float) -> None:
         self._to_release.update(dict.fromkeys(names))

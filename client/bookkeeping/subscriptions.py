@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import Protocol
 
 from telesto.client.bookkeeping.write_ahead_log import Journal
 from telesto.client.calls.positions import Positions
@@ -15,14 +14,6 @@ from telesto.client.models import TopicMessage
 from telesto.client.options import ClientOptions
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorClass, TelestoError
-
-
-class TopicsHost(Protocol):
-    """What the books need of the session that they belong to."""
-
-    def send_when_ready(self, errand: Errand) -> None:
-        """Sends a request of the library; when that is impossible at present it counts as lost at once."""
-
 
 _Place = tuple[int, int]
 """A message of a topic: its subscription and its number."""
@@ -43,13 +34,13 @@ class Topics:
 
     def __init__(
         self,
-        host: TopicsHost,
         options: ClientOptions,
         clock: Callable[[], float],
         retry_time: Callable[[int], float],
+        send: Callable[[Errand], None],
         journal: Journal | None = None,
     ) -> None:
-        self._host = host
+        self._send = send
         self._journal = journal
         self._in_hand: InHand[_Place] = InHand()
         self._came_back: dict[int, int] = {}
@@ -60,7 +51,7 @@ class Topics:
         self._refusals = 0
         self._open: dict[GetCall, None] = {}
         self._telling = False
-        self.positions = Positions(journal)
+        self.positions = Positions(None if journal is None else journal.drop_position)
         self.waiting: dict[GetCall, None] = {}
         self.due = math.inf
 
@@ -208,7 +199,7 @@ class Topics:
         if not told or self._telling:
             return
         self._telling = True
-        self._host.send_when_ready(
+        self._send(
             Errand(
                 packets.ConfirmPositions(told),
                 lambda _: self._told(told),

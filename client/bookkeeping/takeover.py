@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from telesto.client.calls.confirmations import OperationId
 from telesto.client.calls.queue_calls import Call, TakingCall, handed_over
+from telesto.client.calls.state import OperationId
 from telesto.client.errors import ProtocolViolationError
 from telesto.client.models import HandOverId, Message
 from telesto.protocol import packets

@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from telesto.client.calls.confirmations import OperationId
 from telesto.client.calls.queue_calls import Call
 from telesto.client.calls.state import (
+    OperationId,
     RequestPhase,
     Scope,
     StateChanges,
@@ -408,8 +408,8 @@ class Journal:
         self._pending.changes.positions[subscription_id] = position
         self._soon()
 
-    def drop_position(self, subscription_id: int, number: int | None = None) -> None:
-        """The service knows this position, or (without a number) does not have the subscription any more."""
+    def drop_position(self, subscription_id: int, number: int | None) -> None:
+        """The service knows this position, or (None) does not have the subscription any more."""
         known = self._positions.get(subscription_id)
         if known is not None and (number is None or known <= number):
             del self._positions[subscription_id]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from telesto.client.models import TopicMessage
 from telesto.protocol import packets
@@ -30,18 +30,15 @@ class Position:
     fetched: deque[TopicMessage] = field(default_factory=deque)
 
 
-class PositionRecords(Protocol):
-    """What has to know which positions the service knows."""
-
-    def drop_position(self, subscription_id: int, number: int | None = None) -> None:
-        """The service knows this position, or (without a number) does not have the subscription any more."""
-
-
 class Positions:
-    """The subscriptions of one client as far as this process has had to do with them."""
+    """The subscriptions that this process has used.
 
-    def __init__(self, records: PositionRecords | None = None) -> None:
-        self._records = records
+    ``drop_stored``, for a client with a state, drops a position from it: up to this number the service knows
+    it, or (None) it does not have the subscription any more.
+    """
+
+    def __init__(self, drop_stored: Callable[[int, int | None], None] | None = None) -> None:
+        self._drop_stored = drop_stored
         self._positions: dict[int, Position] = {}
         self._unproven: dict[int, None] = {}
         self._ids: dict[str, int] = {}
@@ -81,8 +78,8 @@ class Positions:
         for subscription_id in subscription_ids:
             self._positions.pop(subscription_id, None)
             self._unproven.pop(subscription_id, None)
-            if self._records is not None:
-                self._records.drop_position(subscription_id)
+            if self._drop_stored is not None:
+                self._drop_stored(subscription_id, None)
 
     # ------------------------------------------------------------------ messages
 
@@ -169,8 +166,8 @@ class Positions:
             position.proven = max(position.proven, one.confirmed)
             if position.taken <= position.proven:
                 self._unproven.pop(one.subscription_id, None)
-            if self._records is not None:
-                self._records.drop_position(one.subscription_id, one.confirmed)
+            if self._drop_stored is not None:
+                self._drop_stored(one.subscription_id, one.confirmed)
 
     def _of(self, subscription_id: int) -> Position:
         position = self._positions.get(subscription_id)

@@ -8,6 +8,13 @@ from enum import IntEnum
 from typing import NamedTuple, Protocol, TypeVar
 
 
+class OperationId(NamedTuple):
+    """Names a numbered request of a client."""
+
+    session: int
+    number: int
+
+
 class Scope(NamedTuple):
     """Within which sessions and numbers mean something.
 

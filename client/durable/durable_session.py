@@ -20,12 +20,11 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from telesto.client.bookkeeping.confirmations import ConfirmContents
 from telesto.client.bookkeeping.handshake import Established, Identity
-from telesto.client.bookkeeping.ledger import Books
 from telesto.client.bookkeeping.received_messages import Custody
 from telesto.client.bookkeeping.write_ahead_log import Journal
 from telesto.client.calls import failures
-from telesto.client.calls.confirmations import ConfirmContents
 from telesto.client.calls.queue_calls import (
     DONE,
     HELD,
@@ -69,7 +68,7 @@ class DurableSession(Session):
         clock: Callable[[], float] = time.monotonic,
         chance: random.Random | None = None,
     ) -> None:
-        self._journal = Journal(options, clock)
+        self._journal: Journal = Journal(options, clock)
         self._watchers: list[SettledCall] = []
         #: Puts that are settled and whose callers are about to hear of it.
         self._with_caller: set[int] = set()
@@ -85,9 +84,6 @@ class DurableSession(Session):
     def stored_client(self) -> StoredClient | None:
         """The client to come back as; None for a new state, and when it is connected already or closed."""
         return self._journal.client if self._identity is None and self._closed is None else None
-
-    def _new_books(self) -> Books:
-        return Books(self, self._options, self._clock, self._connector.retry_time, self._journal)
 
     # ------------------------------------------------------------------ writing the state
 

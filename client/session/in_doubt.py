@@ -12,8 +12,8 @@ from telesto.client.bookkeeping.handshake import Established
 from telesto.client.bookkeeping.ledger import Books
 from telesto.client.bookkeeping.takeover import Takeover
 from telesto.client.calls import failures
-from telesto.client.calls.confirmations import OperationId
 from telesto.client.calls.queue_calls import Call, DeleteClientCall
+from telesto.client.calls.state import OperationId
 from telesto.protocol.errors import TelestoError
 
 

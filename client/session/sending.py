@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from telesto.client.bookkeeping.confirmations import ConfirmContents
 from telesto.client.bookkeeping.ledger import Books
-from telesto.client.calls.confirmations import ConfirmContents
 from telesto.client.calls.queue_calls import WAITING, Call, DeleteClientCall, TakingCall
 from telesto.client.calls.topic_calls import GetCall
 from telesto.client.connection.link import Link
+from telesto.client.models import Message
 from telesto.client.session.identity import Phase
 from telesto.client.session.line import Line
 from telesto.client.session.put_coalescing import JointPuts
@@ -31,6 +32,9 @@ class SenderHost(Protocol):
 
     def send(self, link: Link, call: Call[Any], number: int, confirmed: list[int], now: float) -> bool:
         """Sends a request; False when it cannot be sent at all, then the call is over."""
+
+    def answer_from_recovered(self, call: TakingCall[Any], messages: list[Message]) -> None:
+        """Ends the read with these messages instead of the service's."""
 
     def deleted(self, call: DeleteClientCall) -> None:
         """The client is no more; the middleware closes the connection."""
@@ -155,7 +159,13 @@ class Sender:
         return call.taking and any(orphan.queue_id == call.queue_id for orphan in orphans)
 
     def _answer_recovered(self, call: Call[Any]) -> bool:
-        return isinstance(call, TakingCall) and self._books.custody.answer(call)
+        """Ends a read with messages that this client has already, if some match."""
+        if not isinstance(call, TakingCall):
+            return False
+        messages = self._books.custody.recovered.take(call)
+        if messages:
+            self._host.answer_from_recovered(call, messages)
+        return bool(messages)
 
     def _send_numbered(self, link: Link, call: Call[Any], now: float) -> None:
         confirmations = self._books.confirmations

@@ -26,6 +26,7 @@ from telesto.client.bookkeeping.consumers import JoinCall, NextCall, SettleCall
 from telesto.client.bookkeeping.handshake import Established
 from telesto.client.bookkeeping.ledger import Books
 from telesto.client.bookkeeping.takeover import Takeover
+from telesto.client.bookkeeping.write_ahead_log import Journal
 from telesto.client.calls import failures
 from telesto.client.calls.queue_calls import (
     DONE,
@@ -76,6 +77,8 @@ class Session(Membership):
 
     #: Puts that stand in line next to each other may travel as one request.
     joins_puts: ClassVar[bool] = True
+    #: Where a client with a state notes what it must not forget.
+    _journal: Journal | None = None
 
     def __init__(
         self,
@@ -111,7 +114,15 @@ class Session(Membership):
         self._overdue = False
 
     def _new_books(self) -> Books:
-        return Books(self, self._options, self._clock, self._connector.retry_time)
+        return Books(
+            self._options,
+            self._clock,
+            self._connector.retry_time,
+            self.send_when_ready,
+            self._offer,
+            self._given_back,
+            self._journal,
+        )
 
     # ------------------------------------------------------------------ calls
 
@@ -449,8 +460,17 @@ class Session(Membership):
                 if isinstance(call, TakingCall) and call.phase == SENT and call.wait > 0:
                     yield call
 
+    def _offer(self, message: Message) -> bool:
+        """Gives a message that nobody waits for to a read that waits at the service, if one matches."""
+        for call in self.waiting_reads():
+            if call.matches(message):
+                self.answer_from_recovered(call, [message])
+                return True
+        return False
+
     def answer_from_recovered(self, call: TakingCall[Any], messages: list[Message]) -> None:
         """Ends the read with these messages instead of the service's."""
+        self._books.custody.arrived(messages)
         call.messages = messages
         call.from_recovered = True
         if call.phase == SENT:
@@ -511,7 +531,7 @@ class Session(Membership):
         reason = NotConnectedError("the client was deleted")
         self._end(reason, lambda _: failures.not_connected(reason))
 
-    def given_back(self, names: Collection[HandOverId]) -> None:
+    def _given_back(self, names: Collection[HandOverId]) -> None:
         """These messages are back in their queues, or at least not this client's any more."""
         for call in self._releases:
             call.remaining.difference_update(names)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pydantic import SecretStr, ValidationError
 
+from telesto.client.bookkeeping.confirmations import CONFIRM_ITEMS_MAX, Confirmations, ConfirmContents
 from telesto.client.bookkeeping.received_messages import RELEASE_ITEMS_MAX
-from telesto.client.calls.confirmations import CONFIRM_ITEMS_MAX, Confirmations, ConfirmContents
 from telesto.middleware.common.settings import ServerSettings
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from telesto.client import ClientOptions, InvalidParameterError
+from telesto.client.bookkeeping.confirmations import CONFIRM_ITEMS_MAX
 from telesto.client.bookkeeping.consumers import LEASES_MAX
 from telesto.client.bookkeeping.received_messages import RELEASE_ITEMS_MAX
-from telesto.client.calls.confirmations import CONFIRM_ITEMS_MAX
 from telesto.client.options import LIBRARY_FRAME_LEAST
 from telesto.middleware.common.settings import ServerSettings
 from telesto.protocol import packets

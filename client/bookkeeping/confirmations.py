@@ -14,20 +14,14 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
 
+from telesto.client.bookkeeping.write_ahead_log import Journal
+from telesto.client.calls.state import OperationId
 from telesto.client.models import HandOverId
 from telesto.protocol import packets
 
 #: How many confirmations one Confirm packet carries at most, so that it fits into any frame.
 CONFIRM_ITEMS_MAX = 512
-
-
-class OperationId(NamedTuple):
-    """Names a numbered request."""
-
-    session: int
-    number: int
 
 
 @dataclass(slots=True)
@@ -65,16 +59,6 @@ class _OpenRead:
     released: bool = False
 
 
-class Records(Protocol):
-    """What has to know which messages the service does not keep for the client any more."""
-
-    def drop_message(self, name: HandOverId) -> None:
-        """The service does not keep this message any more."""
-
-    def drop_read(self, operation: OperationId) -> None:
-        """The service keeps nothing of this read any more."""
-
-
 class Confirmations:
     """The confirmations that are owed, and how many numbers of the session are open.
 
@@ -87,9 +71,9 @@ class Confirmations:
         overdue: something waits for a Confirm packet that has waited before, or is of an earlier session.
     """
 
-    def __init__(self, confirm_after: float, records: Records | None = None) -> None:
+    def __init__(self, confirm_after: float, journal: Journal | None = None) -> None:
         self._confirm_after = confirm_after
-        self._records = records
+        self._journal = journal
         self._session = 0
         self._taken: list[int] = []
         self._earlier: dict[OperationId, None] = {}
@@ -230,7 +214,7 @@ class Confirmations:
 
     def proven_numbers(self, numbers: list[int]) -> None:
         """A success answer proves that these numbers of the session were applied."""
-        if self._batches or self._records is not None:
+        if self._batches or self._journal is not None:
             for number in numbers:
                 self._proven_operation(OperationId(self._session, number))
 
@@ -328,12 +312,12 @@ class Confirmations:
 
     def _proven_operation(self, operation: OperationId) -> None:
         self._batches.pop(operation, None)
-        if self._records is not None:
-            self._records.drop_read(operation)
+        if self._journal is not None:
+            self._journal.drop_read(operation)
 
     def _proven_message(self, hand_over: HandOverId) -> None:
-        if self._records is not None:
-            self._records.drop_message(hand_over)
+        if self._journal is not None:
+            self._journal.drop_message(hand_over)
         read = self._read_of(hand_over)
         if read is not None:
             read.unproven.discard(hand_over.message_id)
