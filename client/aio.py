@@ -17,7 +17,7 @@ from telesto.client.aio_consumer import AsyncConsumer, AsyncHandler, AsyncPool, 
 from telesto.client.aio_requests import AsyncRequests
 from telesto.client.blocking_consumer import DRAIN, OnError, log_failure
 from telesto.client.bookkeeping.consumers import ConsumerState, elapsed
-from telesto.client.bookkeeping.handshake import Identity
+from telesto.client.bookkeeping.identity import Identity
 from telesto.client.calls import failures, queue_calls
 from telesto.client.calls.queue_calls import Call
 from telesto.client.calls.state import StoredClient
@@ -493,7 +493,7 @@ class AsyncTelestoClient(AsyncRequests):
         session, connection = self._session, self._connection
         if connection is not None and session.link is connection.link:
             transport = connection.transport
-            transport.write(session.consumers.consuming.take_begins())
+            transport.write(session.consumers.take_begins())
             if not isinstance(self._loop, asyncio.SelectorEventLoop) or transport.get_write_buffer_size():
                 # Other loops write at the end of a turn.
                 await asyncio.sleep(0)

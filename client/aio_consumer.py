@@ -84,7 +84,7 @@ class AsyncLeasedMessage:
         failed, which is logged.
         """
         self._answered = True
-        self._shell.session.consumers.acked_in_database(self._state, self.lease)
+        self._shell.session.acked_in_database(self._state, self.lease)
         self._shell.flush()
 
     async def nack(self, *, failed: bool = True, delay: float | None = None) -> None:
@@ -101,18 +101,18 @@ class AsyncLeasedMessage:
 
     async def touch(self) -> None:
         """Begins the time of the lease anew. Raises LeaseLostError when it is over."""
-        consumers = self._shell.session.consumers
+        session = self._shell.session
         call = TouchCall(self._state.queue_id, [self.lease])
         try:
-            await self._shell.answer(consumers.settle(self._state, call))
+            await self._shell.answer(session.settle(self._state, call))
         except LeaseLostError:
-            consumers.consuming.touch_failed(self._state, self.lease)
+            session.consumers.touch_failed(self._state, self.lease)
             raise
 
     async def can_be_begun(self) -> bool:
         """Tells whether it is the consumer's still; after a pause of the process the service is asked."""
-        consuming = self._shell.session.consumers.consuming
-        held = consuming.can_be_begun(self._state, self.lease, self._given_at)
+        consumers = self._shell.session.consumers
+        held = consumers.can_be_begun(self._state, self.lease, self._given_at)
         if held is None:
             with suppress(LeaseLostError):
                 await self.touch()
@@ -124,7 +124,7 @@ class AsyncLeasedMessage:
         if not await self.can_be_begun():
             return False
         self._given_at = elapsed()
-        tell_first = self._shell.session.consumers.consuming.begin(self._state, self.message, self._given_at)
+        tell_first = self._shell.session.consumers.begin(self._state, self.message, self._given_at)
         if not tell_first:
             self._shell.tell_begins_soon()
             return True
@@ -135,12 +135,12 @@ class AsyncLeasedMessage:
         """Gives the message back to its queue without waiting for the answer."""
         self._answered = True
         call = NackCall(self._state.queue_id, [self.lease], failed)
-        self._shell.session.consumers.settle_soon(self._state, call)
+        self._shell.session.settle_soon(self._state, call)
         self._shell.flush()
 
     async def _settle(self, call: SettleCall) -> None:
         self._answered = True
-        await self._shell.answer(self._shell.session.consumers.settle(self._state, call))
+        await self._shell.answer(self._shell.session.settle(self._state, call))
 
     async def __aenter__(self) -> Self:
         return self
@@ -152,9 +152,9 @@ class AsyncLeasedMessage:
             return
         self._answered = True
         if error is None and self._state.ack_in_database:
-            self._shell.session.consumers.acked_in_database(self._state, self.lease)
+            self._shell.session.acked_in_database(self._state, self.lease)
         elif error is None:
-            self._shell.session.consumers.ack_soon(self._state, self.lease)
+            self._shell.session.ack_soon(self._state, self.lease)
         else:
             failed = isinstance(error, Exception)
             failed = failed or (isinstance(error, asyncio.CancelledError) and not _is_cancelled())
@@ -207,7 +207,7 @@ class AsyncConsumer:
     def ended(self, leased: AsyncLeasedMessage) -> None:
         """A message is worked on no more."""
         if leased.message.partition_key is not None:
-            self._shell.session.consumers.consuming.ended(self._state, leased.message)
+            self._shell.session.consumers.ended(self._state, leased.message)
             self._shell.flush()
 
     async def get(self, timeout: float | None = None) -> AsyncLeasedMessage | None:  # noqa: ASYNC109
@@ -219,7 +219,7 @@ class AsyncConsumer:
         await self._join()
         wait = arguments.check_timeout(timeout)
         while True:
-            call = self._shell.session.consumers.next_message(self._state, wait)
+            call = self._shell.session.next_message(self._state, wait)
             at_once = call.phase == DONE and not call.tell_first
             message = await self._shell.answer(call)
             if message is None:
@@ -232,13 +232,13 @@ class AsyncConsumer:
                     self._shell.tell_begins_soon()
                 held = at_once or await leased.can_be_begun()
                 if self._state.stopped:  # since the message was given to this call
-                    self._shell.session.consumers.not_taken(call)
+                    self._shell.session.consumers.forget(call)
                     self._shell.flush()
                     return None
                 if held:
                     return leased
             except BaseException:
-                self._shell.session.consumers.not_taken(call)
+                self._shell.session.consumers.forget(call)
                 self._shell.flush()
                 raise
             self.ended(leased)
@@ -248,14 +248,14 @@ class AsyncConsumer:
 
         What was taken can be answered as before, until ``close``.
         """
-        self._shell.session.consumers.stop(self._state)
+        self._shell.session.stop_consumer(self._state)
         self._shell.flush()
 
     async def close(self) -> None:
         """Leaves the queue, once everything answered has been told; what was not answered goes back."""
         if not self._joined or self._state.closed:
             return
-        call = self._shell.session.consumers.leave(self._state)
+        call = self._shell.session.leave_consumer(self._state)
         if call is not None:
             try:
                 await self._shell.answer(call)
@@ -281,7 +281,7 @@ class AsyncConsumer:
             return
         async with self._joining:
             if not self._joined:
-                await self._shell.answer(self._shell.session.consumers.join(self._state))
+                await self._shell.answer(self._shell.session.join_consumer(self._state))
                 self._joined = True
 
 

@@ -21,7 +21,7 @@ from telesto.client.blocking_consumer import (
 )
 from telesto.client.blocking_requests import Requests
 from telesto.client.bookkeeping.consumers import ConsumerState
-from telesto.client.bookkeeping.handshake import Identity
+from telesto.client.bookkeeping.identity import Identity
 from telesto.client.calls import failures, queue_calls
 from telesto.client.calls.queue_calls import Call
 from telesto.client.calls.state import StoredClient

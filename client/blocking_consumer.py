@@ -79,7 +79,7 @@ class LeasedMessage:
         """
         self._answered = True
         with self._driver.lock:
-            self._driver.session.consumers.acked_in_database(self._state, self.lease)
+            self._driver.session.acked_in_database(self._state, self.lease)
             self._driver.push()
             self._driver.hand_on()
 
@@ -98,18 +98,18 @@ class LeasedMessage:
     def touch(self) -> None:
         """Begins the time of the lease anew. Raises LeaseLostError when it is over."""
         with self._driver.lock:
-            consumers = self._driver.session.consumers
+            session = self._driver.session
             call = TouchCall(self._state.queue_id, [self.lease])
             try:
-                answer(self._driver, consumers.settle(self._state, call))
+                answer(self._driver, session.settle(self._state, call))
             except LeaseLostError:
-                consumers.consuming.touch_failed(self._state, self.lease)
+                session.consumers.touch_failed(self._state, self.lease)
                 raise
 
     def can_be_begun(self) -> bool:
         """Tells whether it is the consumer's still; after a pause of the process the service is asked."""
-        consuming = self._driver.session.consumers.consuming
-        held = consuming.can_be_begun(self._state, self.lease, self._given_at)
+        consumers = self._driver.session.consumers
+        held = consumers.can_be_begun(self._state, self.lease, self._given_at)
         if held is None:
             with suppress(LeaseLostError):
                 self.touch()
@@ -121,7 +121,7 @@ class LeasedMessage:
         if not self.can_be_begun():
             return False
         with self._driver.lock:
-            self._driver.session.consumers.consuming.begin(self._state, self.message, elapsed())
+            self._driver.session.consumers.begin(self._state, self.message, elapsed())
             self._driver.push()
             self._driver.hand_on()
         return True
@@ -131,14 +131,14 @@ class LeasedMessage:
         self._answered = True
         with self._driver.lock:
             call = NackCall(self._state.queue_id, [self.lease], failed)
-            self._driver.session.consumers.settle_soon(self._state, call)
+            self._driver.session.settle_soon(self._state, call)
             self._driver.push()
             self._driver.hand_on()
 
     def _settle(self, call: SettleCall) -> None:
         self._answered = True
         with self._driver.lock:
-            answer(self._driver, self._driver.session.consumers.settle(self._state, call))
+            answer(self._driver, self._driver.session.settle(self._state, call))
 
     def __enter__(self) -> Self:
         return self
@@ -153,11 +153,11 @@ class LeasedMessage:
             return
         self._answered = True
         with self._driver.lock:
-            consumers = self._driver.session.consumers
+            session = self._driver.session
             if self._state.ack_in_database:
-                consumers.acked_in_database(self._state, self.lease)
+                session.acked_in_database(self._state, self.lease)
             else:
-                consumers.ack_soon(self._state, self.lease)
+                session.ack_soon(self._state, self.lease)
             self._driver.push()
             self._driver.hand_on()
 
@@ -207,7 +207,7 @@ class Consumer:
         """A message is worked on no more."""
         if leased.message.partition_key is not None:
             with self._driver.lock:
-                self._driver.session.consumers.consuming.ended(self._state, leased.message)
+                self._driver.session.consumers.ended(self._state, leased.message)
                 self._driver.push()
                 self._driver.hand_on()
 
@@ -221,7 +221,7 @@ class Consumer:
         self._join()
         while True:
             with self._driver.lock:
-                call = self._driver.session.consumers.next_message(self._state, wait)
+                call = self._driver.session.next_message(self._state, wait)
                 message = answer(self._driver, call)
             if message is None:
                 return None
@@ -231,7 +231,7 @@ class Consumer:
                     return leased
             except BaseException:
                 with self._driver.lock:
-                    self._driver.session.consumers.not_taken(call)
+                    self._driver.session.consumers.forget(call)
                     self._driver.push()
                     self._driver.hand_on()
                 raise
@@ -245,7 +245,7 @@ class Consumer:
 
         def stop() -> None:
             with self._driver.lock:
-                self._driver.session.consumers.stop(self._state)
+                self._driver.session.stop_consumer(self._state)
                 self._driver.push()
                 self._driver.hand_on()
 
@@ -259,7 +259,7 @@ class Consumer:
         with self._driver.lock:
             if not self._joined or self._state.closed:
                 return
-            call = self._driver.session.consumers.leave(self._state)
+            call = self._driver.session.leave_consumer(self._state)
             if call is None:
                 self._driver.push()
                 self._driver.hand_on()
@@ -289,7 +289,7 @@ class Consumer:
         lock = self._driver.lock  # asked for first, as it refuses a signal's handler that would wait for ever
         with self._joining, lock:
             if not self._joined:
-                answer(self._driver, self._driver.session.consumers.join(self._state))
+                answer(self._driver, self._driver.session.join_consumer(self._state))
                 self._joined = True
 
 

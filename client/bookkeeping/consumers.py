@@ -6,7 +6,6 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Protocol
 
 from telesto.client import arguments
 from telesto.client.bookkeeping.waiting_messages import Buffer
@@ -286,27 +285,23 @@ class CheckCall(TouchCall, request=packets.Touch):
         return [] if self.response is None else [lease for lease in self.leases if lease not in lost]
 
 
-class ConsumingHost(Protocol):
-    """What the consumers need of the session that they belong to."""
-
-    def send_when_ready(self, errand: Errand) -> None:
-        """Sends a request of the library; when that is impossible at present it counts as lost at once."""
-
-    def finish_next(self, call: NextCall, error: TelestoError | None = None) -> None:
-        """Ends a wait for the next message."""
-
-    def settle_soon(self, state: ConsumerState, call: SettleCall) -> None:
-        """Answers messages, for a caller that does not wait."""
-
-
 class Consuming:
     """Keeps the consumers of a client, over as many connections as it takes.
 
     What was pushed over a connection is gone with it: it comes again, here or elsewhere.
     """
 
-    def __init__(self, host: ConsumingHost, options: ClientOptions, clock: Callable[[], float]) -> None:
-        self._host = host
+    def __init__(
+        self,
+        options: ClientOptions,
+        clock: Callable[[], float],
+        send: Callable[[Errand], None],
+        finish: Callable[[NextCall], None],
+        settle_soon: Callable[[ConsumerState, SettleCall], None],
+    ) -> None:
+        self._send = send
+        self._finish = finish
+        self._settle_soon = settle_soon
         self._retry_after = options.backoff_max
         self._clock = clock
         self._states: dict[ConsumerState, None] = {}
@@ -360,7 +355,7 @@ class Consuming:
 
     def stray(self, response: packets.JoinQueueResponse) -> None:
         """A consumer was made that nobody wants any more."""
-        self._host.send_when_ready(Errand(packets.LeaveQueue(response.consumer_id)))
+        self._send(Errand(packets.LeaveQueue(response.consumer_id)))
 
     def parted(self) -> None:
         """The connection is lost, and with it what was pushed over it."""
@@ -374,7 +369,7 @@ class Consuming:
         self._rejoin_at = math.inf
         for state in self._states:
             if not state.consumer_id and not state.stopped and state.ended is None:
-                self._host.send_when_ready(self._join_errand(state))
+                self._send(self._join_errand(state))
 
     def leave(self, state: ConsumerState) -> None:
         """The application has closed a consumer: what it has not taken is dropped."""
@@ -387,7 +382,7 @@ class Consuming:
         """Nothing more is given to the application: what it has not begun goes back, in order."""
         state.stopped, state.look_at = True, math.inf
         if state.consumer_id:
-            self._host.send_when_ready(Errand(packets.Credit(state.consumer_id, 0, 0)))
+            self._send(Errand(packets.Credit(state.consumer_id, 0, 0)))
         self._give_back(state, state.buffer.clear())
         self._end_waits(state, None)
 
@@ -402,7 +397,7 @@ class Consuming:
         """The client is about to be closed."""
         for state in list(self._states):
             if state.consumer_id:
-                self._host.send_when_ready(Errand(packets.LeaveQueue(state.consumer_id)))
+                self._send(Errand(packets.LeaveQueue(state.consumer_id)))
             self.leave(state)
             self.left(state)
 
@@ -453,7 +448,9 @@ class Consuming:
 
     def _end_waits(self, state: ConsumerState, error: TelestoError | None) -> None:
         while state.waiting:
-            self._host.finish_next(state.waiting.popleft(), error)
+            call = state.waiting.popleft()
+            call.error = error
+            self._finish(call)
 
     # ------------------------------------------------------------------ messages
 
@@ -502,7 +499,7 @@ class Consuming:
         leases = [message.lease for message in messages if message.lease is not None]
         for start in range(0, len(leases), LEASES_MAX):
             some = leases[start : start + LEASES_MAX]
-            self._host.settle_soon(state, NackCall(state.queue_id, some, failed=False))
+            self._settle_soon(state, NackCall(state.queue_id, some, failed=False))
 
     def _ended(self, state: ConsumerState, packet: packets.LeaseLost) -> None:
         if packet.code == ErrorCode.QUEUE_NOT_EXISTING:
@@ -513,7 +510,7 @@ class Consuming:
             return
         self._part(state)
         if not state.stopped:
-            self._host.send_when_ready(self._join_errand(state))
+            self._send(self._join_errand(state))
 
     def next(self, call: NextCall) -> bool:
         """Gives the next message to a call; False when it has to wait for one."""
@@ -575,7 +572,7 @@ class Consuming:
         while state.waiting and (message := self._take(state, now)) is not None:
             call = state.waiting.popleft()
             self._give(state, call, message, now)
-            self._host.finish_next(call)
+            self._finish(call)
         if state.waiting:
             self._want(state, now)
 
@@ -605,7 +602,7 @@ class Consuming:
     def _set_credit(self, state: ConsumerState, messages: int) -> None:
         state.credit_messages = messages
         state.look_at = math.inf if messages <= CREDIT_LEAST else min(state.look_at, self._clock() + PACE_S)
-        self._host.send_when_ready(Errand(packets.Credit(state.consumer_id, messages, state.credit_bytes)))
+        self._send(Errand(packets.Credit(state.consumer_id, messages, state.credit_bytes)))
 
     def _take(self, state: ConsumerState, now: float) -> Message | None:
         """The next message that may be given; when others may have it by now, the service is asked first."""
@@ -646,7 +643,7 @@ class Consuming:
                 over()
 
             touch = packets.Touch([LeaseRef(*lease) for lease in some])
-            self._host.send_when_ready(Errand(touch, answered, lambda error: over(), over))
+            self._send(Errand(touch, answered, lambda error: over(), over))
 
     def _heard(self, state: ConsumerState, asked_at: float) -> None:
         """The service gave a sign of life. After a gap it may not know yet what was lost in it."""
@@ -710,7 +707,7 @@ class Consuming:
                 def left(errand: Errand) -> None:
                     self.left(state)
 
-                self._host.send_when_ready(Errand(packets.LeaveQueue(state.consumer_id), left))
+                self._send(Errand(packets.LeaveQueue(state.consumer_id), left))
             return
         if state.forgotten and not state.stopped:
             self.stop(state)
@@ -723,7 +720,7 @@ class Consuming:
             def heard(errand: Errand) -> None:
                 self._heard(state, asked_at)
 
-            self._host.send_when_ready(Errand(packets.Ping(), heard))
+            self._send(Errand(packets.Ping(), heard))
         for start in range(0, len(leases), LEASES_MAX):
             some = leases[start : start + LEASES_MAX]
 
@@ -731,7 +728,7 @@ class Consuming:
                 self._touched(state, some, errand.response.results)
                 self._heard(state, asked_at)
 
-            self._host.send_when_ready(Errand(packets.Touch([LeaseRef(*lease) for lease in some]), answered))
+            self._send(Errand(packets.Touch([LeaseRef(*lease) for lease in some]), answered))
 
     def _touched(self, state: ConsumerState, leases: list[LeaseId], results: list[ElementResult]) -> None:
         gone = [lease for lease, result in zip(leases, results, strict=True) if result.error is not None]

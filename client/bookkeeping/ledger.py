@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from telesto.client.bookkeeping.confirmations import ConfirmContents
-from telesto.client.bookkeeping.handshake import Established
+from telesto.client.bookkeeping.identity import Established
 from telesto.client.bookkeeping.received_messages import Custody
 from telesto.client.bookkeeping.subscriptions import Topics
 from telesto.client.bookkeeping.write_ahead_log import Journal

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from telesto.client.bookkeeping.confirmations import ConfirmContents
-from telesto.client.bookkeeping.handshake import Established, Identity
+from telesto.client.bookkeeping.identity import Established, Identity
 from telesto.client.bookkeeping.received_messages import Custody
 from telesto.client.bookkeeping.write_ahead_log import Journal
 from telesto.client.calls import failures
@@ -42,7 +42,7 @@ from telesto.client.durable.outcomes import outcome_of, recovered_puts
 from telesto.client.durable.revived import revive
 from telesto.client.models import HandOverId, Message, RecoveredPut
 from telesto.client.options import ClientOptions
-from telesto.client.session.identity import ConnectCall, Phase
+from telesto.client.session.base import ConnectCall, Phase
 from telesto.client.session.session import Session
 from telesto.client.url import Address
 from telesto.protocol.errors import ClientNotExistingError, ErrorClass, TelestoError
@@ -118,7 +118,7 @@ class DurableSession(Session):
             return b""
         output = link.take_output() if self._journal.clean else link.take_released()
         # What the application is given of a consumer is in no state, so that it waits for no flush.
-        return self._consuming.take_begins() + output
+        return self.consumers.take_begins() + output
 
     @property
     def timer(self) -> float:
@@ -134,7 +134,7 @@ class DurableSession(Session):
         unsent = [] if self.link is None or greeting else self.link.take_back()
         numbers = [call.number for call in unsent if call.number]
         if numbers:
-            self._sender.take_back(numbers)
+            self._next_number = min(numbers)
         for call in unsent:
             self._unsend(call, error)
         if self.link is not None and self.phase is Phase.IDENTIFYING:
@@ -163,7 +163,7 @@ class DurableSession(Session):
         call.phase = DONE if call.orphaned else WAITING
         if call.unattended or call.on_done is not None:
             self.again(call)
-            self._sender.hold(self._clock() + self._options.backoff_max)
+            self._hold(self._clock() + self._options.backoff_max)
         elif not call.orphaned:
             self.fail(call, failures.not_written(call, error))
         elif call.position:
@@ -190,11 +190,11 @@ class DurableSession(Session):
             revived = revive(request)
             self._line.last_order += 1
             revived.order = self._line.last_order
-            self._doubt.calls.append(revived)
+            self._in_doubt.append(revived)
         return call
 
-    def asking(self, identity: Identity) -> None:
-        """The client is about to be asked for, with one more attempt."""
+    def _note_attempt(self, identity: Identity) -> None:
+        """The client is about to be asked for; the attempt is noted first."""
         self._journal.asked(identity.token, identity.attempts, identity.name)
 
     def established(self, result: Established) -> None:
@@ -208,7 +208,7 @@ class DurableSession(Session):
         self._end(error, lambda call: failures.misfit_error(call, error))
 
     def handshake_refused(self, error: TelestoError) -> None:
-        """Not on any connection; but when the state's client was deleted, another one may have its name."""
+        """As without a state; but if the state's client was deleted, another one may have its name."""
         identity = self._identity
         gone = isinstance(error, ClientNotExistingError)
         if gone and identity is not None and identity.revived and identity.name is not None:
@@ -220,7 +220,7 @@ class DurableSession(Session):
 
     def _start_over(self) -> None:
         """The client of the state is no more; what was in doubt stays so, and another client follows."""
-        for call in self._doubt.take_all():
+        for call in self._take_in_doubt():
             self._settle_as(call, failures.outcome_unknown(call))
         self._journal.keep_listed(())
         self._journal.begin_anew()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from telesto.client import arguments
-from telesto.client.bookkeeping.handshake import Identity
+from telesto.client.bookkeeping.identity import Identity
 from telesto.client.calls.queue_calls import Call, PutCall, PutManyCall, ReadResponseCall
 from telesto.client.calls.readers import Reader
 from telesto.client.calls.state import StoredClient

@@ -1,4 +1,4 @@
 """The client as a state machine without I/O: bytes and time go in, bytes and finished calls come out.
 
-It imports `bookkeeping` and the rooms below. Begin with `session`.
+It imports `bookkeeping` and the rooms below. Begin with `session`; `base` has its connection and identity.
 """

@@ -9,11 +9,12 @@ by then.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
-from telesto.client.calls.queue_calls import DONE, SENT, WAITING, Call, PutCall, PutManyCall
+from telesto.client.calls.queue_calls import SENT, WAITING, Call, PutCall, PutManyCall
 from telesto.client.errors import ProtocolViolationError
 from telesto.client.options import ClientOptions
 from telesto.protocol import packets
@@ -41,6 +42,17 @@ class JointLimits:
     size: int
     body: int
 
+    @classmethod
+    def of(cls, options: ClientOptions, service: packets.HelloResponse) -> JointLimits:
+        """The limits within which a middleware refuses no put because of its neighbours."""
+        assert service.max_body is not None
+        assert service.max_put_elements is not None
+        return cls(
+            min(options.put_batch_messages, service.max_put_elements),
+            min(options.put_batch_bytes, service.max_frame // 2, _JOINT_BYTES),
+            service.max_body,
+        )
+
 
 #: Every put goes alone.
 ALONE = JointLimits(1, 0, 0)
@@ -54,10 +66,11 @@ class JointPut(PutManyCall):
         untaken: how many callers have not taken their result yet; then the request can be confirmed.
     """
 
-    def __init__(self, parts: list[PutCall]) -> None:
+    def __init__(self, parts: list[PutCall], on_done: Callable[[JointPut], None]) -> None:
         # A put has the attributes of a message and its queue, so that none need be made.
         super().__init__(parts[0].queue_id, cast("list[packets.QueuedMessage]", parts))
         self.parts = parts
+        self.on_done = on_done
         self.untaken = 0
         self.order = parts[0].order
         self.tries = max(part.tries for part in parts)
@@ -109,74 +122,15 @@ class JointPut(PutManyCall):
         return parts
 
 
-class JointPutsHost(Protocol):
-    """What the joint puts need of the session that they belong to."""
-
-    def finish(self, call: Call[Any]) -> None:
-        """The call is over."""
-
-    def again(self, call: Call[Any]) -> None:
-        """Tries once more a request that was not done, in its old place."""
-
-    def confirm_answer(self, call: Call[Any]) -> None:
-        """The answer has been taken, or nobody wants it."""
-
-
-class JointPuts:
-    """Joins the puts of one client when they leave, and gives each its own end."""
-
-    def __init__(self, host: JointPutsHost, options: ClientOptions) -> None:
-        self._host = host
-        self._options = options
-        self._limits = ALONE
-
-    def greeted(self, service: packets.HelloResponse) -> None:
-        """Puts together are such from now on that a middleware refuses none for what others are."""
-        if service.max_body is None or service.max_put_elements is None:
-            self._limits = ALONE
-            return
-        messages = min(self._options.put_batch_messages, service.max_put_elements)
-        size = min(self._options.put_batch_bytes, service.max_frame // 2, _JOINT_BYTES)
-        self._limits = JointLimits(messages, size, service.max_body)
-
-    def with_neighbours(self, call: Call[Any], line: deque[Call[Any]]) -> Call[Any]:
-        """Returns the request in which a call is sent: with the puts that stand in line behind it."""
-        if type(call) is not PutCall or not line or self._limits is ALONE:
-            return call
-        joint = join(call, line, self._limits)
-        if isinstance(joint, JointPut):
-            joint.on_done = self._ended
-        return joint
-
-    def separate(self, joint: JointPut) -> None:
-        """Nothing was done, perhaps for a reason that concerns one of them: each goes alone."""
-        for part in joint.open_parts:
-            part.alone = True
-        self.dissolve(joint)
-
-    def dissolve(self, joint: JointPut) -> None:
-        """The puts that are still wanted stand in line again, in their old places."""
-        parts = joint.dissolve()
-        for part in reversed(parts):
-            self._host.again(part)
-        joint.phase = WAITING if any(part.phase == WAITING for part in parts) else DONE
-
-    def _ended(self, joint: JointPut) -> None:
-        if joint.error is not None and not joint.packet_id:
-            self.separate(joint)  # one of them cannot be sent at all
-            return
-        parts = joint.share()
-        if not parts:
-            self._host.confirm_answer(joint)
-        for part in parts:
-            self._host.finish(part)
-
-
-def join(first: PutCall, line: deque[Call[Any]], limits: JointLimits) -> Call[Any]:
+def join(
+    first: Call[Any], line: deque[Call[Any]], limits: JointLimits, on_done: Callable[[JointPut], None]
+) -> Call[Any]:
     """Takes from the line the puts that go along with the one that stood before it.
 
-    Returns them as one call; the first itself when there are none.
+    Returns them as one call, which is over with ``on_done``; the first itself when there are none.
     """
+    if type(first) is not PutCall or not line or limits is ALONE:
+        return first
     size = _size(first)
     if first.alone or size > limits.size or len(first.message.body) > limits.body:
         return first
@@ -193,7 +147,7 @@ def join(first: PutCall, line: deque[Call[Any]], limits: JointLimits) -> Call[An
             break
         parts.append(call)
         line.popleft()
-    return first if len(parts) == 1 else JointPut(parts)
+    return first if len(parts) == 1 else JointPut(parts, on_done)
 
 
 def _size(call: PutCall) -> int:

@@ -1,17 +1,18 @@
 """The core of the client, without I/O and without threads: calls and bytes in, bytes and answered calls out.
 
-A shell (telesto.client.aio, telesto.client.blocking) opens connections where ``next_attempt`` says, feeds
-what it receives, writes ``take_output``, wakes the callers of ``take_completed`` and calls ``tick`` when
-``timer`` is due. Everything happens in the order of these calls; nothing here blocks.
+A client (telesto.client.aio, telesto.client.blocking) opens connections where ``next_attempt`` says, passes
+what it receives to ``feed``, writes ``take_output``, wakes the callers of ``take_completed`` and calls
+``tick`` when ``timer`` is due. Everything happens in the order of these calls; nothing here blocks.
 
-Here calls begin and end, connections are lost and found again, and time passes. The parts of a session:
+The way of a call:
 
-- what stands in line (telesto.client.session.line) is sent (sending), puts together (joint_puts);
-- a connection on which nothing comes is asked whether the other end lives (silence);
-- what comes is handed to whom it concerns (receiving), and errors have their consequences (refusals);
-- what was under way when a connection was lost is in doubt until a takeover tells (doubt);
-- the books say what the client has and owes (books: custody, confirmations, topics);
-- gets and consumers have rules of their own (gets, consumers).
+- ``submit`` puts it in line; ``pump`` sends what is in line, as far as the limits allow;
+- ``feed`` takes an answer. An error either ends the call, has it sent again, or costs the connection;
+- ``take`` gives its caller the result, ``abandon`` ends it early;
+- calls under way on a lost connection are in doubt until the next takeover (``_joined``), which answers those
+  that were done; the others are sent again.
+
+What the client has received and has to confirm is in the ledger.
 """
 
 from __future__ import annotations
@@ -19,11 +20,25 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, ClassVar, Literal, TypeVar
 
-from telesto.client.bookkeeping.consumers import JoinCall, NextCall, SettleCall
-from telesto.client.bookkeeping.handshake import Established
+from telesto.client.bookkeeping.confirmations import ConfirmContents
+from telesto.client.bookkeeping.consumers import (
+    LEASES_MAX,
+    AckCall,
+    CheckCall,
+    ConsumerState,
+    Consuming,
+    JoinCall,
+    LeaveCall,
+    NackCall,
+    NextCall,
+    SettleCall,
+    TouchCall,
+    log_unacknowledged,
+)
+from telesto.client.bookkeeping.identity import Established
 from telesto.client.bookkeeping.ledger import Books
 from telesto.client.bookkeeping.takeover import Takeover
 from telesto.client.bookkeeping.write_ahead_log import Journal
@@ -42,37 +57,48 @@ from telesto.client.calls.queue_calls import (
     TakingCall,
     queue_was_full,
 )
+from telesto.client.calls.state import OperationId
 from telesto.client.calls.topic_calls import GetCall, TopicCall
 from telesto.client.connection.link import Errand, Link
 from telesto.client.connection.silence import READING_S
-from telesto.client.errors import NotConnectedError
-from telesto.client.models import HandOverId, Message, TopicMessage
+from telesto.client.errors import NotConnectedError, ProtocolViolationError
+from telesto.client.models import HandOverId, LeaseId, Message, TopicMessage
 from telesto.client.options import ClientOptions
-from telesto.client.session.consumer_calls import Consumers
-from telesto.client.session.gets import Gets
-from telesto.client.session.identity import ConnectCall, Membership, Phase
-from telesto.client.session.in_doubt import Doubt
+from telesto.client.session.base import BaseSession, ConnectCall, Phase
 from telesto.client.session.line import Line
-from telesto.client.session.put_coalescing import JointPut, JointPuts
-from telesto.client.session.receiving import Receiver
-from telesto.client.session.refusals import Refusals
-from telesto.client.session.sending import Sender
+from telesto.client.session.put_coalescing import ALONE, JointLimits, JointPut, join
 from telesto.client.url import Address
 from telesto.protocol import packets
-from telesto.protocol.errors import ConnectionLostError, ShuttingDownError, TelestoError
+from telesto.protocol.errors import (
+    ConnectionLostError,
+    ConnectionsExhaustedError,
+    DatabaseUnavailableError,
+    DiskFullError,
+    ErrorClass,
+    InternalError,
+    NotSubscribedError,
+    PositionUnknownError,
+    SessionFencedError,
+    ShuttingDownError,
+    StandbyUnavailableError,
+    TelestoError,
+)
 
 ResultT = TypeVar("ResultT")
 
 Delivery = Literal["once", "fast"]
 
+#: So many bytes are encoded before they are written.
+_OUTPUT_MAX = 256 * 1024
+#: The middleware has no connection to the database, or none left for this request.
+_WITHOUT_DATABASE = (DatabaseUnavailableError, ConnectionsExhaustedError)
 
-class Session(Membership):
+
+class Session(BaseSession):
     """A client's side of the conversation.
 
     Attributes:
-        consumers: the client's consumers.
-        pump: sends what is in line, as far as the limits allow.
-        feed: takes bytes that came over the connection.
+        consumers: the client's consumers, and what was pushed to them.
     """
 
     #: Puts that stand in line next to each other may travel as one request.
@@ -89,33 +115,10 @@ class Session(Membership):
         chance: random.Random | None = None,
     ) -> None:
         super().__init__(addresses, options, clock, chance or random.Random())
+        self._fast = delivery == "fast"
         self._line = Line(options.max_waiting_calls)
-        self._joint_puts = JointPuts(self, options)
-        self._books = self._new_books()
-        self._sender = Sender(
-            self, self._line, self._books, self._joint_puts, self._clock, fast=delivery == "fast"
-        )
-        self._gets = Gets(self, self._line, self._books, self._clock)
-        self.consumers = Consumers(self, self._line, options, self._clock)
-        self._consuming = self.consumers.consuming
-        refusals = Refusals(
-            self, self._books, self._sender, self._joint_puts, self._gets, self._connector.retry_time
-        )
-        self._receiver = Receiver(self, self._books, self._consuming, refusals, self._clock)
-        # Not methods of the session itself, for one call more would be one for every message.
-        self.pump: Callable[[], None] = self._sender.pump
-        self.feed: Callable[[bytes], None] = self._receiver.feed
-
-        self._doubt = Doubt(self, self._books)
-        self._releases: list[ReleaseCall] = []
-
-        self._drain_until = math.inf
-        self._close_until = math.inf
-        self._overdue = False
-
-    def _new_books(self) -> Books:
-        return Books(
-            self._options,
+        self._books = Books(
+            options,
             self._clock,
             self._connector.retry_time,
             self.send_when_ready,
@@ -123,6 +126,28 @@ class Session(Membership):
             self._given_back,
             self._journal,
         )
+        self.consumers = Consuming(options, self._clock, self.send_when_ready, self.finish, self.settle_soon)
+        #: Requests that were under way when their connection was lost, in the order of sending.
+        self._in_doubt: list[Call[Any]] = []
+        self._releases: list[ReleaseCall] = []
+
+        self._next_number = 1
+        #: The middleware refuses everything behind a refusal for now, so that nothing overtakes it, until a
+        #: number is left out. To regroup is to wait for what is under way, leave out a number and go on from
+        #: there with the line in order.
+        self._regrouping = False
+        self._resumed_at = 1
+        self._joint_limits: JointLimits = ALONE
+        #: A deletion of the client is under way, and nothing may follow it.
+        self._deleting = False
+        #: Until then nothing of the line is sent, by the session's clock; 0 for no such time.
+        self._hold_until = 0.0
+        #: Reads that nobody waits for may be under way.
+        self._orphaned_reads = False
+
+        self._drain_until = math.inf
+        self._close_until = math.inf
+        self._overdue = False
 
     # ------------------------------------------------------------------ calls
 
@@ -142,7 +167,12 @@ class Session(Membership):
         call.order = line.last_order
         self._start_clock(call)
         if isinstance(call, GetCall):
-            self._gets.submit(call)
+            call.wait_until = self._clock() + call.wait
+            call.on_answer = self._get_answered
+            if self._books.topics.enter(call):
+                self._begin_get(call)
+            else:
+                self.check_at = min(self.check_at, self._books.topics.next_expiry)
             return
         if isinstance(call, TopicCall):
             self._books.topics.positions.forget_topic(call.topic)
@@ -154,7 +184,7 @@ class Session(Membership):
         error = call.error
         if isinstance(call, GetCall):
             self._books.topics.taken(call)
-            self._gets.end(call)
+            self._end_get(call)
         if error is not None:
             self.confirm_answer(call)
             raise error
@@ -169,20 +199,25 @@ class Session(Membership):
         if call.phase == DONE:
             self._untaken -= 1
         if isinstance(call, NextCall):
-            self._consuming.forget(call)
+            self.consumers.forget(call)
         elif isinstance(call, ConnectCall):
             self._cancel_connecting(call)
         elif isinstance(call, ReleaseCall):
             self._releases = [release for release in self._releases if release is not call]
         elif isinstance(call, GetCall):
-            self._gets.abandon(call)
+            # What it got, or may get, comes again to the next one.
+            if call.phase == SENT:
+                self.orphan(call)
+            elif call.phase == DONE:
+                self._books.topics.positions.put_back(call.messages)
+            self._end_get(call)
         elif call.phase == SENT:
             self.orphan(call)
         elif call.phase == DONE and call.error is None and isinstance(call, TakingCall):
             self._books.custody.keep(call.messages, self._clock())
             call.messages = []
         elif call.phase == DONE and isinstance(call, JoinCall) and call.error is None:
-            self.consumers.leave(call.state)
+            self.leave_consumer(call.state)
         elif call.phase == DONE:
             self.confirm_answer(call)
         call.phase = DONE
@@ -241,9 +276,641 @@ class Session(Membership):
         call.orphaned = True
         call.on_answer = self._orphan_answered
         if call.taking:
-            self._sender.orphaned_reads = True
+            self._orphaned_reads = True
         if call.wait > 0 and self.link is not None and self.link.pending.get(call.packet_id) is call:
             self.send_errand(Errand(packets.CancelRequest(call.packet_id)))
+
+    # ------------------------------------------------------------------ consumers
+
+    def join_consumer(self, state: ConsumerState) -> JoinCall:
+        """Makes a consumer. Raises NotConnectedError and TooManyCallsError."""
+        call = JoinCall(state)
+        call.on_answer = self._consumer_joined
+        self.submit(call)
+        state.joining = call
+        return call
+
+    def _consumer_joined(self, call: JoinCall) -> None:
+        call.state.joining = None
+        self.consumers.joined(call)
+        self.finish(call)
+
+    def stop_consumer(self, state: ConsumerState) -> None:
+        """Gives the application nothing more; what it has may still be answered."""
+        if state.stopped or self.closed:
+            return
+        self.consumers.stop(state)
+        call, state.joining = state.joining, None
+        if call is not None and call.phase < DONE:  # its caller need not wait for the service
+            if call.phase == SENT:
+                self.orphan(call)
+            self.finish(call)
+
+    def leave_consumer(self, state: ConsumerState) -> LeaveCall | None:
+        """Ends a consumer, after all that it has answered; None when the service knows nothing of it."""
+        self.consumers.leave(state)
+        if not state.consumer_id or self.closed:
+            self.consumers.left(state)
+            return None
+        call = LeaveCall(state)
+        call.on_answer = self._consumer_left
+        self.submit(call)
+        return call
+
+    def _consumer_left(self, call: LeaveCall) -> None:
+        self.consumers.left(call.state)
+        self.finish(call)
+
+    def next_message(self, state: ConsumerState, timeout: float) -> NextCall:
+        """Waits for a consumer's next message, for ``timeout`` seconds at most; infinity without limit."""
+        call = NextCall(state)
+        if self.consumers.next(call):
+            self.finish(call)
+        elif timeout < math.inf:
+            call.deadline = self._clock() + timeout
+            self.check_at = min(self.check_at, call.deadline)
+        return call
+
+    def settle(self, state: ConsumerState, call: SettleCall) -> SettleCall:
+        """Answers messages, for a caller that waits. Raises NotConnectedError and TooManyCallsError."""
+        self.submit(call)
+        if isinstance(call, CheckCall) or not isinstance(call, TouchCall):
+            self.consumers.answering(state, call.leases, done=not isinstance(call, NackCall))
+        if isinstance(call, NackCall):
+            self.consumers.given_back(state, call.leases)
+        return call
+
+    def settle_soon(self, state: ConsumerState, call: SettleCall) -> None:
+        """Answers messages, for a caller that does not wait."""
+
+        def done(call: SettleCall) -> None:
+            self.consumers.settled(state, call)
+            self.confirm_answer(call)
+            if isinstance(call, CheckCall) and call.kept:
+                # No transaction has acknowledged these messages: they go back.
+                log_unacknowledged(state.queue_id, call.kept)
+                if not self.closed and not state.closed:
+                    self.settle_soon(state, NackCall(state.queue_id, call.kept, failed=True))
+
+        call.on_done = done
+        self.settle(state, call)
+
+    def ack_soon(self, state: ConsumerState, lease: LeaseId) -> None:
+        """Acknowledges a message, for a caller that does not wait; those of one turn go together."""
+        if not self._joins_last(AckCall, state, lease):
+            self.settle_soon(state, AckCall(state.queue_id, [lease]))
+
+    def acked_in_database(self, state: ConsumerState, lease: LeaseId) -> None:
+        """The application says that its own transaction has acknowledged a message; if not, it goes back."""
+        if not self._joins_last(CheckCall, state, lease):
+            self.settle_soon(state, CheckCall(state.queue_id, [lease]))
+
+    def _joins_last(self, kind: type[SettleCall], state: ConsumerState, lease: LeaseId) -> bool:
+        """Adds a message to the last call in line, if that is of this kind and nobody waits for it."""
+        calls = self._line.calls
+        last = calls[-1] if calls else None
+        if (
+            type(last) is not kind
+            or last.on_done is None
+            or last.phase != WAITING
+            or last.tries
+            or last.queue_id != state.queue_id
+            or len(last.leases) >= LEASES_MAX
+        ):
+            return False
+        last.leases.append(lease)
+        self.consumers.answering(state, [lease], done=True)
+        return True
+
+    # ------------------------------------------------------------------ sending
+
+    def greeted(self, response: packets.HelloResponse) -> None:
+        """Version and limits are agreed on."""
+        if self.joins_puts and response.max_body is not None and response.max_put_elements is not None:
+            self._joint_limits = JointLimits.of(self._options, response)
+        else:
+            self._joint_limits = ALONE
+        super().greeted(response)
+
+    def has_room(self) -> bool:
+        """Tells whether the client itself allows one more request under way."""
+        return True
+
+    def pump(self) -> None:
+        """Sends what is in line, as far as the limits allow."""
+        link = self.link
+        calls = self._line.calls
+        if link is None or not calls or not self.writable:
+            return
+        if self.phase is not Phase.READY and not (self.phase is Phase.DRAINING and calls[0].settling):
+            return
+        now = self._clock()
+        if self._deleting or now < self._hold_until or (self._regrouping and not self._regroup(link)):
+            return
+        if self._line.unsorted:
+            self._line.sort()
+            calls = self._line.calls
+        pending = link.pending
+        confirmations = self._books.confirmations
+        recovered = len(self._books.custody.recovered) > 0
+        limit = self.limit
+        if confirmations.overdue:
+            self._books.custody.send_ahead()
+        while calls and link.output_size < _OUTPUT_MAX and len(pending) < limit and not self._deleting:
+            call = calls[0]
+            if self.phase is Phase.DRAINING and not call.settling:
+                return
+            if call.phase != WAITING or (recovered and self._answer_recovered(call)):
+                calls.popleft()
+            elif self._orphaned_reads and self._awaits_orphan(link, call):
+                return
+            elif not call.numbered or (self._fast and call.may_be_fast):
+                calls.popleft()
+                call = join(call, calls, self._joint_limits, self._joint_done)
+                if self.send(link, call, 0, [], now) and isinstance(call, GetCall):
+                    self._books.topics.sent(call)
+            elif confirmations.room(limit) and self.has_room():
+                calls.popleft()
+                if not confirmations.refused:  # where it matters which of them were called before
+                    call = join(call, calls, self._joint_limits, self._joint_done)
+                if isinstance(call, DeleteClientCall):
+                    # Nothing may follow the deletion, and what it cannot carry itself goes before it.
+                    call.on_answer = self.deleted
+                    self._deleting = True
+                    self._books.custody.send_ahead()
+                number = self._next_number
+                confirmed = confirmations.carry(call.order)
+                if self.send(link, call, number, confirmed, now):
+                    self._next_number = number + 1
+                    confirmations.open += 1
+                elif confirmed:
+                    confirmations.bring_back(ConfirmContents(confirmed, [], []), now)
+            else:
+                return
+        if confirmations.refused and not calls:
+            confirmations.line_is_empty(now)
+
+    def _regroup(self, link: Link) -> bool:
+        """Begins again once nothing sent before a refusal is open; tells whether that is so."""
+        if any(call.number and not (call.taking and call.wait > 0) for call in link.pending.values()):
+            return False
+        self._regrouping = False
+        self._next_number += 1
+        self._resumed_at = self._next_number
+        return True
+
+    def _answer_recovered(self, call: Call[Any]) -> bool:
+        """Ends a read with messages that the client has already, if some match."""
+        messages = self._books.custody.recovered.take(call) if isinstance(call, TakingCall) else []
+        if messages:
+            assert isinstance(call, TakingCall)
+            self._answer_from_recovered(call, messages)
+        return bool(messages)
+
+    def _awaits_orphan(self, link: Link, call: Call[Any]) -> bool:
+        """Tells whether a read has to wait for the answer to one that nobody waits for any more.
+
+        What that one took comes before anything that this one might take.
+        """
+        orphans = [other for other in link.pending.values() if other.orphaned and other.taking]
+        self._orphaned_reads = bool(orphans)
+        return call.taking and any(orphan.queue_id == call.queue_id for orphan in orphans)
+
+    def _hold(self, until: float, retry_after: float | None = None) -> None:
+        """Sends nothing of the line until then, or for ``retry_after`` seconds."""
+        if retry_after is not None:
+            until = self._clock() + retry_after
+        self._hold_until = max(self._hold_until, until)
+
+    def send_when_ready(self, errand: Errand) -> None:
+        """Sends a request of the library; when that is impossible at present it counts as lost at once."""
+        if self.phase in (Phase.READY, Phase.DRAINING):
+            self.send_errand(errand)
+        elif errand.on_lost is not None:
+            errand.on_lost()
+
+    def take_output(self) -> bytes:
+        """Returns what is to be written to the connection."""
+        return self.consumers.take_begins() + super().take_output()
+
+    # ------------------------------------------------------------------ receiving
+
+    def feed(self, data: bytes) -> None:
+        """Takes bytes that came over the connection."""
+        link = self.link
+        if link is None:
+            return
+        link.heard_at = self._clock()
+        link.unheard = 0
+        try:
+            frames = link.decoder.feed(data)
+        except TelestoError as error:
+            self.drop_link(error)
+            return
+        pending = link.pending
+        for method_id, packet_id, payload in frames:
+            call = pending.pop(packet_id, None)
+            if call is None or method_id != call.response_id:
+                self._unusual(link, call, method_id, packet_id, payload)
+            else:
+                try:
+                    call.response = call.response_type.decode(payload)
+                except TelestoError as error:
+                    pending[packet_id] = call
+                    self.drop_link(error)
+                    return
+                if call.carried:
+                    self._books.confirmations.proven_numbers(call.carried)
+                if call.on_answer is None:
+                    self.finish(call)
+                else:
+                    call.on_answer(call)
+            if self.link is not link:
+                return
+        if link.decoder.error is not None:
+            self.drop_link(link.decoder.error)
+        elif self.phase is Phase.DRAINING:
+            self._leave_when_drained(link)
+
+    def _unusual(
+        self, link: Link, call: Call[Any] | None, method_id: int, packet_id: int, payload: bytes
+    ) -> None:
+        """Handles a frame that is not the response to a pending call."""
+        try:
+            if method_id == packets.Error.METHOD_ID:
+                error = failures.answered_error(packets.Error.decode(payload), call, str(link.address))
+                if call is not None:
+                    self._refused(link, call, error)
+                elif isinstance(error, SessionFencedError):
+                    self.fenced(error)
+                else:
+                    self.drop_link(error)
+                return
+            if method_id == packets.GoAway.METHOD_ID and call is None:
+                self._go_away(packets.GoAway.decode(payload).addresses)
+                return
+            if method_id == packets.Deliver.METHOD_ID and call is None:
+                self.consumers.delivered(packets.Deliver.decode(payload))
+                return
+            if method_id == packets.LeaseLost.METHOD_ID and call is None:
+                self.consumers.lost(packets.LeaseLost.decode(payload))
+                return
+            if method_id == packets.Alive.METHOD_ID and call is None:
+                packets.Alive.decode(payload)
+                return
+        except TelestoError as error:
+            violation = error
+        else:
+            violation = ProtocolViolationError(
+                f"packet {method_id:#x} with packet id {packet_id} answers nothing"
+            )
+        if call is not None:
+            link.pending[packet_id] = call
+        self.drop_link(violation)
+
+    def _read_answered(self, call: TakingCall[Any]) -> None:
+        messages = call.response.messages
+        if messages:
+            call.messages = call.answered(messages)
+            self._books.custody.arrived(call.messages)
+            self.finish(call)
+            return
+        if call.number:
+            self._books.confirmations.open -= 1
+            call.number = 0
+        if self._clock() < call.wait_until - EARLY_MAX:
+            self._wait_again(call)
+        else:
+            call.messages = []
+            self.finish(call)
+
+    def _get_answered(self, call: GetCall) -> None:
+        self._books.topics.positions.prove(call.told)
+        messages = call.got()
+        if not messages and self._clock() < call.wait_until - EARLY_MAX:
+            self._wait_again(call)
+            return
+        call.messages = messages[: call.max_messages]
+        self._books.topics.positions.keep(messages[call.max_messages :])
+        self.finish(call)
+
+    def _begin_get(self, call: GetCall) -> None:
+        """It is a get's turn: what was fetched before comes first."""
+        call.messages = self._books.topics.positions.take_fetched(call.topic, call.max_messages)
+        if call.messages:
+            self.finish(call)
+        else:
+            self._line.add_late(call)
+
+    def _end_get(self, call: GetCall) -> None:
+        """A get is over; those begin whose turn it is now."""
+        for entered in self._books.topics.leave(call):
+            self._begin_get(entered)
+        self.check_at = min(self.check_at, self._books.topics.next_expiry)
+
+    def _joint_done(self, joint: JointPut) -> None:
+        """Puts that were sent together are done: each of their calls is."""
+        if joint.error is not None and not joint.packet_id:
+            self._put_separately(joint)  # one of them cannot be sent at all
+            return
+        parts = joint.share()
+        if not parts:
+            self.confirm_answer(joint)
+        for put in parts:
+            self.finish(put)
+
+    def _wait_again(self, call: Call[Any]) -> None:
+        """The waiting was ended before its time; it goes on."""
+        call.tries = 0
+        self.again(call)
+        if self.phase is Phase.READY:
+            self._hold(self._connector.retry_time(1))
+
+    def _offer(self, message: Message) -> bool:
+        """Gives a message that nobody waits for to a read that waits at the service, if one matches."""
+        under_way = [] if self.link is None else list(self.link.pending.values())
+        for call in under_way:
+            if isinstance(call, TakingCall) and _waits(call) and call.matches(message):
+                self._answer_from_recovered(call, [message])
+                return True
+        return False
+
+    def _answer_from_recovered(self, call: TakingCall[Any], messages: list[Message]) -> None:
+        """Ends the read with these messages instead of the service's."""
+        self._books.custody.arrived(messages)
+        call.messages = messages
+        call.from_recovered = True
+        if call.phase == SENT:
+            self.orphan(call)
+        self.finish(call)
+
+    def _orphan_answered(self, call: Call[Any]) -> None:
+        """The call was over before this answer to its request."""
+        if isinstance(call, GetCall):
+            self._books.topics.positions.prove(call.told)
+        elif isinstance(call, JoinCall):
+            self.consumers.stray(call.response)
+        elif not isinstance(call, TakingCall):
+            self.orphan_ended(call)
+        elif call.response.messages:
+            self._books.custody.keep(call.answered(call.response.messages), self._clock())
+        elif call.number:
+            self._books.confirmations.open -= 1
+
+    def orphan_ended(self, call: Call[Any]) -> None:
+        """The call was over before this answer, which is none of messages."""
+        call.orphaned = False
+        self.confirm_answer(call)
+
+    def deleted(self, call: DeleteClientCall) -> None:
+        """The client is no more; the middleware closes the connection."""
+        call.number = 0
+        self.finish(call)
+        reason = NotConnectedError("the client was deleted")
+        self._end(reason, lambda _: failures.not_connected(reason))
+
+    def _given_back(self, names: Collection[HandOverId]) -> None:
+        """These messages are back in their queues, or at least not this client's any more."""
+        for call in self._releases:
+            call.remaining.difference_update(names)
+            if not call.remaining:
+                self.finish(call)
+        self._releases = [call for call in self._releases if call.remaining]
+
+    # ------------------------------------------------------------------ errors as answers
+
+    def _refused(self, link: Link, call: Call[Any], error: TelestoError) -> None:
+        """An error answers a request; its class says what becomes of both.
+
+        REJECTED ends the call. RETRYABLE sends it again, and everything in line waits for it, to keep the
+        order. IN_DOUBT and FATAL cost the connection, and the next takeover tells what was done.
+        """
+        error_class = error.error_class
+        if isinstance(error, SessionFencedError):
+            link.pending[call.packet_id] = call
+            self.fenced(error)
+            return
+        if isinstance(call, Errand) and (error_class is not ErrorClass.FATAL or self.phase is Phase.GREETING):
+            call.on_refused(error)
+            return
+        if error_class is ErrorClass.FATAL or (error_class is ErrorClass.IN_DOUBT and call.numbered):
+            link.pending[call.packet_id] = call
+            self.drop_link(error)
+            return
+        self._books.bring_back_carried(call)
+        if isinstance(call, DeleteClientCall):
+            self._deleting = False
+        if isinstance(error, InternalError) or error_class is ErrorClass.REJECTED:
+            self._rejected(call, error)
+        else:
+            self._refused_for_now(call, error)
+
+    def _rejected(self, call: Call[Any], error: TelestoError) -> None:
+        """Nothing was done, and the call ends; but some calls are worth another try of another kind."""
+        self.rejecting(call)
+        if isinstance(call, JointPut) and error.error_class is ErrorClass.REJECTED:
+            self.confirm_answer(call)
+            self._put_separately(call)
+            return
+        if isinstance(call, GetCall) and not call.orphaned:
+            positions = self._books.topics.positions
+            self._books.topics.failed()
+            if isinstance(error, PositionUnknownError):
+                positions.forget([position.subscription_id for position in call.told])
+            elif isinstance(error, NotSubscribedError) and call.by_id and call.topic is not None:
+                # The subscription that this client knew has ended, perhaps for another one of the same topic.
+                positions.forget_topic(call.topic)
+                self.again(call)
+                return
+        call.error = error
+        if call.orphaned:
+            self.orphan_ended(call)
+        else:
+            self.finish(call)
+
+    def _refused_for_now(self, call: Call[Any], error: TelestoError) -> None:
+        """Nothing was done, and a later try may succeed; to keep the order, all in line waits for it."""
+        if call.number:
+            self._books.confirmations.open -= 1
+            self._regrouping = self._regrouping or call.number >= self._resumed_at
+        if call.orphaned:
+            self.orphan_not_done(call)
+            return
+        call.failure = error
+        elsewhere = isinstance(error, (ShuttingDownError, *_WITHOUT_DATABASE))
+        if elsewhere or isinstance(error, (StandbyUnavailableError, DiskFullError)):
+            call.tries -= 1  # it is no failure of this request, so that only the call's time limits the tries
+        self.again(call)
+        if isinstance(error, _WITHOUT_DATABASE):
+            self.drop_link(error)
+        elif elsewhere:
+            self._go_away([])
+        elif call.phase == WAITING:
+            self._hold(self._connector.retry_time(call.tries), error.retry_after)
+
+    def rejecting(self, call: Call[Any]) -> None:
+        """A request is about to be rejected. A durable session has to forget it."""
+
+    def orphan_not_done(self, call: Call[Any]) -> None:
+        """The call was over before this answer: nothing was done. A durable session has to note that."""
+
+    def again(self, call: Call[Any]) -> None:
+        """Tries once more a request that was not done, in its old place."""
+        if isinstance(call, JointPut):
+            self._dissolve(call)
+            return
+        call.number = 0
+        call.carried = None
+        if call.tries >= self._options.max_tries and not call.unattended:
+            self.fail(call, failures.tries_exhausted(call))
+            return
+        call.phase = WAITING
+        self._line.put_back(call)
+
+    def _put_separately(self, joint: JointPut) -> None:
+        """Nothing was done, perhaps for a reason that concerns one of them: each goes alone."""
+        for put in joint.open_parts:
+            put.alone = True
+        self._dissolve(joint)
+
+    def _dissolve(self, joint: JointPut) -> None:
+        """The puts that are still wanted stand in line again, in their old places."""
+        parts = joint.dissolve()
+        for put in reversed(parts):
+            self.again(put)
+        joint.phase = WAITING if any(put.phase == WAITING for put in parts) else DONE
+
+    # ------------------------------------------------------------------ lost connections and takeovers
+
+    def _parted(self, calls: Iterable[Call[Any]], error: TelestoError) -> None:
+        """The connection is lost; what was under way is in doubt until the next takeover."""
+        self._deleting = False
+        self._drain_until = math.inf
+        for call in calls:
+            self._put_aside(call, error)
+        self._books.confirmations.session_ended()
+        self.consumers.parted()
+
+    def _put_aside(self, call: Call[Any], error: TelestoError) -> None:
+        """Keeps a call whose connection is lost."""
+        call.failure = error
+        call.try_until = math.inf
+        if self._clock() - call.sent_at > self._options.try_timeout:
+            call.tries = 0  # it waited; that was no failure of this request
+        if isinstance(call, Errand):
+            if call.on_lost is not None:
+                call.on_lost()
+            return
+        self._books.bring_back_lost(call)
+        if isinstance(call, PingCall):
+            if not call.orphaned:
+                self._pings.append(call)
+        elif call.number or not call.orphaned:
+            self._in_doubt.append(call)
+
+    def new_takeover(self) -> Takeover:
+        """Makes the place for what a takeover lists."""
+        wanted = {OperationId(call.session, call.number) for call in self._in_doubt}
+        return Takeover(wanted, self._books.custody.recovered.room)
+
+    def _joined(self, result: Established, before: str | None) -> None:
+        """Settles what was in doubt; then requests can be sent."""
+        self._next_number = self._resumed_at = result.next_number
+        self._regrouping = False
+        self._hold_until = 0.0
+        if before is not None and before != result.incarnation:
+            # Sessions and numbers of another database mean nothing in this one: no takeover will ever tell.
+            for call in self._take_in_doubt():
+                if not call.numbered:
+                    self._in_doubt.append(call)
+                elif not call.orphaned:
+                    self.fail(call, failures.incarnation_changed(call, before, result.incarnation))
+            self._books.begin_anew()
+        self._books.confirmations.session_began(result.session)
+        self._books.bring_back_owed(result)
+        self._books.topics.positions.forget_names()
+        self._books.topics.hurry()
+        self._settle(result)
+        self.consumers.rejoin()
+
+    def _settle(self, result: Established) -> None:
+        """Settles what was in doubt, and what the takeover lists that nobody asks for any more."""
+        calls = self._take_in_doubt()
+        unseen = {OperationId(call.session, call.number) for call in calls if call.orphaned}
+        for call in calls:
+            self.resolve(call, result)
+        self._books.custody.settle(result.takeover, unseen, self._clock())
+
+    def _take_in_doubt(self) -> list[Call[Any]]:
+        """Returns the requests in doubt; none is any more."""
+        calls, self._in_doubt = self._in_doubt, []
+        return calls
+
+    def resolve(self, call: Call[Any], result: Established) -> None:
+        """A takeover tells whether a request in doubt was done: if it was it is answered, else sent again."""
+        if call.orphaned:
+            return
+        if call.number and result.takeover.answer(call):
+            if isinstance(call, TakingCall) and call.error is None:
+                self._books.custody.arrived(call.messages)
+            self.finish(call)
+        else:
+            self.again(call)
+
+    def _forsake(self) -> list[Call[Any]]:
+        """Forgets everything that belongs to the client; returns the calls that are not over."""
+        if self._incarnation is not None:
+            self._books.remember_owed(self.client_id, self._incarnation)
+        self.consumers.end_all(failures.not_connected(self._ended))
+        calls = [
+            *self._take_in_doubt(),
+            *self._line.take_all(),
+            *self._releases,
+            *self._books.topics.waiting,
+        ]
+        self._releases.clear()
+        self._deleting = False
+        self._drain_until = math.inf
+        self._books.begin_anew()
+        return calls
+
+    def _gone(self) -> None:
+        """The client does not exist: a deletion in doubt was done."""
+        for call in [call for call in self._in_doubt if isinstance(call, DeleteClientCall)]:
+            self._in_doubt.remove(call)
+            if not call.orphaned:
+                call.number = 0
+                self.finish(call)
+
+    # ------------------------------------------------------------------ going elsewhere
+
+    def _go_away(self, addresses: list[str]) -> None:
+        """The middleware is about to stop: what is under way is finished, the rest goes elsewhere."""
+        self._connector.learn(addresses)
+        if self.link is None or self.phase is Phase.DRAINING:
+            return
+        if self.phase is not Phase.READY:
+            self.drop_link(ShuttingDownError("the middleware is about to stop"))
+            return
+        self.phase = Phase.DRAINING
+        self._drain_until = self._clock() + self._options.try_timeout
+        for call in [call for call in self.link.pending.values() if _waits(call)]:
+            self.send_errand(Errand(packets.CancelRequest(call.packet_id)))
+        self._leave_when_drained(self.link)
+
+    def _leave_when_drained(self, link: Link) -> None:
+        """Gives up the connection to a middleware that is about to stop, once nothing is under way."""
+        if any(not isinstance(call, Errand) for call in link.pending.values()) or self.consumers.unsettled:
+            return
+        if self._books.confirmations.owed:
+            self._books.custody.send_confirm()
+        if not link.pending or self._books.custody.settled:
+            self.drop_link(ShuttingDownError("the middleware is about to stop"))
+
+    def fenced(self, error: TelestoError) -> None:
+        """Another process has become this client; it was told what became of the calls in doubt."""
+        reason = failures.fenced_error(None, error)
+        self._end(reason, lambda call: failures.fenced_error(call, error))
 
     # ------------------------------------------------------------------ closing
 
@@ -271,7 +938,7 @@ class Session(Membership):
         # What was acknowledged by leaving its block is told all the same.
         line = list(self._line.calls)
         told = [call for call in line if isinstance(call, SettleCall) and call.on_done is not None]
-        for call in [*line, *self._doubt.calls, *self._pings, *self._books.topics.waiting, *waiting]:
+        for call in [*line, *self._in_doubt, *self._pings, *self._books.topics.waiting, *waiting]:
             if call.phase < DONE and not call.unattended and call not in told:
                 self._fail_open(call, failures.closed_error(call))
         self._line.keep(told)
@@ -282,7 +949,7 @@ class Session(Membership):
         if self._connecting is not None:
             self._stop_connecting(failures.closed_error())
         if self.phase in (Phase.READY, Phase.DRAINING):
-            self._consuming.leave_all()
+            self.consumers.leave_all()
             self._books.custody.release_all(self._clock())
             self._books.confirmations.hurry(self._clock())
             self._books.topics.hurry()
@@ -290,7 +957,7 @@ class Session(Membership):
 
     def end_close(self) -> None:
         """Lets go of the connection; whatever still waits for an answer fails."""
-        self._consuming.leave_all()
+        self.consumers.leave_all()
         self._end(failures.closed_error(), failures.closed_error)
 
     def disown(self, error: TelestoError) -> None:
@@ -304,241 +971,6 @@ class Session(Membership):
             self.orphan(call)
         self.fail(call, error)
 
-    # ------------------------------------------------------------------ connections
-
-    def _parted(self, calls: Iterable[Call[Any]], error: TelestoError) -> None:
-        """The connection is lost; what was under way is in doubt until the next takeover."""
-        self._sender.deleting = False
-        self._drain_until = math.inf
-        for call in calls:
-            self._put_aside(call, error)
-        self._books.confirmations.session_ended()
-        self._consuming.parted()
-
-    def _put_aside(self, call: Call[Any], error: TelestoError) -> None:
-        """Keeps a call whose connection is lost."""
-        call.failure = error
-        call.try_until = math.inf
-        if self._clock() - call.sent_at > self._options.try_timeout:
-            call.tries = 0  # it waited; that was no failure of this request
-        if isinstance(call, Errand):
-            if call.on_lost is not None:
-                call.on_lost()
-            return
-        self._books.bring_back_lost(call)
-        if isinstance(call, PingCall):
-            if not call.orphaned:
-                self._pings.append(call)
-        elif call.number or not call.orphaned:
-            self._doubt.calls.append(call)
-
-    def new_takeover(self) -> Takeover:
-        """Makes the place for what a takeover lists."""
-        return self._doubt.new_takeover()
-
-    def _joined(self, result: Established, before: str | None) -> None:
-        """Settles what was in doubt; then requests can be sent."""
-        self._sender.begin(result.next_number)
-        if before is not None and before != result.incarnation:
-            self._doubt.forget_incarnation(before, result.incarnation)
-            self._books.begin_anew()
-        self._books.confirmations.session_began(result.session)
-        self._books.bring_back_owed(result)
-        self._books.topics.positions.forget_names()
-        self._books.topics.hurry()
-        self._settle(result)
-        self._consuming.rejoin()
-
-    def _settle(self, result: Established) -> None:
-        """Settles what was in doubt."""
-        self._doubt.settle(result, self._clock())
-
-    def resolve(self, call: Call[Any], result: Established) -> None:
-        """A takeover tells whether a request in doubt was done: if it was it is answered, else sent again."""
-        if call.orphaned:
-            return
-        if call.number and result.takeover.answer(call):
-            if isinstance(call, TakingCall) and call.error is None:
-                self._books.custody.arrived(call.messages)
-            self.finish(call)
-        else:
-            self.again(call)
-
-    def _forsake(self) -> list[Call[Any]]:
-        """Forgets everything that belongs to the client; returns the calls that are not over."""
-        if self._incarnation is not None:
-            self._books.remember_owed(self.client_id, self._incarnation)
-        self._consuming.end_all(failures.not_connected(self._ended))
-        calls = [
-            *self._doubt.take_all(),
-            *self._line.take_all(),
-            *self._releases,
-            *self._books.topics.waiting,
-        ]
-        self._releases.clear()
-        self._sender.deleting = False
-        self._drain_until = math.inf
-        self._books.begin_anew()
-        return calls
-
-    def _gone(self) -> None:
-        """The client does not exist: a deletion in doubt was done."""
-        self._doubt.end_deletions()
-
-    def again(self, call: Call[Any]) -> None:
-        """Tries once more a request that was not done, in its old place."""
-        if isinstance(call, JointPut):
-            self._joint_puts.dissolve(call)
-            return
-        call.number = 0
-        call.carried = None
-        if call.tries >= self._options.max_tries and not call.unattended:
-            self.fail(call, failures.tries_exhausted(call))
-            return
-        call.phase = WAITING
-        self._line.put_back(call)
-
-    def take_output(self) -> bytes:
-        """Returns what is to be written to the connection."""
-        return self._consuming.take_begins() + super().take_output()
-
-    # ------------------------------------------------------------------ sending
-
-    def greeted(self, response: packets.HelloResponse) -> None:
-        """Version and limits are agreed on."""
-        if self.joins_puts:
-            self._joint_puts.greeted(response)
-        super().greeted(response)
-
-    def has_room(self) -> bool:
-        """Tells whether the client itself allows one more request under way."""
-        return True
-
-    def send_when_ready(self, errand: Errand) -> None:
-        """Sends a request of the library; when that is impossible at present it counts as lost at once."""
-        if self.phase in (Phase.READY, Phase.DRAINING):
-            self.send_errand(errand)
-        elif errand.on_lost is not None:
-            errand.on_lost()
-
-    # ------------------------------------------------------------------ going elsewhere
-
-    def go_away(self, addresses: list[str]) -> None:
-        """The middleware is about to stop: what is under way is finished, the rest goes elsewhere."""
-        self._connector.learn(addresses)
-        if self.link is None or self.phase is Phase.DRAINING:
-            return
-        if self.phase is not Phase.READY:
-            self.drop_link(ShuttingDownError("the middleware is about to stop"))
-            return
-        self.phase = Phase.DRAINING
-        self._drain_until = self._clock() + self._options.try_timeout
-        for call in [call for call in self.link.pending.values() if call.phase == SENT and call.wait > 0]:
-            self.send_errand(Errand(packets.CancelRequest(call.packet_id)))
-        self.leave_when_drained(self.link)
-
-    def leave_when_drained(self, link: Link) -> None:
-        """Gives up the connection to a middleware that is about to stop, once nothing is under way."""
-        if any(not isinstance(call, Errand) for call in link.pending.values()) or self._consuming.unsettled:
-            return
-        if self._books.confirmations.owed:
-            self._books.custody.send_confirm()
-        if not link.pending or self._books.custody.settled:
-            self.drop_link(ShuttingDownError("the middleware is about to stop"))
-
-    def fenced(self, error: TelestoError) -> None:
-        """Another process has become this client; it was told what became of the calls in doubt."""
-        reason = failures.fenced_error(None, error)
-        self._end(reason, lambda call: failures.fenced_error(call, error))
-
-    # ------------------------------------------------------------------ answers
-
-    def waiting_reads(self) -> Iterator[TakingCall[Any]]:
-        """The reads that wait at the service, the longest-waiting first."""
-        if self.link is not None:
-            for call in list(self.link.pending.values()):
-                if isinstance(call, TakingCall) and call.phase == SENT and call.wait > 0:
-                    yield call
-
-    def _offer(self, message: Message) -> bool:
-        """Gives a message that nobody waits for to a read that waits at the service, if one matches."""
-        for call in self.waiting_reads():
-            if call.matches(message):
-                self.answer_from_recovered(call, [message])
-                return True
-        return False
-
-    def answer_from_recovered(self, call: TakingCall[Any], messages: list[Message]) -> None:
-        """Ends the read with these messages instead of the service's."""
-        self._books.custody.arrived(messages)
-        call.messages = messages
-        call.from_recovered = True
-        if call.phase == SENT:
-            self.orphan(call)
-        self.finish(call)
-
-    def _read_answered(self, call: TakingCall[Any]) -> None:
-        messages = call.response.messages
-        if messages:
-            call.messages = call.answered(messages)
-            self._books.custody.arrived(call.messages)
-            self.finish(call)
-            return
-        if call.number:
-            self._books.confirmations.open -= 1
-            call.number = 0
-        if self._clock() < call.wait_until - EARLY_MAX:
-            self.wait_again(call)
-        else:
-            call.messages = []
-            self.finish(call)
-
-    def wait_again(self, call: Call[Any]) -> None:
-        """The waiting was ended before its time; it goes on."""
-        call.tries = 0
-        self.again(call)
-        if self.phase is Phase.READY:
-            self._sender.hold(self._connector.retry_time(1))
-
-    def _orphan_answered(self, call: Call[Any]) -> None:
-        """The call was over before this answer to its request."""
-        if isinstance(call, GetCall):
-            self._books.topics.positions.prove(call.told)
-        elif isinstance(call, JoinCall):
-            self._consuming.stray(call.response)
-        elif not isinstance(call, TakingCall):
-            self.orphan_ended(call)
-        elif call.response.messages:
-            self._books.custody.keep(call.answered(call.response.messages), self._clock())
-        elif call.number:
-            self._books.confirmations.open -= 1
-
-    def rejecting(self, call: Call[Any]) -> None:
-        """A request is about to be rejected. A durable session has to forget it."""
-
-    def orphan_not_done(self, call: Call[Any]) -> None:
-        """The call was over before this answer: nothing was done. A durable session has to note that."""
-
-    def orphan_ended(self, call: Call[Any]) -> None:
-        """The call was over before this answer, which is none of messages."""
-        call.orphaned = False
-        self.confirm_answer(call)
-
-    def deleted(self, call: DeleteClientCall) -> None:
-        """The client is no more; the middleware closes the connection."""
-        call.number = 0
-        self.finish(call)
-        reason = NotConnectedError("the client was deleted")
-        self._end(reason, lambda _: failures.not_connected(reason))
-
-    def _given_back(self, names: Collection[HandOverId]) -> None:
-        """These messages are back in their queues, or at least not this client's any more."""
-        for call in self._releases:
-            call.remaining.difference_update(names)
-            if not call.remaining:
-                self.finish(call)
-        self._releases = [call for call in self._releases if call.remaining]
-
     # ------------------------------------------------------------------ time
 
     @property
@@ -549,11 +981,11 @@ class Session(Membership):
             return due
         due = min(due, self.link.look_at)
         if self.phase is Phase.READY or self.phase is Phase.DRAINING:
-            due = min(due, self._books.custody.due, self._books.topics.due, self._consuming.due)
-            if self._sender.hold_until:
-                due = min(due, self._sender.hold_until)
-        elif self._handshake is not None:
-            due = min(due, self._handshake.retry_at)
+            due = min(due, self._books.custody.due, self._books.topics.due, self.consumers.due)
+            if self._hold_until:
+                due = min(due, self._hold_until)
+        else:
+            due = min(due, self._identify_at)
         return due
 
     def tick(self) -> None:
@@ -561,8 +993,8 @@ class Session(Membership):
         now = self._clock()
         if now >= self.check_at:
             self._check_deadlines(now)
-        if now >= self._sender.hold_until:
-            self._sender.hold_until = 0.0
+        if now >= self._hold_until:
+            self._hold_until = 0.0
         if now >= self._drain_until:
             self.drop_link(ShuttingDownError("the middleware is about to stop and did not finish in time"))
         if now >= self._close_until:
@@ -570,14 +1002,13 @@ class Session(Membership):
             self.drop_link(
                 ConnectionLostError("the client is closed and the middleware did not answer in time")
             )
-        if self._handshake is not None:
-            self._handshake.tick(now)
+        self._retry_identify(now)
         if self.phase is Phase.READY or self.phase is Phase.DRAINING:
             self._books.custody.tick(now)
             self._books.topics.tick(now)
-            self._consuming.tick(now)
+            self.consumers.tick(now)
         if self.link is not None and now >= self.link.look_at:
-            self.look(now, awaits_pushes=self._consuming.joined_any)
+            self.look(now, awaits_pushes=self.consumers.joined_any)
 
     def _check_deadlines(self, now: float) -> None:
         """Fails what is overdue and finds out when the next call is."""
@@ -598,9 +1029,9 @@ class Session(Membership):
             self.finish(get)
         self.check_at = min(self.check_at, self._books.topics.next_expiry)
         waiting = self._books.topics.waiting
-        calls = [*under_way, *self._doubt.calls, *self._line.calls, *self._pings, *self._releases, *waiting]
+        calls = [*under_way, *self._in_doubt, *self._line.calls, *self._pings, *self._releases, *waiting]
         calls += [part for joint in calls if isinstance(joint, JointPut) for part in joint.open_parts]
-        calls += self._consuming.waits()
+        calls += self.consumers.waits()
         for call in dict.fromkeys(calls):
             if call.phase >= DONE:
                 continue
@@ -615,7 +1046,7 @@ class Session(Membership):
 
     def _time_out(self, call: Call[Any]) -> None:
         if isinstance(call, NextCall):
-            self._consuming.forget(call)
+            self.consumers.forget(call)
             self.finish(call)
             return
         if isinstance(call, PingCall) and call.phase != SENT:
@@ -634,4 +1065,9 @@ class Session(Membership):
             return None
         if len(link.pending) < limit and self._books.confirmations.room(limit):
             return None
-        return failures.no_room(limit, sum(1 for _ in self.waiting_reads()))
+        return failures.no_room(limit, sum(call.taking and _waits(call) for call in link.pending.values()))
+
+
+def _waits(call: Call[Any]) -> bool:
+    """Tells whether a call waits at the service."""
+    return call.phase == SENT and call.wait > 0

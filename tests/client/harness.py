@@ -7,7 +7,7 @@ from typing import Any
 
 from fake_service import FakeConnection, FakeService
 from memory_state import MemoryState
-from telesto.client.bookkeeping.handshake import Identity
+from telesto.client.bookkeeping.identity import Identity
 from telesto.client.calls.queue_calls import DONE, Call
 from telesto.client.calls.state import StateChanges
 from telesto.client.connection.link import Link

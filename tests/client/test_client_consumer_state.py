@@ -44,13 +44,13 @@ class Host:
         self.sent: list[Any] = []
         self.settled: list[Any] = []
 
-    def send_when_ready(self, errand: Any) -> None:
+    def send(self, errand: Any) -> None:
         self.sent.append(errand)
 
     def settle_soon(self, state: ConsumerState, call: Any) -> None:
         self.settled.append(call)
 
-    def finish_next(self, call: NextCall, error: Exception | None = None) -> None:
+    def finish(self, call: NextCall) -> None:
         call.phase = DONE
 
 
@@ -60,7 +60,9 @@ class Bench:
     def __init__(self, keep_alive: bool = False, credit: int | None = 32) -> None:
         self.host = Host()
         self.now = 0.0
-        self.consuming = Consuming(self.host, ClientOptions(), lambda: self.now)
+        self.consuming = Consuming(
+            ClientOptions(), lambda: self.now, self.host.send, self.host.finish, self.host.settle_soon
+        )
         self.state = ConsumerState(1, credit, 0, keep_alive)
         self.joins(CONSUMER)
 
@@ -91,7 +93,7 @@ class Bench:
     def call(self) -> NextCall:
         call = NextCall(self.state)
         if self.consuming.next(call):
-            self.host.finish_next(call)
+            self.host.finish(call)
         return call
 
     def take(self) -> int | None:

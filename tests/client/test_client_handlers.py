@@ -274,12 +274,12 @@ async def test_a_consumer_stopped_as_a_message_comes_gives_nothing(real_service_
         await client.connect("worker")
         consumer = client.consume(queue_id)
         waiting = asyncio.create_task(consumer.get())
-        finish = client._session.consumers.finish_next
+        finish = client._session.consumers._finish
 
         def finish_and_stop(*args: Any) -> None:
             finish(*args)
             asyncio.get_running_loop().call_soon(consumer.stop)
 
-        client._session.consumers.finish_next = finish_and_stop  # type: ignore[method-assign]
+        client._session.consumers._finish = finish_and_stop  # type: ignore[method-assign]
         assert await waiting is None
         assert await asyncio.to_thread(message_again_by_get, real_service_url, queue_id) == b"one"

@@ -658,7 +658,7 @@ def test_an_earlier_process_does_not_come_back(
 def test_an_attempt_that_comes_late_does_not_undo_a_later_one(
     clock: Clock, service: FakeService, resume: bool
 ) -> None:
-    from telesto.client.bookkeeping.handshake import Identity
+    from telesto.client.bookkeeping.identity import Identity
 
     wire = Wire(clock, service)
     if resume:
@@ -715,7 +715,7 @@ def test_the_lost_answer_of_a_repeated_put_is_found(wire: Wire, service: FakeSer
 
 
 def test_a_registration_whose_answer_was_lost(clock: Clock, service: FakeService) -> None:
-    from telesto.client.bookkeeping.handshake import Identity
+    from telesto.client.bookkeeping.identity import Identity
 
     wire = Wire(clock, service)
     call = wire.session.connect(Identity(None, "alice", None, "error"))
@@ -1291,7 +1291,7 @@ def test_a_busy_takeover_is_tried_again(wire: Wire, service: FakeService, queue_
 
 
 def test_connecting_gives_up_after_some_rounds(clock: Clock, service: FakeService) -> None:
-    from telesto.client.bookkeeping.handshake import Identity
+    from telesto.client.bookkeeping.identity import Identity
 
     wire = Wire(clock, service, ClientOptions(connect_tries=3))
     call = wire.session.connect(Identity(None, "alice", None, "error"))
@@ -1306,7 +1306,7 @@ def test_connecting_gives_up_after_some_rounds(clock: Clock, service: FakeServic
 
 
 def test_another_major_version_is_refused(clock: Clock, service: FakeService) -> None:
-    from telesto.client.bookkeeping.handshake import Identity
+    from telesto.client.bookkeeping.identity import Identity
 
     service.faults += [Fault(packets.Hello, ErrorCode.UNSUPPORTED_VERSION) for _ in range(20)]
     wire = Wire(clock, service)

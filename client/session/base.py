@@ -1,4 +1,4 @@
-"""Who a client is on the service, and over which connection: the lower half of a session."""
+"""A session's connection and identity: it connects, becomes the client, and does so again when necessary."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from enum import Enum, auto
+from functools import lru_cache
 from typing import Any
 
-from telesto.client.bookkeeping.handshake import Established, Handshake, Identity
+from telesto.client.bookkeeping.identity import Established, Identity
 from telesto.client.bookkeeping.takeover import Takeover
 from telesto.client.calls import failures
 from telesto.client.calls.queue_calls import DONE, Call, PingCall
@@ -20,8 +21,19 @@ from telesto.client.errors import NotConnectedError
 from telesto.client.options import ClientOptions
 from telesto.client.url import Address
 from telesto.protocol import packets
-from telesto.protocol.errors import ClientNotExistingError, ConnectionLostError, TelestoError
-from telesto.protocol.packets import ClientMode
+from telesto.protocol.errors import (
+    AuthenticationFailedError,
+    ClientNameNotUniqueError,
+    ClientNotExistingError,
+    ConnectionLostError,
+    ErrorClass,
+    TakeoverBusyError,
+    TelestoError,
+    UnsupportedVersionError,
+)
+from telesto.protocol.packets import ClientMode, Packet
+
+_LIBRARY = "telesto-python"
 
 
 class Phase(Enum):
@@ -44,8 +56,10 @@ class ConnectCall(Call[None]):
         """Returns nothing."""
 
 
-class Membership(ABC):
-    """Becomes a client of the service and stays it, over as many connections as it takes.
+class BaseSession(ABC):
+    """Becomes a client of the service and stays that client, over as many connections as necessary.
+
+    The subclass has the requests; the abstract methods tell it what happens to the connection.
 
     Attributes:
         writable: what was written before has left; the shell sets it.
@@ -74,9 +88,14 @@ class Membership(ABC):
         self.phase = Phase.ABSENT
         self._silence: Silence | None = None
         self._identity: Identity | None = None
-        self._handshake: Handshake | None = None
         self._connecting: ConnectCall | None = None
         self._incarnation: str | None = None
+        # Of the attempt to identify on the present connection.
+        self._takeover: Takeover | None = None
+        self._identified: packets.IdentifyClientResponse | None = None
+        self._resuming = False
+        self._takeovers_busy = 0
+        self._identify_at = math.inf
         self._ended: TelestoError | None = None
         self._closed: TelestoError | None = None
 
@@ -87,7 +106,7 @@ class Membership(ABC):
         self._keep_alive = options.keep_alive
         self.check_at = math.inf
 
-    # ------------------------------------------------------------------ what the upper half does
+    # ------------------------------------------------------------------ for the subclass
 
     @abstractmethod
     def new_takeover(self) -> Takeover:
@@ -99,7 +118,7 @@ class Membership(ABC):
 
     @abstractmethod
     def _parted(self, calls: Iterable[Call[Any]], error: TelestoError) -> None:
-        """The connection on which these calls were under way is lost."""
+        """The connection, on which these calls were under way, is lost."""
 
     @abstractmethod
     def _forsake(self) -> list[Call[Any]]:
@@ -224,18 +243,25 @@ class Membership(ABC):
         self.writable = True
         self.phase = Phase.GREETING
         self._keep_alive = self._options.keep_alive
-        self._handshake = Handshake(self, self._connector.retry_time)
-        self._handshake.greet(self._options.max_frame)
+        self._takeovers_busy = 0
+        hello = packets.Hello(
+            packets.MAGIC,
+            packets.PROTOCOL_MAJOR,
+            packets.PROTOCOL_MINOR,
+            _LIBRARY,
+            _library_version(),
+            self._options.max_frame,
+            [],
+        )
+        self._send_handshake(hello, self._hello_answered)
         return self.link
 
     def link_down(self, error: TelestoError) -> None:
         """The connection is lost; what was under way is in doubt until the next takeover."""
-        link, self.link = self.link, None
-        if link is None:
+        if self.link is None:
             return
-        phase, self.phase = self.phase, Phase.ABSENT
-        self._handshake = None
-        self._parted(link.pending.values(), error)
+        phase = self.phase
+        self._forget_link(error)
         if phase in (Phase.READY, Phase.DRAINING):
             self._connector.lost(error)
         else:
@@ -248,13 +274,16 @@ class Membership(ABC):
         self.link_down(error)
 
     def _connect_again(self, error: TelestoError) -> None:
-        """Gives up a connection that did its part, for another one at once."""
+        """Leaves a connection that worked, for a new one at once."""
+        self._forget_link(error)
+        self._connector.start()
+
+    def _forget_link(self, error: TelestoError) -> None:
         link, self.link = self.link, None
         self.phase = Phase.ABSENT
-        self._handshake = None
+        self._identify_at = math.inf
         if link is not None:
             self._parted(link.pending.values(), error)
-        self._connector.start()
 
     def look(self, now: float, *, awaits_pushes: bool) -> None:
         """Leaves the connection if the middleware gives no sign of life."""
@@ -291,7 +320,23 @@ class Membership(ABC):
             self.check_at = try_until
         return True
 
-    # ------------------------------------------------------------------ joining and leaving
+    # ------------------------------------------------------------------ becoming the client
+
+    def _send_handshake(self, packet: Packet, on_answer: Callable[[Errand], None]) -> None:
+        self.send_errand(Errand(packet, on_answer, self._handshake_error))
+
+    def _hello_answered(self, errand: Errand) -> None:
+        response: packets.HelloResponse = errand.response
+        if response.major != packets.PROTOCOL_MAJOR:
+            details = (
+                f"the middleware speaks protocol {response.major}, this library {packets.PROTOCOL_MAJOR}"
+            )
+            self.drop_link(UnsupportedVersionError(details))
+        elif response.mechanisms:
+            details = f"the middleware asks for authentication, by {', '.join(response.mechanisms)}"
+            self.handshake_refused(AuthenticationFailedError(details))
+        else:
+            self.greeted(response)
 
     def greeted(self, response: packets.HelloResponse) -> None:
         """Version and limits are agreed on."""
@@ -309,8 +354,108 @@ class Membership(ABC):
         if self._identity is not None:
             self._identify(self._identity)
 
-    def asking(self, identity: Identity) -> None:  # noqa: B027 - a durable session has to do something
-        """The client is about to be asked for, with one more attempt."""
+    def _identify(self, identity: Identity) -> None:
+        """Asks to be the client: registers it if it is to be new, else takes its session over."""
+        self.phase = Phase.IDENTIFYING
+        if identity.client_id is None and identity.existing != "use":
+            self._register(identity)
+            return
+        self._resuming = identity.held
+        client_id, name = (identity.client_id, "") if identity.client_id else (0, identity.name or "")
+        request = packets.IdentifyClient(
+            client_id,
+            name,
+            token=identity.token,
+            resume=identity.held,
+            attempt=identity.next_attempt(),
+            mode=identity.mode,
+        )
+        self._note_attempt(identity)
+        self._send_handshake(request, self._identify_answered)
+
+    def _register(self, identity: Identity) -> None:
+        mode = identity.mode or ClientMode.FULL
+        request = packets.RegisterClient(
+            identity.name or "", mode, identity.token, attempt=identity.next_attempt()
+        )
+        self._note_attempt(identity)
+        self._send_handshake(request, self._register_answered)
+
+    def _note_attempt(self, identity: Identity) -> None:  # noqa: B027 - not every session has a state
+        """The client is about to be asked for; a session with a state notes the attempt first."""
+
+    def _register_answered(self, errand: Errand) -> None:
+        response: packets.RegisterClientResponse = errand.response
+        identity = self._identity
+        assert identity is not None
+        self.established(
+            Established(
+                response.client_id,
+                identity.name or "",
+                identity.mode or ClientMode.FULL,
+                response.session,
+                1,
+                response.incarnation,
+                self.new_takeover(),
+                False,
+            )
+        )
+
+    def _identify_answered(self, errand: Errand) -> None:
+        self._identified = errand.response
+        self._takeover = self.new_takeover()
+        self._takeover_listed(errand)
+
+    def _takeover_listed(self, errand: Errand) -> None:
+        """Adds a page of what the service lists, and asks for the next one until it is complete."""
+        page: packets.IdentifyClientResponse | packets.ListUnconfirmedResponse = errand.response
+        takeover, identified = self._takeover, self._identified
+        assert takeover is not None
+        assert identified is not None
+        takeover.add(page)
+        if page.more:
+            self._send_handshake(takeover.next_page(), self._takeover_listed)
+            return
+        self._takeover = self._identified = None
+        self.established(
+            Established(
+                identified.client_id,
+                identified.client_name,
+                identified.mode,
+                identified.session,
+                identified.next_number,
+                identified.incarnation,
+                takeover,
+                self._resuming,
+            )
+        )
+
+    def _handshake_error(self, error: TelestoError) -> None:
+        """An error answers the greeting or the attempt to be the client."""
+        identity = self._identity if self.phase is Phase.IDENTIFYING else None
+        by_name = identity is not None and identity.client_id is None and identity.existing == "use"
+        if isinstance(error, TakeoverBusyError):
+            self._takeovers_busy += 1
+            self._identify_at = self._connector.retry_time(self._takeovers_busy)
+        elif identity is not None and by_name and isinstance(error, ClientNotExistingError):
+            self._register(identity)
+        elif identity is not None and by_name and isinstance(error, ClientNameNotUniqueError):
+            self._identify(identity)
+        elif error.error_class is ErrorClass.REJECTED:
+            if isinstance(error, ClientNameNotUniqueError):
+                name = identity.name if identity is not None else ""
+                error.details = (
+                    f'a client named {name!r} exists already; to become it, connect with existing="use"'
+                )
+            self.handshake_refused(error)
+        else:
+            self.drop_link(error)
+
+    def _retry_identify(self, now: float) -> None:
+        """Asks again for a client whose takeover was busy, when it is time."""
+        if now >= self._identify_at and self._identity is not None:
+            self._identify_at = math.inf
+            self._identify(self._identity)
 
     def established(self, result: Established) -> None:
         """The connection is that of the client."""
@@ -331,20 +476,13 @@ class Membership(ABC):
         if call is not None:
             self.finish(call)
 
-    def handshake_failed(self, error: TelestoError) -> None:
-        """Not on this connection; another one may succeed."""
-        self.drop_link(error)
+    # ------------------------------------------------------------------ being no client any more
 
     def handshake_refused(self, error: TelestoError) -> None:
-        """Not on any connection."""
+        """The service refuses this client, and would do so on any connection."""
         if isinstance(error, ClientNotExistingError):
             self._gone()
         self._end(error, lambda call: failures.ended_error(call, error))
-
-    def _identify(self, identity: Identity) -> None:
-        assert self._handshake is not None
-        self.phase = Phase.IDENTIFYING
-        self._handshake.identify(identity)
 
     def _cancel_connecting(self, call: ConnectCall) -> None:
         """The caller no longer wants to be a client."""
@@ -377,20 +515,26 @@ class Membership(ABC):
             self.check_at = min(self.check_at, call.deadline)
 
     def _end(self, reason: TelestoError, error_for: Callable[[Call[Any]], TelestoError]) -> None:
-        """The client is nobody on the service any more; all calls fail."""
-        link, self.link = self.link, None
-        self.phase = Phase.ABSENT
+        """The session stops being the client; all calls fail."""
         self._ended = reason
-        if link is not None:
-            self._parted(link.pending.values(), reason)
+        self._forget_link(reason)
         for call in [*self._forsake(), *self._pings]:
             if call.phase < DONE and not isinstance(call, Errand):
                 self.fail(call, error_for(call))
         self._pings.clear()
-        self._handshake = None
         self._identity = None
         self._incarnation = None
         self.session = None
         if self._connecting is not None:
             connecting, self._connecting = self._connecting, None
             self.fail(connecting, reason)
+
+
+@lru_cache(maxsize=1)
+def _library_version() -> str:
+    from importlib import metadata  # slow to import, and needed once
+
+    try:
+        return metadata.version("telesto-mq")
+    except metadata.PackageNotFoundError:
+        return "unknown"
