@@ -32,7 +32,7 @@ class _Owed:
         return (self.client_id, self.incarnation) == (result.client_id, result.incarnation)
 
 
-class Books:
+class Ledger:
     """Keeps the books of the client that a session is at present.
 
     Attributes:

@@ -104,9 +104,9 @@ class DurableSession(Session):
         batch = self._journal.written()
         now = self._clock()
         for operation in batch.settled:
-            self._books.confirmations.take(*operation, now)
+            self._ledger.confirmations.take(*operation, now)
         if self._closed is not None:
-            self._books.confirmations.hurry(now)
+            self._ledger.confirmations.hurry(now)
         for call in batch.held:
             if call.phase == HELD:
                 super().finish(call)
@@ -147,7 +147,7 @@ class DurableSession(Session):
                 self._keep_unseen(call)
                 call.number = 0  # its caller has an error, and that confirms nothing
             elif isinstance(call, GetCall):
-                self._books.topics.positions.put_back(call.messages)
+                self._ledger.topics.positions.put_back(call.messages)
                 call.messages = []
         super().finish(call)
 
@@ -158,8 +158,8 @@ class DurableSession(Session):
                 call.on_refused(failures.again(error))  # it is sent again over this connection
             return
         if call.number:
-            self._books.confirmations.open -= 1
-            self._books.bring_back_carried(call)
+            self._ledger.confirmations.open -= 1
+            self._ledger.bring_back_carried(call)
         call.phase = DONE if call.orphaned else WAITING
         if call.unattended or call.on_done is not None:
             self.again(call)
@@ -245,11 +245,11 @@ class DurableSession(Session):
     def _settle(self, result: Established) -> None:
         self._journal.joined(Scope(result.incarnation, result.client_id), result.name, result.session)
         self._journal.keep_listed(result.takeover.listed_hand_overs())
-        if self._entered is not self._books.custody:
-            self._entered = self._books.custody
+        if self._entered is not self._ledger.custody:
+            self._entered = self._ledger.custody
             taken = self._journal.taken_messages()
-            self._books.confirmations.bring_back(ConfirmContents([], [], taken), math.inf)
-            self._books.topics.bring_back(self._journal.positions)
+            self._ledger.confirmations.bring_back(ConfirmContents([], [], taken), math.inf)
+            self._ledger.topics.bring_back(self._journal.positions)
         super()._settle(result)
 
     def resolve(self, call: Call[Any], result: Established) -> None:
@@ -274,9 +274,9 @@ class DurableSession(Session):
     def submit(self, call: Call[Any]) -> None:
         """Puts a call in line. Raises NotConnectedError and TooManyCallsError."""
         if isinstance(call, TakingCall):
-            self._books.custody.came_back(call, self._clock())
+            self._ledger.custody.came_back(call, self._clock())
         elif isinstance(call, GetCall):
-            self._books.topics.came_back(call)
+            self._ledger.topics.came_back(call)
         super().submit(call)
 
     def abandon(self, call: Call[Any]) -> None:
@@ -308,8 +308,8 @@ class DurableSession(Session):
         """As without a state; unless it ``failed``, the application has processed what it got."""
         if self._closed is None:
             if not failed:
-                self._books.custody.all_came_back(self._clock())
-                self._books.topics.all_came_back()
+                self._ledger.custody.all_came_back(self._clock())
+                self._ledger.topics.all_came_back()
             for call in self._watchers:
                 self.fail(call, failures.closed_error(call))
             self._watchers.clear()
@@ -404,7 +404,7 @@ class DurableSession(Session):
     def _keep_unseen(self, call: TakingCall[Any]) -> None:
         """The messages of a read do not get to its caller; another one gets them."""
         self._unreturned(call.messages)
-        self._books.custody.keep(call.messages, self._clock())
+        self._ledger.custody.keep(call.messages, self._clock())
         call.messages = []
 
     def _unreturned(self, messages: list[Message]) -> None:

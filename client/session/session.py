@@ -39,7 +39,7 @@ from telesto.client.bookkeeping.consumers import (
     log_unacknowledged,
 )
 from telesto.client.bookkeeping.identity import Established
-from telesto.client.bookkeeping.ledger import Books
+from telesto.client.bookkeeping.ledger import Ledger
 from telesto.client.bookkeeping.takeover import Takeover
 from telesto.client.bookkeeping.write_ahead_log import Journal
 from telesto.client.calls import failures
@@ -117,7 +117,7 @@ class Session(BaseSession):
         super().__init__(addresses, options, clock, chance or random.Random())
         self._fast = delivery == "fast"
         self._line = Line(options.max_waiting_calls)
-        self._books = Books(
+        self._ledger = Ledger(
             options,
             self._clock,
             self._connector.retry_time,
@@ -169,13 +169,13 @@ class Session(BaseSession):
         if isinstance(call, GetCall):
             call.wait_until = self._clock() + call.wait
             call.on_answer = self._get_answered
-            if self._books.topics.enter(call):
+            if self._ledger.topics.enter(call):
                 self._begin_get(call)
             else:
-                self.check_at = min(self.check_at, self._books.topics.next_expiry)
+                self.check_at = min(self.check_at, self._ledger.topics.next_expiry)
             return
         if isinstance(call, TopicCall):
-            self._books.topics.positions.forget_topic(call.topic)
+            self._ledger.topics.positions.forget_topic(call.topic)
         line.calls.append(call)
 
     def take(self, call: Call[ResultT]) -> ResultT:
@@ -183,13 +183,13 @@ class Session(BaseSession):
         self._untaken -= 1
         error = call.error
         if isinstance(call, GetCall):
-            self._books.topics.taken(call)
+            self._ledger.topics.taken(call)
             self._end_get(call)
         if error is not None:
             self.confirm_answer(call)
             raise error
         if isinstance(call, TakingCall):
-            self._books.custody.taken(call, self._clock())
+            self._ledger.custody.taken(call, self._clock())
         elif call.number:
             self.confirm_answer(call)
         return call.result()
@@ -209,12 +209,12 @@ class Session(BaseSession):
             if call.phase == SENT:
                 self.orphan(call)
             elif call.phase == DONE:
-                self._books.topics.positions.put_back(call.messages)
+                self._ledger.topics.positions.put_back(call.messages)
             self._end_get(call)
         elif call.phase == SENT:
             self.orphan(call)
         elif call.phase == DONE and call.error is None and isinstance(call, TakingCall):
-            self._books.custody.keep(call.messages, self._clock())
+            self._ledger.custody.keep(call.messages, self._clock())
             call.messages = []
         elif call.phase == DONE and isinstance(call, JoinCall) and call.error is None:
             self.leave_consumer(call.state)
@@ -224,28 +224,28 @@ class Session(BaseSession):
 
     def confirm_topics(self, messages: list[TopicMessage]) -> None:
         """The application has these messages of topics, and all before them."""
-        self._books.topics.confirm(messages)
+        self._ledger.topics.confirm(messages)
 
     def give_back_topics(self, messages: Iterable[TopicMessage]) -> int:
         """Those of these messages that are not confirmed come again; returns how many."""
-        return self._books.topics.give_back(messages)
+        return self._ledger.topics.give_back(messages)
 
     def confirm(self, hand_overs: Iterable[HandOverId]) -> ConfirmCall | None:
         """The application has processed these messages, which it confirms itself.
 
         Returns a call to be waited for, if that is necessary.
         """
-        self._books.custody.confirm(hand_overs, self._clock())
+        self._ledger.custody.confirm(hand_overs, self._clock())
         return None
 
     def give_back(self, hand_overs: Iterable[HandOverId]) -> ReleaseCall:
         """Gives back those of these messages of which this is still possible."""
-        names = self._books.custody.take_back(hand_overs, self._clock())
+        names = self._ledger.custody.take_back(hand_overs, self._clock())
         call = ReleaseCall(names)
         if names:
             self._start_clock(call)
             self._releases.append(call)
-            self._books.custody.release(names)
+            self._ledger.custody.release(names)
         else:
             self.finish(call)
         return call
@@ -253,7 +253,7 @@ class Session(BaseSession):
     def confirm_answer(self, call: Call[Any]) -> None:
         """The caller has the answer, or nobody wants it."""
         if call.number and not call.orphaned and not self._others_wait(call):
-            confirmations = self._books.confirmations
+            confirmations = self._ledger.confirmations
             if self._line.calls and queue_was_full(call):
                 # What waits in line was called before that was known, and is to be refused too.
                 confirmations.take_refused(call.session, call.number, self._line.last_order, self._clock())
@@ -411,11 +411,11 @@ class Session(BaseSession):
             self._line.sort()
             calls = self._line.calls
         pending = link.pending
-        confirmations = self._books.confirmations
-        recovered = len(self._books.custody.recovered) > 0
+        confirmations = self._ledger.confirmations
+        recovered = len(self._ledger.custody.recovered) > 0
         limit = self.limit
         if confirmations.overdue:
-            self._books.custody.send_ahead()
+            self._ledger.custody.send_ahead()
         while calls and link.output_size < _OUTPUT_MAX and len(pending) < limit and not self._deleting:
             call = calls[0]
             if self.phase is Phase.DRAINING and not call.settling:
@@ -428,7 +428,7 @@ class Session(BaseSession):
                 calls.popleft()
                 call = join(call, calls, self._joint_limits, self._joint_done)
                 if self.send(link, call, 0, [], now) and isinstance(call, GetCall):
-                    self._books.topics.sent(call)
+                    self._ledger.topics.sent(call)
             elif confirmations.room(limit) and self.has_room():
                 calls.popleft()
                 if not confirmations.refused:  # where it matters which of them were called before
@@ -437,7 +437,7 @@ class Session(BaseSession):
                     # Nothing may follow the deletion, and what it cannot carry itself goes before it.
                     call.on_answer = self.deleted
                     self._deleting = True
-                    self._books.custody.send_ahead()
+                    self._ledger.custody.send_ahead()
                 number = self._next_number
                 confirmed = confirmations.carry(call.order)
                 if self.send(link, call, number, confirmed, now):
@@ -461,7 +461,7 @@ class Session(BaseSession):
 
     def _answer_recovered(self, call: Call[Any]) -> bool:
         """Ends a read with messages that the client has already, if some match."""
-        messages = self._books.custody.recovered.take(call) if isinstance(call, TakingCall) else []
+        messages = self._ledger.custody.recovered.take(call) if isinstance(call, TakingCall) else []
         if messages:
             assert isinstance(call, TakingCall)
             self._answer_from_recovered(call, messages)
@@ -520,7 +520,7 @@ class Session(BaseSession):
                     self.drop_link(error)
                     return
                 if call.carried:
-                    self._books.confirmations.proven_numbers(call.carried)
+                    self._ledger.confirmations.proven_numbers(call.carried)
                 if call.on_answer is None:
                     self.finish(call)
                 else:
@@ -572,11 +572,11 @@ class Session(BaseSession):
         messages = call.response.messages
         if messages:
             call.messages = call.answered(messages)
-            self._books.custody.arrived(call.messages)
+            self._ledger.custody.arrived(call.messages)
             self.finish(call)
             return
         if call.number:
-            self._books.confirmations.open -= 1
+            self._ledger.confirmations.open -= 1
             call.number = 0
         if self._clock() < call.wait_until - EARLY_MAX:
             self._wait_again(call)
@@ -585,18 +585,18 @@ class Session(BaseSession):
             self.finish(call)
 
     def _get_answered(self, call: GetCall) -> None:
-        self._books.topics.positions.prove(call.told)
+        self._ledger.topics.positions.prove(call.told)
         messages = call.got()
         if not messages and self._clock() < call.wait_until - EARLY_MAX:
             self._wait_again(call)
             return
         call.messages = messages[: call.max_messages]
-        self._books.topics.positions.keep(messages[call.max_messages :])
+        self._ledger.topics.positions.keep(messages[call.max_messages :])
         self.finish(call)
 
     def _begin_get(self, call: GetCall) -> None:
         """It is a get's turn: what was fetched before comes first."""
-        call.messages = self._books.topics.positions.take_fetched(call.topic, call.max_messages)
+        call.messages = self._ledger.topics.positions.take_fetched(call.topic, call.max_messages)
         if call.messages:
             self.finish(call)
         else:
@@ -604,9 +604,9 @@ class Session(BaseSession):
 
     def _end_get(self, call: GetCall) -> None:
         """A get is over; those begin whose turn it is now."""
-        for entered in self._books.topics.leave(call):
+        for entered in self._ledger.topics.leave(call):
             self._begin_get(entered)
-        self.check_at = min(self.check_at, self._books.topics.next_expiry)
+        self.check_at = min(self.check_at, self._ledger.topics.next_expiry)
 
     def _joint_done(self, joint: JointPut) -> None:
         """Puts that were sent together are done: each of their calls is."""
@@ -637,7 +637,7 @@ class Session(BaseSession):
 
     def _answer_from_recovered(self, call: TakingCall[Any], messages: list[Message]) -> None:
         """Ends the read with these messages instead of the service's."""
-        self._books.custody.arrived(messages)
+        self._ledger.custody.arrived(messages)
         call.messages = messages
         call.from_recovered = True
         if call.phase == SENT:
@@ -647,15 +647,15 @@ class Session(BaseSession):
     def _orphan_answered(self, call: Call[Any]) -> None:
         """The call was over before this answer to its request."""
         if isinstance(call, GetCall):
-            self._books.topics.positions.prove(call.told)
+            self._ledger.topics.positions.prove(call.told)
         elif isinstance(call, JoinCall):
             self.consumers.stray(call.response)
         elif not isinstance(call, TakingCall):
             self.orphan_ended(call)
         elif call.response.messages:
-            self._books.custody.keep(call.answered(call.response.messages), self._clock())
+            self._ledger.custody.keep(call.answered(call.response.messages), self._clock())
         elif call.number:
-            self._books.confirmations.open -= 1
+            self._ledger.confirmations.open -= 1
 
     def orphan_ended(self, call: Call[Any]) -> None:
         """The call was over before this answer, which is none of messages."""
@@ -697,7 +697,7 @@ class Session(BaseSession):
             link.pending[call.packet_id] = call
             self.drop_link(error)
             return
-        self._books.bring_back_carried(call)
+        self._ledger.bring_back_carried(call)
         if isinstance(call, DeleteClientCall):
             self._deleting = False
         if isinstance(error, InternalError) or error_class is ErrorClass.REJECTED:
@@ -713,8 +713,8 @@ class Session(BaseSession):
             self._put_separately(call)
             return
         if isinstance(call, GetCall) and not call.orphaned:
-            positions = self._books.topics.positions
-            self._books.topics.failed()
+            positions = self._ledger.topics.positions
+            self._ledger.topics.failed()
             if isinstance(error, PositionUnknownError):
                 positions.forget([position.subscription_id for position in call.told])
             elif isinstance(error, NotSubscribedError) and call.by_id and call.topic is not None:
@@ -731,7 +731,7 @@ class Session(BaseSession):
     def _refused_for_now(self, call: Call[Any], error: TelestoError) -> None:
         """Nothing was done, and a later try may succeed; to keep the order, all in line waits for it."""
         if call.number:
-            self._books.confirmations.open -= 1
+            self._ledger.confirmations.open -= 1
             self._regrouping = self._regrouping or call.number >= self._resumed_at
         if call.orphaned:
             self.orphan_not_done(call)
@@ -788,7 +788,7 @@ class Session(BaseSession):
         self._drain_until = math.inf
         for call in calls:
             self._put_aside(call, error)
-        self._books.confirmations.session_ended()
+        self._ledger.confirmations.session_ended()
         self.consumers.parted()
 
     def _put_aside(self, call: Call[Any], error: TelestoError) -> None:
@@ -801,7 +801,7 @@ class Session(BaseSession):
             if call.on_lost is not None:
                 call.on_lost()
             return
-        self._books.bring_back_lost(call)
+        self._ledger.bring_back_lost(call)
         if isinstance(call, PingCall):
             if not call.orphaned:
                 self._pings.append(call)
@@ -811,7 +811,7 @@ class Session(BaseSession):
     def new_takeover(self) -> Takeover:
         """Makes the place for what a takeover lists."""
         wanted = {OperationId(call.session, call.number) for call in self._in_doubt}
-        return Takeover(wanted, self._books.custody.recovered.room)
+        return Takeover(wanted, self._ledger.custody.recovered.room)
 
     def _joined(self, result: Established, before: str | None) -> None:
         """Settles what was in doubt; then requests can be sent."""
@@ -825,11 +825,11 @@ class Session(BaseSession):
                     self._in_doubt.append(call)
                 elif not call.orphaned:
                     self.fail(call, failures.incarnation_changed(call, before, result.incarnation))
-            self._books.begin_anew()
-        self._books.confirmations.session_began(result.session)
-        self._books.bring_back_owed(result)
-        self._books.topics.positions.forget_names()
-        self._books.topics.hurry()
+            self._ledger.begin_anew()
+        self._ledger.confirmations.session_began(result.session)
+        self._ledger.bring_back_owed(result)
+        self._ledger.topics.positions.forget_names()
+        self._ledger.topics.hurry()
         self._settle(result)
         self.consumers.rejoin()
 
@@ -839,7 +839,7 @@ class Session(BaseSession):
         unseen = {OperationId(call.session, call.number) for call in calls if call.orphaned}
         for call in calls:
             self.resolve(call, result)
-        self._books.custody.settle(result.takeover, unseen, self._clock())
+        self._ledger.custody.settle(result.takeover, unseen, self._clock())
 
     def _take_in_doubt(self) -> list[Call[Any]]:
         """Returns the requests in doubt; none is any more."""
@@ -852,7 +852,7 @@ class Session(BaseSession):
             return
         if call.number and result.takeover.answer(call):
             if isinstance(call, TakingCall) and call.error is None:
-                self._books.custody.arrived(call.messages)
+                self._ledger.custody.arrived(call.messages)
             self.finish(call)
         else:
             self.again(call)
@@ -860,18 +860,18 @@ class Session(BaseSession):
     def _forsake(self) -> list[Call[Any]]:
         """Forgets everything that belongs to the client; returns the calls that are not over."""
         if self._incarnation is not None:
-            self._books.remember_owed(self.client_id, self._incarnation)
+            self._ledger.remember_owed(self.client_id, self._incarnation)
         self.consumers.end_all(failures.not_connected(self._ended))
         calls = [
             *self._take_in_doubt(),
             *self._line.take_all(),
             *self._releases,
-            *self._books.topics.waiting,
+            *self._ledger.topics.waiting,
         ]
         self._releases.clear()
         self._deleting = False
         self._drain_until = math.inf
-        self._books.begin_anew()
+        self._ledger.begin_anew()
         return calls
 
     def _gone(self) -> None:
@@ -902,9 +902,9 @@ class Session(BaseSession):
         """Gives up the connection to a middleware that is about to stop, once nothing is under way."""
         if any(not isinstance(call, Errand) for call in link.pending.values()) or self.consumers.unsettled:
             return
-        if self._books.confirmations.owed:
-            self._books.custody.send_confirm()
-        if not link.pending or self._books.custody.settled:
+        if self._ledger.confirmations.owed:
+            self._ledger.custody.send_confirm()
+        if not link.pending or self._ledger.custody.settled:
             self.drop_link(ShuttingDownError("the middleware is about to stop"))
 
     def fenced(self, error: TelestoError) -> None:
@@ -921,7 +921,7 @@ class Session(BaseSession):
             return True
         if self._line.calls or self.link.pending or self._untaken:
             return False
-        return self._books.custody.settled and self._books.topics.settled
+        return self._ledger.custody.settled and self._ledger.topics.settled
 
     def begin_close(self, *, failed: bool = False) -> None:
         """Refuses further calls, ends what waits, and sends what the service has to know.
@@ -932,27 +932,27 @@ class Session(BaseSession):
             return
         self._closed = failures.closed_error()
         self._close_until = self._clock() + self._options.close_timeout
-        self._books.custody.closing = True
+        self._ledger.custody.closing = True
         under_way = [] if self.link is None else list(self.link.pending.values())
         waiting = [call for call in under_way if call.taking or isinstance(call, GetCall)]
         # What was acknowledged by leaving its block is told all the same.
         line = list(self._line.calls)
         told = [call for call in line if isinstance(call, SettleCall) and call.on_done is not None]
-        for call in [*line, *self._in_doubt, *self._pings, *self._books.topics.waiting, *waiting]:
+        for call in [*line, *self._in_doubt, *self._pings, *self._ledger.topics.waiting, *waiting]:
             if call.phase < DONE and not call.unattended and call not in told:
                 self._fail_open(call, failures.closed_error(call))
         self._line.keep(told)
         if not told:
-            self._books.confirmations.line_is_empty(self._clock())
+            self._ledger.confirmations.line_is_empty(self._clock())
         self.pump()
         self._pings.clear()
         if self._connecting is not None:
             self._stop_connecting(failures.closed_error())
         if self.phase in (Phase.READY, Phase.DRAINING):
             self.consumers.leave_all()
-            self._books.custody.release_all(self._clock())
-            self._books.confirmations.hurry(self._clock())
-            self._books.topics.hurry()
+            self._ledger.custody.release_all(self._clock())
+            self._ledger.confirmations.hurry(self._clock())
+            self._ledger.topics.hurry()
             self.tick()
 
     def end_close(self) -> None:
@@ -981,7 +981,7 @@ class Session(BaseSession):
             return due
         due = min(due, self.link.look_at)
         if self.phase is Phase.READY or self.phase is Phase.DRAINING:
-            due = min(due, self._books.custody.due, self._books.topics.due, self.consumers.due)
+            due = min(due, self._ledger.custody.due, self._ledger.topics.due, self.consumers.due)
             if self._hold_until:
                 due = min(due, self._hold_until)
         else:
@@ -1004,8 +1004,8 @@ class Session(BaseSession):
             )
         self._retry_identify(now)
         if self.phase is Phase.READY or self.phase is Phase.DRAINING:
-            self._books.custody.tick(now)
-            self._books.topics.tick(now)
+            self._ledger.custody.tick(now)
+            self._ledger.topics.tick(now)
             self.consumers.tick(now)
         if self.link is not None and now >= self.link.look_at:
             self.look(now, awaits_pushes=self.consumers.joined_any)
@@ -1025,10 +1025,10 @@ class Session(BaseSession):
         elif under_way:
             self.check_at = min(call.try_until for call in under_way)
         self._overdue = overdue and not self._overdue
-        for get in self._books.topics.take_expired(now):
+        for get in self._ledger.topics.take_expired(now):
             self.finish(get)
-        self.check_at = min(self.check_at, self._books.topics.next_expiry)
-        waiting = self._books.topics.waiting
+        self.check_at = min(self.check_at, self._ledger.topics.next_expiry)
+        waiting = self._ledger.topics.waiting
         calls = [*under_way, *self._in_doubt, *self._line.calls, *self._pings, *self._releases, *waiting]
         calls += [part for joint in calls if isinstance(joint, JointPut) for part in joint.open_parts]
         calls += self.consumers.waits()
@@ -1063,7 +1063,7 @@ class Session(BaseSession):
         link, limit = self.link, self.limit
         if link is None or self.phase is not Phase.READY:
             return None
-        if len(link.pending) < limit and self._books.confirmations.room(limit):
+        if len(link.pending) < limit and self._ledger.confirmations.room(limit):
             return None
         return failures.no_room(limit, sum(call.taking and _waits(call) for call in link.pending.values()))
 

@@ -1014,7 +1014,7 @@ def test_messages_are_confirmed_one_by_one(by_hand: Wire, service: FakeService, 
     by_hand.session.confirm([messages[0].hand_over, messages[2].hand_over])
     by_hand.advance(1)
     assert not service.deliveries
-    assert by_hand.session._books.confirmations.open == 0
+    assert by_hand.session._ledger.confirmations.open == 0
 
 
 def test_the_last_message_confirms_the_read_by_its_number(
@@ -1078,7 +1078,7 @@ def test_released_messages_are_not_confirmed_with_their_read(
     assert by_hand.finish(call) == 1
     assert len(service.queues[queue_id].messages) == 1
     assert not service.deliveries
-    assert by_hand.session._books.confirmations.open == 0
+    assert by_hand.session._ledger.confirmations.open == 0
 
 
 def test_part_of_a_read_is_given_back_before_it_was_confirmed(
