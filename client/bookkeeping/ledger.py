@@ -9,7 +9,7 @@ from typing import Any
 
 from telesto.client.bookkeeping.confirmations import ConfirmContents
 from telesto.client.bookkeeping.identity import Established
-from telesto.client.bookkeeping.received_messages import Custody
+from telesto.client.bookkeeping.received_messages import ReceivedMessages
 from telesto.client.bookkeeping.subscriptions import Topics
 from telesto.client.bookkeeping.write_ahead_log import Journal
 from telesto.client.calls.queue_calls import Call
@@ -63,7 +63,7 @@ class Ledger:
 
     def begin_anew(self) -> None:
         """Begins with a client of which nothing is known."""
-        self.custody = Custody(
+        self.received = ReceivedMessages(
             self._options,
             self._clock,
             self._retry_time,
@@ -72,7 +72,7 @@ class Ledger:
             self._given_back,
             self._journal,
         )
-        self.confirmations = self.custody.confirmations
+        self.confirmations = self.received.confirmations
         self.topics = Topics(self._options, self._clock, self._retry_time, self._send, self._journal)
 
     def remember_owed(self, client_id: int | None, incarnation: str) -> None:

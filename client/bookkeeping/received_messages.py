@@ -26,7 +26,7 @@ _log = logging.getLogger("telesto.client")
 RELEASE_ITEMS_MAX = 512
 
 
-class Custody:
+class ReceivedMessages:
     """Records which messages of queues one client has received, and what becomes of each.
 
     ``offer`` gives a message to a read that waits at the service, False when there is none. ``given_back`` is

@@ -22,7 +22,7 @@ from typing import Any
 
 from telesto.client.bookkeeping.confirmations import ConfirmContents
 from telesto.client.bookkeeping.identity import Established, Identity
-from telesto.client.bookkeeping.received_messages import Custody
+from telesto.client.bookkeeping.received_messages import ReceivedMessages
 from telesto.client.bookkeeping.write_ahead_log import Journal
 from telesto.client.calls import failures
 from telesto.client.calls.queue_calls import (
@@ -73,7 +73,7 @@ class DurableSession(Session):
         #: Puts that are settled and whose callers are about to hear of it.
         self._with_caller: set[int] = set()
         #: The books in which it is entered what the state owes.
-        self._entered: Custody | None = None
+        self._entered: ReceivedMessages | None = None
         super().__init__(addresses, options, "once", clock, chance)
 
     def load(self, stored: StoredState) -> None:
@@ -245,8 +245,8 @@ class DurableSession(Session):
     def _settle(self, result: Established) -> None:
         self._journal.joined(Scope(result.incarnation, result.client_id), result.name, result.session)
         self._journal.keep_listed(result.takeover.listed_hand_overs())
-        if self._entered is not self._ledger.custody:
-            self._entered = self._ledger.custody
+        if self._entered is not self._ledger.received:
+            self._entered = self._ledger.received
             taken = self._journal.taken_messages()
             self._ledger.confirmations.bring_back(ConfirmContents([], [], taken), math.inf)
             self._ledger.topics.bring_back(self._journal.positions)
@@ -274,7 +274,7 @@ class DurableSession(Session):
     def submit(self, call: Call[Any]) -> None:
         """Puts a call in line. Raises NotConnectedError and TooManyCallsError."""
         if isinstance(call, TakingCall):
-            self._ledger.custody.came_back(call, self._clock())
+            self._ledger.received.came_back(call, self._clock())
         elif isinstance(call, GetCall):
             self._ledger.topics.came_back(call)
         super().submit(call)
@@ -308,7 +308,7 @@ class DurableSession(Session):
         """As without a state; unless it ``failed``, the application has processed what it got."""
         if self._closed is None:
             if not failed:
-                self._ledger.custody.all_came_back(self._clock())
+                self._ledger.received.all_came_back(self._clock())
                 self._ledger.topics.all_came_back()
             for call in self._watchers:
                 self.fail(call, failures.closed_error(call))
@@ -404,7 +404,7 @@ class DurableSession(Session):
     def _keep_unseen(self, call: TakingCall[Any]) -> None:
         """The messages of a read do not get to its caller; another one gets them."""
         self._unreturned(call.messages)
-        self._ledger.custody.keep(call.messages, self._clock())
+        self._ledger.received.keep(call.messages, self._clock())
         call.messages = []
 
     def _unreturned(self, messages: list[Message]) -> None:

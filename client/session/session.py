@@ -189,7 +189,7 @@ class Session(BaseSession):
             self.confirm_answer(call)
             raise error
         if isinstance(call, TakingCall):
-            self._ledger.custody.taken(call, self._clock())
+            self._ledger.received.taken(call, self._clock())
         elif call.number:
             self.confirm_answer(call)
         return call.result()
@@ -214,7 +214,7 @@ class Session(BaseSession):
         elif call.phase == SENT:
             self.orphan(call)
         elif call.phase == DONE and call.error is None and isinstance(call, TakingCall):
-            self._ledger.custody.keep(call.messages, self._clock())
+            self._ledger.received.keep(call.messages, self._clock())
             call.messages = []
         elif call.phase == DONE and isinstance(call, JoinCall) and call.error is None:
             self.leave_consumer(call.state)
@@ -235,17 +235,17 @@ class Session(BaseSession):
 
         Returns a call to be waited for, if that is necessary.
         """
-        self._ledger.custody.confirm(hand_overs, self._clock())
+        self._ledger.received.confirm(hand_overs, self._clock())
         return None
 
     def give_back(self, hand_overs: Iterable[HandOverId]) -> ReleaseCall:
         """Gives back those of these messages of which this is still possible."""
-        names = self._ledger.custody.take_back(hand_overs, self._clock())
+        names = self._ledger.received.take_back(hand_overs, self._clock())
         call = ReleaseCall(names)
         if names:
             self._start_clock(call)
             self._releases.append(call)
-            self._ledger.custody.release(names)
+            self._ledger.received.release(names)
         else:
             self.finish(call)
         return call
@@ -412,10 +412,10 @@ class Session(BaseSession):
             calls = self._line.calls
         pending = link.pending
         confirmations = self._ledger.confirmations
-        recovered = len(self._ledger.custody.recovered) > 0
+        recovered = len(self._ledger.received.recovered) > 0
         limit = self.limit
         if confirmations.overdue:
-            self._ledger.custody.send_ahead()
+            self._ledger.received.send_ahead()
         while calls and link.output_size < _OUTPUT_MAX and len(pending) < limit and not self._deleting:
             call = calls[0]
             if self.phase is Phase.DRAINING and not call.settling:
@@ -437,7 +437,7 @@ class Session(BaseSession):
                     # Nothing may follow the deletion, and what it cannot carry itself goes before it.
                     call.on_answer = self.deleted
                     self._deleting = True
-                    self._ledger.custody.send_ahead()
+                    self._ledger.received.send_ahead()
                 number = self._next_number
                 confirmed = confirmations.carry(call.order)
                 if self.send(link, call, number, confirmed, now):
@@ -461,7 +461,7 @@ class Session(BaseSession):
 
     def _answer_recovered(self, call: Call[Any]) -> bool:
         """Ends a read with messages that the client has already, if some match."""
-        messages = self._ledger.custody.recovered.take(call) if isinstance(call, TakingCall) else []
+        messages = self._ledger.received.recovered.take(call) if isinstance(call, TakingCall) else []
         if messages:
             assert isinstance(call, TakingCall)
             self._answer_from_recovered(call, messages)
@@ -572,7 +572,7 @@ class Session(BaseSession):
         messages = call.response.messages
         if messages:
             call.messages = call.answered(messages)
-            self._ledger.custody.arrived(call.messages)
+            self._ledger.received.arrived(call.messages)
             self.finish(call)
             return
         if call.number:
@@ -637,7 +637,7 @@ class Session(BaseSession):
 
     def _answer_from_recovered(self, call: TakingCall[Any], messages: list[Message]) -> None:
         """Ends the read with these messages instead of the service's."""
-        self._ledger.custody.arrived(messages)
+        self._ledger.received.arrived(messages)
         call.messages = messages
         call.from_recovered = True
         if call.phase == SENT:
@@ -653,7 +653,7 @@ class Session(BaseSession):
         elif not isinstance(call, TakingCall):
             self.orphan_ended(call)
         elif call.response.messages:
-            self._ledger.custody.keep(call.answered(call.response.messages), self._clock())
+            self._ledger.received.keep(call.answered(call.response.messages), self._clock())
         elif call.number:
             self._ledger.confirmations.open -= 1
 
@@ -811,7 +811,7 @@ class Session(BaseSession):
     def new_takeover(self) -> Takeover:
         """Makes the place for what a takeover lists."""
         wanted = {OperationId(call.session, call.number) for call in self._in_doubt}
-        return Takeover(wanted, self._ledger.custody.recovered.room)
+        return Takeover(wanted, self._ledger.received.recovered.room)
 
     def _joined(self, result: Established, before: str | None) -> None:
         """Settles what was in doubt; then requests can be sent."""
@@ -839,7 +839,7 @@ class Session(BaseSession):
         unseen = {OperationId(call.session, call.number) for call in calls if call.orphaned}
         for call in calls:
             self.resolve(call, result)
-        self._ledger.custody.settle(result.takeover, unseen, self._clock())
+        self._ledger.received.settle(result.takeover, unseen, self._clock())
 
     def _take_in_doubt(self) -> list[Call[Any]]:
         """Returns the requests in doubt; none is any more."""
@@ -852,7 +852,7 @@ class Session(BaseSession):
             return
         if call.number and result.takeover.answer(call):
             if isinstance(call, TakingCall) and call.error is None:
-                self._ledger.custody.arrived(call.messages)
+                self._ledger.received.arrived(call.messages)
             self.finish(call)
         else:
             self.again(call)
@@ -903,8 +903,8 @@ class Session(BaseSession):
         if any(not isinstance(call, Errand) for call in link.pending.values()) or self.consumers.unsettled:
             return
         if self._ledger.confirmations.owed:
-            self._ledger.custody.send_confirm()
-        if not link.pending or self._ledger.custody.settled:
+            self._ledger.received.send_confirm()
+        if not link.pending or self._ledger.received.settled:
             self.drop_link(ShuttingDownError("the middleware is about to stop"))
 
     def fenced(self, error: TelestoError) -> None:
@@ -921,7 +921,7 @@ class Session(BaseSession):
             return True
         if self._line.calls or self.link.pending or self._untaken:
             return False
-        return self._ledger.custody.settled and self._ledger.topics.settled
+        return self._ledger.received.settled and self._ledger.topics.settled
 
     def begin_close(self, *, failed: bool = False) -> None:
         """Refuses further calls, ends what waits, and sends what the service has to know.
@@ -932,7 +932,7 @@ class Session(BaseSession):
             return
         self._closed = failures.closed_error()
         self._close_until = self._clock() + self._options.close_timeout
-        self._ledger.custody.closing = True
+        self._ledger.received.closing = True
         under_way = [] if self.link is None else list(self.link.pending.values())
         waiting = [call for call in under_way if call.taking or isinstance(call, GetCall)]
         # What was acknowledged by leaving its block is told all the same.
@@ -950,7 +950,7 @@ class Session(BaseSession):
             self._stop_connecting(failures.closed_error())
         if self.phase in (Phase.READY, Phase.DRAINING):
             self.consumers.leave_all()
-            self._ledger.custody.release_all(self._clock())
+            self._ledger.received.release_all(self._clock())
             self._ledger.confirmations.hurry(self._clock())
             self._ledger.topics.hurry()
             self.tick()
@@ -981,7 +981,7 @@ class Session(BaseSession):
             return due
         due = min(due, self.link.look_at)
         if self.phase is Phase.READY or self.phase is Phase.DRAINING:
-            due = min(due, self._ledger.custody.due, self._ledger.topics.due, self.consumers.due)
+            due = min(due, self._ledger.received.due, self._ledger.topics.due, self.consumers.due)
             if self._hold_until:
                 due = min(due, self._hold_until)
         else:
@@ -1004,7 +1004,7 @@ class Session(BaseSession):
             )
         self._retry_identify(now)
         if self.phase is Phase.READY or self.phase is Phase.DRAINING:
-            self._ledger.custody.tick(now)
+            self._ledger.received.tick(now)
             self._ledger.topics.tick(now)
             self.consumers.tick(now)
         if self.link is not None and now >= self.link.look_at:
