@@ -26,7 +26,7 @@ from telesto.client.durable.durable_session import DurableSession
 from telesto.client.errors import ForkedError, connection_failure
 from telesto.client.io import forks, shared
 from telesto.client.io.shared import StateDir
-from telesto.client.io.state_writer import Scribe
+from telesto.client.io.state_writer import StateWriter
 from telesto.client.models import (
     Message,
     RecoveredPut,
@@ -81,9 +81,9 @@ class AsyncTelestoClient(AsyncRequests):
         self._options = ClientOptions() if options is None else options
         state_dir = state_dir if state_dir is not None else self._url.state_dir
         self._session = shared.make_session(self._url, self._options, delivery, state_dir)
-        self._scribe: Scribe | None = None
+        self._state_writer: StateWriter | None = None
         if isinstance(self._session, DurableSession) and state_dir is not None:
-            self._scribe = Scribe(self._session, state_dir, self._serve)
+            self._state_writer = StateWriter(self._session, state_dir, self._serve)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tried: Identity | None = None
         self._pools: set[AsyncPool] = set()
@@ -141,8 +141,8 @@ class AsyncTelestoClient(AsyncRequests):
         shared.check_identity(name, client_id, mode, existing)
         self._attach()
         stored: StoredClient | None = None
-        if self._scribe is not None and not self._session.closed:
-            stored = await self._scribe.open()
+        if self._state_writer is not None and not self._session.closed:
+            stored = await self._state_writer.open()
         identity = shared.choose_identity(self._url, name, client_id, mode, existing, self._tried, stored)
         call = self._session.connect(identity)
         self._tried = identity
@@ -412,7 +412,7 @@ class AsyncTelestoClient(AsyncRequests):
         return call
 
     def _submit(self, call: Call[Any]) -> None:
-        if self._scribe is not None and (task := asyncio.current_task()) is not None:
+        if self._state_writer is not None and (task := asyncio.current_task()) is not None:
             shared.with_reader(call, task, task.done)
         self._session.submit(call)
 
@@ -464,8 +464,8 @@ class AsyncTelestoClient(AsyncRequests):
             if session.link is not connection.link:
                 self._connection, self._closing = None, connection
                 connection.transport.abort()
-        if self._scribe is not None:
-            self._scribe.write()
+        if self._state_writer is not None:
+            self._state_writer.write()
         completed = session.take_completed()
         if completed:
             _wake(completed)
@@ -610,13 +610,13 @@ class AsyncTelestoClient(AsyncRequests):
             await asyncio.wait([self._connector])
         if self._closing is not None:
             await asyncio.wait([self._closing.gone])
-        if self._scribe is not None:
-            await self._scribe.close()
+        if self._state_writer is not None:
+            await self._state_writer.close()
 
     def forked(self, error: ForkedError) -> None:
         """This process is a child of the one that made the client."""
-        if self._scribe is not None:
-            self._scribe.forked()
+        if self._state_writer is not None:
+            self._state_writer.forked()
         self._session.disown(error)
 
 

@@ -18,7 +18,7 @@ from telesto.client.io.shared import StateDir
 ResultT = TypeVar("ResultT")
 
 
-class Scribe:
+class StateWriter:
     """Opens, writes and closes the state of a session, one thing at a time.
 
     What the session notes while a write is under way is written together, by the next one.
