@@ -10,7 +10,7 @@ from typing import Any
 from telesto.client.bookkeeping.confirmations import ConfirmContents
 from telesto.client.bookkeeping.identity import Established
 from telesto.client.bookkeeping.received_messages import ReceivedMessages
-from telesto.client.bookkeeping.subscriptions import Topics
+from telesto.client.bookkeeping.subscriptions import Subscriptions
 from telesto.client.bookkeeping.write_ahead_log import Journal
 from telesto.client.calls.queue_calls import Call
 from telesto.client.connection.link import Errand
@@ -73,14 +73,16 @@ class Ledger:
             self._journal,
         )
         self.confirmations = self.received.confirmations
-        self.topics = Topics(self._options, self._clock, self._retry_time, self._send, self._journal)
+        self.subscriptions = Subscriptions(
+            self._options, self._clock, self._retry_time, self._send, self._journal
+        )
 
     def remember_owed(self, client_id: int | None, incarnation: str) -> None:
         """Keeps what is owed for the case that the session becomes this client again.
 
         What the application has taken must not come back to it.
         """
-        owed = self.confirmations.all_owed(), self.topics.positions.owed
+        owed = self.confirmations.all_owed(), self.subscriptions.positions.owed
         self._owed = _Owed(client_id, incarnation, *owed)
 
     def bring_back_owed(self, result: Established) -> None:
@@ -88,7 +90,7 @@ class Ledger:
         owed, self._owed = self._owed, None
         if owed is not None and owed.to(result):
             self.confirmations.bring_back(owed.contents, math.inf)
-            self.topics.bring_back(owed.positions)
+            self.subscriptions.bring_back(owed.positions)
 
     def bring_back_carried(self, call: Call[Any]) -> None:
         """The confirmations that a refused request carried are owed again, and due after the usual time."""

@@ -19,7 +19,7 @@ _Place = tuple[int, int]
 """A message of a topic: its subscription and its number."""
 
 
-class Topics:
+class Subscriptions:
     """Keeps one get at a time under way for each subscription, so that nobody gets what another one has.
 
     A get has its turn until its caller has taken the answer or has given it up; the next one then begins

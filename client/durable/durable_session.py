@@ -147,7 +147,7 @@ class DurableSession(Session):
                 self._keep_unseen(call)
                 call.number = 0  # its caller has an error, and that confirms nothing
             elif isinstance(call, GetCall):
-                self._ledger.topics.positions.put_back(call.messages)
+                self._ledger.subscriptions.positions.put_back(call.messages)
                 call.messages = []
         super().finish(call)
 
@@ -249,7 +249,7 @@ class DurableSession(Session):
             self._entered = self._ledger.received
             taken = self._journal.taken_messages()
             self._ledger.confirmations.bring_back(ConfirmContents([], [], taken), math.inf)
-            self._ledger.topics.bring_back(self._journal.positions)
+            self._ledger.subscriptions.bring_back(self._journal.positions)
         super()._settle(result)
 
     def resolve(self, call: Call[Any], result: Established) -> None:
@@ -276,7 +276,7 @@ class DurableSession(Session):
         if isinstance(call, TakingCall):
             self._ledger.received.came_back(call, self._clock())
         elif isinstance(call, GetCall):
-            self._ledger.topics.came_back(call)
+            self._ledger.subscriptions.came_back(call)
         super().submit(call)
 
     def abandon(self, call: Call[Any]) -> None:
@@ -309,7 +309,7 @@ class DurableSession(Session):
         if self._closed is None:
             if not failed:
                 self._ledger.received.all_came_back(self._clock())
-                self._ledger.topics.all_came_back()
+                self._ledger.subscriptions.all_came_back()
             for call in self._watchers:
                 self.fail(call, failures.closed_error(call))
             self._watchers.clear()

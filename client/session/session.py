@@ -169,13 +169,13 @@ class Session(BaseSession):
         if isinstance(call, GetCall):
             call.wait_until = self._clock() + call.wait
             call.on_answer = self._get_answered
-            if self._ledger.topics.enter(call):
+            if self._ledger.subscriptions.enter(call):
                 self._begin_get(call)
             else:
-                self.check_at = min(self.check_at, self._ledger.topics.next_expiry)
+                self.check_at = min(self.check_at, self._ledger.subscriptions.next_expiry)
             return
         if isinstance(call, TopicCall):
-            self._ledger.topics.positions.forget_topic(call.topic)
+            self._ledger.subscriptions.positions.forget_topic(call.topic)
         line.calls.append(call)
 
     def take(self, call: Call[ResultT]) -> ResultT:
@@ -183,7 +183,7 @@ class Session(BaseSession):
         self._untaken -= 1
         error = call.error
         if isinstance(call, GetCall):
-            self._ledger.topics.taken(call)
+            self._ledger.subscriptions.taken(call)
             self._end_get(call)
         if error is not None:
             self.confirm_answer(call)
@@ -209,7 +209,7 @@ class Session(BaseSession):
             if call.phase == SENT:
                 self.orphan(call)
             elif call.phase == DONE:
-                self._ledger.topics.positions.put_back(call.messages)
+                self._ledger.subscriptions.positions.put_back(call.messages)
             self._end_get(call)
         elif call.phase == SENT:
             self.orphan(call)
@@ -224,11 +224,11 @@ class Session(BaseSession):
 
     def confirm_topics(self, messages: list[TopicMessage]) -> None:
         """The application has these messages of topics, and all before them."""
-        self._ledger.topics.confirm(messages)
+        self._ledger.subscriptions.confirm(messages)
 
     def give_back_topics(self, messages: Iterable[TopicMessage]) -> int:
         """Those of these messages that are not confirmed come again; returns how many."""
-        return self._ledger.topics.give_back(messages)
+        return self._ledger.subscriptions.give_back(messages)
 
     def confirm(self, hand_overs: Iterable[HandOverId]) -> ConfirmCall | None:
         """The application has processed these messages, which it confirms itself.
@@ -428,7 +428,7 @@ class Session(BaseSession):
                 calls.popleft()
                 call = join(call, calls, self._joint_limits, self._joint_done)
                 if self.send(link, call, 0, [], now) and isinstance(call, GetCall):
-                    self._ledger.topics.sent(call)
+                    self._ledger.subscriptions.sent(call)
             elif confirmations.room(limit) and self.has_room():
                 calls.popleft()
                 if not confirmations.refused:  # where it matters which of them were called before
@@ -585,18 +585,18 @@ class Session(BaseSession):
             self.finish(call)
 
     def _get_answered(self, call: GetCall) -> None:
-        self._ledger.topics.positions.prove(call.told)
+        self._ledger.subscriptions.positions.prove(call.told)
         messages = call.got()
         if not messages and self._clock() < call.wait_until - EARLY_MAX:
             self._wait_again(call)
             return
         call.messages = messages[: call.max_messages]
-        self._ledger.topics.positions.keep(messages[call.max_messages :])
+        self._ledger.subscriptions.positions.keep(messages[call.max_messages :])
         self.finish(call)
 
     def _begin_get(self, call: GetCall) -> None:
         """It is a get's turn: what was fetched before comes first."""
-        call.messages = self._ledger.topics.positions.take_fetched(call.topic, call.max_messages)
+        call.messages = self._ledger.subscriptions.positions.take_fetched(call.topic, call.max_messages)
         if call.messages:
             self.finish(call)
         else:
@@ -604,9 +604,9 @@ class Session(BaseSession):
 
     def _end_get(self, call: GetCall) -> None:
         """A get is over; those begin whose turn it is now."""
-        for entered in self._ledger.topics.leave(call):
+        for entered in self._ledger.subscriptions.leave(call):
             self._begin_get(entered)
-        self.check_at = min(self.check_at, self._ledger.topics.next_expiry)
+        self.check_at = min(self.check_at, self._ledger.subscriptions.next_expiry)
 
     def _joint_done(self, joint: JointPut) -> None:
         """Puts that were sent together are done: each of their calls is."""
@@ -647,7 +647,7 @@ class Session(BaseSession):
     def _orphan_answered(self, call: Call[Any]) -> None:
         """The call was over before this answer to its request."""
         if isinstance(call, GetCall):
-            self._ledger.topics.positions.prove(call.told)
+            self._ledger.subscriptions.positions.prove(call.told)
         elif isinstance(call, JoinCall):
             self.consumers.stray(call.response)
         elif not isinstance(call, TakingCall):
@@ -713,8 +713,8 @@ class Session(BaseSession):
             self._put_separately(call)
             return
         if isinstance(call, GetCall) and not call.orphaned:
-            positions = self._ledger.topics.positions
-            self._ledger.topics.failed()
+            positions = self._ledger.subscriptions.positions
+            self._ledger.subscriptions.failed()
             if isinstance(error, PositionUnknownError):
                 positions.forget([position.subscription_id for position in call.told])
             elif isinstance(error, NotSubscribedError) and call.by_id and call.topic is not None:
@@ -828,8 +828,8 @@ class Session(BaseSession):
             self._ledger.begin_anew()
         self._ledger.confirmations.session_began(result.session)
         self._ledger.bring_back_owed(result)
-        self._ledger.topics.positions.forget_names()
-        self._ledger.topics.hurry()
+        self._ledger.subscriptions.positions.forget_names()
+        self._ledger.subscriptions.hurry()
         self._settle(result)
         self.consumers.rejoin()
 
@@ -866,7 +866,7 @@ class Session(BaseSession):
             *self._take_in_doubt(),
             *self._line.take_all(),
             *self._releases,
-            *self._ledger.topics.waiting,
+            *self._ledger.subscriptions.waiting,
         ]
         self._releases.clear()
         self._deleting = False
@@ -921,7 +921,7 @@ class Session(BaseSession):
             return True
         if self._line.calls or self.link.pending or self._untaken:
             return False
-        return self._ledger.received.settled and self._ledger.topics.settled
+        return self._ledger.received.settled and self._ledger.subscriptions.settled
 
     def begin_close(self, *, failed: bool = False) -> None:
         """Refuses further calls, ends what waits, and sends what the service has to know.
@@ -938,7 +938,7 @@ class Session(BaseSession):
         # What was acknowledged by leaving its block is told all the same.
         line = list(self._line.calls)
         told = [call for call in line if isinstance(call, SettleCall) and call.on_done is not None]
-        for call in [*line, *self._in_doubt, *self._pings, *self._ledger.topics.waiting, *waiting]:
+        for call in [*line, *self._in_doubt, *self._pings, *self._ledger.subscriptions.waiting, *waiting]:
             if call.phase < DONE and not call.unattended and call not in told:
                 self._fail_open(call, failures.closed_error(call))
         self._line.keep(told)
@@ -952,7 +952,7 @@ class Session(BaseSession):
             self.consumers.leave_all()
             self._ledger.received.release_all(self._clock())
             self._ledger.confirmations.hurry(self._clock())
-            self._ledger.topics.hurry()
+            self._ledger.subscriptions.hurry()
             self.tick()
 
     def end_close(self) -> None:
@@ -981,7 +981,7 @@ class Session(BaseSession):
             return due
         due = min(due, self.link.look_at)
         if self.phase is Phase.READY or self.phase is Phase.DRAINING:
-            due = min(due, self._ledger.received.due, self._ledger.topics.due, self.consumers.due)
+            due = min(due, self._ledger.received.due, self._ledger.subscriptions.due, self.consumers.due)
             if self._hold_until:
                 due = min(due, self._hold_until)
         else:
@@ -1005,7 +1005,7 @@ class Session(BaseSession):
         self._retry_identify(now)
         if self.phase is Phase.READY or self.phase is Phase.DRAINING:
             self._ledger.received.tick(now)
-            self._ledger.topics.tick(now)
+            self._ledger.subscriptions.tick(now)
             self.consumers.tick(now)
         if self.link is not None and now >= self.link.look_at:
             self.look(now, awaits_pushes=self.consumers.joined_any)
@@ -1025,10 +1025,10 @@ class Session(BaseSession):
         elif under_way:
             self.check_at = min(call.try_until for call in under_way)
         self._overdue = overdue and not self._overdue
-        for get in self._ledger.topics.take_expired(now):
+        for get in self._ledger.subscriptions.take_expired(now):
             self.finish(get)
-        self.check_at = min(self.check_at, self._ledger.topics.next_expiry)
-        waiting = self._ledger.topics.waiting
+        self.check_at = min(self.check_at, self._ledger.subscriptions.next_expiry)
+        waiting = self._ledger.subscriptions.waiting
         calls = [*under_way, *self._in_doubt, *self._line.calls, *self._pings, *self._releases, *waiting]
         calls += [part for joint in calls if isinstance(joint, JointPut) for part in joint.open_parts]
         calls += self.consumers.waits()
