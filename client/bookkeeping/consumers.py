@@ -285,7 +285,7 @@ class CheckCall(TouchCall, request=packets.Touch):
         return [] if self.response is None else [lease for lease in self.leases if lease not in lost]
 
 
-class Consuming:
+class Consumers:
     """Keeps the consumers of a client, over as many connections as it takes.
 
     What was pushed over a connection is gone with it: it comes again, here or elsewhere.

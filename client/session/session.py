@@ -28,8 +28,8 @@ from telesto.client.bookkeeping.consumers import (
     LEASES_MAX,
     AckCall,
     CheckCall,
+    Consumers,
     ConsumerState,
-    Consuming,
     JoinCall,
     LeaveCall,
     NackCall,
@@ -126,7 +126,7 @@ class Session(BaseSession):
             self._given_back,
             self._journal,
         )
-        self.consumers = Consuming(options, self._clock, self.send_when_ready, self.finish, self.settle_soon)
+        self.consumers = Consumers(options, self._clock, self.send_when_ready, self.finish, self.settle_soon)
         #: Requests that were under way when their connection was lost, in the order of sending.
         self._in_doubt: list[Call[Any]] = []
         self._releases: list[ReleaseCall] = []

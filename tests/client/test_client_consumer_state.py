@@ -13,8 +13,8 @@ from telesto.client.bookkeeping import consumers
 from telesto.client.bookkeeping.consumers import (
     BRISK,
     LEASES_OVER_MAX,
+    Consumers,
     ConsumerState,
-    Consuming,
     JoinCall,
     NextCall,
 )
@@ -60,7 +60,7 @@ class Bench:
     def __init__(self, keep_alive: bool = False, credit: int | None = 32) -> None:
         self.host = Host()
         self.now = 0.0
-        self.consuming = Consuming(
+        self.consumers = Consumers(
             ClientOptions(), lambda: self.now, self.host.send, self.host.finish, self.host.settle_soon
         )
         self.state = ConsumerState(1, credit, 0, keep_alive)
@@ -78,7 +78,7 @@ class Bench:
         call = JoinCall(self.state)
         call.frame(0, [], 1, self.now)
         call.response = packets.JoinQueueResponse(consumer_id, 30_000)
-        self.consuming.joined(call)
+        self.consumers.joined(call)
 
     def deliver(
         self, *message_ids: int, key: str | None = "key", lease: int = LEASE, redelivered: bool = False
@@ -88,11 +88,11 @@ class Bench:
             for number in message_ids
         ]
         deliveries = [Delivery(lease, message) for message in messages]
-        self.consuming.delivered(packets.Deliver(self.state.consumer_id, deliveries))
+        self.consumers.delivered(packets.Deliver(self.state.consumer_id, deliveries))
 
     def call(self) -> NextCall:
         call = NextCall(self.state)
-        if self.consuming.next(call):
+        if self.consumers.next(call):
             self.host.finish(call)
         return call
 
@@ -100,7 +100,7 @@ class Bench:
         """Take the next message, if there is one; returns its id."""
         call = self.call()
         if call.message is None:
-            self.consuming.forget(call)
+            self.consumers.forget(call)
             return None
         return call.message.message_id
 
@@ -116,7 +116,7 @@ class Bench:
     def begins(self) -> list[tuple[bool, list[int]]]:
         """What is told of the application, and would be written now."""
         told = []
-        for frame in FrameDecoder(1 << 24).feed(self.consuming.take_begins()):
+        for frame in FrameDecoder(1 << 24).feed(self.consumers.take_begins()):
             assert (frame.method_id, frame.packet_id) == (packets.Begin.METHOD_ID, 0)
             begin = packets.Begin.decode(frame.payload)
             assert all(ref.consumer_id == self.state.consumer_id for ref in begin.leases)
@@ -124,12 +124,12 @@ class Bench:
         return told
 
     def give_back(self, message_id: int, lease: int = LEASE) -> None:
-        self.consuming.answering(self.state, [self.lease(message_id, lease)], done=False)
-        self.consuming.given_back(self.state, [self.lease(message_id, lease)])
+        self.consumers.answering(self.state, [self.lease(message_id, lease)], done=False)
+        self.consumers.given_back(self.state, [self.lease(message_id, lease)])
 
     def lose(self, *message_ids: int, lease: int = LEASE) -> None:
         refs = [LeaseRef(self.state.consumer_id, lease, number) for number in message_ids]
-        self.consuming.lost(packets.LeaseLost(self.state.consumer_id, refs, False, 27, ""))
+        self.consumers.lost(packets.LeaseLost(self.state.consumer_id, refs, False, 27, ""))
 
 
 def test_what_is_on_its_way_when_one_before_it_is_given_back_is_not_begun() -> None:
@@ -187,7 +187,7 @@ def test_one_that_a_touch_finds_lost_takes_those_after_it_along() -> None:
     bench.deliver(1, 2, 3)
     assert bench.take() == 1
     bench.now = 11.0
-    bench.consuming.tick(bench.now)
+    bench.consumers.tick(bench.now)
     errand = bench.host.sent[-1]
     errand.response = packets.TouchResponse([ElementResult(1, 27)])
     errand.on_answer(errand)
@@ -219,7 +219,7 @@ def test_what_the_application_was_not_given_after_all_is_told() -> None:
     bench.deliver(1)
     call = bench.call()
     assert bench.begins() == [(True, [1])]
-    bench.consuming.forget(call)
+    bench.consumers.forget(call)
     assert bench.begins() == [(False, [1])]
     assert bench.take() == 1
     assert bench.begins() == [(True, [1])]
@@ -229,7 +229,7 @@ def test_what_another_call_is_given_in_the_same_turn_has_begun() -> None:
     bench = Bench()
     bench.deliver(1)
     call, other = bench.call(), bench.call()
-    bench.consuming.forget(call)
+    bench.consumers.forget(call)
     assert other.message is not None
     assert bench.begins() == [(True, [1])]
 
@@ -238,8 +238,8 @@ def test_what_is_done_before_that_was_told_has_not_to_be_told() -> None:
     bench = Bench()
     bench.deliver(1, 2)
     bench.take_all()
-    bench.consuming.answering(bench.state, [bench.lease(1)], done=True)
-    bench.consuming.answering(bench.state, [bench.lease(2)], done=False)
+    bench.consumers.answering(bench.state, [bench.lease(1)], done=True)
+    bench.consumers.answering(bench.state, [bench.lease(2)], done=False)
     assert bench.begins() == [(True, [2])]
 
 
@@ -262,7 +262,7 @@ def test_nothing_is_told_over_another_connection() -> None:
     bench = Bench()
     bench.deliver(1)
     bench.take()
-    bench.consuming.parted()
+    bench.consumers.parted()
     assert bench.begins() == []
 
 
@@ -281,9 +281,9 @@ def test_the_service_hears_of_a_client_with_messages(keep_alive: bool) -> None:
     bench.deliver(1, 2)
     bench.take()
     for at in (7.5, 15.0, 22.5):
-        assert bench.consuming.due == at
+        assert bench.consumers.due == at
         bench.now = at
-        bench.consuming.tick(at)
+        bench.consumers.tick(at)
     assert [type(errand.packet) for errand in bench.host.sent] == [
         packets.Touch if keep_alive else packets.Ping
     ] * 3
@@ -331,13 +331,13 @@ class PacedBench(Bench):
                 self.serve()
             assert call.message is not None
             self.now += each_s
-            self.consuming.answering(self.state, [call.message.lease], done=True)
+            self.consumers.answering(self.state, [call.message.lease], done=True)
             self.held -= 1
             self.tick()
 
     def tick(self) -> None:
-        while self.consuming.due <= self.now:
-            self.consuming.tick(self.now)
+        while self.consumers.due <= self.now:
+            self.consumers.tick(self.now)
         self.serve()
 
     def has(self) -> int:
@@ -358,21 +358,21 @@ def test_who_is_quick_has_many_and_who_becomes_slow_gives_them_back_in_order() -
         while (call := bench.call()).message is not None:
             taken.append(call.message.lease)
         assert len(taken) == bench.credit
-        bench.consuming.answering(bench.state, taken, done=True)
+        bench.consumers.answering(bench.state, taken, done=True)
         bench.held -= len(taken)
         bench.now += 0.002
         bench.serve()
         assert call.message is not None
-        bench.consuming.answering(bench.state, [call.message.lease], done=True)
+        bench.consumers.answering(bench.state, [call.message.lease], done=True)
         bench.held -= 1
         bench.serve()
     assert bench.credit == bench.has() == 256
     first = bench.take()
     assert first is not None
     bench.now += 1.0
-    bench.consuming.tick(bench.now)  # it may have been quick until now
+    bench.consumers.tick(bench.now)  # it may have been quick until now
     bench.now += 1.0
-    bench.consuming.tick(bench.now)
+    bench.consumers.tick(bench.now)
     kept = [message.message_id for message in bench.state.buffer.messages()]
     (back,) = bench.host.settled
     assert not back.failed
@@ -401,10 +401,10 @@ def test_what_comes_rarely_is_no_reason_for_more() -> None:
         call = bench.call()
         bench.deliver(number, key=None)
         assert call.message is not None
-        bench.consuming.answering(bench.state, [call.message.lease], done=True)
+        bench.consumers.answering(bench.state, [call.message.lease], done=True)
         bench.now += 1.0
         bench.state.sure_since = bench.now
-        bench.consuming.tick(bench.now)
+        bench.consumers.tick(bench.now)
     assert not [errand for errand in bench.host.sent if isinstance(errand.packet, packets.Credit)]
 
 
@@ -417,7 +417,7 @@ def test_of_a_partition_that_was_begun_nothing_goes_back_for_slowness() -> None:
     bench.deliver(60, 61, key=None, lease=LEASE)
     assert bench.take() == 1
     for bench.now in (1.0, 2.0):
-        bench.consuming.tick(bench.now)
+        bench.consumers.tick(bench.now)
     (back,) = bench.host.settled
     assert [lease.message_id for lease in back.leases] == list(range(40, 62))
     assert bench.take_all() == list(range(2, 40))
@@ -432,7 +432,7 @@ def test_a_credit_that_was_given_stays() -> None:
     bench.deliver(*range(1, 33))
     bench.take()
     for bench.now in (1.0, 2.0, 3.0):
-        bench.consuming.tick(bench.now)
+        bench.consumers.tick(bench.now)
     bench.take_all()
     assert not [errand for errand in bench.host.sent if isinstance(errand.packet, packets.Credit)]
     assert not bench.host.settled
@@ -482,13 +482,13 @@ def test_signs_of_life_make_asking_unnecessary_unless_there_was_a_gap() -> None:
     bench = Bench()
     for at in (7.5, 15.0, 22.5):
         bench.now = at
-        bench.consuming.tick(at)
+        bench.consumers.tick(at)
         bench.host.sent[-1].on_answer(bench.host.sent[-1])
     bench.now = 37.5
     bench.deliver(1, 2)
     assert bench.take() == 1
     bench.now = 40.0
-    bench.consuming.tick(40.0)
+    bench.consumers.tick(40.0)
     bench.host.sent[-1].on_answer(bench.host.sent[-1])
     assert bench.call().message is None
     assert isinstance(bench.host.sent[-1].packet, packets.Touch)
@@ -501,7 +501,7 @@ def test_what_the_service_could_not_tell_is_asked_again() -> None:
     call = bench.call()
     bench.host.sent[-1].on_refused(StandbyUnavailableError("test"))
     assert call.message is None
-    bench.consuming.tick(27.5)
+    bench.consumers.tick(27.5)
     touches = [errand for errand in bench.host.sent if isinstance(errand.packet, packets.Touch)]
     assert len(touches) == 2
     answer(touches[-1])
@@ -514,7 +514,7 @@ def test_a_new_connection_does_not_wait_for_the_answers_of_the_old_one() -> None
     bench.now = 20.0
     call = bench.call()
     asked = bench.host.sent[-1]
-    bench.consuming.parted()
+    bench.consumers.parted()
     bench.joins(CONSUMER + 1)
     asked.on_lost()
     bench.deliver(2)
@@ -529,14 +529,14 @@ def test_what_was_given_before_a_gap_may_be_begun_only_if_the_service_confirms_i
     call = bench.call()
     ask = (bench.state, bench.lease(1), call.given_at)
     bench.now = 15.0
-    assert bench.consuming.can_be_begun(*ask) is True
-    bench.consuming.tick(15.0)
+    assert bench.consumers.can_be_begun(*ask) is True
+    bench.consumers.tick(15.0)
     if keep_alive:
         answer(bench.host.sent[-1])
     bench.now = 29.0
-    assert bench.consuming.can_be_begun(*ask) is (True if keep_alive else None)
-    bench.consuming.touch_failed(bench.state, bench.lease(1))
-    assert bench.consuming.can_be_begun(*ask) is False
+    assert bench.consumers.can_be_begun(*ask) is (True if keep_alive else None)
+    bench.consumers.touch_failed(bench.state, bench.lease(1))
+    assert bench.consumers.can_be_begun(*ask) is False
     assert bench.state.lost == 1
 
 
@@ -550,9 +550,9 @@ def test_of_a_partition_that_is_worked_on_nothing_is_given_or_told() -> None:
     waiting = bench.call()
     assert bench.begins() == []  # a handler begins it later
     assert call.message is not None
-    bench.consuming.begin(bench.state, call.message, bench.now)
+    bench.consumers.begin(bench.state, call.message, bench.now)
     assert bench.begins() == [(True, [1])]
-    bench.consuming.ended(bench.state, call.message)
+    bench.consumers.ended(bench.state, call.message)
     assert waiting.message is not None
     assert waiting.message.message_id == 2
     assert bench.begins() == []
@@ -564,7 +564,7 @@ def test_what_waits_at_a_consumer_that_was_let_go_of_goes_back() -> None:
     assert bench.take() == 1
     bench.state.forgotten = True
     bench.now = 7.5
-    bench.consuming.tick(7.5)
+    bench.consumers.tick(7.5)
     assert [call.leases for call in bench.host.settled] == [[bench.lease(2)]]
     assert bench.lease(1) in bench.state.open
 
@@ -572,23 +572,23 @@ def test_what_waits_at_a_consumer_that_was_let_go_of_goes_back() -> None:
 def test_a_consumer_whose_close_was_given_up_leaves_all_the_same() -> None:
     bench = Bench()
     bench.deliver(1)
-    bench.consuming.leave(bench.state)
+    bench.consumers.leave(bench.state)
     bench.now = 7.5
-    bench.consuming.tick(7.5)
+    bench.consumers.tick(7.5)
     assert bench.host.sent == []  # it is told in its turn
     bench.state.forgotten = True
     bench.now = 15.0
-    bench.consuming.tick(15.0)
+    bench.consumers.tick(15.0)
     assert [type(errand.packet) for errand in bench.host.sent] == [packets.LeaveQueue]
     bench.host.sent[-1].on_answer(bench.host.sent[-1])
-    assert bench.consuming.due == math.inf
+    assert bench.consumers.due == math.inf
 
 
 def test_a_new_consumer_does_not_know_of_old_leases() -> None:
     bench = Bench()
     bench.deliver(1)
     bench.give_back(1)
-    bench.consuming.parted()
+    bench.consumers.parted()
     bench.joins(CONSUMER + 1)
     bench.deliver(2)
     assert bench.take_all() == [2]
@@ -611,5 +611,5 @@ def test_what_nobody_waits_for_any_more_comes_again_in_its_order(seed: int) -> N
     calls = [bench.call() for _ in range(chance.randint(1, 6))]
     chance.shuffle(calls)
     for call in calls:
-        bench.consuming.forget(call)
+        bench.consumers.forget(call)
     assert bench.take_all() == [1, 2, 3, 4, 5, 6]
