@@ -3,7 +3,7 @@
 There is no thread between a caller and the socket: a calling thread sends its request itself and, when nobody
 else does, waits for the socket itself until its answer has come; it is then the driver. Callers that come
 meanwhile follow: they sleep until the driver has their answer or leaves and makes one of them the driver. A
-single caller thus never pays for a change of threads. When nobody calls, the keeper (client/io/keeper.py)
+single caller thus never pays for a change of threads. When nobody calls, the background thread (client/io/background_thread.py)
 does what is due.
 """
 
@@ -28,7 +28,7 @@ from telesto.client.errors import (
     StateWriteError,
     connection_failure,
 )
-from telesto.client.io.keeper import Keeper
+from telesto.client.io.background_thread import BackgroundThread
 from telesto.client.io.waker import Waker
 from telesto.client.options import ClientOptions
 from telesto.client.session.session import Session
@@ -52,7 +52,7 @@ class Driver:
     All methods are to be called with ``lock`` held; those that wait let go of it meanwhile.
 
     Attributes:
-        keepers_lock: the lock, for the keeper, whose thread no signal's handler interrupts.
+        inner_lock: the lock, for the background thread, whose thread no signal's handler interrupts.
         session: the session.
         sock: the connection in use; None without one.
         driven_by: which thread waits for the socket, or connects; 0 for none.
@@ -61,7 +61,7 @@ class Driver:
 
     def __init__(self, session: Session, options: ClientOptions) -> None:
         # It is taken once at a time. It knows its owner, so a signal's handler can ask whom it interrupted.
-        self.keepers_lock = threading.RLock()
+        self.inner_lock = threading.RLock()
         self.session = session
         self.sock: socket.socket | None = None
         self.driven_by = 0
@@ -84,7 +84,7 @@ class Driver:
         self._durable = session if isinstance(session, DurableSession) else None
         self._store: StateStore | None = None
         self._writer = threading.Lock()
-        self._keeper = Keeper(self, options)
+        self._background = BackgroundThread(self, options)
 
     @property
     def lock(self) -> threading.RLock:
@@ -97,14 +97,14 @@ class Driver:
             raise CallInterruptedBySignalError(
                 "a signal's handler called the client in a thread that is in a call of it"
             )
-        return self.keepers_lock
+        return self.inner_lock
 
     @property
     def in_call(self) -> bool:
         """Tells whether this thread is in a call: then this is asked by a signal's handler."""
         thread = threading.get_ident()
         return (
-            thread == self.driven_by or thread in self._away or self.keepers_lock._is_owned()  # type: ignore[attr-defined]  # there is no public way to ask
+            thread == self.driven_by or thread in self._away or self.inner_lock._is_owned()  # type: ignore[attr-defined]  # there is no public way to ask
         )
 
     def use_state(self, store: StateStore) -> None:
@@ -134,7 +134,7 @@ class Driver:
             raise
 
     def hand_on(self) -> None:
-        """The calling thread leaves: another one has to wait for the socket, or the keeper to watch it."""
+        """The calling thread leaves: another one has to wait for the socket, or the background thread to watch it."""
         self.changes += 1
         if self.driven_by:
             return
@@ -144,7 +144,7 @@ class Driver:
         elif self._closed:
             self._waker.close()
         else:
-            self._keeper.notice()
+            self._background.notice()
 
     def push(self) -> None:
         """Sends what the session wants to send, and wakes the callers whose calls are over."""
@@ -208,7 +208,7 @@ class Driver:
         thread = threading.get_ident()
         self._away.add(thread)
         try:
-            self.keepers_lock.release()
+            self.inner_lock.release()
             for _ in range(_WRITES_INTERRUPTED_MAX):
                 try:
                     if changes:
@@ -221,7 +221,7 @@ class Driver:
                     return None, interruption
             return StateWriteError("writing the client's state was interrupted"), interruption
         finally:
-            self.keepers_lock.acquire()
+            self.inner_lock.acquire()
             self._away.discard(thread)
             self._intact = False
 
@@ -245,12 +245,12 @@ class Driver:
             self.hand_on()
 
     def free(self) -> None:
-        """Ends the keeper; to be called without the lock, after ``close``."""
-        self._keeper.stop()
+        """Ends the background thread; to be called without the lock, after ``close``."""
+        self._background.stop()
 
     def forked(self, error: ForkedError) -> None:
         """Lets go of everything in a child process, whatever the parent's threads were doing."""
-        self.keepers_lock = threading.RLock()
+        self.inner_lock = threading.RLock()
         self.driven_by = 0
         self._away.clear()
         self._waiting = False
@@ -260,12 +260,12 @@ class Driver:
         if self._store is not None:
             self._store.forked()
             self._store = None
-        self._keeper.forked()
+        self._background.forked()
         self._drop()
         self._waker.close()
 
     def _drive(self, call: Call[Any]) -> None:
-        self._keeper.stand_back()
+        self._background.stand_back()
         while call.phase != DONE:
             self._turn(call)
 
@@ -278,11 +278,11 @@ class Driver:
             self._away.add(thread)
             self._followers[call] = gate
             try:
-                self.keepers_lock.release()
+                self.inner_lock.release()
                 while not gate.acquire(timeout=SIGNAL_UNHEARD_MAX):
                     pass
             finally:
-                self.keepers_lock.acquire()
+                self.inner_lock.acquire()
         finally:
             self._followers.pop(call, None)
             self._away.discard(thread)
@@ -313,10 +313,10 @@ class Driver:
         while self._writer.locked():
             self._away.add(thread)
             try:
-                self.keepers_lock.release()
+                self.inner_lock.release()
                 self._writer.acquire()
             finally:
-                self.keepers_lock.acquire()
+                self.inner_lock.acquire()
                 self._away.discard(thread)
             self._writer.release()
             self.push()
@@ -370,10 +370,10 @@ class Driver:
         self._waiting = True
         self._waiting_until = until
         try:
-            self.keepers_lock.release()
+            self.inner_lock.release()
             events = self._poll.poll(timeout_ms)
         finally:
-            self.keepers_lock.acquire()
+            self.inner_lock.acquire()
             self._waiting = False
         if any(descriptor == self._waker.fileno() for descriptor, _ in events):
             self._waker.clear()
@@ -423,7 +423,7 @@ class Driver:
             self._waker.wake()
             return
         if self.sock is not None:
-            self._keeper.stand_back()
+            self._background.stand_back()
             self._poll.unregister(self.sock)
             self.sock.close()
         self.sock = None
@@ -455,9 +455,9 @@ class Driver:
         """Opens a connection, with the lock released; an attempt ends in time for what is due."""
         left = max(_CONNECT_TIME_MIN, self.session.timer - time.monotonic())
         try:
-            self.keepers_lock.release()
+            self.inner_lock.release()
             return socket.create_connection(address, min(self._connect_timeout, left))
         except (OSError, UnicodeError) as failure:
             return failure
         finally:
-            self.keepers_lock.acquire()
+            self.inner_lock.acquire()

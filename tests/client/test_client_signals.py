@@ -140,8 +140,8 @@ def test_a_call_that_is_interrupted_when_it_begins_to_wait_leaves_the_lock_in_or
 ) -> None:
     queue_id = fake_server.service.add_queue("orders")
     with TelestoClient(fake_server.url, state_dir=tmp_path if moment == "writing" else None) as client:
-        lock = InterruptedLock(client._driver.keepers_lock)
-        client._driver.keepers_lock = lock  # type: ignore[assignment]
+        lock = InterruptedLock(client._driver.inner_lock)
+        client._driver.inner_lock = lock  # type: ignore[assignment]
         if moment != "connecting":
             client.connect(name="alice")
         with ThreadPoolExecutor(1) as executor:

@@ -14,13 +14,13 @@ from telesto.client.options import ClientOptions
 if TYPE_CHECKING:
     from telesto.client.io.driver import Driver
 
-#: When something is due sooner than this (seconds), the keeper only sleeps: a call is likely to come before.
+#: When something is due sooner than this (seconds), the background thread only sleeps: a call is likely to come before.
 _WATCH_AFTER = 0.5
-#: How long the keeper sleeps at most while others drive, in seconds.
+#: How long the background thread sleeps at most while others drive, in seconds.
 _SLEEP_MAX = 60.0
 
 
-class Keeper:
+class BackgroundThread:
     """A background thread, started when it is first needed.
 
     It sends confirmations and signs of life when they are due, replaces a lost connection, and watches the
@@ -40,7 +40,7 @@ class Keeper:
     # With the driver's lock held
 
     def notice(self) -> None:
-        """Nobody drives any more: makes sure that the keeper is awake when something is due."""
+        """Nobody drives any more: makes sure that the background thread is awake when something is due."""
         if self._stopped:
             return
         if self._thread is None or self._waker is None:
@@ -49,7 +49,7 @@ class Keeper:
             self._waker.wake()
 
     def stand_back(self) -> None:
-        """A caller is about to wait for the socket, or to close it: the keeper stops watching it."""
+        """A caller is about to wait for the socket, or to close it: the background thread stops watching it."""
         if self._watching and self._waker is not None:
             self._watching = False
             self._waker.wake()
@@ -77,7 +77,7 @@ class Keeper:
     def _start(self) -> None:
         self._waker = Waker()
         self._sleeps_until = -math.inf
-        self._thread = threading.Thread(target=self._run, name="telesto-keeper", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="telesto-background", daemon=True)
         self._thread.start()
 
     # In the thread
@@ -88,7 +88,7 @@ class Keeper:
         assert waker is not None
         sleep = self._confirm_after
         changes = 0
-        with driver.keepers_lock:
+        with driver.inner_lock:
             while not self._stopped:
                 if driver.driven_by:
                     sleep = min(2 * sleep, _SLEEP_MAX) if changes == driver.changes else self._confirm_after
@@ -125,11 +125,11 @@ class Keeper:
             poll.register(descriptor, select.POLLIN)
         timeout_ms = None if until == math.inf else max(0.0, (until - time.monotonic()) * 1000)
         self._sleeps_until = until
-        self._driver.keepers_lock.release()
+        self._driver.inner_lock.release()
         try:
             events = poll.poll(timeout_ms)
         finally:
-            self._driver.keepers_lock.acquire()
+            self._driver.inner_lock.acquire()
         self._sleeps_until = -math.inf
         waker.clear()
         return any(ready == descriptor for ready, _ in events)
