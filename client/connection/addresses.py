@@ -10,7 +10,7 @@ from telesto.client.options import ClientOptions
 from telesto.client.url import Address, parse_address
 
 
-class AddressBook:
+class AddressList:
     """The addresses of the service in the order of trying, given ones and those learned from middlewares.
 
     After a failure the next address is tried at once; after a round through all of them comes a pause, which

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable
 
-from telesto.client.connection.addresses import AddressBook, backoff
+from telesto.client.connection.addresses import AddressList, backoff
 from telesto.client.options import ClientOptions
 from telesto.client.url import Address
 from telesto.protocol.errors import ErrorClass, TelestoError
@@ -29,7 +29,7 @@ class Connector:
         self._options = options
         self._clock = clock
         self._chance = chance
-        self._addresses = AddressBook(addresses, options, chance)
+        self._addresses = AddressList(addresses, options, chance)
         self.attempt_at = 0.0
         self.failure: TelestoError | None = None
 

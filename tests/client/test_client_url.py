@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from telesto.client.connection.addresses import AddressBook, backoff
+from telesto.client.connection.addresses import AddressList, backoff
 from telesto.client.errors import AddressError
 from telesto.client.options import ClientOptions
 from telesto.client.url import Address, ServiceUrl, parse_address, parse_url
@@ -107,8 +107,8 @@ def test_addresses_read_back() -> None:
         assert str(parse_address(text)) == text
 
 
-def book(*addresses: str, **options: float | bool) -> AddressBook:
-    return AddressBook(
+def book(*addresses: str, **options: float | bool) -> AddressList:
+    return AddressList(
         [parse_address(address) for address in addresses],
         ClientOptions(**options),  # type: ignore[arg-type]
         random.Random(1),
@@ -153,7 +153,7 @@ def test_addresses_are_learned_within_bounds() -> None:
 def test_addresses_may_be_shuffled() -> None:
     starts = {
         str(
-            AddressBook(
+            AddressList(
                 [Address("a", 1), Address("b", 2)], ClientOptions(shuffle_addresses=True), random.Random(seed)
             ).next
         )
