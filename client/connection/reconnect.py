@@ -11,7 +11,7 @@ from telesto.client.url import Address
 from telesto.protocol.errors import ErrorClass, TelestoError
 
 
-class Connector:
+class ReconnectPolicy:
     """Decides on the next attempt to connect.
 
     Attributes:

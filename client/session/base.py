@@ -15,7 +15,7 @@ from telesto.client.bookkeeping.takeover import Takeover
 from telesto.client.calls import failures
 from telesto.client.calls.queue_calls import DONE, Call, PingCall
 from telesto.client.connection.link import Errand, Link
-from telesto.client.connection.reconnect import Connector
+from telesto.client.connection.reconnect import ReconnectPolicy
 from telesto.client.connection.silence import Silence
 from telesto.client.errors import NotConnectedError
 from telesto.client.options import ClientOptions
@@ -76,7 +76,7 @@ class BaseSession(ABC):
     ) -> None:
         self._options = options
         self._clock = clock
-        self._connector = Connector(addresses, options, clock, chance)
+        self._reconnect = ReconnectPolicy(addresses, options, clock, chance)
 
         self.writable = True
         self.link: Link | None = None
@@ -164,7 +164,7 @@ class BaseSession(ABC):
         if self.phase is Phase.GREETED:
             self._identify(identity)
         elif self.phase is Phase.ABSENT:
-            self._connector.start()
+            self._reconnect.start()
         return call
 
     def submit_ping(self, call: PingCall) -> None:
@@ -177,7 +177,7 @@ class BaseSession(ABC):
             self.send(self.link, call, 0, [], self._clock())
             return
         if self.link is None and self._identity is None and not self._pings:
-            self._connector.start()
+            self._reconnect.start()
         self._pings.append(call)
 
     def take_completed(self) -> list[Call[Any]]:
@@ -220,12 +220,12 @@ class BaseSession(ABC):
         """Where and when to connect next, by the session's clock; None when no connection is wanted."""
         if self.link is not None or self._closed is not None or not (self._identity or self._pings):
             return None
-        return self._connector.address, self._connector.attempt_at
+        return self._reconnect.address, self._reconnect.attempt_at
 
     def attempt_failed(self, error: TelestoError) -> None:
         """The connection that ``next_attempt`` asked for could not be opened, or did not lead anywhere."""
-        self._connector.failed(error)
-        if not self._connector.is_hopeless(error):
+        self._reconnect.failed(error)
+        if not self._reconnect.is_hopeless(error):
             return
         error = failures.cannot_connect(error)
         if self._connecting is not None:
@@ -263,7 +263,7 @@ class BaseSession(ABC):
         phase = self.phase
         self._forget_link(error)
         if phase in (Phase.READY, Phase.DRAINING):
-            self._connector.lost(error)
+            self._reconnect.lost(error)
         else:
             self.attempt_failed(error)
 
@@ -276,7 +276,7 @@ class BaseSession(ABC):
     def _connect_again(self, error: TelestoError) -> None:
         """Leaves a connection that worked, for a new one at once."""
         self._forget_link(error)
-        self._connector.start()
+        self._reconnect.start()
 
     def _forget_link(self, error: TelestoError) -> None:
         link, self.link = self.link, None
@@ -344,7 +344,7 @@ class BaseSession(ABC):
         assert link is not None
         link.max_frame_identified = response.max_frame
         self.limit = max(1, response.max_unconfirmed)
-        self._connector.learn(response.addresses)
+        self._reconnect.learn(response.addresses)
         if response.idle_limit_ms:
             self._keep_alive = min(self._options.keep_alive, response.idle_limit_ms / 2000)
         self.phase = Phase.GREETED
@@ -436,7 +436,7 @@ class BaseSession(ABC):
         by_name = identity is not None and identity.client_id is None and identity.existing == "use"
         if isinstance(error, TakeoverBusyError):
             self._takeovers_busy += 1
-            self._identify_at = self._connector.retry_time(self._takeovers_busy)
+            self._identify_at = self._reconnect.retry_time(self._takeovers_busy)
         elif identity is not None and by_name and isinstance(error, ClientNotExistingError):
             self._register(identity)
         elif identity is not None and by_name and isinstance(error, ClientNameNotUniqueError):
@@ -462,7 +462,7 @@ class BaseSession(ABC):
         assert self.link is not None
         assert self._identity is not None
         self.link.max_frame = self.link.max_frame_identified
-        self._connector.succeeded()
+        self._reconnect.succeeded()
         self.client_id = self._identity.client_id = result.client_id
         self._identity.held = True
         self._identity.revived = False
@@ -509,7 +509,7 @@ class BaseSession(ABC):
             return
         if call.deadline <= now:
             self._stop_connecting(
-                failures.not_connected_in_time(self._options, self._connector.failure, self.address)
+                failures.not_connected_in_time(self._options, self._reconnect.failure, self.address)
             )
         else:
             self.check_at = min(self.check_at, call.deadline)

@@ -120,7 +120,7 @@ class Session(BaseSession):
         self._ledger = Ledger(
             options,
             self._clock,
-            self._connector.retry_time,
+            self._reconnect.retry_time,
             self.send_when_ready,
             self._offer,
             self._given_back,
@@ -624,7 +624,7 @@ class Session(BaseSession):
         call.tries = 0
         self.again(call)
         if self.phase is Phase.READY:
-            self._hold(self._connector.retry_time(1))
+            self._hold(self._reconnect.retry_time(1))
 
     def _offer(self, message: Message) -> bool:
         """Gives a message that nobody waits for to a read that waits at the service, if one matches."""
@@ -746,7 +746,7 @@ class Session(BaseSession):
         elif elsewhere:
             self._go_away([])
         elif call.phase == WAITING:
-            self._hold(self._connector.retry_time(call.tries), error.retry_after)
+            self._hold(self._reconnect.retry_time(call.tries), error.retry_after)
 
     def rejecting(self, call: Call[Any]) -> None:
         """A request is about to be rejected. A durable session has to forget it."""
@@ -886,7 +886,7 @@ class Session(BaseSession):
 
     def _go_away(self, addresses: list[str]) -> None:
         """The middleware is about to stop: what is under way is finished, the rest goes elsewhere."""
-        self._connector.learn(addresses)
+        self._reconnect.learn(addresses)
         if self.link is None or self.phase is Phase.DRAINING:
             return
         if self.phase is not Phase.READY:
@@ -1052,10 +1052,10 @@ class Session(BaseSession):
         if isinstance(call, PingCall) and call.phase != SENT:
             self.fail(
                 call,
-                failures.not_connected_in_time(self._options, self._connector.failure, self.address),
+                failures.not_connected_in_time(self._options, self._reconnect.failure, self.address),
             )
             return
-        hindrance = self._no_room() or self._connector.failure
+        hindrance = self._no_room() or self._reconnect.failure
         self._fail_open(call, failures.deadline_error(call, self._options, hindrance, self.address))
 
     def _no_room(self) -> TelestoError | None:

@@ -112,7 +112,7 @@ def test_the_first_connection_waits_for_the_service(open_client: Open, dead_port
     client = open_client(f"telesto://127.0.0.1:{dead_port}", options)
     with ThreadPoolExecutor(1) as executor:
         connecting = executor.submit(client.connect, name="alice")
-        addresses = getattr(client, "client", client)._session._connector._addresses
+        addresses = getattr(client, "client", client)._session._reconnect._addresses
         wait_until(lambda: addresses.rounds > 10)
         assert not connecting.done()
         server = FakeServer()
