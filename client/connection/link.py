@@ -61,7 +61,7 @@ class Link:
         sent_at: when something was sent last.
         heard_at: when something came last; None when nothing has come since it was asked for.
         unheard: bytes that were sent since something came.
-        look_at: when to look whether the other end lives (telesto.client.connection.silence).
+        look_at: when to look whether the other end lives (telesto.client.connection.liveness).
         max_frame: the longest frame that the middleware accepts at present.
         max_frame_identified: the longest frame that it accepts once it knows the client.
     """

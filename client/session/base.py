@@ -15,8 +15,8 @@ from telesto.client.bookkeeping.takeover import Takeover
 from telesto.client.calls import failures
 from telesto.client.calls.queue_calls import DONE, Call, PingCall
 from telesto.client.connection.link import Errand, Link
+from telesto.client.connection.liveness import LivenessCheck
 from telesto.client.connection.reconnect import ReconnectPolicy
-from telesto.client.connection.silence import Silence
 from telesto.client.errors import NotConnectedError
 from telesto.client.options import ClientOptions
 from telesto.client.url import Address
@@ -86,7 +86,7 @@ class BaseSession(ABC):
         self.session: int | None = None
 
         self.phase = Phase.ABSENT
-        self._silence: Silence | None = None
+        self._liveness: LivenessCheck | None = None
         self._identity: Identity | None = None
         self._connecting: ConnectCall | None = None
         self._incarnation: str | None = None
@@ -239,7 +239,7 @@ class BaseSession(ABC):
         """A connection is open."""
         now, ping_after = self._clock(), self._options.ping_after
         self.link = Link(address, self._options.max_frame, now, ping_after)
-        self._silence = Silence(self.link, ping_after, now)
+        self._liveness = LivenessCheck(self.link, ping_after, now)
         self.writable = True
         self.phase = Phase.GREETING
         self._keep_alive = self._options.keep_alive
@@ -287,11 +287,11 @@ class BaseSession(ABC):
 
     def look(self, now: float, *, awaits_pushes: bool) -> None:
         """Leaves the connection if the middleware gives no sign of life."""
-        silence, address = self._silence, self.address
-        if silence is None:
+        liveness, address = self._liveness, self.address
+        if liveness is None:
             return
         greeted = self.phase is not Phase.GREETING
-        if silence.look(now, self._keep_alive, awaits_pushes=awaits_pushes, greeted=greeted):
+        if liveness.look(now, self._keep_alive, awaits_pushes=awaits_pushes, greeted=greeted):
             self.drop_link(ConnectionLostError(f"{address} gives no sign of life"))
 
     def take_output(self) -> bytes:

@@ -60,7 +60,7 @@ from telesto.client.calls.queue_calls import (
 from telesto.client.calls.state import OperationId
 from telesto.client.calls.topic_calls import GetCall, TopicCall
 from telesto.client.connection.link import Errand, Link
-from telesto.client.connection.silence import READING_S
+from telesto.client.connection.liveness import READING_S
 from telesto.client.errors import NotConnectedError, ProtocolViolationError
 from telesto.client.models import HandOverId, LeaseId, Message, TopicMessage
 from telesto.client.options import ClientOptions

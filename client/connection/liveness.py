@@ -23,7 +23,7 @@ _BYTES_PER_S = 1024 * 1024
 READING_S = 0.05
 
 
-class Silence:
+class LivenessCheck:
     """Watches one connection."""
 
     def __init__(self, link: Link, ping_after: float, now: float) -> None:
