@@ -1,4 +1,4 @@
-"""The books of one client: what the service has handed to it, what it owes, how far it is in its topics."""
+"""What one client has received, what it has to confirm, and how far it is in its topics."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class _Owed:
 
 
 class Ledger:
-    """Keeps the books of the client that a session is at present.
+    """Keeps the records of the client that a session is at present.
 
     Attributes:
-        custody: the messages of queues.
+        received: the messages of queues.
         confirmations: what is owed to the service for answers taken.
-        topics: the messages of topics.
+        subscriptions: the messages of topics.
     """
 
     def __init__(

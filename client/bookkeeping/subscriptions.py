@@ -1,4 +1,4 @@
-"""The books of a client over its subscriptions: whose turn it is to get, and what the service is told."""
+"""The subscriptions of a client: which get is sent next, and what the service is told of its positions."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class DurableSession(Session):
         self._watchers: list[SettledCall] = []
         #: Puts that are settled and whose callers are about to hear of it.
         self._with_caller: set[int] = set()
-        #: The books in which it is entered what the state owes.
+        #: The records to which what the state owes has been added.
         self._entered: ReceivedMessages | None = None
         super().__init__(addresses, options, "once", clock, chance)
 

@@ -14,9 +14,9 @@ from telesto.client.options import ClientOptions
 if TYPE_CHECKING:
     from telesto.client.io.driver import Driver
 
-#: When something is due sooner than this (seconds), the background thread only sleeps: a call is likely to come before.
+#: When something is due sooner than this, in seconds, it only sleeps: a call is likely to come before.
 _WATCH_AFTER = 0.5
-#: How long the background thread sleeps at most while others drive, in seconds.
+#: How long it sleeps at most while others drive, in seconds.
 _SLEEP_MAX = 60.0
 
 
@@ -49,7 +49,7 @@ class BackgroundThread:
             self._waker.wake()
 
     def stand_back(self) -> None:
-        """A caller is about to wait for the socket, or to close it: the background thread stops watching it."""
+        """A caller is about to wait for the socket, or to close it: stops watching it."""
         if self._watching and self._waker is not None:
             self._watching = False
             self._waker.wake()

@@ -3,8 +3,8 @@
 There is no thread between a caller and the socket: a calling thread sends its request itself and, when nobody
 else does, waits for the socket itself until its answer has come; it is then the driver. Callers that come
 meanwhile follow: they sleep until the driver has their answer or leaves and makes one of them the driver. A
-single caller thus never pays for a change of threads. When nobody calls, the background thread (client/io/background_thread.py)
-does what is due.
+single caller thus never pays for a change of threads. When there is no caller, the background thread
+(client/io/background_thread.py) does what is due.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class Driver:
             raise
 
     def hand_on(self) -> None:
-        """The calling thread leaves: another one has to wait for the socket, or the background thread to watch it."""
+        """The calling thread leaves: another caller, or the background thread, has to watch the socket."""
         self.changes += 1
         if self.driven_by:
             return
