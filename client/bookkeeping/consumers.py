@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from telesto.client import arguments
-from telesto.client.bookkeeping.waiting_messages import Buffer
+from telesto.client.bookkeeping.prefetch_buffer import PrefetchBuffer
 from telesto.client.calls.queue_calls import DONE, Call, delivered
 from telesto.client.connection.link import Errand
 from telesto.client.models import LeaseId, Message
@@ -111,7 +111,7 @@ class ConsumerState:
         self.consumer_id = 0
         self.lease = 0.0
         self.joins = 0
-        self.buffer = Buffer()
+        self.buffer = PrefetchBuffer()
         self.sure_since = -math.inf
         self.asking = 0
         self.open: dict[LeaseId, str | None] = {}

@@ -7,7 +7,7 @@ from collections import deque
 
 import pytest
 
-from telesto.client.bookkeeping.waiting_messages import Buffer
+from telesto.client.bookkeeping.prefetch_buffer import PrefetchBuffer
 from telesto.client.models import LeaseId, Message
 
 
@@ -17,15 +17,15 @@ def message(number: int, key: str | None = None) -> Message:
     )
 
 
-def buffer(*messages: Message, by_partition: bool = True) -> Buffer:
-    made = Buffer()
+def buffer(*messages: Message, by_partition: bool = True) -> PrefetchBuffer:
+    made = PrefetchBuffer()
     made.by_partition = by_partition
     for each in messages:
         made.add(each)
     return made
 
 
-def take_all(waiting: Buffer) -> list[int]:
+def take_all(waiting: PrefetchBuffer) -> list[int]:
     taken = []
     while (each := waiting.take()) is not None:
         taken.append(each.message_id)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from telesto.client.models import Message
 
 
-class Buffer:
+class PrefetchBuffer:
     """The messages of a consumer that wait, in order.
 
     Attributes:
@@ -35,13 +35,13 @@ class Buffer:
             return self._next.popleft()
         while self._line:
             message = self._line.popleft()
-            lane = self._lane(message)
-            if lane is None:
+            partition = self._partition_of(message)
+            if partition is None:
                 return message
-            if lane not in self._behind:
-                self._behind[lane] = deque()
+            if partition not in self._behind:
+                self._behind[partition] = deque()
                 return message
-            self._behind[lane].append(message)
+            self._behind[partition].append(message)
         return None
 
     def put_back(self, message: Message) -> None:
@@ -54,9 +54,9 @@ class Buffer:
 
     def ended(self, message: Message) -> None:
         """A message that was given is worked on no more: the next one of its partition may be given."""
-        lane = self._lane(message)
-        if lane is not None:
-            self._advance(lane)
+        partition = self._partition_of(message)
+        if partition is not None:
+            self._advance(partition)
 
     def messages(self) -> list[Message]:
         """All that waits."""
@@ -72,14 +72,14 @@ class Buffer:
         if not removed:
             return []
         ids = {id(message) for message in removed}
-        unled = [self._lane(message) for message in self._next if id(message) in ids]
+        freed = [self._partition_of(message) for message in self._next if id(message) in ids]
         for waiting in (self._next, self._line, *self._behind.values()):
             kept = [message for message in waiting if id(message) not in ids]
             waiting.clear()
             waiting.extend(kept)
-        for lane in unled:
-            if lane is not None:
-                self._advance(lane)
+        for partition in freed:
+            if partition is not None:
+                self._advance(partition)
         return removed
 
     def shorten(self, count: int, begun: set[int]) -> list[Message]:
@@ -100,13 +100,13 @@ class Buffer:
         """Takes out all that waits; returns it."""
         return self.remove(lambda message: True)
 
-    def _advance(self, lane: tuple[int, str]) -> None:
-        if behind := self._behind.get(lane):
+    def _advance(self, partition: tuple[int, str]) -> None:
+        if behind := self._behind.get(partition):
             self._next.append(behind.popleft())
         else:
-            self._behind.pop(lane, None)
+            self._behind.pop(partition, None)
 
-    def _lane(self, message: Message) -> tuple[int, str] | None:
+    def _partition_of(self, message: Message) -> tuple[int, str] | None:
         if not self.by_partition or message.partition_key is None:
             return None
         return message.sender_id, message.partition_key
