@@ -9,7 +9,7 @@ from typing import Any
 
 from telesto.client.bookkeeping.confirmations import Confirmations, ConfirmContents
 from telesto.client.bookkeeping.takeover import Takeover
-from telesto.client.bookkeeping.unclaimed_messages import RecoveredMessages
+from telesto.client.bookkeeping.unclaimed_messages import UnclaimedMessages
 from telesto.client.bookkeeping.write_ahead_log import Journal
 from telesto.client.calls.queue_calls import TakingCall
 from telesto.client.calls.readers import InHand
@@ -34,7 +34,7 @@ class ReceivedMessages:
 
     Attributes:
         confirmations: what is owed to the service.
-        recovered: messages that nobody waits for.
+        unclaimed: messages that nobody waits for.
         closing: no read will come any more, so messages that nobody waits for go back at once.
     """
 
@@ -65,12 +65,12 @@ class ReceivedMessages:
         self._release_due = math.inf
         self.confirmations = Confirmations(options.confirm_after, journal)
         self.closing = False
-        self.recovered = RecoveredMessages(options.recovered_hold, options.max_recovered)
+        self.unclaimed = UnclaimedMessages(options.recovered_hold, options.max_recovered)
 
     @property
     def due(self) -> float:
         """When something has to be sent, by the session's clock."""
-        return min(self.confirmations.due, self.recovered.due, self._release_due)
+        return min(self.confirmations.due, self.unclaimed.due, self._release_due)
 
     @property
     def settled(self) -> bool:
@@ -81,8 +81,8 @@ class ReceivedMessages:
         """Sends what is due."""
         if now >= self.confirmations.due:
             self.send_confirm()
-        if now >= self.recovered.due:
-            self.release(self.recovered.take_due(now))
+        if now >= self.unclaimed.due:
+            self.release(self.unclaimed.take_due(now))
         if now >= self._release_due:
             self._send_releases()
 
@@ -147,7 +147,7 @@ class ReceivedMessages:
         for message in messages:
             if message.hand_over is not None:
                 self.confirmations.held.discard(message.hand_over)
-                kept = not self.closing and (self._offer(message) or self.recovered.place(message, now))
+                kept = not self.closing and (self._offer(message) or self.unclaimed.place(message, now))
                 if not kept:
                     surplus.append(message.hand_over)
         self.release(surplus)
@@ -220,7 +220,7 @@ class ReceivedMessages:
 
     def release_all(self, now: float) -> None:
         """Gives back whatever is neither confirmed nor on its way to a caller."""
-        self.release(self.recovered.take_all())
+        self.release(self.unclaimed.take_all())
         self.release(self.take_back(list(self._with_application), now))
 
     def _send_releases(self) -> None:
@@ -260,7 +260,7 @@ class ReceivedMessages:
         confirmations = self.confirmations
         listed = takeover.listed_hand_overs()
         confirmations.keep_listed(takeover.operations, listed, now)
-        self.recovered.keep_listed(listed)
+        self.unclaimed.keep_listed(listed)
         gone = [name for name in self._to_release if name not in listed]
         for name in gone:
             del self._to_release[name]
@@ -288,7 +288,7 @@ class ReceivedMessages:
     def _is_stray(self, hand_over: HandOverId | None) -> bool:
         return hand_over is not None and not (
             hand_over in self.confirmations.held
-            or hand_over in self.recovered
+            or hand_over in self.unclaimed
             or hand_over in self._to_release
             or self.confirmations.confirms(hand_over)
         )

@@ -22,7 +22,7 @@ def _by_priority(message: Message) -> tuple[int, int]:
     return -message.priority, message.message_id
 
 
-class RecoveredMessages:
+class UnclaimedMessages:
     """Holds at most ``most`` messages, each for ``hold`` seconds."""
 
     def __init__(self, hold: float, most: int) -> None:

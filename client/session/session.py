@@ -412,7 +412,7 @@ class Session(BaseSession):
             calls = self._line.calls
         pending = link.pending
         confirmations = self._ledger.confirmations
-        recovered = len(self._ledger.received.recovered) > 0
+        unclaimed = len(self._ledger.received.unclaimed) > 0
         limit = self.limit
         if confirmations.overdue:
             self._ledger.received.send_ahead()
@@ -420,7 +420,7 @@ class Session(BaseSession):
             call = calls[0]
             if self.phase is Phase.DRAINING and not call.settling:
                 return
-            if call.phase != WAITING or (recovered and self._answer_recovered(call)):
+            if call.phase != WAITING or (unclaimed and self._answer_unclaimed(call)):
                 calls.popleft()
             elif self._orphaned_reads and self._awaits_orphan(link, call):
                 return
@@ -459,12 +459,12 @@ class Session(BaseSession):
         self._resumed_at = self._next_number
         return True
 
-    def _answer_recovered(self, call: Call[Any]) -> bool:
+    def _answer_unclaimed(self, call: Call[Any]) -> bool:
         """Ends a read with messages that the client has already, if some match."""
-        messages = self._ledger.received.recovered.take(call) if isinstance(call, TakingCall) else []
+        messages = self._ledger.received.unclaimed.take(call) if isinstance(call, TakingCall) else []
         if messages:
             assert isinstance(call, TakingCall)
-            self._answer_from_recovered(call, messages)
+            self._answer_from_unclaimed(call, messages)
         return bool(messages)
 
     def _awaits_orphan(self, link: Link, call: Call[Any]) -> bool:
@@ -631,11 +631,11 @@ class Session(BaseSession):
         under_way = [] if self.link is None else list(self.link.pending.values())
         for call in under_way:
             if isinstance(call, TakingCall) and _waits(call) and call.matches(message):
-                self._answer_from_recovered(call, [message])
+                self._answer_from_unclaimed(call, [message])
                 return True
         return False
 
-    def _answer_from_recovered(self, call: TakingCall[Any], messages: list[Message]) -> None:
+    def _answer_from_unclaimed(self, call: TakingCall[Any], messages: list[Message]) -> None:
         """Ends the read with these messages instead of the service's."""
         self._ledger.received.arrived(messages)
         call.messages = messages
@@ -811,7 +811,7 @@ class Session(BaseSession):
     def new_takeover(self) -> Takeover:
         """Makes the place for what a takeover lists."""
         wanted = {OperationId(call.session, call.number) for call in self._in_doubt}
-        return Takeover(wanted, self._ledger.received.recovered.room)
+        return Takeover(wanted, self._ledger.received.unclaimed.room)
 
     def _joined(self, result: Established, before: str | None) -> None:
         """Settles what was in doubt; then requests can be sent."""
