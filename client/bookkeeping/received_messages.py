@@ -12,7 +12,7 @@ from telesto.client.bookkeeping.takeover import Takeover
 from telesto.client.bookkeeping.unclaimed_messages import UnclaimedMessages
 from telesto.client.bookkeeping.write_ahead_log import Journal
 from telesto.client.calls.queue_calls import TakingCall
-from telesto.client.calls.readers import InHand
+from telesto.client.calls.readers import ReaderMessages
 from telesto.client.calls.state import OperationId
 from telesto.client.connection.link import Errand
 from telesto.client.models import HandOverId, Message
@@ -52,7 +52,7 @@ class ReceivedMessages:
         self._offer = offer
         self._given_back = given_back
         self._journal = journal
-        self._in_hand: InHand[HandOverId] = InHand()
+        self._reader_messages: ReaderMessages[HandOverId] = ReaderMessages()
         self._auto_confirm = options.auto_confirm
         self._clock = clock
         self._retry_time = retry_time
@@ -108,7 +108,7 @@ class ReceivedMessages:
             self._open_reads(names)
             self._with_application.update(names)
             if self._auto_confirm:
-                self._in_hand.give(call.reader, _source(call), names)
+                self._reader_messages.give(call.reader, _source(call), names)
         elif call.from_recovered:
             for name in names:
                 confirmations.take_message(name, now)
@@ -117,11 +117,11 @@ class ReceivedMessages:
 
     def came_back(self, call: TakingCall[Any], now: float) -> None:
         """The caller of a read asks for more: it has processed what it got."""
-        self.confirm(self._in_hand.come_back(call.reader, _source(call)), now)
+        self.confirm(self._reader_messages.come_back(call.reader, _source(call)), now)
 
     def all_came_back(self, now: float) -> None:
         """The application is done: it has processed what its readers got."""
-        self.confirm(self._in_hand.all_back(), now)
+        self.confirm(self._reader_messages.all_back(), now)
 
     def confirm(self, hand_overs: Iterable[HandOverId], now: float) -> None:
         """The application has processed these messages."""
@@ -137,7 +137,7 @@ class ReceivedMessages:
         """Returns those of these messages that may still be given back; the application has them no more."""
         names = self.confirmations.give_back((name for name in hand_overs if name.number), now)
         self._with_application.difference_update(names)
-        self._in_hand.drop(names)
+        self._reader_messages.drop(names)
         return names
 
     def keep(self, messages: list[Message], now: float) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from telesto.client.bookkeeping.write_ahead_log import Journal
 from telesto.client.calls.positions import Positions
-from telesto.client.calls.readers import InHand
+from telesto.client.calls.readers import ReaderMessages
 from telesto.client.calls.topic_calls import GetCall
 from telesto.client.connection.link import Errand
 from telesto.client.models import TopicMessage
@@ -42,7 +42,7 @@ class Subscriptions:
     ) -> None:
         self._send = send
         self._journal = journal
-        self._in_hand: InHand[_Place] = InHand()
+        self._reader_messages: ReaderMessages[_Place] = ReaderMessages()
         self._came_back: dict[int, int] = {}
         self._confirm_after = options.confirm_after
         self._auto_confirm = options.auto_confirm
@@ -113,17 +113,17 @@ class Subscriptions:
         for message in call.messages:
             self.positions.see(message)
         if self._auto_confirm and self._journal is not None:
-            self._in_hand.give(call.reader, call.topic, map(_place, call.messages))
+            self._reader_messages.give(call.reader, call.topic, map(_place, call.messages))
         elif self._auto_confirm:
             self.confirm(call.messages)
 
     def came_back(self, call: GetCall) -> None:
         """The caller of a get asks for more: it has processed what it got."""
-        self._back(self._in_hand.come_back(call.reader, call.topic))
+        self._back(self._reader_messages.come_back(call.reader, call.topic))
 
     def all_came_back(self) -> None:
         """The application is done: it has processed what its readers got."""
-        self._back(self._in_hand.all_back())
+        self._back(self._reader_messages.all_back())
 
     def confirm(self, messages: Iterable[TopicMessage]) -> None:
         """The application has these messages, and all before them."""
@@ -141,8 +141,10 @@ class Subscriptions:
 
     def _not_processed(self, subscription_id: int, number: int) -> None:
         """This message, and all behind it, are not in the application's hands any more."""
-        places = [place for place in self._in_hand if place[0] == subscription_id and place[1] >= number]
-        self._in_hand.drop(places)
+        places = [
+            place for place in self._reader_messages if place[0] == subscription_id and place[1] >= number
+        ]
+        self._reader_messages.drop(places)
         if self._came_back.get(subscription_id, 0) >= number:
             self._came_back[subscription_id] = number - 1
 
@@ -151,7 +153,7 @@ class Subscriptions:
         for subscription_id, number in places:
             self._came_back[subscription_id] = max(self._came_back.get(subscription_id, 0), number)
         for subscription_id, number in list(self._came_back.items()):
-            in_hand = [other for held, other in self._in_hand if held == subscription_id]
+            in_hand = [other for held, other in self._reader_messages if held == subscription_id]
             if not in_hand:
                 del self._came_back[subscription_id]
             self._take(subscription_id, min([number, *(other - 1 for other in in_hand)]))

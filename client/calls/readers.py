@@ -26,7 +26,7 @@ class Reader:
 _SOMEBODY = Reader(None, lambda: False)
 
 
-class InHand(Generic[NameT]):
+class ReaderMessages(Generic[NameT]):
     """The messages, by name, that the application's readers have got and not come back from."""
 
     def __init__(self) -> None:
