@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from telesto.client import arguments
 from telesto.client.bookkeeping.prefetch_buffer import PrefetchBuffer
 from telesto.client.calls.queue_calls import DONE, Call, delivered
-from telesto.client.connection.link import Errand
+from telesto.client.connection.link import InternalRequest
 from telesto.client.models import LeaseId, Message
 from telesto.client.options import ClientOptions
 from telesto.protocol import packets
@@ -295,7 +295,7 @@ class Consumers:
         self,
         options: ClientOptions,
         clock: Callable[[], float],
-        send: Callable[[Errand], None],
+        send: Callable[[InternalRequest], None],
         finish: Callable[[NextCall], None],
         settle_soon: Callable[[ConsumerState, SettleCall], None],
     ) -> None:
@@ -355,7 +355,7 @@ class Consumers:
 
     def stray(self, response: packets.JoinQueueResponse) -> None:
         """A consumer was made that nobody wants any more."""
-        self._send(Errand(packets.LeaveQueue(response.consumer_id)))
+        self._send(InternalRequest(packets.LeaveQueue(response.consumer_id)))
 
     def parted(self) -> None:
         """The connection is lost, and with it what was pushed over it."""
@@ -369,7 +369,7 @@ class Consumers:
         self._rejoin_at = math.inf
         for state in self._states:
             if not state.consumer_id and not state.stopped and state.ended is None:
-                self._send(self._join_errand(state))
+                self._send(self._join_request(state))
 
     def leave(self, state: ConsumerState) -> None:
         """The application has closed a consumer: what it has not taken is dropped."""
@@ -382,7 +382,7 @@ class Consumers:
         """Nothing more is given to the application: what it has not begun goes back, in order."""
         state.stopped, state.look_at = True, math.inf
         if state.consumer_id:
-            self._send(Errand(packets.Credit(state.consumer_id, 0, 0)))
+            self._send(InternalRequest(packets.Credit(state.consumer_id, 0, 0)))
         self._give_back(state, state.buffer.clear())
         self._end_waits(state, None)
 
@@ -397,7 +397,7 @@ class Consumers:
         """The client is about to be closed."""
         for state in list(self._states):
             if state.consumer_id:
-                self._send(Errand(packets.LeaveQueue(state.consumer_id)))
+                self._send(InternalRequest(packets.LeaveQueue(state.consumer_id)))
             self.leave(state)
             self.left(state)
 
@@ -415,12 +415,12 @@ class Consumers:
             state.look_at = self._clock() + PACE_S
         self._members[response.consumer_id] = state
 
-    def _join_errand(self, state: ConsumerState) -> Errand:
-        def answered(errand: Errand) -> None:
+    def _join_request(self, state: ConsumerState) -> InternalRequest:
+        def answered(request: InternalRequest) -> None:
             if state.stopped:
-                self.stray(errand.response)
+                self.stray(request.response)
             else:
-                self._admit(state, errand.response)
+                self._admit(state, request.response)
 
         def refused(error: TelestoError) -> None:
             if error.error_class is ErrorClass.RETRYABLE:
@@ -428,7 +428,7 @@ class Consumers:
             else:
                 self._end(state, error)
 
-        return Errand(state.join_packet(), answered, refused)
+        return InternalRequest(state.join_packet(), answered, refused)
 
     def _part(self, state: ConsumerState) -> None:
         self._members.pop(state.consumer_id, None)
@@ -510,7 +510,7 @@ class Consumers:
             return
         self._part(state)
         if not state.stopped:
-            self._send(self._join_errand(state))
+            self._send(self._join_request(state))
 
     def next(self, call: NextCall) -> bool:
         """Gives the next message to a call; False when it has to wait for one."""
@@ -602,7 +602,7 @@ class Consumers:
     def _set_credit(self, state: ConsumerState, messages: int) -> None:
         state.credit_messages = messages
         state.look_at = math.inf if messages <= CREDIT_LEAST else min(state.look_at, self._clock() + PACE_S)
-        self._send(Errand(packets.Credit(state.consumer_id, messages, state.credit_bytes)))
+        self._send(InternalRequest(packets.Credit(state.consumer_id, messages, state.credit_bytes)))
 
     def _take(self, state: ConsumerState, now: float) -> Message | None:
         """The next message that may be given; when others may have it by now, the service is asked first."""
@@ -636,14 +636,14 @@ class Consumers:
 
         for some in chunks:
 
-            def answered(errand: Errand, some: list[LeaseId] = some) -> None:
+            def answered(request: InternalRequest, some: list[LeaseId] = some) -> None:
                 told.update(some)
                 if state.consumer_id == consumer_id:
-                    self._touched(state, some, errand.response.results)
+                    self._touched(state, some, request.response.results)
                 over()
 
             touch = packets.Touch([LeaseRef(*lease) for lease in some])
-            self._send(Errand(touch, answered, lambda error: over(), over))
+            self._send(InternalRequest(touch, answered, lambda error: over(), over))
 
     def _heard(self, state: ConsumerState, asked_at: float) -> None:
         """The service gave a sign of life. After a gap it may not know yet what was lost in it."""
@@ -704,10 +704,10 @@ class Consumers:
         if state.closed:
             if state.forgotten:  # the request that should end it may have been given up
 
-                def left(errand: Errand) -> None:
+                def left(request: InternalRequest) -> None:
                     self.left(state)
 
-                self._send(Errand(packets.LeaveQueue(state.consumer_id), left))
+                self._send(InternalRequest(packets.LeaveQueue(state.consumer_id), left))
             return
         if state.forgotten and not state.stopped:
             self.stop(state)
@@ -717,18 +717,18 @@ class Consumers:
         asked_at = elapsed()
         if not leases:
 
-            def heard(errand: Errand) -> None:
+            def heard(request: InternalRequest) -> None:
                 self._heard(state, asked_at)
 
-            self._send(Errand(packets.Ping(), heard))
+            self._send(InternalRequest(packets.Ping(), heard))
         for start in range(0, len(leases), LEASES_MAX):
             some = leases[start : start + LEASES_MAX]
 
-            def answered(errand: Errand, some: list[LeaseId] = some) -> None:
-                self._touched(state, some, errand.response.results)
+            def answered(request: InternalRequest, some: list[LeaseId] = some) -> None:
+                self._touched(state, some, request.response.results)
                 self._heard(state, asked_at)
 
-            self._send(Errand(packets.Touch([LeaseRef(*lease) for lease in some]), answered))
+            self._send(InternalRequest(packets.Touch([LeaseRef(*lease) for lease in some]), answered))
 
     def _touched(self, state: ConsumerState, leases: list[LeaseId], results: list[ElementResult]) -> None:
         gone = [lease for lease, result in zip(leases, results, strict=True) if result.error is not None]

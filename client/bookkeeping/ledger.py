@@ -13,7 +13,7 @@ from telesto.client.bookkeeping.received_messages import ReceivedMessages
 from telesto.client.bookkeeping.subscriptions import Subscriptions
 from telesto.client.bookkeeping.write_ahead_log import Journal
 from telesto.client.calls.queue_calls import Call
-from telesto.client.connection.link import Errand
+from telesto.client.connection.link import InternalRequest
 from telesto.client.models import HandOverId, Message
 from telesto.client.options import ClientOptions
 
@@ -46,7 +46,7 @@ class Ledger:
         options: ClientOptions,
         clock: Callable[[], float],
         retry_time: Callable[[int], float],
-        send: Callable[[Errand], None],
+        send: Callable[[InternalRequest], None],
         offer: Callable[[Message], bool],
         given_back: Callable[[Collection[HandOverId]], None],
         journal: Journal | None = None,

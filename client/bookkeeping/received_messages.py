@@ -14,7 +14,7 @@ from telesto.client.bookkeeping.write_ahead_log import Journal
 from telesto.client.calls.queue_calls import TakingCall
 from telesto.client.calls.readers import ReaderMessages
 from telesto.client.calls.state import OperationId
-from telesto.client.connection.link import Errand
+from telesto.client.connection.link import InternalRequest
 from telesto.client.models import HandOverId, Message
 from telesto.client.options import ClientOptions
 from telesto.protocol import packets
@@ -43,7 +43,7 @@ class ReceivedMessages:
         options: ClientOptions,
         clock: Callable[[], float],
         retry_time: Callable[[int], float],
-        send: Callable[[Errand], None],
+        send: Callable[[InternalRequest], None],
         offer: Callable[[Message], bool],
         given_back: Callable[[Collection[HandOverId]], None],
         journal: Journal | None = None,
@@ -183,7 +183,7 @@ class ReceivedMessages:
             return
         self._confirming += 1
         self._send(
-            Errand(
+            InternalRequest(
                 contents.packet(),
                 lambda _: self._confirmed(contents),
                 lambda error: self._not_confirmed(contents, self._retry_at(error)),
@@ -232,7 +232,7 @@ class ReceivedMessages:
 
     def _send_release(self, names: list[HandOverId]) -> None:
         self._send(
-            Errand(
+            InternalRequest(
                 packets.Release([packets.HandOverRef(*name) for name in names]),
                 lambda _: self._released(names),
                 lambda error: self._not_released(names, self._retry_at(error)),

@@ -9,7 +9,7 @@ from telesto.client.bookkeeping.write_ahead_log import Journal
 from telesto.client.calls.positions import Positions
 from telesto.client.calls.readers import ReaderMessages
 from telesto.client.calls.topic_calls import GetCall
-from telesto.client.connection.link import Errand
+from telesto.client.connection.link import InternalRequest
 from telesto.client.models import TopicMessage
 from telesto.client.options import ClientOptions
 from telesto.protocol import packets
@@ -37,7 +37,7 @@ class Subscriptions:
         options: ClientOptions,
         clock: Callable[[], float],
         retry_time: Callable[[int], float],
-        send: Callable[[Errand], None],
+        send: Callable[[InternalRequest], None],
         journal: Journal | None = None,
     ) -> None:
         self._send = send
@@ -202,7 +202,7 @@ class Subscriptions:
             return
         self._telling = True
         self._send(
-            Errand(
+            InternalRequest(
                 packets.ConfirmPositions(told),
                 lambda _: self._told(told),
                 lambda error: self._refused(told, error),

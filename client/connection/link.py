@@ -15,7 +15,7 @@ _PACKET_ID_MAX = 0xFFFFFFFF
 _LENGTH_FIELD = 4
 
 
-class Errand(Call[None]):
+class InternalRequest(Call[None]):
     """A request that the library sends for itself.
 
     Attributes:

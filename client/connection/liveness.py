@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from telesto.client.connection.link import Errand, Link
+from telesto.client.connection.link import InternalRequest, Link
 from telesto.protocol import packets
 
 #: Questions whose answers nothing else follows become rarer, up to so many times ``ping_after``.
@@ -29,7 +29,7 @@ class LivenessCheck:
     def __init__(self, link: Link, ping_after: float, now: float) -> None:
         self._link = link
         self._ping_after = self._pause = ping_after
-        self._ping = Errand(packets.Ping(), self._answered)
+        self._ping = InternalRequest(packets.Ping(), self._answered)
         self._took = 0.0
         self._reading = False
         # Hello is the first question. It has twice the time, for the connection has to be accepted first.
@@ -78,6 +78,6 @@ class LivenessCheck:
             return True
         return False
 
-    def _answered(self, ping: Errand) -> None:
+    def _answered(self, ping: InternalRequest) -> None:
         if self._link.heard_at is not None:
             self._took = max(self._link.heard_at - ping.sent_at, self._took / 2)

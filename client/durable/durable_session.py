@@ -37,7 +37,7 @@ from telesto.client.calls.queue_calls import (
 )
 from telesto.client.calls.state import Scope, StateChanges, StoredClient, StoredState
 from telesto.client.calls.topic_calls import GetCall
-from telesto.client.connection.link import Errand, Link
+from telesto.client.connection.link import InternalRequest, Link
 from telesto.client.durable.outcomes import outcome_of, recovered_puts
 from telesto.client.durable.revived import revive
 from telesto.client.models import HandOverId, Message, RecoveredPut
@@ -153,7 +153,7 @@ class DurableSession(Session):
 
     def _unsend(self, call: Call[Any], error: TelestoError) -> None:
         """The request was about to leave and must not."""
-        if isinstance(call, Errand):
+        if isinstance(call, InternalRequest):
             if call.on_lost is not None:
                 call.on_refused(failures.again(error))  # it is sent again over this connection
             return

@@ -14,7 +14,7 @@ from telesto.client.bookkeeping.identity import Established, Identity
 from telesto.client.bookkeeping.takeover import Takeover
 from telesto.client.calls import failures
 from telesto.client.calls.queue_calls import DONE, Call, PingCall
-from telesto.client.connection.link import Errand, Link
+from telesto.client.connection.link import InternalRequest, Link
 from telesto.client.connection.liveness import LivenessCheck
 from telesto.client.connection.reconnect import ReconnectPolicy
 from telesto.client.errors import NotConnectedError
@@ -298,10 +298,10 @@ class BaseSession(ABC):
         """Returns what is to be written to the connection."""
         return b"" if self.link is None else self.link.take_output()
 
-    def send_errand(self, errand: Errand) -> None:
+    def send_internal(self, request: InternalRequest) -> None:
         """Sends a request of the library itself, out of line."""
         assert self.link is not None
-        self.send(self.link, errand, 0, [], self._clock())
+        self.send(self.link, request, 0, [], self._clock())
 
     def send(self, link: Link, call: Call[Any], number: int, confirmed: list[int], now: float) -> bool:
         """Sends a request; False when it cannot be sent at all, then the call is over."""
@@ -322,11 +322,11 @@ class BaseSession(ABC):
 
     # ------------------------------------------------------------------ becoming the client
 
-    def _send_handshake(self, packet: Packet, on_answer: Callable[[Errand], None]) -> None:
-        self.send_errand(Errand(packet, on_answer, self._handshake_error))
+    def _send_handshake(self, packet: Packet, on_answer: Callable[[InternalRequest], None]) -> None:
+        self.send_internal(InternalRequest(packet, on_answer, self._handshake_error))
 
-    def _hello_answered(self, errand: Errand) -> None:
-        response: packets.HelloResponse = errand.response
+    def _hello_answered(self, request: InternalRequest) -> None:
+        response: packets.HelloResponse = request.response
         if response.major != packets.PROTOCOL_MAJOR:
             details = (
                 f"the middleware speaks protocol {response.major}, this library {packets.PROTOCOL_MAJOR}"
@@ -384,8 +384,8 @@ class BaseSession(ABC):
     def _note_attempt(self, identity: Identity) -> None:  # noqa: B027 - not every session has a state
         """The client is about to be asked for; a session with a state notes the attempt first."""
 
-    def _register_answered(self, errand: Errand) -> None:
-        response: packets.RegisterClientResponse = errand.response
+    def _register_answered(self, request: InternalRequest) -> None:
+        response: packets.RegisterClientResponse = request.response
         identity = self._identity
         assert identity is not None
         self.established(
@@ -401,14 +401,14 @@ class BaseSession(ABC):
             )
         )
 
-    def _identify_answered(self, errand: Errand) -> None:
-        self._identified = errand.response
+    def _identify_answered(self, request: InternalRequest) -> None:
+        self._identified = request.response
         self._takeover = self.new_takeover()
-        self._takeover_listed(errand)
+        self._takeover_listed(request)
 
-    def _takeover_listed(self, errand: Errand) -> None:
+    def _takeover_listed(self, request: InternalRequest) -> None:
         """Adds a page of what the service lists, and asks for the next one until it is complete."""
-        page: packets.IdentifyClientResponse | packets.ListUnconfirmedResponse = errand.response
+        page: packets.IdentifyClientResponse | packets.ListUnconfirmedResponse = request.response
         takeover, identified = self._takeover, self._identified
         assert takeover is not None
         assert identified is not None
@@ -519,7 +519,7 @@ class BaseSession(ABC):
         self._ended = reason
         self._forget_link(reason)
         for call in [*self._forsake(), *self._pings]:
-            if call.phase < DONE and not isinstance(call, Errand):
+            if call.phase < DONE and not isinstance(call, InternalRequest):
                 self.fail(call, error_for(call))
         self._pings.clear()
         self._identity = None

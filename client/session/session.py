@@ -59,7 +59,7 @@ from telesto.client.calls.queue_calls import (
 )
 from telesto.client.calls.state import OperationId
 from telesto.client.calls.topic_calls import GetCall, TopicCall
-from telesto.client.connection.link import Errand, Link
+from telesto.client.connection.link import InternalRequest, Link
 from telesto.client.connection.liveness import READING_S
 from telesto.client.errors import NotConnectedError, ProtocolViolationError
 from telesto.client.models import HandOverId, LeaseId, Message, TopicMessage
@@ -278,7 +278,7 @@ class Session(BaseSession):
         if call.taking:
             self._orphaned_reads = True
         if call.wait > 0 and self.link is not None and self.link.pending.get(call.packet_id) is call:
-            self.send_errand(Errand(packets.CancelRequest(call.packet_id)))
+            self.send_internal(InternalRequest(packets.CancelRequest(call.packet_id)))
 
     # ------------------------------------------------------------------ consumers
 
@@ -482,12 +482,12 @@ class Session(BaseSession):
             until = self._clock() + retry_after
         self._hold_until = max(self._hold_until, until)
 
-    def send_when_ready(self, errand: Errand) -> None:
+    def send_when_ready(self, request: InternalRequest) -> None:
         """Sends a request of the library; when that is impossible at present it counts as lost at once."""
         if self.phase in (Phase.READY, Phase.DRAINING):
-            self.send_errand(errand)
-        elif errand.on_lost is not None:
-            errand.on_lost()
+            self.send_internal(request)
+        elif request.on_lost is not None:
+            request.on_lost()
 
     def take_output(self) -> bytes:
         """Returns what is to be written to the connection."""
@@ -690,7 +690,9 @@ class Session(BaseSession):
             link.pending[call.packet_id] = call
             self.fenced(error)
             return
-        if isinstance(call, Errand) and (error_class is not ErrorClass.FATAL or self.phase is Phase.GREETING):
+        if isinstance(call, InternalRequest) and (
+            error_class is not ErrorClass.FATAL or self.phase is Phase.GREETING
+        ):
             call.on_refused(error)
             return
         if error_class is ErrorClass.FATAL or (error_class is ErrorClass.IN_DOUBT and call.numbered):
@@ -797,7 +799,7 @@ class Session(BaseSession):
         call.try_until = math.inf
         if self._clock() - call.sent_at > self._options.try_timeout:
             call.tries = 0  # it waited; that was no failure of this request
-        if isinstance(call, Errand):
+        if isinstance(call, InternalRequest):
             if call.on_lost is not None:
                 call.on_lost()
             return
@@ -895,12 +897,15 @@ class Session(BaseSession):
         self.phase = Phase.DRAINING
         self._drain_until = self._clock() + self._options.try_timeout
         for call in [call for call in self.link.pending.values() if _waits(call)]:
-            self.send_errand(Errand(packets.CancelRequest(call.packet_id)))
+            self.send_internal(InternalRequest(packets.CancelRequest(call.packet_id)))
         self._leave_when_drained(self.link)
 
     def _leave_when_drained(self, link: Link) -> None:
         """Gives up the connection to a middleware that is about to stop, once nothing is under way."""
-        if any(not isinstance(call, Errand) for call in link.pending.values()) or self.consumers.unsettled:
+        if (
+            any(not isinstance(call, InternalRequest) for call in link.pending.values())
+            or self.consumers.unsettled
+        ):
             return
         if self._ledger.confirmations.owed:
             self._ledger.received.send_confirm()

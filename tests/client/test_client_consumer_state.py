@@ -44,8 +44,8 @@ class Host:
         self.sent: list[Any] = []
         self.settled: list[Any] = []
 
-    def send(self, errand: Any) -> None:
-        self.sent.append(errand)
+    def send(self, request: Any) -> None:
+        self.sent.append(request)
 
     def settle_soon(self, state: ConsumerState, call: Any) -> None:
         self.settled.append(call)
@@ -188,9 +188,9 @@ def test_one_that_a_touch_finds_lost_takes_those_after_it_along() -> None:
     assert bench.take() == 1
     bench.now = 11.0
     bench.consumers.tick(bench.now)
-    errand = bench.host.sent[-1]
-    errand.response = packets.TouchResponse([ElementResult(1, 27)])
-    errand.on_answer(errand)
+    request = bench.host.sent[-1]
+    request.response = packets.TouchResponse([ElementResult(1, 27)])
+    request.on_answer(request)
     assert bench.take_all() == []
 
 
@@ -284,11 +284,11 @@ def test_the_service_hears_of_a_client_with_messages(keep_alive: bool) -> None:
         assert bench.consumers.due == at
         bench.now = at
         bench.consumers.tick(at)
-    assert [type(errand.packet) for errand in bench.host.sent] == [
+    assert [type(request.packet) for request in bench.host.sent] == [
         packets.Touch if keep_alive else packets.Ping
     ] * 3
     if keep_alive:  # what waits is the service's matter
-        assert all(len(errand.packet.leases) == 1 for errand in bench.host.sent)
+        assert all(len(request.packet.leases) == 1 for request in bench.host.sent)
 
 
 # ---------------------------------------------------------------------------------- the pace
@@ -306,13 +306,13 @@ class PacedBench(Bench):
 
     def serve(self, key: str | None = None, lease: int = LEASE) -> None:
         """The service gives what the consumer has room for, and takes back what goes back."""
-        for errand in self.host.sent:
-            if isinstance(errand.packet, packets.Credit):
-                self.credit = errand.packet.credit_messages
-            elif isinstance(errand.packet, packets.Touch):
-                answer(errand)
+        for request in self.host.sent:
+            if isinstance(request.packet, packets.Credit):
+                self.credit = request.packet.credit_messages
+            elif isinstance(request.packet, packets.Touch):
+                answer(request)
             else:
-                errand.on_answer(errand)
+                request.on_answer(request)
         self.host.sent.clear()
         for call in self.host.settled:
             self.held -= len(call.leases)
@@ -405,7 +405,7 @@ def test_what_comes_rarely_is_no_reason_for_more() -> None:
         bench.now += 1.0
         bench.state.sure_since = bench.now
         bench.consumers.tick(bench.now)
-    assert not [errand for errand in bench.host.sent if isinstance(errand.packet, packets.Credit)]
+    assert not [request for request in bench.host.sent if isinstance(request.packet, packets.Credit)]
 
 
 def test_of_a_partition_that_was_begun_nothing_goes_back_for_slowness() -> None:
@@ -434,20 +434,20 @@ def test_a_credit_that_was_given_stays() -> None:
     for bench.now in (1.0, 2.0, 3.0):
         bench.consumers.tick(bench.now)
     bench.take_all()
-    assert not [errand for errand in bench.host.sent if isinstance(errand.packet, packets.Credit)]
+    assert not [request for request in bench.host.sent if isinstance(request.packet, packets.Credit)]
     assert not bench.host.settled
 
 
 # ---------------------------------------------------------------------------------- after a gap
 
 
-def answer(errand: Any, *lost: int) -> list[int]:
+def answer(request: Any, *lost: int) -> list[int]:
     """The service says that these are lost; returns which it was asked for."""
-    asked = [ref.message_id for ref in errand.packet.leases]
-    errand.response = packets.TouchResponse(
+    asked = [ref.message_id for ref in request.packet.leases]
+    request.response = packets.TouchResponse(
         [ElementResult(ref, 27 if ref in lost else None) for ref in asked]
     )
-    errand.on_answer(errand)
+    request.on_answer(request)
     return asked
 
 
@@ -502,7 +502,7 @@ def test_what_the_service_could_not_tell_is_asked_again() -> None:
     bench.host.sent[-1].on_refused(StandbyUnavailableError("test"))
     assert call.message is None
     bench.consumers.tick(27.5)
-    touches = [errand for errand in bench.host.sent if isinstance(errand.packet, packets.Touch)]
+    touches = [request for request in bench.host.sent if isinstance(request.packet, packets.Touch)]
     assert len(touches) == 2
     answer(touches[-1])
     assert call.message is not None
@@ -579,7 +579,7 @@ def test_a_consumer_whose_close_was_given_up_leaves_all_the_same() -> None:
     bench.state.forgotten = True
     bench.now = 15.0
     bench.consumers.tick(15.0)
-    assert [type(errand.packet) for errand in bench.host.sent] == [packets.LeaveQueue]
+    assert [type(request.packet) for request in bench.host.sent] == [packets.LeaveQueue]
     bench.host.sent[-1].on_answer(bench.host.sent[-1])
     assert bench.consumers.due == math.inf
 
