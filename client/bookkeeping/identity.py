@@ -55,7 +55,7 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
-class Established:
+class HandshakeResult:
     """What came out of a handshake.
 
     Attributes:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from telesto.client.bookkeeping.confirmations import ConfirmContents
-from telesto.client.bookkeeping.identity import Established
+from telesto.client.bookkeeping.identity import HandshakeResult
 from telesto.client.bookkeeping.received_messages import ReceivedMessages
 from telesto.client.bookkeeping.subscriptions import Subscriptions
 from telesto.client.bookkeeping.write_ahead_log import Journal
@@ -27,7 +27,7 @@ class _Owed:
     contents: ConfirmContents
     positions: dict[int, int]
 
-    def to(self, result: Established) -> bool:
+    def to(self, result: HandshakeResult) -> bool:
         """Tells whether this is owed by the client that a connection was established for."""
         return (self.client_id, self.incarnation) == (result.client_id, result.incarnation)
 
@@ -85,7 +85,7 @@ class Ledger:
         owed = self.confirmations.all_owed(), self.subscriptions.positions.owed
         self._owed = _Owed(client_id, incarnation, *owed)
 
-    def bring_back_owed(self, result: Established) -> None:
+    def bring_back_owed(self, result: HandshakeResult) -> None:
         """What was kept is owed again if the session is that client now; otherwise it is forgotten."""
         owed, self._owed = self._owed, None
         if owed is not None and owed.to(result):

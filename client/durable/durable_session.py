@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from telesto.client.bookkeeping.confirmations import ConfirmContents
-from telesto.client.bookkeeping.identity import Established, Identity
+from telesto.client.bookkeeping.identity import HandshakeResult, Identity
 from telesto.client.bookkeeping.received_messages import ReceivedMessages
 from telesto.client.bookkeeping.write_ahead_log import Journal
 from telesto.client.calls import failures
@@ -197,7 +197,7 @@ class DurableSession(Session):
         """The client is about to be asked for; the attempt is noted first."""
         self._journal.asked(identity.token, identity.attempts, identity.name)
 
-    def established(self, result: Established) -> None:
+    def established(self, result: HandshakeResult) -> None:
         """The connection is that of the client, if it is that of the state."""
         client = self._journal.client
         assert client is not None
@@ -242,7 +242,7 @@ class DurableSession(Session):
 
     # ------------------------------------------------------------------ takeover
 
-    def _settle(self, result: Established) -> None:
+    def _settle(self, result: HandshakeResult) -> None:
         self._journal.joined(Scope(result.incarnation, result.client_id), result.name, result.session)
         self._journal.keep_listed(result.takeover.listed_hand_overs())
         if self._entered is not self._ledger.received:
@@ -252,7 +252,7 @@ class DurableSession(Session):
             self._ledger.subscriptions.bring_back(self._journal.positions)
         super()._settle(result)
 
-    def resolve(self, call: Call[Any], result: Established) -> None:
+    def resolve(self, call: Call[Any], result: HandshakeResult) -> None:
         """A takeover tells whether a request in doubt was done; for some of them no caller waits."""
         if not (call.position and (call.orphaned or call.unattended)):
             super().resolve(call, result)

@@ -10,7 +10,7 @@ from enum import Enum, auto
 from functools import lru_cache
 from typing import Any
 
-from telesto.client.bookkeeping.identity import Established, Identity
+from telesto.client.bookkeeping.identity import HandshakeResult, Identity
 from telesto.client.bookkeeping.takeover import Takeover
 from telesto.client.calls import failures
 from telesto.client.calls.queue_calls import DONE, Call, PingCall
@@ -113,7 +113,7 @@ class BaseSession(ABC):
         """Makes the place for what a takeover lists."""
 
     @abstractmethod
-    def _joined(self, result: Established, before: str | None) -> None:
+    def _joined(self, result: HandshakeResult, before: str | None) -> None:
         """The connection is that of the client; ``before`` is the incarnation of the last one."""
 
     @abstractmethod
@@ -389,7 +389,7 @@ class BaseSession(ABC):
         identity = self._identity
         assert identity is not None
         self.established(
-            Established(
+            HandshakeResult(
                 response.client_id,
                 identity.name or "",
                 identity.mode or ClientMode.FULL,
@@ -418,7 +418,7 @@ class BaseSession(ABC):
             return
         self._takeover = self._identified = None
         self.established(
-            Established(
+            HandshakeResult(
                 identified.client_id,
                 identified.client_name,
                 identified.mode,
@@ -457,7 +457,7 @@ class BaseSession(ABC):
             self._identify_at = math.inf
             self._identify(self._identity)
 
-    def established(self, result: Established) -> None:
+    def established(self, result: HandshakeResult) -> None:
         """The connection is that of the client."""
         assert self.link is not None
         assert self._identity is not None

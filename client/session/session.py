@@ -38,7 +38,7 @@ from telesto.client.bookkeeping.consumers import (
     TouchCall,
     log_unacknowledged,
 )
-from telesto.client.bookkeeping.identity import Established
+from telesto.client.bookkeeping.identity import HandshakeResult
 from telesto.client.bookkeeping.ledger import Ledger
 from telesto.client.bookkeeping.takeover import Takeover
 from telesto.client.bookkeeping.write_ahead_log import Journal
@@ -815,7 +815,7 @@ class Session(BaseSession):
         wanted = {OperationId(call.session, call.number) for call in self._in_doubt}
         return Takeover(wanted, self._ledger.received.unclaimed.room)
 
-    def _joined(self, result: Established, before: str | None) -> None:
+    def _joined(self, result: HandshakeResult, before: str | None) -> None:
         """Settles what was in doubt; then requests can be sent."""
         self._next_number = self._resumed_at = result.next_number
         self._regrouping = False
@@ -835,7 +835,7 @@ class Session(BaseSession):
         self._settle(result)
         self.consumers.rejoin()
 
-    def _settle(self, result: Established) -> None:
+    def _settle(self, result: HandshakeResult) -> None:
         """Settles what was in doubt, and what the takeover lists that nobody asks for any more."""
         calls = self._take_in_doubt()
         unseen = {OperationId(call.session, call.number) for call in calls if call.orphaned}
@@ -848,7 +848,7 @@ class Session(BaseSession):
         calls, self._in_doubt = self._in_doubt, []
         return calls
 
-    def resolve(self, call: Call[Any], result: Established) -> None:
+    def resolve(self, call: Call[Any], result: HandshakeResult) -> None:
         """A takeover tells whether a request in doubt was done: if it was it is answered, else sent again."""
         if call.orphaned:
             return
