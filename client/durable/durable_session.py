@@ -175,9 +175,9 @@ class DurableSession(Session):
             self._stop_connecting(failures.again(error))
             return
         self.drop_link(failures.again(error))
-        for call in self._line.take_all():
+        for call in self._waiting_calls.take_all():
             if call.unattended:
-                self._line.calls.append(call)
+                self._waiting_calls.calls.append(call)
             elif call.phase == WAITING:
                 self.fail(call, failures.not_written(call, error))
 
@@ -188,8 +188,8 @@ class DurableSession(Session):
         call = super().connect(identity)
         for request in self._journal.open_requests():
             revived = revive(request)
-            self._line.last_order += 1
-            revived.order = self._line.last_order
+            self._waiting_calls.last_order += 1
+            revived.order = self._waiting_calls.last_order
             self._in_doubt.append(revived)
         return call
 

@@ -65,8 +65,8 @@ from telesto.client.errors import NotConnectedError, ProtocolViolationError
 from telesto.client.models import HandOverId, LeaseId, Message, TopicMessage
 from telesto.client.options import ClientOptions
 from telesto.client.session.base import BaseSession, ConnectCall, Phase
-from telesto.client.session.line import Line
 from telesto.client.session.put_coalescing import ALONE, JointLimits, JointPut, join
+from telesto.client.session.waiting_calls import WaitingCalls
 from telesto.client.url import Address
 from telesto.protocol import packets
 from telesto.protocol.errors import (
@@ -116,7 +116,7 @@ class Session(BaseSession):
     ) -> None:
         super().__init__(addresses, options, clock, chance or random.Random())
         self._fast = delivery == "fast"
-        self._line = Line(options.max_waiting_calls)
+        self._waiting_calls = WaitingCalls(options.max_waiting_calls)
         self._ledger = Ledger(
             options,
             self._clock,
@@ -157,7 +157,7 @@ class Session(BaseSession):
             raise failures.again(self._closed)
         if self._identity is None:
             raise failures.not_connected(self._ended)
-        line = self._line
+        line = self._waiting_calls
         if len(line.calls) >= self._options.max_waiting_calls:
             line.make_room(call)
         if call.taking:
@@ -254,9 +254,11 @@ class Session(BaseSession):
         """The caller has the answer, or nobody wants it."""
         if call.number and not call.orphaned and not self._others_wait(call):
             confirmations = self._ledger.confirmations
-            if self._line.calls and queue_was_full(call):
+            if self._waiting_calls.calls and queue_was_full(call):
                 # What waits in line was called before that was known, and is to be refused too.
-                confirmations.take_refused(call.session, call.number, self._line.last_order, self._clock())
+                confirmations.take_refused(
+                    call.session, call.number, self._waiting_calls.last_order, self._clock()
+                )
             else:
                 confirmations.take(call.session, call.number, self._clock())
 
@@ -367,7 +369,7 @@ class Session(BaseSession):
 
     def _joins_last(self, kind: type[SettleCall], state: ConsumerState, lease: LeaseId) -> bool:
         """Adds a message to the last call in line, if that is of this kind and nobody waits for it."""
-        calls = self._line.calls
+        calls = self._waiting_calls.calls
         last = calls[-1] if calls else None
         if (
             type(last) is not kind
@@ -399,7 +401,7 @@ class Session(BaseSession):
     def pump(self) -> None:
         """Sends what is in line, as far as the limits allow."""
         link = self.link
-        calls = self._line.calls
+        calls = self._waiting_calls.calls
         if link is None or not calls or not self.writable:
             return
         if self.phase is not Phase.READY and not (self.phase is Phase.DRAINING and calls[0].settling):
@@ -407,9 +409,9 @@ class Session(BaseSession):
         now = self._clock()
         if self._deleting or now < self._hold_until or (self._regrouping and not self._regroup(link)):
             return
-        if self._line.unsorted:
-            self._line.sort()
-            calls = self._line.calls
+        if self._waiting_calls.unsorted:
+            self._waiting_calls.sort()
+            calls = self._waiting_calls.calls
         pending = link.pending
         confirmations = self._ledger.confirmations
         unclaimed = len(self._ledger.received.unclaimed) > 0
@@ -600,7 +602,7 @@ class Session(BaseSession):
         if call.messages:
             self.finish(call)
         else:
-            self._line.add_late(call)
+            self._waiting_calls.add_late(call)
 
     def _end_get(self, call: GetCall) -> None:
         """A get is over; those begin whose turn it is now."""
@@ -767,7 +769,7 @@ class Session(BaseSession):
             self.fail(call, failures.tries_exhausted(call))
             return
         call.phase = WAITING
-        self._line.put_back(call)
+        self._waiting_calls.put_back(call)
 
     def _put_separately(self, joint: JointPut) -> None:
         """Nothing was done, perhaps for a reason that concerns one of them: each goes alone."""
@@ -866,7 +868,7 @@ class Session(BaseSession):
         self.consumers.end_all(failures.not_connected(self._ended))
         calls = [
             *self._take_in_doubt(),
-            *self._line.take_all(),
+            *self._waiting_calls.take_all(),
             *self._releases,
             *self._ledger.subscriptions.waiting,
         ]
@@ -924,7 +926,7 @@ class Session(BaseSession):
         """Tells, while the client closes, whether the connection may be closed now."""
         if self.link is None or self.phase not in (Phase.READY, Phase.DRAINING):
             return True
-        if self._line.calls or self.link.pending or self._untaken:
+        if self._waiting_calls.calls or self.link.pending or self._untaken:
             return False
         return self._ledger.received.settled and self._ledger.subscriptions.settled
 
@@ -941,12 +943,12 @@ class Session(BaseSession):
         under_way = [] if self.link is None else list(self.link.pending.values())
         waiting = [call for call in under_way if call.taking or isinstance(call, GetCall)]
         # What was acknowledged by leaving its block is told all the same.
-        line = list(self._line.calls)
+        line = list(self._waiting_calls.calls)
         told = [call for call in line if isinstance(call, SettleCall) and call.on_done is not None]
         for call in [*line, *self._in_doubt, *self._pings, *self._ledger.subscriptions.waiting, *waiting]:
             if call.phase < DONE and not call.unattended and call not in told:
                 self._fail_open(call, failures.closed_error(call))
-        self._line.keep(told)
+        self._waiting_calls.keep(told)
         if not told:
             self._ledger.confirmations.line_is_empty(self._clock())
         self.pump()
@@ -1034,7 +1036,14 @@ class Session(BaseSession):
             self.finish(get)
         self.check_at = min(self.check_at, self._ledger.subscriptions.next_expiry)
         waiting = self._ledger.subscriptions.waiting
-        calls = [*under_way, *self._in_doubt, *self._line.calls, *self._pings, *self._releases, *waiting]
+        calls = [
+            *under_way,
+            *self._in_doubt,
+            *self._waiting_calls.calls,
+            *self._pings,
+            *self._releases,
+            *waiting,
+        ]
         calls += [part for joint in calls if isinstance(joint, JointPut) for part in joint.open_parts]
         calls += self.consumers.waits()
         for call in dict.fromkeys(calls):
@@ -1045,7 +1054,7 @@ class Session(BaseSession):
             elif call.deadline < self.check_at:
                 self.check_at = call.deadline
         self._check_connecting(now)
-        self._line.drop_over()
+        self._waiting_calls.drop_over()
         self._pings = [call for call in self._pings if call.phase != DONE]
         self._releases = [call for call in self._releases if call.phase != DONE]
 

@@ -223,7 +223,7 @@ def _connections() -> list[str]:
 def _show(client: TelestoClient | AsyncTelestoClient) -> None:
     """Says what state a client is in that seems to hang; without bodies."""
     session = client._session
-    parts = (session._line, session._ledger.confirmations, session._reconnect)
+    parts = (session._waiting_calls, session._ledger.confirmations, session._reconnect)
     states = [vars(session), *map(vars, parts)]
     if session.link is not None:
         states.append(vars(session.link))

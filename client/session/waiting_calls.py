@@ -10,7 +10,7 @@ from telesto.client.calls.queue_calls import WAITING, Call
 from telesto.client.errors import TooManyCallsError
 
 
-class Line:
+class WaitingCalls:
     """Calls in line. What is on its way with every message uses the attributes themselves.
 
     Attributes:
