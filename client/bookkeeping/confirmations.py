@@ -15,7 +15,7 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from telesto.client.bookkeeping.write_ahead_log import Journal
+from telesto.client.bookkeeping.write_ahead_log import WriteAheadLog
 from telesto.client.calls.state import OperationId
 from telesto.client.models import HandOverId
 from telesto.protocol import packets
@@ -71,9 +71,9 @@ class Confirmations:
         overdue: something waits for a Confirm packet that has waited before, or is of an earlier session.
     """
 
-    def __init__(self, confirm_after: float, journal: Journal | None = None) -> None:
+    def __init__(self, confirm_after: float, wal: WriteAheadLog | None = None) -> None:
         self._confirm_after = confirm_after
-        self._journal = journal
+        self._wal = wal
         self._session = 0
         self._taken: list[int] = []
         self._earlier: dict[OperationId, None] = {}
@@ -214,7 +214,7 @@ class Confirmations:
 
     def proven_numbers(self, numbers: list[int]) -> None:
         """A success answer proves that these numbers of the session were applied."""
-        if self._batches or self._journal is not None:
+        if self._batches or self._wal is not None:
             for number in numbers:
                 self._proven_operation(OperationId(self._session, number))
 
@@ -312,12 +312,12 @@ class Confirmations:
 
     def _proven_operation(self, operation: OperationId) -> None:
         self._batches.pop(operation, None)
-        if self._journal is not None:
-            self._journal.drop_read(operation)
+        if self._wal is not None:
+            self._wal.drop_read(operation)
 
     def _proven_message(self, hand_over: HandOverId) -> None:
-        if self._journal is not None:
-            self._journal.drop_message(hand_over)
+        if self._wal is not None:
+            self._wal.drop_message(hand_over)
         read = self._read_of(hand_over)
         if read is not None:
             read.unproven.discard(hand_over.message_id)

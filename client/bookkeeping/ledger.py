@@ -11,7 +11,7 @@ from telesto.client.bookkeeping.confirmations import ConfirmContents
 from telesto.client.bookkeeping.identity import HandshakeResult
 from telesto.client.bookkeeping.received_messages import ReceivedMessages
 from telesto.client.bookkeeping.subscriptions import Subscriptions
-from telesto.client.bookkeeping.write_ahead_log import Journal
+from telesto.client.bookkeeping.write_ahead_log import WriteAheadLog
 from telesto.client.calls.queue_calls import Call
 from telesto.client.connection.link import InternalRequest
 from telesto.client.models import HandOverId, Message
@@ -49,7 +49,7 @@ class Ledger:
         send: Callable[[InternalRequest], None],
         offer: Callable[[Message], bool],
         given_back: Callable[[Collection[HandOverId]], None],
-        journal: Journal | None = None,
+        wal: WriteAheadLog | None = None,
     ) -> None:
         self._options = options
         self._clock = clock
@@ -57,7 +57,7 @@ class Ledger:
         self._send = send
         self._offer = offer
         self._given_back = given_back
-        self._journal = journal
+        self._wal = wal
         self._owed: _Owed | None = None
         self.begin_anew()
 
@@ -70,11 +70,11 @@ class Ledger:
             self._send,
             self._offer,
             self._given_back,
-            self._journal,
+            self._wal,
         )
         self.confirmations = self.received.confirmations
         self.subscriptions = Subscriptions(
-            self._options, self._clock, self._retry_time, self._send, self._journal
+            self._options, self._clock, self._retry_time, self._send, self._wal
         )
 
     def remember_owed(self, client_id: int | None, incarnation: str) -> None:

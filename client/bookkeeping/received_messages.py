@@ -10,7 +10,7 @@ from typing import Any
 from telesto.client.bookkeeping.confirmations import Confirmations, ConfirmContents
 from telesto.client.bookkeeping.takeover import Takeover
 from telesto.client.bookkeeping.unclaimed_messages import UnclaimedMessages
-from telesto.client.bookkeeping.write_ahead_log import Journal
+from telesto.client.bookkeeping.write_ahead_log import WriteAheadLog
 from telesto.client.calls.queue_calls import TakingCall
 from telesto.client.calls.readers import ReaderMessages
 from telesto.client.calls.state import OperationId
@@ -46,12 +46,12 @@ class ReceivedMessages:
         send: Callable[[InternalRequest], None],
         offer: Callable[[Message], bool],
         given_back: Callable[[Collection[HandOverId]], None],
-        journal: Journal | None = None,
+        wal: WriteAheadLog | None = None,
     ) -> None:
         self._send = send
         self._offer = offer
         self._given_back = given_back
-        self._journal = journal
+        self._wal = wal
         self._reader_messages: ReaderMessages[HandOverId] = ReaderMessages()
         self._auto_confirm = options.auto_confirm
         self._clock = clock
@@ -63,7 +63,7 @@ class ReceivedMessages:
         self._with_application: set[HandOverId] = set()
         self._to_release: dict[HandOverId, None] = {}
         self._release_due = math.inf
-        self.confirmations = Confirmations(options.confirm_after, journal)
+        self.confirmations = Confirmations(options.confirm_after, wal)
         self.closing = False
         self.unclaimed = UnclaimedMessages(options.recovered_hold, options.max_recovered)
 
@@ -90,8 +90,8 @@ class ReceivedMessages:
 
     def arrived(self, messages: list[Message]) -> None:
         """These messages are on their way to a caller."""
-        if self._journal is not None:
-            self._journal.handed(messages)
+        if self._wal is not None:
+            self._wal.handed(messages)
         held = self.confirmations.held
         for message in messages:
             if message.hand_over is not None and message.hand_over.number:
@@ -104,7 +104,7 @@ class ReceivedMessages:
         names = [message.hand_over for message in messages if message.hand_over and message.hand_over.number]
         if not names:
             return
-        if not self._auto_confirm or self._journal is not None:
+        if not self._auto_confirm or self._wal is not None:
             self._open_reads(names)
             self._with_application.update(names)
             if self._auto_confirm:
@@ -126,8 +126,8 @@ class ReceivedMessages:
     def confirm(self, hand_overs: Iterable[HandOverId], now: float) -> None:
         """The application has processed these messages."""
         hand_overs = list(hand_overs)
-        if self._journal is not None:
-            self._journal.taken(name for name in hand_overs if name in self._with_application)
+        if self._wal is not None:
+            self._wal.taken(name for name in hand_overs if name in self._with_application)
         for name in hand_overs:
             if name in self._with_application:
                 self._with_application.remove(name)
@@ -266,7 +266,7 @@ class ReceivedMessages:
             del self._to_release[name]
         self._released(gone)
         for operation in takeover.operations:
-            if self._journal is None or not self._journal.needs(operation):
+            if self._wal is None or not self._wal.needs(operation):
                 confirmations.take(*operation, now)
         for messages in takeover.hand_overs.values():
             strays = [message for message in messages if self._is_stray(message.hand_over)]
@@ -281,8 +281,8 @@ class ReceivedMessages:
         """Tells whether the application may have got this message before."""
         if name is None:
             return True
-        if self._journal is not None:
-            return self._journal.has_returned(name)
+        if self._wal is not None:
+            return self._wal.has_returned(name)
         return OperationId(name.session, name.number) not in unseen
 
     def _is_stray(self, hand_over: HandOverId | None) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 
-from telesto.client.bookkeeping.write_ahead_log import Journal
+from telesto.client.bookkeeping.write_ahead_log import WriteAheadLog
 from telesto.client.calls.positions import Positions
 from telesto.client.calls.readers import ReaderMessages
 from telesto.client.calls.topic_calls import GetCall
@@ -38,10 +38,10 @@ class Subscriptions:
         clock: Callable[[], float],
         retry_time: Callable[[int], float],
         send: Callable[[InternalRequest], None],
-        journal: Journal | None = None,
+        wal: WriteAheadLog | None = None,
     ) -> None:
         self._send = send
-        self._journal = journal
+        self._wal = wal
         self._reader_messages: ReaderMessages[_Place] = ReaderMessages()
         self._came_back: dict[int, int] = {}
         self._confirm_after = options.confirm_after
@@ -51,7 +51,7 @@ class Subscriptions:
         self._refusals = 0
         self._open: dict[GetCall, None] = {}
         self._telling = False
-        self.positions = Positions(None if journal is None else journal.drop_position)
+        self.positions = Positions(None if wal is None else wal.drop_position)
         self.waiting: dict[GetCall, None] = {}
         self.due = math.inf
 
@@ -112,7 +112,7 @@ class Subscriptions:
         """The caller has the messages of its get."""
         for message in call.messages:
             self.positions.see(message)
-        if self._auto_confirm and self._journal is not None:
+        if self._auto_confirm and self._wal is not None:
             self._reader_messages.give(call.reader, call.topic, map(_place, call.messages))
         elif self._auto_confirm:
             self.confirm(call.messages)
@@ -161,8 +161,8 @@ class Subscriptions:
     def _take(self, subscription_id: int, number: int) -> None:
         if self.positions.take(subscription_id, number):
             self.due = min(self.due, self._clock() + self._confirm_after)
-            if self._journal is not None:
-                self._journal.reached(subscription_id, number)
+            if self._wal is not None:
+                self._wal.reached(subscription_id, number)
 
     # ------------------------------------------------------------------ what the service is told
 

@@ -32,7 +32,7 @@ _FRAME_HEAD = 10
 
 
 @dataclass(slots=True)
-class Batch:
+class PendingWrite:
     """What is written with one flush, and what waits for it.
 
     Attributes:
@@ -51,14 +51,14 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class _Noted:
+class _ReturnedMessage:
     """A message in the application's hands."""
 
     position: int
     taken: bool
 
 
-class Journal:
+class WriteAheadLog:
     """The state of one client as it is, and the part of it that is not written yet.
 
     Attributes:
@@ -70,14 +70,14 @@ class Journal:
     def __init__(self, options: ClientOptions, clock: Callable[[], float]) -> None:
         self._options = options
         self._clock = clock
-        self._pending = Batch()
-        self._writing: Batch | None = None
+        self._pending = PendingWrite()
+        self._writing: PendingWrite | None = None
         self.client: StoredClient | None = None
         self._delay = options.confirm_after
         self._due = math.inf
         self.size = 0
         self._requests: dict[int, StoredRequest] = {}
-        self._hand_overs: dict[OperationId, dict[int, _Noted]] = {}
+        self._hand_overs: dict[OperationId, dict[int, _ReturnedMessage]] = {}
         #: Requests whose record at the service must stay for now.
         self._needed: set[OperationId] = set()
         self._positions: dict[int, int] = {}
@@ -125,11 +125,11 @@ class Journal:
         pending = self._pending
         if self._writing is not None or not (pending.required or self._clock() >= self._due):
             return None
-        self._writing, self._pending = pending, Batch()
+        self._writing, self._pending = pending, PendingWrite()
         self._due = math.inf
         return pending.changes
 
-    def written(self) -> Batch:
+    def written(self) -> PendingWrite:
         """The changes are durable; returns what waited for them."""
         batch, self._writing = self._writing, None
         assert batch is not None
@@ -141,7 +141,7 @@ class Journal:
         batch, self._writing = self._writing, None
         assert batch is not None
         later = self._pending
-        self._pending = Batch(
+        self._pending = PendingWrite(
             _merged(batch.changes, later.changes),
             False,
             [*batch.done, *later.done],
@@ -382,9 +382,9 @@ class Journal:
 
     def _note(self, entry: StoredHandOver) -> None:
         messages = self._hand_overs.setdefault(OperationId(entry.session, entry.number), {})
-        messages[entry.message_id] = _Noted(entry.position, entry.taken)
+        messages[entry.message_id] = _ReturnedMessage(entry.position, entry.taken)
 
-    def _drop(self, noted: _Noted) -> None:
+    def _drop(self, noted: _ReturnedMessage) -> None:
         self._pending.changes.hand_overs[noted.position] = None
         self._soon()
 

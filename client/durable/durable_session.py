@@ -23,7 +23,7 @@ from typing import Any
 from telesto.client.bookkeeping.confirmations import ConfirmContents
 from telesto.client.bookkeeping.identity import HandshakeResult, Identity
 from telesto.client.bookkeeping.received_messages import ReceivedMessages
-from telesto.client.bookkeeping.write_ahead_log import Journal
+from telesto.client.bookkeeping.write_ahead_log import WriteAheadLog
 from telesto.client.calls import failures
 from telesto.client.calls.queue_calls import (
     DONE,
@@ -68,7 +68,7 @@ class DurableSession(Session):
         clock: Callable[[], float] = time.monotonic,
         chance: random.Random | None = None,
     ) -> None:
-        self._journal: Journal = Journal(options, clock)
+        self._wal: WriteAheadLog = WriteAheadLog(options, clock)
         self._watchers: list[SettledCall] = []
         #: Puts that are settled and whose callers are about to hear of it.
         self._with_caller: set[int] = set()
@@ -78,18 +78,18 @@ class DurableSession(Session):
 
     def load(self, stored: StoredState) -> None:
         """Goes on from a state."""
-        self._journal.load(stored)
+        self._wal.load(stored)
 
     @property
     def stored_client(self) -> StoredClient | None:
         """The client to come back as; None for a new state, and when it is connected already or closed."""
-        return self._journal.client if self._identity is None and self._closed is None else None
+        return self._wal.client if self._identity is None and self._closed is None else None
 
     # ------------------------------------------------------------------ writing the state
 
     def begin_flush(self) -> StateChanges | None:
         """Returns what has to be written now; ``end_flush`` has to follow. None when there is nothing."""
-        changes = self._journal.begin()
+        changes = self._wal.begin()
         if changes is not None and self.link is not None:
             self.link.seal()
         return changes
@@ -97,11 +97,11 @@ class DurableSession(Session):
     def end_flush(self, error: TelestoError | None = None) -> None:
         """What ``begin_flush`` returned is durable, or could not be written for this reason."""
         if error is not None:
-            self._fail_unwritten(self._journal.not_written(), error)
+            self._fail_unwritten(self._wal.not_written(), error)
             return
         if self.link is not None:
             self.link.release()
-        batch = self._journal.written()
+        batch = self._wal.written()
         now = self._clock()
         for operation in batch.settled:
             self._ledger.confirmations.take(*operation, now)
@@ -116,14 +116,14 @@ class DurableSession(Session):
         link = self.link
         if link is None:
             return b""
-        output = link.take_output() if self._journal.clean else link.take_released()
+        output = link.take_output() if self._wal.clean else link.take_released()
         # What the application is given of a consumer is in no state, so that it waits for no flush.
         return self.consumers.take_begins() + output
 
     @property
     def timer(self) -> float:
         """When ``tick`` has to be called, by the session's clock."""
-        return min(super().timer, self._journal.due)
+        return min(super().timer, self._wal.due)
 
     def _fail_unwritten(self, held: list[Call[Any]], error: TelestoError) -> None:
         """Ends what cannot go on: nothing of it was sent, and nothing was returned."""
@@ -186,7 +186,7 @@ class DurableSession(Session):
     def connect(self, identity: Identity) -> ConnectCall:
         """Becomes a client of the service; requests of an earlier process are in doubt until then."""
         call = super().connect(identity)
-        for request in self._journal.open_requests():
+        for request in self._wal.open_requests():
             revived = revive(request)
             self._waiting_calls.last_order += 1
             revived.order = self._waiting_calls.last_order
@@ -195,11 +195,11 @@ class DurableSession(Session):
 
     def _note_attempt(self, identity: Identity) -> None:
         """The client is about to be asked for; the attempt is noted first."""
-        self._journal.asked(identity.token, identity.attempts, identity.name)
+        self._wal.asked(identity.token, identity.attempts, identity.name)
 
     def established(self, result: HandshakeResult) -> None:
         """The connection is that of the client, if it is that of the state."""
-        client = self._journal.client
+        client = self._wal.client
         assert client is not None
         if client.scope in (None, Scope(result.incarnation, result.client_id)):
             super().established(result)
@@ -222,8 +222,8 @@ class DurableSession(Session):
         """The client of the state is no more; what was in doubt stays so, and another client follows."""
         for call in self._take_in_doubt():
             self._settle_as(call, failures.outcome_unknown(call))
-        self._journal.keep_listed(())
-        self._journal.begin_anew()
+        self._wal.keep_listed(())
+        self._wal.begin_anew()
 
     def fenced(self, error: TelestoError) -> None:
         """Another process has become this client, perhaps before this one began."""
@@ -237,19 +237,19 @@ class DurableSession(Session):
     def deleted(self, call: DeleteClientCall) -> None:
         """The client is no more, and its state is void."""
         call.position = 0
-        self._journal.clear()
+        self._wal.clear()
         super().deleted(call)
 
     # ------------------------------------------------------------------ takeover
 
     def _settle(self, result: HandshakeResult) -> None:
-        self._journal.joined(Scope(result.incarnation, result.client_id), result.name, result.session)
-        self._journal.keep_listed(result.takeover.listed_hand_overs())
+        self._wal.joined(Scope(result.incarnation, result.client_id), result.name, result.session)
+        self._wal.keep_listed(result.takeover.listed_hand_overs())
         if self._entered is not self._ledger.received:
             self._entered = self._ledger.received
-            taken = self._journal.taken_messages()
+            taken = self._wal.taken_messages()
             self._ledger.confirmations.bring_back(ConfirmContents([], [], taken), math.inf)
-            self._ledger.subscriptions.bring_back(self._journal.positions)
+            self._ledger.subscriptions.bring_back(self._wal.positions)
         super()._settle(result)
 
     def resolve(self, call: Call[Any], result: HandshakeResult) -> None:
@@ -258,7 +258,7 @@ class DurableSession(Session):
             super().resolve(call, result)
         elif call.number and result.takeover.answer(call):
             self._settle_request(call)
-        elif not (result.resumed and self._journal.is_own(call.session)):
+        elif not (result.resumed and self._wal.is_own(call.session)):
             self._settle_as(call, failures.outcome_unknown(call))
         elif call.orphaned:
             self._settle_as(call, failures.not_done(call))
@@ -313,28 +313,28 @@ class DurableSession(Session):
             for call in self._watchers:
                 self.fail(call, failures.closed_error(call))
             self._watchers.clear()
-            self._journal.hurry()
+            self._wal.hurry()
         super().begin_close(failed=failed)
 
     def end_close(self) -> None:
         """Lets go of the connection; what is left to write is to be written now."""
         super().end_close()
-        self._journal.hurry()
+        self._wal.hurry()
 
     @property
     def finished(self) -> bool:
         """Tells, while the client closes, whether the connection may be closed now."""
-        return super().finished and (self.link is None or self._journal.settled)
+        return super().finished and (self.link is None or self._wal.settled)
 
     def has_room(self) -> bool:
         """Tells whether one more request may be noted."""
-        return self._journal.has_room()
+        return self._wal.has_room()
 
     def send(self, link: Link, call: Call[Any], number: int, confirmed: list[int], now: float) -> bool:
         """Sends a request, of which the state notes under which number it went."""
         sent = super().send(link, call, number, confirmed, now)
         if sent and number and call.noted:
-            self._journal.sent(call, number)
+            self._wal.sent(call, number)
         return sent
 
     def finish(self, call: Call[Any]) -> None:
@@ -352,7 +352,7 @@ class DurableSession(Session):
         """Tells whether the call returns messages before which something has to be durable."""
         if isinstance(call, TakingCall):
             return bool(call.messages)
-        return isinstance(call, GetCall) and bool(call.messages) and self._journal.owes_positions
+        return isinstance(call, GetCall) and bool(call.messages) and self._wal.owes_positions
 
     def _settle_refused(self, call: Call[Any]) -> None:
         """A queue took a message of a put not: that can be confirmed by the time its caller hears of it.
@@ -360,14 +360,14 @@ class DurableSession(Session):
         The middleware refuses what is put into that queue until then, so that nothing overtakes.
         """
         self._with_caller.add(call.position)
-        self._journal.settle(call.position, outcome_of(call), confirm=True)
+        self._wal.settle(call.position, outcome_of(call), confirm=True)
         self._hold_back(call)
 
     def _hold_back(self, call: Call[Any]) -> None:
         """The call ends when what it depends on is durable."""
         call.gated = False
         call.phase = HELD
-        self._journal.hold(call)
+        self._wal.hold(call)
 
     def fail(self, call: Call[Any], error: TelestoError) -> None:
         """The call is over; unless nothing was done, the state goes on looking after its request."""
@@ -376,7 +376,7 @@ class DurableSession(Session):
             call.number = 0
         elif call.position and not call.orphaned:
             if failures.in_doubt(call) and error.error_class not in _NOTHING_DONE:
-                self._journal.give_up(call.position)
+                self._wal.give_up(call.position)
             else:
                 self._forget(call)
         super().fail(call, error)
@@ -385,14 +385,14 @@ class DurableSession(Session):
         """The caller has the answer; a request of the state is confirmed when it is forgotten there."""
         if call.position and call.number and not call.orphaned:
             self._with_caller.discard(call.position)
-            self._journal.forget(call.position, confirm=True)
+            self._wal.forget(call.position, confirm=True)
         else:
             super().confirm_answer(call)
 
     def _forget(self, call: Call[Any]) -> None:
         """Nothing was done: before the caller hears of it, the state must not have the request any more."""
         if call.position:
-            self._journal.forget(call.position, confirm=False)
+            self._wal.forget(call.position, confirm=False)
             call.position = 0
             call.gated = True
 
@@ -410,7 +410,7 @@ class DurableSession(Session):
     def _unreturned(self, messages: list[Message]) -> None:
         for message in messages:
             if message.hand_over is not None:
-                self._journal.drop_message(message.hand_over)
+                self._wal.drop_message(message.hand_over)
 
     def _check_deadlines(self, now: float) -> None:
         super()._check_deadlines(now)
@@ -433,7 +433,7 @@ class DurableSession(Session):
         if self._identity is None:
             raise failures.not_connected(self._ended)
         call = SettledCall()
-        if self._journal.unattended:
+        if self._wal.unattended:
             self._start_clock(call)
             self._watchers.append(call)
         else:
@@ -444,18 +444,18 @@ class DurableSession(Session):
         """Returns what became of puts whose calls did not tell, request by request, each with a name."""
         return [
             (request.position, recovered_puts(request))
-            for request in self._journal.settled_requests()
+            for request in self._wal.settled_requests()
             if request.position not in self._with_caller
         ]
 
     def told(self, name: int) -> None:
         """The application knows what became of this request."""
-        self._journal.forget(name, confirm=False)
+        self._wal.forget(name, confirm=False)
 
     def orphan(self, call: Call[Any]) -> None:
         """The call ends before its request, which is the state's from now on."""
         if call.position:
-            self._journal.give_up(call.position)
+            self._wal.give_up(call.position)
         super().orphan(call)
 
     def orphan_ended(self, call: Call[Any]) -> None:
@@ -478,8 +478,8 @@ class DurableSession(Session):
 
     def _settle_request(self, call: Call[Any]) -> None:
         call.phase = DONE
-        self._journal.settle(call.position, outcome_of(call), confirm=call.number > 0)
-        if not self._journal.unattended:
+        self._wal.settle(call.position, outcome_of(call), confirm=call.number > 0)
+        if not self._wal.unattended:
             for watcher in self._watchers:
                 self.finish(watcher)
             self._watchers.clear()

@@ -41,7 +41,7 @@ from telesto.client.bookkeeping.consumers import (
 from telesto.client.bookkeeping.identity import HandshakeResult
 from telesto.client.bookkeeping.ledger import Ledger
 from telesto.client.bookkeeping.takeover import Takeover
-from telesto.client.bookkeeping.write_ahead_log import Journal
+from telesto.client.bookkeeping.write_ahead_log import WriteAheadLog
 from telesto.client.calls import failures
 from telesto.client.calls.queue_calls import (
     DONE,
@@ -104,7 +104,7 @@ class Session(BaseSession):
     #: Puts that stand in line next to each other may travel as one request.
     joins_puts: ClassVar[bool] = True
     #: Where a client with a state notes what it must not forget.
-    _journal: Journal | None = None
+    _wal: WriteAheadLog | None = None
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class Session(BaseSession):
             self.send_when_ready,
             self._offer,
             self._given_back,
-            self._journal,
+            self._wal,
         )
         self.consumers = Consumers(options, self._clock, self.send_when_ready, self.finish, self.settle_soon)
         #: Requests that were under way when their connection was lost, in the order of sending.

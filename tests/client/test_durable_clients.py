@@ -149,7 +149,7 @@ def test_a_put_that_had_returned_is_not_told_once_that_is_written(
     client.put_message(queue_id, b"1")
     session = getattr(client, "client", client)._session
     deadline = time.monotonic() + 60
-    while not session._journal.settled:
+    while not session._wal.settled:
         assert time.monotonic() < deadline
         time.sleep(0.005)
     shutil.copytree(tmp_path / "state", tmp_path / "killed")
