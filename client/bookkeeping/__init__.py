@@ -1,4 +1,4 @@
 """What a client has to remember: puts in doubt, messages received, subscriptions, consumers.
 
-It imports `connection` and `calls`. Begin with `ledger`, which holds the records of one client, and `takeover`.
+It imports `connection` and `calls`. Begin with `ledger`, which has the records of one client, and `takeover`.
 """
