@@ -424,7 +424,7 @@ def test_of_a_partition_that_was_begun_nothing_goes_back_for_slowness() -> None:
 
 
 def test_a_consumer_with_the_least_credit_wakes_nobody_to_be_looked_at() -> None:
-    assert Bench(credit=None).consuming.due == Bench().consuming.due
+    assert Bench(credit=None).consumers.due == Bench().consumers.due
 
 
 def test_a_credit_that_was_given_stays() -> None:
