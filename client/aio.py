@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import math
-import time
-from asyncio import get_running_loop
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from inspect import isawaitable
 from signal import Signals
 from types import TracebackType
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self, TypeVar
 
 from telesto.client import arguments
 from telesto.client.aio_consumer import AsyncConsumer, AsyncHandler, AsyncPool, stopping_at
 from telesto.client.aio_requests import AsyncRequests
 from telesto.client.blocking_consumer import DRAIN, OnError, log_failure
-from telesto.client.bookkeeping.consumers import ConsumerState, elapsed
+from telesto.client.bookkeeping.consumers import ConsumerState
 from telesto.client.bookkeeping.identity import Identity
 from telesto.client.calls import failures, queue_calls
 from telesto.client.calls.queue_calls import Call
 from telesto.client.calls.state import StoredClient
-from telesto.client.connection.link import Link
 from telesto.client.durable.durable_session import DurableSession
-from telesto.client.errors import ForkedError, connection_failure
-from telesto.client.io import forks, shared
+from telesto.client.io import shared
+from telesto.client.io.async_driver import AsyncDriver
 from telesto.client.io.shared import StateDir
-from telesto.client.io.state_writer import StateWriter
 from telesto.client.models import (
     Message,
     RecoveredPut,
@@ -35,7 +30,6 @@ from telesto.client.models import (
 from telesto.client.options import ClientOptions
 from telesto.client.session.session import Delivery
 from telesto.client.url import Existing, parse_url
-from telesto.protocol.errors import ConnectionLostError
 from telesto.protocol.packets import ClientMode
 
 ResultT = TypeVar("ResultT")
@@ -81,23 +75,11 @@ class AsyncTelestoClient(AsyncRequests):
         self._options = ClientOptions() if options is None else options
         state_dir = state_dir if state_dir is not None else self._url.state_dir
         self._session = shared.make_session(self._url, self._options, delivery, state_dir)
-        self._state_writer: StateWriter | None = None
-        if isinstance(self._session, DurableSession) and state_dir is not None:
-            self._state_writer = StateWriter(self._session, state_dir, self._serve)
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._driver = AsyncDriver(self._session, self._options, state_dir)
         self._tried: Identity | None = None
         self._pools: set[AsyncPool] = set()
         self._closer: asyncio.Task[None] | None = None
         self._ending = False
-        self._connection: Connection | None = None
-        self._closing: Connection | None = None
-        self._connector: asyncio.Task[None] | None = None
-        self._flush_is_due = False
-        self._telling = False
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = math.inf
-        self._finished: asyncio.Future[None] | None = None
-        forks.watch(self)
 
     # ------------------------------------------------------------------ connecting
 
@@ -111,7 +93,7 @@ class AsyncTelestoClient(AsyncRequests):
 
     async def ping(self) -> float:
         """Asks the middleware for a sign of life; returns the seconds that it took. Needs no ``connect``."""
-        self._attach()
+        self._driver.attach()
         call = queue_calls.PingCall()
         self._session.submit_ping(call)
         return await self._wait_for(call)
@@ -139,10 +121,10 @@ class AsyncTelestoClient(AsyncRequests):
         also StateInUseError, StateDamagedError, StateMismatchError and StateWriteError.
         """
         shared.check_identity(name, client_id, mode, existing)
-        self._attach()
+        self._driver.attach()
         stored: StoredClient | None = None
-        if self._state_writer is not None and not self._session.closed:
-            stored = await self._state_writer.open()
+        if not self._session.closed:
+            stored = await self._driver.open_state()
         identity = shared.choose_identity(self._url, name, client_id, mode, existing, self._tried, stored)
         call = self._session.connect(identity)
         self._tried = identity
@@ -182,14 +164,11 @@ class AsyncTelestoClient(AsyncRequests):
             for pool in pools:
                 await pool.ended.wait()
             self._session.begin_close(failed=failed)
-            await self._finish()
+            await self._driver.finish()
         finally:
             self._session.begin_close(failed=failed)
             self._session.end_close()
-            self._serve()
-            await self._let_go()
-
-    # ------------------------------------------------------------------ queues
+            await self._driver.let_go()
 
     # ------------------------------------------------------------------ putting
 
@@ -206,11 +185,11 @@ class AsyncTelestoClient(AsyncRequests):
         return self._told_one_by_one(shared.durable(self._session))
 
     async def _told_one_by_one(self, session: DurableSession) -> AsyncIterator[RecoveredPut]:
-        self._attach()
+        self._driver.attach()
         await self._wait_for(session.when_settled())
         for put in shared.told_one_by_one(session):
             yield put
-            self._flush_soon()
+            self._driver.flush_soon()
 
     # ------------------------------------------------------------------ reading
 
@@ -223,7 +202,7 @@ class AsyncTelestoClient(AsyncRequests):
         of_queues, of_topics = shared.by_source(messages)
         self._session.confirm_topics(of_topics)
         call = self._session.confirm(of_queues)
-        self._flush_soon()
+        self._driver.flush_soon()
         if call is not None:
             await self._wait_for(call)
 
@@ -235,11 +214,9 @@ class AsyncTelestoClient(AsyncRequests):
         off to decide about each message.
         """
         of_queues, of_topics = shared.by_source(messages)
-        self._attach()
+        self._driver.attach()
         again = self._session.give_back_topics(of_topics)
         return again + await self._wait_for(self._session.give_back(of_queues))
-
-    # ------------------------------------------------------------------ topics
 
     # ------------------------------------------------------------------ consuming
 
@@ -267,7 +244,7 @@ class AsyncTelestoClient(AsyncRequests):
                 ``telesto.ack``; leaving the message's block says that this is committed.
         """
         return AsyncConsumer(
-            _Shell(self), ConsumerState(queue_id, credit, credit_bytes, keep_alive, ack_in_database)
+            self._driver, ConsumerState(queue_id, credit, credit_bytes, keep_alive, ack_in_database)
         )
 
     async def run_consumer(
@@ -388,289 +365,20 @@ class AsyncTelestoClient(AsyncRequests):
 
     # ------------------------------------------------------------------ calls
 
-    async def _run(self, call: Call[ResultT]) -> ResultT:
+    def _run(self, call: Call[ResultT]) -> Coroutine[Any, Any, ResultT]:
         """Makes a call and waits for its end."""
-        loop = get_running_loop()
-        if loop is not self._loop:
-            self._attach()
-        self._submit(call)
-        if not self._flush_is_due:
-            self._flush_is_due = True
-            loop.call_soon(self._flush)
-        future = call.waiter = loop.create_future()
-        try:
-            await future
-        except BaseException:
-            self._abandon([call])
-            raise
-        return self._session.take(call)
+        return self._driver.run(call)
 
     def _start(self, call: CallT) -> CallT:
         """Makes a call, to be waited for by ``_wait_for`` or given up by ``_abandon``."""
-        self._attach()
-        self._submit(call)
-        return call
+        return self._driver.start(call)
 
-    def _submit(self, call: Call[Any]) -> None:
-        if self._state_writer is not None and (task := asyncio.current_task()) is not None:
-            shared.with_reader(call, task, task.done)
-        self._session.submit(call)
-
-    async def _wait_for(self, call: Call[ResultT]) -> ResultT:
+    def _wait_for(self, call: Call[ResultT]) -> Coroutine[Any, Any, ResultT]:
         """Waits for the end of a call that is made already."""
-        if call.phase != queue_calls.DONE:
-            self._flush_soon()
-            future = call.waiter = get_running_loop().create_future()
-            try:
-                await future
-            except BaseException:
-                self._abandon([call])
-                raise
-        return self._session.take(call)
+        return self._driver.wait_for(call)
 
     def _send_next(self) -> None:
-        self._flush_soon()
+        self._driver.flush_soon()
 
     def _abandon(self, given_up: Iterable[Call[Any]]) -> None:
-        for call in given_up:
-            self._session.abandon(call)
-        self._flush_soon()
-
-    def _attach(self) -> None:
-        """Binds the client to the running loop, once."""
-        loop = get_running_loop()
-        if self._loop is None:
-            self._loop = loop
-        elif self._loop is not loop:
-            raise RuntimeError("this client belongs to another event loop; make one client for each loop")
-
-    # ------------------------------------------------------------------ moving bytes
-
-    def _flush_soon(self) -> None:
-        if not self._flush_is_due and self._loop is not None:
-            self._flush_is_due = True
-            self._loop.call_soon(self._flush)
-
-    def _flush(self) -> None:
-        self._flush_is_due = False
-        self._serve()
-
-    def _serve(self) -> None:
-        """Does whatever the session wants: writing, waking callers, connecting, timing."""
-        session = self._session
-        connection = self._connection
-        if connection is not None:
-            self._write(connection)
-            if session.link is not connection.link:
-                self._connection, self._closing = None, connection
-                connection.transport.abort()
-        if self._state_writer is not None:
-            self._state_writer.write()
-        completed = session.take_completed()
-        if completed:
-            _wake(completed)
-        if session.link is None:
-            self._connect_if_wanted()
-        if self._finished is not None and session.finished and not self._finished.done():
-            self._finished.set_result(None)
-        due = session.timer
-        if due < self._timer_at:
-            self._set_timer(due)
-
-    def _write(self, connection: Connection) -> None:
-        session = self._session
-        while session.link is connection.link:
-            session.pump()
-            output = session.take_output()
-            if not output:
-                return
-            connection.transport.write(output)
-            if not session.writable:
-                return
-
-    async def _tell_begins(self, state: ConsumerState) -> None:
-        """Writes what the application is given, so that the service is told even if the process dies next."""
-        session, connection = self._session, self._connection
-        if connection is not None and session.link is connection.link:
-            transport = connection.transport
-            transport.write(session.consumers.take_begins())
-            if not isinstance(self._loop, asyncio.SelectorEventLoop) or transport.get_write_buffer_size():
-                # Other loops write at the end of a turn.
-                await asyncio.sleep(0)
-                await asyncio.sleep(0)
-        state.begun_at = elapsed()
-
-    def _tell_begins_soon(self) -> None:
-        """Tells it after the next turn: what is acknowledged by then need not be told."""
-        if not self._telling and self._loop is not None:
-            self._telling = True
-            self._loop.call_soon(self._told)
-
-    def _told(self) -> None:
-        self._telling = False
-        self._flush_soon()
-
-    def _set_timer(self, due: float) -> None:
-        if self._loop is None:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_at = due
-        self._timer = self._loop.call_later(max(0.0, due - time.monotonic()), self._tick)
-
-    def _tick(self) -> None:
-        self._timer = None
-        self._timer_at = math.inf
-        self._session.tick()
-        self._serve()
-
-    def received(self, connection: Connection, data: bytes) -> None:
-        """Takes bytes that a connection received."""
-        session = self._session
-        if session.link is not connection.link:
-            return
-        session.feed(data)
-        completed = session.take_completed()
-        if completed:
-            _wake(completed)
-        # The callers just woken run before this flush, so that what they do next leaves in one write.
-        self._flush_soon()
-
-    def lost(self, connection: Connection, error: Exception | None) -> None:
-        """A connection is gone."""
-        if self._session.link is connection.link and connection.link is not None:
-            address = self._session.address
-            reason = str(error) if error else "the middleware closed it"
-            self._session.link_down(ConnectionLostError(f"connection lost: {reason}", address=address))
-        self._flush_soon()
-
-    def writable(self, connection: Connection, writable: bool) -> None:
-        """A connection takes no more bytes for now, or does again."""
-        if self._session.link is connection.link:
-            self._session.writable = writable
-            if writable:
-                self._flush_soon()
-
-    # ------------------------------------------------------------------ opening and closing
-
-    def _connect_if_wanted(self) -> None:
-        if self._connector is None and self._loop is not None and self._session.next_attempt is not None:
-            self._connector = self._loop.create_task(self._connect())
-            self._connector.add_done_callback(self._connector_done)
-
-    def _connector_done(self, connector: asyncio.Task[None]) -> None:
-        self._connector = None
-        if not connector.cancelled():
-            connector.result()
-            self._connect_if_wanted()
-
-    async def _connect(self) -> None:
-        """Opens a connection, at as many addresses and as often as the session wants."""
-        while (attempt := self._session.next_attempt) is not None:
-            address, attempt_at = attempt
-            pause = attempt_at - time.monotonic()
-            if pause > 0:
-                await asyncio.sleep(pause)
-                continue
-            try:
-                connection = await self._open(address.host, address.port)
-            except (OSError, UnicodeError) as failure:
-                self._session.attempt_failed(connection_failure(str(address), failure))
-                self._serve()
-                continue
-            if self._session.next_attempt is None or connection.transport.is_closing():
-                connection.transport.abort()
-                continue
-            connection.link = self._session.link_up(address)
-            self._connection = connection
-            self._serve()
-
-    async def _open(self, host: str, port: int) -> Connection:
-        async with asyncio.timeout(self._options.connect_timeout):
-            _, connection = await get_running_loop().create_connection(lambda: Connection(self), host, port)
-        return connection
-
-    async def _finish(self) -> None:
-        """Waits until the service has been told what it has to know."""
-        if self._loop is None:
-            return
-        self._attach()
-        if self._finished is None:
-            self._finished = self._loop.create_future()
-        self._serve()
-        await asyncio.wait([self._finished])
-
-    async def _let_go(self) -> None:
-        """Ends the background work and waits until the connection is closed."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._connector is not None:
-            self._connector.cancel()
-            await asyncio.wait([self._connector])
-        if self._closing is not None:
-            await asyncio.wait([self._closing.gone])
-        if self._state_writer is not None:
-            await self._state_writer.close()
-
-    def forked(self, error: ForkedError) -> None:
-        """This process is a child of the one that made the client."""
-        if self._state_writer is not None:
-            self._state_writer.forked()
-        self._session.disown(error)
-
-
-class _Shell:
-    """What consumers need of their client."""
-
-    def __init__(self, client: AsyncTelestoClient) -> None:
-        self._client = client
-        self.session = client._session
-        self.answer: Callable[[Call[Any]], Coroutine[Any, Any, Any]] = client._wait_for
-        self.flush = client._flush_soon
-        self.tell_begins: Callable[[ConsumerState], Coroutine[Any, Any, None]] = client._tell_begins
-        self.tell_begins_soon = client._tell_begins_soon
-
-
-class Connection(asyncio.Protocol):
-    """A connection to a middleware.
-
-    Attributes:
-        link: what the session knows it as; None until it does.
-        gone: done once the connection is closed.
-    """
-
-    transport: asyncio.Transport
-
-    def __init__(self, client: AsyncTelestoClient) -> None:
-        self._client = client
-        self.link: Link | None = None
-        self.gone: asyncio.Future[None] = get_running_loop().create_future()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begins."""
-        self.transport = cast(asyncio.Transport, transport)
-
-    def data_received(self, data: bytes) -> None:
-        """Hands bytes to the client."""
-        self._client.received(self, data)
-
-    def pause_writing(self) -> None:
-        """The middleware takes its time."""
-        self._client.writable(self, False)
-
-    def resume_writing(self) -> None:
-        """The middleware reads on."""
-        self._client.writable(self, True)
-
-    def connection_lost(self, error: Exception | None) -> None:
-        """Ends."""
-        self.gone.set_result(None)
-        self._client.lost(self, error)
-
-
-def _wake(completed: list[Call[Any]]) -> None:
-    for call in completed:
-        future = call.waiter
-        if future is not None and not future.done():
-            future.set_result(None)
+        self._driver.abandon(given_up)

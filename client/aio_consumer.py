@@ -6,10 +6,10 @@ import asyncio
 import inspect
 import math
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from telesto.client import arguments
 from telesto.client.blocking_consumer import OnError, log_unanswered, put_back, tell_failure
@@ -21,23 +21,13 @@ from telesto.client.bookkeeping.consumers import (
     TouchCall,
     elapsed,
 )
-from telesto.client.calls.queue_calls import DONE, Call
+from telesto.client.calls.queue_calls import DONE
 from telesto.client.errors import ClientClosedError
+from telesto.client.io.async_driver import AsyncDriver
 from telesto.client.models import LeaseId, Message
-from telesto.client.session.session import Session
 from telesto.protocol.errors import InvalidParameterError, LeaseLostError
 
 AsyncHandler = Callable[[Message], Awaitable[object]]
-
-
-class AsyncShell(Protocol):
-    """What a consumer needs of the client that it belongs to."""
-
-    session: Session
-    answer: Callable[[Call[Any]], Coroutine[Any, Any, Any]]
-    flush: Callable[[], None]
-    tell_begins: Callable[[ConsumerState], Coroutine[Any, Any, None]]
-    tell_begins_soon: Callable[[], None]
 
 
 class AsyncLeasedMessage:
@@ -51,9 +41,9 @@ class AsyncLeasedMessage:
         lease: consumer_id, lease_id and message_id, as ``telesto.ack`` in SQL takes them.
     """
 
-    def __init__(self, shell: AsyncShell, state: ConsumerState, message: Message, given_at: float) -> None:
+    def __init__(self, driver: AsyncDriver, state: ConsumerState, message: Message, given_at: float) -> None:
         assert message.lease is not None
-        self._shell = shell
+        self._driver = driver
         self._state = state
         self._given_at = given_at
         self.lease: LeaseId = message.lease
@@ -84,8 +74,8 @@ class AsyncLeasedMessage:
         failed, which is logged.
         """
         self._answered = True
-        self._shell.session.acked_in_database(self._state, self.lease)
-        self._shell.flush()
+        self._driver.session.acked_in_database(self._state, self.lease)
+        self._driver.flush_soon()
 
     async def nack(self, *, failed: bool = True, delay: float | None = None) -> None:
         """Gives the message back to its queue.
@@ -101,17 +91,17 @@ class AsyncLeasedMessage:
 
     async def touch(self) -> None:
         """Begins the time of the lease anew. Raises LeaseLostError when it is over."""
-        session = self._shell.session
+        session = self._driver.session
         call = TouchCall(self._state.queue_id, [self.lease])
         try:
-            await self._shell.answer(session.settle(self._state, call))
+            await self._driver.wait_for(session.settle(self._state, call))
         except LeaseLostError:
             session.consumers.touch_failed(self._state, self.lease)
             raise
 
     async def can_be_begun(self) -> bool:
         """Tells whether it is the consumer's still; after a pause of the process the service is asked."""
-        consumers = self._shell.session.consumers
+        consumers = self._driver.session.consumers
         held = consumers.can_be_begun(self._state, self.lease, self._given_at)
         if held is None:
             with suppress(LeaseLostError):
@@ -124,23 +114,23 @@ class AsyncLeasedMessage:
         if not await self.can_be_begun():
             return False
         self._given_at = elapsed()
-        tell_first = self._shell.session.consumers.begin(self._state, self.message, self._given_at)
+        tell_first = self._driver.session.consumers.begin(self._state, self.message, self._given_at)
         if not tell_first:
-            self._shell.tell_begins_soon()
+            self._driver.tell_begins_soon()
             return True
-        await self._shell.tell_begins(self._state)
+        await self._driver.tell_begins(self._state)
         return await self.can_be_begun()
 
     def give_back(self, *, failed: bool = False) -> None:
         """Gives the message back to its queue without waiting for the answer."""
         self._answered = True
         call = NackCall(self._state.queue_id, [self.lease], failed)
-        self._shell.session.settle_soon(self._state, call)
-        self._shell.flush()
+        self._driver.session.settle_soon(self._state, call)
+        self._driver.flush_soon()
 
     async def _settle(self, call: SettleCall) -> None:
         self._answered = True
-        await self._shell.answer(self._shell.session.settle(self._state, call))
+        await self._driver.wait_for(self._driver.session.settle(self._state, call))
 
     async def __aenter__(self) -> Self:
         return self
@@ -152,15 +142,15 @@ class AsyncLeasedMessage:
             return
         self._answered = True
         if error is None and self._state.ack_in_database:
-            self._shell.session.acked_in_database(self._state, self.lease)
+            self._driver.session.acked_in_database(self._state, self.lease)
         elif error is None:
-            self._shell.session.ack_soon(self._state, self.lease)
+            self._driver.session.ack_soon(self._state, self.lease)
         else:
             failed = isinstance(error, Exception)
             failed = failed or (isinstance(error, asyncio.CancelledError) and not _is_cancelled())
             self.give_back(failed=failed)
             return
-        self._shell.flush()
+        self._driver.flush_soon()
 
 
 class AsyncConsumer:
@@ -170,8 +160,8 @@ class AsyncConsumer:
     leaves when it is closed, and gives back what was not taken.
     """
 
-    def __init__(self, shell: AsyncShell, state: ConsumerState) -> None:
-        self._shell = shell
+    def __init__(self, driver: AsyncDriver, state: ConsumerState) -> None:
+        self._driver = driver
         self._state = state
         self._joined = False
         self._joining = asyncio.Lock()
@@ -198,7 +188,7 @@ class AsyncConsumer:
     @property
     def client_closed(self) -> bool:
         """Tells whether the client was closed, or is being closed."""
-        return self._shell.session.closed
+        return self._driver.session.closed
 
     def give_to_handlers(self) -> None:
         """Has messages begin with ``begin``, and gives one of each partition at a time, until ``ended``."""
@@ -207,8 +197,8 @@ class AsyncConsumer:
     def ended(self, leased: AsyncLeasedMessage) -> None:
         """A message is worked on no more."""
         if leased.message.partition_key is not None:
-            self._shell.session.consumers.ended(self._state, leased.message)
-            self._shell.flush()
+            self._driver.session.consumers.ended(self._state, leased.message)
+            self._driver.flush_soon()
 
     async def get(self, timeout: float | None = None) -> AsyncLeasedMessage | None:  # noqa: ASYNC109
         """Takes the next message; None when none came within ``timeout`` seconds or the consumer is closed.
@@ -219,27 +209,27 @@ class AsyncConsumer:
         await self._join()
         wait = arguments.check_timeout(timeout)
         while True:
-            call = self._shell.session.next_message(self._state, wait)
+            call = self._driver.session.next_message(self._state, wait)
             at_once = call.phase == DONE and not call.tell_first
-            message = await self._shell.answer(call)
+            message = await self._driver.wait_for(call)
             if message is None:
                 return None
-            leased = AsyncLeasedMessage(self._shell, self._state, message, call.given_at)
+            leased = AsyncLeasedMessage(self._driver, self._state, message, call.given_at)
             try:
                 if call.tell_first:
-                    await self._shell.tell_begins(self._state)
+                    await self._driver.tell_begins(self._state)
                 else:
-                    self._shell.tell_begins_soon()
+                    self._driver.tell_begins_soon()
                 held = at_once or await leased.can_be_begun()
                 if self._state.stopped:  # since the message was given to this call
-                    self._shell.session.consumers.forget(call)
-                    self._shell.flush()
+                    self._driver.session.consumers.forget(call)
+                    self._driver.flush_soon()
                     return None
                 if held:
                     return leased
             except BaseException:
-                self._shell.session.consumers.forget(call)
-                self._shell.flush()
+                self._driver.session.consumers.forget(call)
+                self._driver.flush_soon()
                 raise
             self.ended(leased)
 
@@ -248,17 +238,17 @@ class AsyncConsumer:
 
         What was taken can be answered as before, until ``close``.
         """
-        self._shell.session.stop_consumer(self._state)
-        self._shell.flush()
+        self._driver.session.stop_consumer(self._state)
+        self._driver.flush_soon()
 
     async def close(self) -> None:
         """Leaves the queue, once everything answered has been told; what was not answered goes back."""
         if not self._joined or self._state.closed:
             return
-        call = self._shell.session.leave_consumer(self._state)
+        call = self._driver.session.leave_consumer(self._state)
         if call is not None:
             try:
-                await self._shell.answer(call)
+                await self._driver.wait_for(call)
             except BaseException:
                 self._state.forgotten = True
                 raise
@@ -281,7 +271,7 @@ class AsyncConsumer:
             return
         async with self._joining:
             if not self._joined:
-                await self._shell.answer(self._shell.session.join_consumer(self._state))
+                await self._driver.wait_for(self._driver.session.join_consumer(self._state))
                 self._joined = True
 
 

@@ -27,8 +27,7 @@ from telesto.client.calls.queue_calls import Call
 from telesto.client.calls.state import StoredClient
 from telesto.client.durable.durable_session import DurableSession
 from telesto.client.durable.state_directory import StateDirectory
-from telesto.client.errors import ForkedError
-from telesto.client.io import forks, shared
+from telesto.client.io import shared
 from telesto.client.io.driver import Driver
 from telesto.client.io.shared import StateDir
 from telesto.client.models import (
@@ -89,7 +88,6 @@ class TelestoClient(Requests):
         self._pools: set[Pool] = set()
         self._closing = False
         self._closed = threading.Event()
-        forks.watch(self)
 
     # ------------------------------------------------------------------ connecting
 
@@ -434,7 +432,3 @@ class TelestoClient(Requests):
         with self._driver.lock:
             self._driver.push()
             self._driver.hand_on()
-
-    def forked(self, error: ForkedError) -> None:
-        """This process is a child of the one that made the client."""
-        self._driver.forked(error)

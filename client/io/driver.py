@@ -28,6 +28,7 @@ from telesto.client.errors import (
     StateWriteError,
     connection_failure,
 )
+from telesto.client.io import forks
 from telesto.client.io.background_thread import BackgroundThread
 from telesto.client.io.waker import Waker
 from telesto.client.options import ClientOptions
@@ -85,6 +86,7 @@ class Driver:
         self._store: StateStore | None = None
         self._writer = threading.Lock()
         self._background = BackgroundThread(self, options)
+        forks.watch(self)
 
     @property
     def lock(self) -> threading.RLock:

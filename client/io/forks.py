@@ -14,7 +14,7 @@ from telesto.client.errors import ForkedError
 
 
 class Forkable(Protocol):
-    """A client that can be told that it belongs to the parent process."""
+    """The driver of a client, for asyncio or for threads."""
 
     def forked(self, error: ForkedError) -> None:
         """This process is a child of the one that made the client."""
@@ -23,14 +23,14 @@ class Forkable(Protocol):
 _watched: WeakSet[Forkable] = WeakSet()
 
 
-def watch(client: Forkable) -> None:
-    """Tells the client when this process turns out to be a child of the one that made it."""
-    _watched.add(client)
+def watch(driver: Forkable) -> None:
+    """Tells the driver when this process turns out to be a child of the one that made it."""
+    _watched.add(driver)
 
 
 def _in_child() -> None:
-    for client in list(_watched):
-        client.forked(
+    for driver in list(_watched):
+        driver.forked(
             ForkedError("this client was opened before the process was forked; open a new one in the child")
         )
 

@@ -24,7 +24,7 @@ class Scene:
     def __init__(self, auto_confirm: bool) -> None:
         self.service = FakeService(time.monotonic)
         self.client = MemoryClient("telesto://memory", options=ClientOptions(auto_confirm=auto_confirm))
-        self.client.service = self.service
+        self.client.use(self.service)
         self.queue_id = self.service.add_queue("orders")
         self.handed: list[bytes] = []
 

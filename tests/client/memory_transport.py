@@ -6,7 +6,8 @@ import asyncio
 from typing import Any
 
 from fake_service import FakeService
-from telesto.client.aio import AsyncTelestoClient, Connection
+from telesto.client.aio import AsyncTelestoClient
+from telesto.client.io.async_driver import AsyncDriver, Connection
 
 
 class MemoryTransport(asyncio.Transport):
@@ -51,8 +52,8 @@ class MemoryTransport(asyncio.Transport):
         self.abort()
 
 
-class MemoryClient(AsyncTelestoClient):
-    """An AsyncTelestoClient of a service in memory."""
+class MemoryDriver(AsyncDriver):
+    """Connects to a service in memory."""
 
     service: FakeService
 
@@ -64,3 +65,14 @@ class MemoryClient(AsyncTelestoClient):
         connection.connection_made(transport)
         await asyncio.sleep(0)
         return connection
+
+
+class MemoryClient(AsyncTelestoClient):
+    """An AsyncTelestoClient of a service in memory."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._driver = MemoryDriver(self._session, self._options, None)
+
+    def use(self, service: FakeService) -> None:
+        self._driver.service = service

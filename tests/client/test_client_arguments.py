@@ -201,7 +201,7 @@ LISTS = {
 }
 #: Parameters that only the shape of the method tells.
 WITHOUT_ARGUMENTS = {
-    "delete_client", "forked", "get_active_queues", "get_queues", "ping", "recovered_puts",
+    "delete_client", "get_active_queues", "get_queues", "ping", "recovered_puts",
     "subscriptions", "topics",
 }  # fmt: skip
 

@@ -159,7 +159,7 @@ def test_a_request_that_comes_again_is_not_answered_again(
     worker = connected("server")
     session = getattr(worker, "client", worker)._session
     with monkeypatch.context() as patch:
-        patch.setattr(session.consumers, "ack_soon", lambda *_: acknowledging.release())
+        patch.setattr(session, "ack_soon", lambda *_: acknowledging.release())
         server = Server(worker, queue_id, handle)
         assert ask(client, queue_id, b"x") == b"answer 1"
         assert acknowledging.acquire(timeout=PATIENCE_S)
