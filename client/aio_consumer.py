@@ -63,7 +63,7 @@ class AsyncLeasedMessage:
     async def ack(self) -> None:
         """Says that the message is processed; it is done once this returns.
 
-        Raises LeaseLostError when it belongs to somebody else by now.
+        Raises LeaseLostError when it is no longer this consumer's.
         """
         await self._settle(AckCall(self._state.queue_id, [self.lease]))
 
@@ -85,7 +85,7 @@ class AsyncLeasedMessage:
             delay: how long it waits before anybody gets it, in seconds. Without it after a failed attempt as
                 long as the queue's backoff says, else not at all.
 
-        Raises LeaseLostError when it belongs to somebody else by now.
+        Raises LeaseLostError when it is no longer this consumer's.
         """
         await self._settle(NackCall(self._state.queue_id, [self.lease], failed, delay))
 
@@ -110,7 +110,7 @@ class AsyncLeasedMessage:
         return held
 
     async def begin(self) -> bool:
-        """Says that a handler begins; returns False when the message is not the consumer's any more."""
+        """Says that a handler begins; returns False when the message is no longer the consumer's."""
         if not await self.can_be_begun():
             return False
         self._given_at = elapsed()
@@ -177,7 +177,7 @@ class AsyncConsumer:
 
     @property
     def lost(self) -> int:
-        """How many messages belonged to somebody else before they were answered; they come again."""
+        """How many messages the consumer lost before they were answered; they come again."""
         return self._state.lost
 
     @property

@@ -360,7 +360,7 @@ class TelestoClient(Requests):
                 raises itself.
             drain, stop_signals: as for ``run_consumer``.
 
-        A request is acknowledged after its response was put. If that does not happen any more it comes again,
+        A request is acknowledged after its response was put. If that fails it comes again,
         and its handler runs again, but within the queue's ``dedup_window_ms`` no second response is stored.
         A response expires as one that ``reply`` puts, so none stays for a client that is gone.
         It runs as long as ``run_consumer`` does.

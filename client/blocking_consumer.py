@@ -67,7 +67,7 @@ class LeasedMessage:
     def ack(self) -> None:
         """Says that the message is processed; it is done once this returns.
 
-        Raises LeaseLostError when it belongs to somebody else by now.
+        Raises LeaseLostError when it is no longer this consumer's.
         """
         self._settle(AckCall(self._state.queue_id, [self.lease]))
 
@@ -91,7 +91,7 @@ class LeasedMessage:
             delay: how long it waits before anybody gets it, in seconds. Without it after a failed attempt as
                 long as the queue's backoff says, else not at all.
 
-        Raises LeaseLostError when it belongs to somebody else by now.
+        Raises LeaseLostError when it is no longer this consumer's.
         """
         self._settle(NackCall(self._state.queue_id, [self.lease], failed, delay))
 
@@ -117,7 +117,7 @@ class LeasedMessage:
         return held
 
     def begin(self) -> bool:
-        """Says that a handler begins; returns False when the message is not the consumer's any more."""
+        """Says that a handler begins; returns False when the message is no longer the consumer's."""
         if not self.can_be_begun():
             return False
         with self._driver.lock:
@@ -186,7 +186,7 @@ class Consumer:
 
     @property
     def lost(self) -> int:
-        """How many messages belonged to somebody else before they were answered; they come again."""
+        """How many messages the consumer lost before they were answered; they come again."""
         return self._state.lost
 
     @property
@@ -402,7 +402,7 @@ class Pool:
                     result = self._handler(leased.message)
                     if result is not None:
                         self._check(leased, result)
-        except BaseException as error:  # noqa: BLE001 - a thread of a pool has nobody above it
+        except BaseException as error:  # noqa: BLE001 - a thread of a pool has no caller
             if isinstance(error, ClientClosedError) and self._consumer.client_closed:
                 log_unanswered(leased.message)
             else:

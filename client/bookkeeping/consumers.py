@@ -26,26 +26,26 @@ from telesto.protocol.packets import ElementResult, LeaseRef, Packet
 
 #: How many leases one request names at most, so that it fits into any frame.
 LEASES_MAX = 512
-#: Of so many leases a consumer remembers that they are over, for messages that are still on their way.
+#: How many leases that are over a consumer remembers, for messages that are still on their way.
 LEASES_OVER_MAX = 1024
 
 
-#: An asyncio application that comes for the next message sooner than this, in seconds, is given it at once,
-#: and the service is told at the end of the turn.
+#: In seconds. If an asyncio application asks for the next message sooner than this, it gets it at once, and
+#: the service is told at the end of the loop's turn.
 BRISK = 0.001
-#: For so much of a lease after the service was asked last, and has answered, nothing can have been lost.
+#: The part of a lease's time, after the last question that the service answered, in which no lease can end.
 SURE = 1 / 2
-#: In the time of a lease the service hears so often at least from a client that has messages.
+#: How often, at least, a client that has messages sends something within the time of a lease.
 HEARD = 4
 
 
-#: Unless the application says how much a consumer may have at a time, it begins with so many messages,
+#: Unless the application sets the credit, it begins with this many messages,
 CREDIT_LEAST = 2
-#: and has no more than this,
+#: and is at most this,
 CREDIT_MOST = 256
-#: nor much more than it begins in so many seconds.
+#: and not much more than what the application begins in this time, in seconds.
 CREDIT_S = 0.5
-#: So often it is looked at whether it has become slower, in seconds.
+#: How often it is checked whether the application has become slower, in seconds.
 PACE_S = 1.0
 
 
@@ -67,8 +67,8 @@ class ConsumerState:
         paced: its credit follows the pace of the application.
         given: how many messages the application was given.
         given_before, counted_since: how many at the moment from which its pace is measured.
-        given_at_look: how many when it was looked at last whether it has become slower.
-        look_at: when that is due next, by the session's clock.
+        given_at_look: how many at the last check whether it has become slower.
+        look_at: when the next such check is due, by the session's clock.
         keep_alive: its leases are touched in time as long as the application has them.
         ack_in_database: its messages are acknowledged by the application's own transactions.
         consumer_id: its id on the service; 0 while it is not a member.
@@ -80,12 +80,12 @@ class ConsumerState:
         open: what the application has taken and not answered, with the keys of their partitions.
         over: leases of partitions that are over, and from which message on; nothing of them is to be begun.
         lost: how many messages it lost before it answered.
-        ended: why nothing will be pushed any more; None while it lives.
+        ended: why it gets no more messages; None while it lives.
         closed: the application has closed it.
-        forgotten: the application let go of it without closing it, or gave up waiting for that.
+        forgotten: the application dropped it without closing it, or stopped waiting for the close.
         stopped: nothing more is given to the application; what it has may still be answered.
         begun_at: when the application began a message last, as ``elapsed`` tells.
-        slowed: how often the service took it for slow.
+        slowed: how often the service found it slow.
         joining: the call that makes it a member, until it is over.
     """
 
@@ -159,7 +159,7 @@ class LeaveCall(Call[None], request=packets.LeaveQueue):
         self.queue_id = state.queue_id
 
     def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
-        """Encodes the request; of one that is not a member any more there is nothing to end."""
+        """Encodes the request; the service ignores it for a consumer that has ended."""
         return packets.LeaveQueue(self.state.consumer_id).encode(packet_id)
 
     def result(self) -> None:
@@ -190,7 +190,7 @@ class NextCall(Call["Message | None"]):
 
 
 class SettleCall(Call[None]):
-    """Answers messages; raises LeaseLostError for the first one that belongs to somebody else by now.
+    """Answers messages; raises LeaseLostError for the first one that is no longer this consumer's.
 
     Attributes:
         leases: the messages.
@@ -354,7 +354,7 @@ class Consumers:
             self.stop(call.state)
 
     def stray(self, response: packets.JoinQueueResponse) -> None:
-        """A consumer was made that nobody wants any more."""
+        """A consumer was made whose caller has given up."""
         self._send(InternalRequest(packets.LeaveQueue(response.consumer_id)))
 
     def parted(self) -> None:
@@ -402,7 +402,7 @@ class Consumers:
             self.left(state)
 
     def end_all(self, error: TelestoError) -> None:
-        """The client is nobody on the service any more."""
+        """The session is no longer the client: its consumers end."""
         for state in list(self._states):
             self._end(state, error)
 
@@ -475,7 +475,7 @@ class Consumers:
         self._serve(state)
 
     def lost(self, packet: packets.LeaseLost) -> None:
-        """Messages belong to somebody else by now."""
+        """Leases were lost, or the consumer was ended or slowed."""
         state = self._members.get(packet.consumer_id)
         if state is None:
             return
@@ -530,7 +530,7 @@ class Consumers:
         return False
 
     def forget(self, call: NextCall) -> None:
-        """Nobody waits for this call any more; what it was given goes to the next."""
+        """The caller has given up; what the call was given goes to the next one."""
         state = call.state
         if call.phase != DONE:
             state.waiting = deque(other for other in state.waiting if other is not call)
@@ -562,7 +562,7 @@ class Consumers:
         return True if self.is_sure(state, since) else None
 
     def touch_failed(self, state: ConsumerState, lease: LeaseId) -> None:
-        """The application was told that it does not have a message any more."""
+        """The application was told that it has lost a message."""
         if lease in state.open:
             self._lose(state, [lease])
 
@@ -680,7 +680,7 @@ class Consumers:
         self._lose(state, leases)
 
     def settled(self, state: ConsumerState, call: SettleCall) -> None:
-        """An answer that nobody waits for was received."""
+        """The service has answered an acknowledgement or the like that has no caller."""
         if not isinstance(call, CheckCall):
             state.lost += len(call.lost)
 
@@ -738,7 +738,7 @@ class Consumers:
     # ------------------------------------------------------------------ losses
 
     def _lose(self, state: ConsumerState, leases: Iterable[LeaseId]) -> None:
-        """The consumer does not have these any more, nor what comes after them in their partitions."""
+        """The consumer has lost these, and what comes after them in their partitions."""
         gone = set(leases)
         for lease in gone:
             first = state.over.pop(lease.lease_id, lease.message_id)

@@ -59,8 +59,8 @@ class HandshakeResult:
     """What came out of a handshake.
 
     Attributes:
-        resumed: nobody else has been the client since the session before, so that what the takeover does not
-            list was not done.
+        resumed: no other process has been the client since the session before, so that what the takeover does
+            not list was not done.
     """
 
     client_id: int

@@ -30,12 +30,12 @@ class ReceivedMessages:
     """Records which messages of queues one client has received, and what becomes of each.
 
     ``offer`` gives a message to a read that waits at the service, False when there is none. ``given_back`` is
-    told which messages are back in their queues, or at least not this client's any more.
+    told which messages are back in their queues, or at least no longer this client's.
 
     Attributes:
         confirmations: what is owed to the service.
-        unclaimed: messages that nobody waits for.
-        closing: no read will come any more, so messages that nobody waits for go back at once.
+        unclaimed: messages that no call waits for.
+        closing: no more reads will come, so unclaimed messages go back at once.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class ReceivedMessages:
         return names
 
     def keep(self, messages: list[Message], now: float) -> None:
-        """Nobody waits for these messages: a waiting read gets them, the next matching one, or the queue."""
+        """These messages have no caller: a waiting read gets them, the next matching one, or the queue."""
         self._open_reads(message.hand_over for message in messages if message.hand_over is not None)
         surplus = []
         for message in messages:
@@ -203,14 +203,14 @@ class ReceivedMessages:
         self.confirmations.bring_back(contents, due)
 
     def _retry_at(self, error: TelestoError) -> float:
-        """When to send again by itself what was refused; a request that follows takes it along earlier."""
+        """When to send again what was refused, unless a request that follows carries it earlier."""
         self._refusals += 1
         return max(self._retry_time(self._refusals), self._clock() + (error.retry_after or 0.0))
 
     # ------------------------------------------------------------------ giving back
 
     def release(self, hand_overs: Iterable[HandOverId]) -> None:
-        """Gives these messages back to their queues; they are nobody's from now on."""
+        """Gives these messages back to their queues."""
         for hand_over in hand_overs:
             if hand_over.number:
                 self.confirmations.release(hand_over)

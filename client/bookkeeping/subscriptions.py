@@ -20,15 +20,15 @@ _Place = tuple[int, int]
 
 
 class Subscriptions:
-    """Keeps one get at a time under way for each subscription, so that nobody gets what another one has.
+    """Keeps one get at a time under way for each subscription, so that no two get the same messages.
 
-    A get has its turn until its caller has taken the answer or has given it up; the next one then begins
-    behind what was taken. What the application has taken is told with the next get, or after a short while by
-    itself. Nothing has to be given back: what the service is not told of comes again.
+    A get is open until its caller has taken the answer or has given up; the next one then begins behind what
+    was taken. What the application has taken is told with the next get, or after a short while on its own.
+    Nothing has to be given back: what the service is not told of comes again.
 
     Attributes:
         positions: how far the client is.
-        waiting: gets whose turn has not come.
+        waiting: gets that wait for an open one.
         due: when positions have to be told, by the session's clock.
     """
 
@@ -55,25 +55,25 @@ class Subscriptions:
         self.waiting: dict[GetCall, None] = {}
         self.due = math.inf
 
-    # ------------------------------------------------------------------ turns
+    # ------------------------------------------------------------------ the order of gets
 
     def enter(self, call: GetCall) -> bool:
-        """Takes a get; returns False when it has to wait for its turn."""
+        """Opens a get; False when it has to wait for one that is open."""
         call.positions = self.positions
-        if self._has_turn(call, list(self.waiting)):
+        if self._can_open(call, list(self.waiting)):
             self._open[call] = None
             return True
         self.waiting[call] = None
         return False
 
     def leave(self, call: GetCall) -> list[GetCall]:
-        """A get is over; returns those whose turn has come, in order."""
+        """A get is over; opens those that waited for it and returns them, in order."""
         self.waiting.pop(call, None)
         self._open.pop(call, None)
         entered: list[GetCall] = []
         before: list[GetCall] = []
         for other in list(self.waiting):
-            if self._has_turn(other, before):
+            if self._can_open(other, before):
                 del self.waiting[other]
                 self._open[other] = None
                 entered.append(other)
@@ -83,16 +83,16 @@ class Subscriptions:
 
     @property
     def next_expiry(self) -> float:
-        """When the next get's time is up before its turn has come, by the session's clock.
+        """When the time of a get that waits for an open one is up, by the session's clock.
 
-        Behind gets that do not wait a turn comes soon, so that even one without time has its look then.
+        If no open get waits at the service, all end soon, and each waiting one is sent, even without time.
         """
         if any(call.wait > 0 for call in self._open):
             return min((call.wait_until for call in self.waiting), default=math.inf)
         return math.inf
 
     def take_expired(self, now: float) -> list[GetCall]:
-        """Takes out the gets whose time was up before their turn came."""
+        """Takes out the gets whose time was up before they were opened."""
         if self.next_expiry > now:
             return []
         expired = [call for call in self.waiting if call.wait_until <= now]
@@ -100,7 +100,7 @@ class Subscriptions:
             del self.waiting[call]
         return expired
 
-    def _has_turn(self, call: GetCall, before: list[GetCall]) -> bool:
+    def _can_open(self, call: GetCall, before: list[GetCall]) -> bool:
         return not any(
             other.topic is None or call.topic is None or other.topic == call.topic
             for other in [*self._open, *before]
@@ -140,7 +140,7 @@ class Subscriptions:
         return count
 
     def _not_processed(self, subscription_id: int, number: int) -> None:
-        """This message, and all behind it, are not in the application's hands any more."""
+        """The application has given back this message, and all behind it."""
         places = [
             place for place in self._reader_messages if place[0] == subscription_id and place[1] >= number
         ]
@@ -149,7 +149,7 @@ class Subscriptions:
             self._came_back[subscription_id] = number - 1
 
     def _back(self, places: list[_Place]) -> None:
-        """These messages are processed; what is before one that is still in hand can be confirmed."""
+        """These messages are processed; what is before one that a reader still has can be confirmed."""
         for subscription_id, number in places:
             self._came_back[subscription_id] = max(self._came_back.get(subscription_id, 0), number)
         for subscription_id, number in list(self._came_back.items()):

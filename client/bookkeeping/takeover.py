@@ -16,7 +16,7 @@ from telesto.protocol.errors import MessageTooLargeError, TelestoError
 class Takeover:
     """Collects the pages of the list.
 
-    Messages that pending calls ask for are all kept; of others so many as there is room for, the rest is only
+    Messages that pending calls ask for are all kept; of others as many as there is room for; the rest is only
     named, to be given back.
 
     Attributes:

@@ -1,8 +1,8 @@
-"""Messages that were handed over to this client and that nobody waits for any more.
+"""Messages that were handed over to this client and that no call waits for.
 
 They come from reads that were cancelled or whose caller gave up, and from takeovers: what an earlier session,
-perhaps of a process that died, took and did not confirm. The next matching reads get them first; what nobody
-asks for in time is given back to its queue.
+perhaps of a process that died, took and did not confirm. The next matching reads get them first; what is not
+read in time is given back to its queue.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class UnclaimedMessages:
         return names
 
     def keep_listed(self, hand_overs: Collection[HandOverId]) -> None:
-        """Drops what a takeover no longer lists: it is not this client's any more."""
+        """Drops what a takeover no longer lists: it is no longer this client's."""
         for hand_over, message in list(self._messages.items()):
             if hand_over.number and hand_over not in hand_overs:
                 self._remove(message)

@@ -52,7 +52,7 @@ class PendingWrite:
 
 @dataclass(frozen=True, slots=True)
 class _ReturnedMessage:
-    """A message in the application's hands."""
+    """A message that was returned to the application."""
 
     position: int
     taken: bool
@@ -176,7 +176,7 @@ class WriteAheadLog:
         self._pending.required = True
 
     def begin_anew(self) -> None:
-        """The service has no such client any more, and nothing of it; another one of this name follows."""
+        """The service has deleted the client; another one of this name follows."""
         if self.client is not None:
             self._keep_client(StoredClient(self.client.token, self.client.attempts, self.client.name))
 
@@ -335,7 +335,7 @@ class WriteAheadLog:
         return not self.is_own(name.session)
 
     def is_own(self, session: int) -> bool:
-        """Tells whether nobody else was the client since that session; False when that is not known."""
+        """Tells whether no other process was the client since that session; False when that is not known."""
         first = self.client.first_session if self.client is not None else 0
         return 0 < first <= session
 
@@ -349,7 +349,7 @@ class WriteAheadLog:
         ]
 
     def drop_message(self, name: HandOverId) -> None:
-        """The service does not keep this message for the client any more."""
+        """The service no longer keeps this message for the client."""
         operation = OperationId(name.session, name.number)
         messages = self._hand_overs.get(operation)
         if messages is None:
@@ -361,12 +361,12 @@ class WriteAheadLog:
             del self._hand_overs[operation]
 
     def drop_read(self, operation: OperationId) -> None:
-        """The service keeps nothing of this read any more."""
+        """The service no longer keeps anything of this read."""
         for noted in self._hand_overs.pop(operation, {}).values():
             self._drop(noted)
 
     def keep_listed(self, listed: Collection[HandOverId]) -> None:
-        """A takeover lists these messages: others were confirmed, or are not this client's any more."""
+        """A takeover lists these messages: others were confirmed, or are no longer this client's."""
         for operation, messages in list(self._hand_overs.items()):
             for message_id in list(messages):
                 name = HandOverId(*operation, message_id)
@@ -392,7 +392,7 @@ class WriteAheadLog:
 
     @property
     def positions(self) -> dict[int, int]:
-        """By subscription, up to which message the application needs none any more."""
+        """By subscription, the number up to which the application has processed the messages."""
         return dict(self._positions)
 
     @property
@@ -409,7 +409,7 @@ class WriteAheadLog:
         self._soon()
 
     def drop_position(self, subscription_id: int, number: int | None) -> None:
-        """The service knows this position, or (None) does not have the subscription any more."""
+        """The service knows this position, or (None) no longer has the subscription."""
         known = self._positions.get(subscription_id)
         if known is not None and (number is None or known <= number):
             del self._positions[subscription_id]

@@ -21,7 +21,7 @@ class Position:
         taken: the application has all messages up to this number; 0 when only the service knows.
         proven: the service is known to know so much of it.
         seen: the application was given all up to this number, of which it may not have confirmed all.
-        fetched: messages behind those, which nobody has asked for yet.
+        fetched: messages behind those, which no call has asked for yet.
     """
 
     taken: int = 0
@@ -34,7 +34,7 @@ class Positions:
     """The subscriptions that this process has used.
 
     ``drop_stored``, for a client with a state, drops a position from it: up to this number the service knows
-    it, or (None) it does not have the subscription any more.
+    it, or (None) it no longer has the subscription.
     """
 
     def __init__(self, drop_stored: Callable[[int, int | None], None] | None = None) -> None:
@@ -89,7 +89,7 @@ class Positions:
         position.seen = max(position.seen, message.number)
 
     def take(self, subscription_id: int, number: int) -> bool:
-        """The application has all messages up to a number; False when that is no news."""
+        """The application has all messages up to a number; False when that was known."""
         position = self._of(subscription_id)
         if number <= position.taken:
             return False
@@ -108,7 +108,7 @@ class Positions:
         return True
 
     def keep(self, messages: list[TopicMessage]) -> None:
-        """Nobody has asked for these messages yet."""
+        """No call has asked for these messages yet."""
         for message in messages:
             self._of(message.subscription_id).fetched.append(message)
 

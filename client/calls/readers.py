@@ -22,12 +22,12 @@ class Reader:
     gone: Callable[[], bool]
 
 
-#: Who reads when nobody says.
-_SOMEBODY = Reader(None, lambda: False)
+#: The reader of a call that names none.
+_UNNAMED = Reader(None, lambda: False)
 
 
 class ReaderMessages(Generic[NameT]):
-    """The messages, by name, that the application's readers have got and not come back from."""
+    """The messages, by name, that readers have got and, as far as is known, not processed."""
 
     def __init__(self) -> None:
         self._readers: dict[tuple[int, object], tuple[Reader, list[NameT]]] = {}
@@ -38,14 +38,14 @@ class ReaderMessages(Generic[NameT]):
 
     def give(self, reader: Reader | None, source: object, messages: Iterable[NameT]) -> None:
         """The reader has got these messages from a source, a queue say."""
-        reader = reader or _SOMEBODY
+        reader = reader or _UNNAMED
         key = (id(reader.identity), source)
         _, held = self._readers.setdefault(key, (reader, []))
         held.extend(messages)
 
     def come_back(self, reader: Reader | None, source: object) -> list[NameT]:
         """The reader asks the source for more: returns what it had, and what readers had that are gone."""
-        reader = reader or _SOMEBODY
+        reader = reader or _UNNAMED
         returned = self._readers.pop((id(reader.identity), source), (reader, []))[1]
         for key, (other, held) in list(self._readers.items()):
             if other.gone():
@@ -54,7 +54,7 @@ class ReaderMessages(Generic[NameT]):
         return returned
 
     def all_back(self) -> list[NameT]:
-        """Nobody will ask for more: returns what all readers had."""
+        """The application asks for nothing more: returns what all readers had."""
         returned = list(self)
         self._readers.clear()
         return returned

@@ -32,7 +32,7 @@ class StoredClient:
     """The client that a state belongs to, and how it comes back.
 
     Attributes:
-        token: stands for whoever has this state; opens the session that only it may resume.
+        token: stands for the process that has this state; opens the session that only it may resume.
         attempts: how often the token was used to ask for a session; the next attempt has a higher number.
         name: the client's name; None while it was asked for by id and has never been connected.
         client_id: its id; None while it has never been connected.
@@ -197,10 +197,10 @@ class StateStore(Protocol):
         """Writes the changes, all or none; they are durable on return. Raises StateWriteError."""
 
     def close(self) -> None:
-        """Lets go of it, so that another process may have it."""
+        """Closes it, so that another process may have it."""
 
     def forked(self) -> None:
-        """Lets go of it in a child process; the parent goes on having it."""
+        """Closes it in a child process; the parent still has it."""
 
 
 EntryT = TypeVar("EntryT")

@@ -79,6 +79,6 @@ class AddressList:
 
 
 def backoff(failures: int, options: ClientOptions, chance: random.Random) -> float:
-    """Seconds to pause after so many failures in a row: doubling, bounded, the upper half left to chance."""
+    """Seconds to pause after this many failures in a row: doubling, bounded, with the upper half random."""
     longest: float = min(options.backoff_max, options.backoff_initial * 2 ** min(failures - 1, 30))
     return longest * (0.5 + chance.random() / 2)

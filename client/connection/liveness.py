@@ -1,7 +1,7 @@
-"""Whether the other end of a connection still lives: silence is asked about by a Ping.
+"""Whether the other end of a connection still lives: if nothing comes, a Ping asks.
 
 An answer may take long for many reasons, and a read that waits is meant to. But a middleware answers a Ping
-from where it reads, behind nothing, and says so by itself (Alive) while it reads nothing. So a connection on
+as soon as it reads it, and sends Alive while it does not read. So a connection on
 which something is awaited and nothing has come for ``ping_after`` seconds is asked; when no byte follows
 within about the same time again, the middleware stands still, or is gone, and the client goes elsewhere.
 """
@@ -13,11 +13,11 @@ from typing import Any
 from telesto.client.connection.link import InternalRequest, Link
 from telesto.protocol import packets
 
-#: Questions whose answers nothing else follows become rarer, up to so many times ``ping_after``.
+#: While only Pings are answered they become rarer; their distance is at most this many times ``ping_after``.
 _PAUSE_MAX = 3
-#: An answer may take so many times longer than it took lately.
+#: An answer may take this many times longer than recent ones.
 _SLOWER = 3
-#: It may take a second longer for so many bytes that were sent before it and are perhaps still on their way.
+#: It may take a second longer for this many bytes that were sent before and may still be on their way.
 _BYTES_PER_S = 1024 * 1024
 #: In seconds. In this time a client reads what has come while its own process stood still.
 READING_S = 0.05
@@ -43,7 +43,7 @@ class LivenessCheck:
         """
         link = self._link
         if link.heard_at is None:
-            return self._judge(now)
+            return self._is_overdue(now)
         oldest: Any = next(iter(link.pending.values()), None)
         pause = self._ping_after if link.sent_at > self._asked_at else self._pause
         ask_at = link.sent_at + keep_alive
@@ -60,9 +60,9 @@ class LivenessCheck:
         link.heard_at = None
         if greeted and link.pending.get(self._ping.packet_id) is not self._ping:
             link.send(self._ping, 0, [], now)
-        return self._judge(now)
+        return self._is_overdue(now)
 
-    def _judge(self, now: float) -> bool:
+    def _is_overdue(self, now: float) -> bool:
         """Tells whether an answer is overdue. Sets when to look again."""
         link = self._link
         if link.output:  # the question has not left yet: it waits for the flush of a state

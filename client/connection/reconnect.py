@@ -75,5 +75,5 @@ class ReconnectPolicy:
         self._addresses.learn(addresses)
 
     def retry_time(self, failures: int) -> float:
-        """When to try again what has failed so often, by the session's clock."""
+        """When to try again after this many failures, by the session's clock."""
         return self._clock() + backoff(failures, self._options, self._chance)

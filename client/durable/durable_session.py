@@ -1,4 +1,4 @@
-"""A session that outlives its process: what it must not forget is written down before it goes on.
+"""A session that outlives its process: it writes down what it must not forget before it acts on it.
 
 How it differs from a session without a state:
 
@@ -58,7 +58,7 @@ class DurableSession(Session):
     calls. Both may be taken while a write is under way: they are what does not depend on it.
     """
 
-    #: What became of a put is noted for each by itself.
+    #: The outcome of each put is noted separately.
     joins_puts = False
 
     def __init__(
@@ -317,7 +317,7 @@ class DurableSession(Session):
         super().begin_close(failed=failed)
 
     def end_close(self) -> None:
-        """Lets go of the connection; what is left to write is to be written now."""
+        """Leaves the connection; what is left to write is to be written now."""
         super().end_close()
         self._wal.hurry()
 
@@ -355,7 +355,7 @@ class DurableSession(Session):
         return isinstance(call, GetCall) and bool(call.messages) and self._wal.owes_positions
 
     def _settle_refused(self, call: Call[Any]) -> None:
-        """A queue took a message of a put not: that can be confirmed by the time its caller hears of it.
+        """A queue refused a message of a put: that can be confirmed by the time its caller hears of it.
 
         The middleware refuses what is put into that queue until then, so that nothing overtakes.
         """
@@ -370,7 +370,7 @@ class DurableSession(Session):
         self._wal.hold(call)
 
     def fail(self, call: Call[Any], error: TelestoError) -> None:
-        """The call is over; unless nothing was done, the state goes on looking after its request."""
+        """The call is over; in doubt, the state keeps its request until the outcome is known."""
         if call.unattended:
             call.error = error
             call.number = 0
@@ -390,14 +390,14 @@ class DurableSession(Session):
             super().confirm_answer(call)
 
     def _forget(self, call: Call[Any]) -> None:
-        """Nothing was done: before the caller hears of it, the state must not have the request any more."""
+        """Nothing was done: before the caller hears of it, the state must have forgotten the request."""
         if call.position:
             self._wal.forget(call.position, confirm=False)
             call.position = 0
             call.gated = True
 
     def rejecting(self, call: Call[Any]) -> None:
-        """A request is about to be rejected: it needs no care any more."""
+        """A request is about to be rejected: the state forgets it."""
         if not (call.orphaned or call.unattended):
             self._forget(call)
 
@@ -421,10 +421,10 @@ class DurableSession(Session):
                 self.check_at = min(self.check_at, call.deadline)
         self._watchers = [call for call in self._watchers if call.phase != DONE]
 
-    # ------------------------------------------------------------------ requests that nobody waits for
+    # ------------------------------------------------------------------ requests without a caller
 
     def when_settled(self) -> SettledCall:
-        """Makes a call that is over once it is known what became of the requests that nobody waits for.
+        """Makes a call that is over once it is known what became of the requests without a caller.
 
         Raises NotConnectedError.
         """

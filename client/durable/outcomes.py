@@ -1,4 +1,4 @@
-"""What became of puts that nobody waits for, as a state keeps it and as the application learns it.
+"""What became of puts without a caller, as a state keeps it and as the application learns it.
 
 A state keeps it as the frame of the answer, or of the error, that told it.
 """

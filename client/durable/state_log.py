@@ -21,11 +21,11 @@ from telesto.client.calls.state import StateChanges, StoredState
 from telesto.client.durable import state_codec
 from telesto.client.errors import StateDamagedError, StateWriteError
 
-#: The file grows by so many bytes at a time.
+#: How many bytes the file grows by at a time.
 CHUNK_BYTES = 256 * 1024
 #: A log is not replaced before it is as long as this, in bytes.
 LOG_BYTES_MIN = 1024 * 1024
-#: It is replaced once it is so many times as long as its successor was when it began.
+#: It is replaced once it has grown to this many times the length that it began with.
 LOG_GROWTH = 2
 
 _MAGIC = b"telesto state 1\n"
@@ -156,7 +156,7 @@ class StateLog:
         except BaseException:
             os.close(new)
             raise
-        # Until all of this is done, and durable, what is written may end up in a file that nobody will find.
+        # Until all of this is done and durable, what is written may end up in a file that is not found again.
         self._broken = True
         self._new_path.rename(self._path)
         self.close()

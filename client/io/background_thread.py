@@ -40,7 +40,7 @@ class BackgroundThread:
     # With the driver's lock held
 
     def notice(self) -> None:
-        """Nobody drives any more: makes sure that the background thread is awake when something is due."""
+        """No thread drives: makes sure that the background thread is awake when something is due."""
         if self._stopped:
             return
         if self._thread is None or self._waker is None:
@@ -48,7 +48,7 @@ class BackgroundThread:
         elif self._driver.session.timer < self._sleeps_until:
             self._waker.wake()
 
-    def stand_back(self) -> None:
+    def stop_watching(self) -> None:
         """A caller is about to wait for the socket, or to close it: stops watching it."""
         if self._watching and self._waker is not None:
             self._watching = False

@@ -1,10 +1,10 @@
 """Moves a session's bytes for threads that block: who waits for the socket, and who for whom.
 
-There is no thread between a caller and the socket: a calling thread sends its request itself and, when nobody
-else does, waits for the socket itself until its answer has come; it is then the driver. Callers that come
-meanwhile follow: they sleep until the driver has their answer or leaves and makes one of them the driver. A
-single caller thus never pays for a change of threads. When there is no caller, the background thread
-(client/io/background_thread.py) does what is due.
+There is no thread between a caller and the socket: a calling thread sends its request itself and, when no
+other thread does, waits for the socket itself until its answer has come; it is then the driver. Callers that
+come meanwhile follow: they sleep until the driver has their answer or leaves and makes one of them the
+driver. A single caller thus never pays for a change of threads. When there is no caller, the background
+thread (client/io/background_thread.py) does what is due.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from telesto.protocol.errors import ConnectionLostError
 _RECEIVE_SIZE = 64 * 1024
 #: An attempt to connect gets this much time at least, in seconds, whatever else is due.
 _CONNECT_TIME_MIN = 0.05
-#: So often is a write of the state begun anew that the caller is interrupted in.
+#: How often a write of the state is begun anew when its caller is interrupted.
 _WRITES_INTERRUPTED_MAX = 3
 #: No wait for an answer or a message is longer at a time, in seconds. A signal that arrives just before the
 #: main thread begins to wait does not interrupt the wait, and its handler runs only when that is over.
@@ -77,7 +77,7 @@ class Driver:
         self._waiting = False
         self._waiting_until = math.inf
         self._followers: dict[Call[Any], threading.Lock] = {}
-        #: The threads that are in a call and have let go of the lock, but for the one that drives.
+        #: The threads that are in a call and have released the lock, except the one that drives.
         self._away: set[int] = set()
         self._closer: Call[Any] | None = None
         self._closed = False
@@ -90,7 +90,7 @@ class Driver:
 
     @property
     def lock(self) -> threading.RLock:
-        """Guards the session and the driver; whoever calls the client holds it.
+        """Guards the session and the driver; a thread that calls the client holds it.
 
         Raises CallInterruptedBySignalError in a signal's handler that has interrupted a call in this thread:
         it would wait for a lock, or an answer, that only the interrupted call can give.
@@ -228,7 +228,7 @@ class Driver:
             self._intact = False
 
     def close(self, *, failed: bool = False) -> None:
-        """Closes the session: tells the service what it has to know, and lets go of the connection."""
+        """Closes the session: tells the service what it has to know, and leaves the connection."""
         self.session.begin_close(failed=failed)
         closer = self._closer = Call[None]()
         try:
@@ -267,7 +267,7 @@ class Driver:
         self._waker.close()
 
     def _drive(self, call: Call[Any]) -> None:
-        self._background.stand_back()
+        self._background.stop_watching()
         while call.phase != DONE:
             self._turn(call)
 
@@ -398,7 +398,7 @@ class Driver:
         self._intact = True
 
     def _send(self, output: bytes) -> None:
-        """Writes as much as the socket takes; the session may go on when that was all."""
+        """Writes as much as the socket takes; the session may send more when that was all."""
         if self.sock is None:
             return
         data = self._unsent + output if self._unsent else output
@@ -421,11 +421,11 @@ class Driver:
 
     def _drop(self) -> None:
         """Closes the connection that the session has left."""
-        if self._waiting:  # not under the hands of the thread that waits for it
+        if self._waiting:  # another thread still waits for it
             self._waker.wake()
             return
         if self.sock is not None:
-            self._background.stand_back()
+            self._background.stop_watching()
             self._poll.unregister(self.sock)
             self.sock.close()
         self.sock = None

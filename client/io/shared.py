@@ -163,7 +163,7 @@ def with_reader(call: Call[Any], identity: Any, gone: Callable[[], bool]) -> Non
 def request_calls(
     queue_id: int, body: bytes, priority: int, receiver_id: int | None, timeout: float | None
 ) -> tuple[PutCall, ReadResponseCall]:
-    """Makes the put of a request and the read of its response; a request that nobody waits for expires."""
+    """Makes the put of a request and the read of its response; the request expires when the read ends."""
     context = secrets.randbits(63)
     response = ReadResponseCall(queue_id, context, timeout)
     life = None if response.wait > arguments.LIFE_MAX else max(response.wait, 0.001)

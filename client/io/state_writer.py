@@ -1,4 +1,4 @@
-"""Writes the state of an asyncio client, in a thread, so that the loop goes on meanwhile."""
+"""Writes the state of an asyncio client in a thread, so that the event loop is not blocked."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class StateWriter:
             self._writing.add_done_callback(self._written)
 
     async def close(self) -> None:
-        """Writes what is left and lets go of the state."""
+        """Writes what is left and closes the state."""
         self._closed = True
         while under_way := self._opening or self._writing:
             await asyncio.wait([under_way])
@@ -78,7 +78,7 @@ class StateWriter:
         return self._opening
 
     def _opened(self, opening: asyncio.Future[StateDirectory]) -> None:
-        """Has the state, even if the caller was cancelled meanwhile; then ``close`` lets go of it."""
+        """Has the state, even if the caller was cancelled meanwhile; then ``close`` closes it."""
         self._opening = None
         if opening.exception() is None:
             self._store = opening.result()

@@ -126,7 +126,7 @@ class BaseSession(ABC):
 
     @abstractmethod
     def _gone(self) -> None:
-        """The service does not know the client any more."""
+        """The service no longer knows the client."""
 
     # ------------------------------------------------------------------ calls
 
@@ -476,7 +476,7 @@ class BaseSession(ABC):
         if call is not None:
             self.finish(call)
 
-    # ------------------------------------------------------------------ being no client any more
+    # ------------------------------------------------------------------ ceasing to be the client
 
     def handshake_refused(self, error: TelestoError) -> None:
         """The service refuses this client, and would do so on any connection."""

@@ -1,4 +1,4 @@
-"""Puts that stand in line next to each other travel as one request.
+"""Puts that wait next to each other are sent as one request.
 
 An application that puts from many tasks or threads at a time has many puts in line when the client gets to
 write. As requests of their own, each would have a frame, a number, a record in the database and a

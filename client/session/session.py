@@ -88,7 +88,7 @@ ResultT = TypeVar("ResultT")
 
 Delivery = Literal["once", "fast"]
 
-#: So many bytes are encoded before they are written.
+#: How many bytes are encoded before they are written.
 _OUTPUT_MAX = 256 * 1024
 #: The middleware has no connection to the database, or none left for this request.
 _WITHOUT_DATABASE = (DatabaseUnavailableError, ConnectionsExhaustedError)
@@ -101,7 +101,7 @@ class Session(BaseSession):
         consumers: the client's consumers, and what was pushed to them.
     """
 
-    #: Puts that stand in line next to each other may travel as one request.
+    #: Puts that wait next to each other may be sent as one request.
     joins_puts: ClassVar[bool] = True
     #: Where a client with a state notes what it must not forget.
     _wal: WriteAheadLog | None = None
@@ -142,7 +142,7 @@ class Session(BaseSession):
         self._deleting = False
         #: Until then nothing of the line is sent, by the session's clock; 0 for no such time.
         self._hold_until = 0.0
-        #: Reads that nobody waits for may be under way.
+        #: Reads whose callers have given up may be under way.
         self._orphaned_reads = False
 
         self._drain_until = math.inf
@@ -251,7 +251,7 @@ class Session(BaseSession):
         return call
 
     def confirm_answer(self, call: Call[Any]) -> None:
-        """The caller has the answer, or nobody wants it."""
+        """The caller has the answer, or no longer wants it."""
         if call.number and not call.orphaned and not self._others_wait(call):
             confirmations = self._ledger.confirmations
             if self._waiting_calls.calls and queue_was_full(call):
@@ -269,12 +269,12 @@ class Session(BaseSession):
         joint = call.joint
         joint.untaken -= 1
         if joint.untaken > 0 and call.error is None and call.refused:
-            # One caller knows of a full queue, which is to decide anew about what comes from now on.
+            # One caller knows that the queue was full; the queue decides anew about later puts.
             joint.untaken = 0
         return bool(joint.untaken)
 
     def orphan(self, call: Call[Any]) -> None:
-        """The call ends before its request, which is under way; what comes of it is looked after."""
+        """The call ends before its request, which is under way; its answer is dealt with when it comes."""
         call.orphaned = True
         call.on_answer = self._orphan_answered
         if call.taking:
@@ -368,7 +368,7 @@ class Session(BaseSession):
             self.settle_soon(state, CheckCall(state.queue_id, [lease]))
 
     def _joins_last(self, kind: type[SettleCall], state: ConsumerState, lease: LeaseId) -> bool:
-        """Adds a message to the last call in line, if that is of this kind and nobody waits for it."""
+        """Adds a message to the last call in line, if that is of this kind and has no caller that waits."""
         calls = self._waiting_calls.calls
         last = calls[-1] if calls else None
         if (
@@ -470,7 +470,7 @@ class Session(BaseSession):
         return bool(messages)
 
     def _awaits_orphan(self, link: Link, call: Call[Any]) -> bool:
-        """Tells whether a read has to wait for the answer to one that nobody waits for any more.
+        """Tells whether a read has to wait for the answer to one whose caller has given up.
 
         What that one took comes before anything that this one might take.
         """
@@ -597,7 +597,7 @@ class Session(BaseSession):
         self.finish(call)
 
     def _begin_get(self, call: GetCall) -> None:
-        """It is a get's turn: what was fetched before comes first."""
+        """Ends a get with what was fetched before, or puts it in line."""
         call.messages = self._ledger.subscriptions.positions.take_fetched(call.topic, call.max_messages)
         if call.messages:
             self.finish(call)
@@ -605,7 +605,7 @@ class Session(BaseSession):
             self._waiting_calls.add_late(call)
 
     def _end_get(self, call: GetCall) -> None:
-        """A get is over; those begin whose turn it is now."""
+        """A get is over; those that waited for it begin."""
         for entered in self._ledger.subscriptions.leave(call):
             self._begin_get(entered)
         self.check_at = min(self.check_at, self._ledger.subscriptions.next_expiry)
@@ -622,14 +622,14 @@ class Session(BaseSession):
             self.finish(put)
 
     def _wait_again(self, call: Call[Any]) -> None:
-        """The waiting was ended before its time; it goes on."""
+        """The service ended the wait before its time; it is asked again."""
         call.tries = 0
         self.again(call)
         if self.phase is Phase.READY:
             self._hold(self._reconnect.retry_time(1))
 
     def _offer(self, message: Message) -> bool:
-        """Gives a message that nobody waits for to a read that waits at the service, if one matches."""
+        """Gives a message without a caller to a read that waits at the service, if one matches."""
         under_way = [] if self.link is None else list(self.link.pending.values())
         for call in under_way:
             if isinstance(call, TakingCall) and _waits(call) and call.matches(message):
@@ -672,7 +672,7 @@ class Session(BaseSession):
         self._end(reason, lambda _: failures.not_connected(reason))
 
     def _given_back(self, names: Collection[HandOverId]) -> None:
-        """These messages are back in their queues, or at least not this client's any more."""
+        """These messages are back in their queues, or at least no longer this client's."""
         for call in self._releases:
             call.remaining.difference_update(names)
             if not call.remaining:
@@ -778,7 +778,7 @@ class Session(BaseSession):
         self._dissolve(joint)
 
     def _dissolve(self, joint: JointPut) -> None:
-        """The puts that are still wanted stand in line again, in their old places."""
+        """The puts whose callers still wait are put back in line, in their old places."""
         parts = joint.dissolve()
         for put in reversed(parts):
             self.again(put)
@@ -838,7 +838,7 @@ class Session(BaseSession):
         self.consumers.rejoin()
 
     def _settle(self, result: HandshakeResult) -> None:
-        """Settles what was in doubt, and what the takeover lists that nobody asks for any more."""
+        """Settles what was in doubt, and what the takeover lists that no call waits for."""
         calls = self._take_in_doubt()
         unseen = {OperationId(call.session, call.number) for call in calls if call.orphaned}
         for call in calls:
@@ -846,7 +846,7 @@ class Session(BaseSession):
         self._ledger.received.settle(result.takeover, unseen, self._clock())
 
     def _take_in_doubt(self) -> list[Call[Any]]:
-        """Returns the requests in doubt; none is any more."""
+        """Returns the requests in doubt and forgets them."""
         calls, self._in_doubt = self._in_doubt, []
         return calls
 
@@ -963,12 +963,12 @@ class Session(BaseSession):
             self.tick()
 
     def end_close(self) -> None:
-        """Lets go of the connection; whatever still waits for an answer fails."""
+        """Leaves the connection; what still waits for an answer fails."""
         self.consumers.leave_all()
         self._end(failures.closed_error(), failures.closed_error)
 
     def disown(self, error: TelestoError) -> None:
-        """Makes every call fail from now on, without a word to the service."""
+        """Makes every call fail from now on, without telling the service."""
         self._closed = error
         self._end(error, lambda _: failures.again(error))
 

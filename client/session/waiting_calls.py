@@ -11,10 +11,10 @@ from telesto.client.errors import TooManyCallsError
 
 
 class WaitingCalls:
-    """Calls in line. What is on its way with every message uses the attributes themselves.
+    """The line of calls. The hot path uses the attributes directly.
 
     Attributes:
-        calls: those that wait, and among them some that are over meanwhile.
+        calls: those that wait, and some that have ended meanwhile.
         unsorted: a call came back or came late; ``sort`` brings it to its place.
         last_order: position among all calls of the client of the one made last.
     """
@@ -40,7 +40,7 @@ class WaitingCalls:
         self.unsorted = False
 
     def add_late(self, call: Call[Any]) -> None:
-        """A call comes that was made earlier and whose turn is only now."""
+        """Adds a call that was made earlier than others in line."""
         self.calls.append(call)
         self.unsorted = True
 
@@ -54,7 +54,7 @@ class WaitingCalls:
         self.calls = deque(call for call in calls if call.phase == WAITING)
 
     def drop_over(self) -> None:
-        """Drops the calls that do not wait any more."""
+        """Drops the calls that no longer wait."""
         self.keep(self.calls)
 
     def take_all(self) -> list[Call[Any]]:
