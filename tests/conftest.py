@@ -20,8 +20,13 @@ from typing import IO, Any
 from urllib.parse import urlsplit
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 import servers
+
+# A test must not fail because the machine is busy with others.
+settings.register_profile("telesto", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("telesto")
 
 SERVER_URL_VARIABLE = "TELESTO_TEST_DATABASE_URL"
 RELEASE_OPTION = "--postgres"

@@ -42,7 +42,7 @@ if point == "before the put is sent":
     flush_ended = DurableSession.end_flush
     def end_flush(session, error=None):
         flush_ended(session, error)
-        if session._journal._requests:
+        if session._wal._requests:
             before()
     DurableSession.end_flush = end_flush
 elif point == "before the put returns":
