@@ -17,7 +17,7 @@ from telesto.middleware.database.dsn import (
     reason_of,
 )
 from telesto.middleware.database.search import Found, Search
-from telesto.middleware.database.standing import Standing, standing_of
+from telesto.middleware.database.server_status import ServerStatus, status_of
 
 _log = logger("primary")
 
@@ -33,23 +33,23 @@ class Epoch:
     """
 
     def __init__(self) -> None:
-        self.latest: Standing | None = None
+        self.latest: ServerStatus | None = None
 
     def check(self, found: Found) -> None:
         """Raises NotPrimaryError for a server that must not be used."""
-        if found.standing.read_only:
-            why = "it is a standby" if found.standing.is_standby else "default_transaction_read_only is on"
+        if found.status.read_only:
+            why = "it is a standby" if found.status.is_standby else "default_transaction_read_only is on"
             raise NotPrimaryError(f"{found.server} takes no writes: {why}")
-        if self.latest is not None and self.latest.succeeds(found.standing):
+        if self.latest is not None and self.latest.succeeds(found.status):
             raise NotPrimaryError(
-                f"{found.server} is a former primary (timeline {found.standing.history}, "
+                f"{found.server} is a former primary (timeline {found.status.history}, "
                 f"by now it is {self.latest.history})"
             )
 
-    def note(self, standing: Standing) -> bool:
+    def note(self, status: ServerStatus) -> bool:
         """Takes note of a primary; returns True when it has taken the place of another."""
-        before, self.latest = self.latest, standing
-        return before is not None and before != standing
+        before, self.latest = self.latest, status
+        return before is not None and before != status
 
 
 class Primary:
@@ -113,8 +113,8 @@ class Primary:
 
     def _note(self, found: Found) -> None:
         self._server = found.server
-        if self._epoch.note(found.standing):
-            _log.warning("primary_moved", server=str(found.server), timeline=found.standing.history)
+        if self._epoch.note(found.status):
+            _log.warning("primary_moved", server=str(found.server), timeline=found.status.history)
             if self._on_moved is not None:
                 self._on_moved()
 
@@ -134,7 +134,7 @@ class Primary:
         connection = await self._open(server, name)
         try:
             async with asyncio.timeout(self._connect_s):
-                found = Found(server, await standing_of(connection))
+                found = Found(server, await status_of(connection))
                 self._epoch.check(found)
                 await limit_session(connection, self._limits)
                 await read_times_as_microseconds(connection)
@@ -163,7 +163,7 @@ class Primary:
             connection = await connect_to(server, self._dsn, "telesto look", self._connect_s, self._silent_ms)
             try:
                 async with asyncio.timeout(self._connect_s):
-                    found = Found(server, await standing_of(connection))
+                    found = Found(server, await status_of(connection))
             finally:
                 connection.terminate()
         except CONNECT_ERRORS as error:

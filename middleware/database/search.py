@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from telesto.middleware.common.database_url import Server
 from telesto.middleware.database.dsn import RejectedConnectionError
-from telesto.middleware.database.standing import Standing
+from telesto.middleware.database.server_status import ServerStatus
 
 #: Once a server that takes writes has answered, the others have so long to say that they do too, in seconds.
 _RIVALS_S = 0.5
@@ -20,7 +20,7 @@ class Found(NamedTuple):
     """A server that takes writes."""
 
     server: Server
-    standing: Standing
+    status: ServerStatus
 
 
 class Search:
@@ -103,6 +103,6 @@ class Search:
         candidates = [self._found[server] for server in self._servers if server in self._found]
         choice = candidates[0]
         for found in candidates[1:]:
-            if found.standing.succeeds(choice.standing):
+            if found.status.succeeds(choice.status):
                 choice = found
         return choice

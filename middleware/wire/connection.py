@@ -14,7 +14,7 @@ from telesto.middleware.scheduling.outcomes import error_frame
 from telesto.middleware.scheduling.requests import NOBODY, Client, Line
 from telesto.middleware.wire.conversation import BrokenConversationError, Conversation
 from telesto.middleware.wire.descriptors import REFUSED_MAX
-from telesto.middleware.wire.flow import Flow
+from telesto.middleware.wire.flow_control import FlowControl
 from telesto.middleware.wire.flusher import Flusher
 from telesto.middleware.wire.quotas import UNCOUNTED_UNSENT_BYTES, Resource, address_of
 from telesto.middleware.wire.services import Services
@@ -61,7 +61,7 @@ class Connection(asyncio.Protocol):
         self._linger: asyncio.TimerHandle | None = None
         self._stalled: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport
-        self._flow: Flow
+        self._flow: FlowControl
 
     # --- asyncio.Protocol --------------------------------------------------------------------
 
@@ -72,7 +72,7 @@ class Connection(asyncio.Protocol):
         self._peer = "{}:{}".format(*peer) if isinstance(peer, tuple) else "local"
         self._line.address = address_of(peer)
         loop, settings = self._services.loop, self._services.settings
-        self._flow = Flow(
+        self._flow = FlowControl(
             self._transport, self._line, settings, loop.time, self._services.deadlines, self._have_turn
         )
         sock = transport.get_extra_info("socket")

@@ -15,7 +15,7 @@ from telesto.middleware.database.dsn import RejectedConnectionError
 from telesto.middleware.database.gate import Gate
 from telesto.middleware.database.primary import Epoch, NotPrimaryError, Primary
 from telesto.middleware.database.search import Found, Search
-from telesto.middleware.database.standing import Standing
+from telesto.middleware.database.server_status import ServerStatus
 from telesto.middleware.procedures import table
 from telesto.middleware.scheduling.single_request import OneCall
 from telesto.protocol.errors import ErrorClass, ErrorCode
@@ -28,7 +28,7 @@ Ask = Callable[[Server], Awaitable[Found]]
 
 
 def primary(server: Server, history: int = 1, cluster: int = 7) -> Found:
-    return Found(server, Standing(False, False, history, cluster))
+    return Found(server, ServerStatus(False, False, history, cluster))
 
 
 def asking(**answers: Found | str | None) -> Ask:
@@ -98,8 +98,8 @@ async def test_while_one_is_silent_the_others_are_asked_again() -> None:
 
 def test_a_former_primary_is_not_used_again() -> None:
     epoch = Epoch()
-    assert not epoch.note(primary(ONE, history=1).standing)
-    assert epoch.note(primary(TWO, history=2).standing)
+    assert not epoch.note(primary(ONE, history=1).status)
+    assert epoch.note(primary(TWO, history=2).status)
     with pytest.raises(NotPrimaryError, match="one:5432 is a former primary"):
         epoch.check(primary(ONE, history=1))
     epoch.check(primary(TWO, history=2))
@@ -109,21 +109,21 @@ def test_a_former_primary_is_not_used_again() -> None:
 
 def test_a_standby_is_not_used() -> None:
     with pytest.raises(NotPrimaryError, match="two:5432 takes no writes: it is a standby"):
-        Epoch().check(Found(TWO, Standing(True, True, 0, 7)))
+        Epoch().check(Found(TWO, ServerStatus(True, True, 0, 7)))
 
 
 def test_the_same_primary_has_not_moved() -> None:
     epoch = Epoch()
-    epoch.note(primary(ONE).standing)
-    assert not epoch.note(primary(ONE).standing)
+    epoch.note(primary(ONE).status)
+    assert not epoch.note(primary(ONE).status)
 
 
-async def test_a_real_server_tells_its_standing(database_url: str) -> None:
+async def test_a_real_server_tells_its_status(database_url: str) -> None:
     looking = Primary(database_url, PATIENCE_S, 5_000, Epoch())
-    standing = (await looking.look()).standing
-    assert not standing.read_only
-    assert standing.history == 1
-    assert standing.cluster > 0
+    status = (await looking.look()).status
+    assert not status.read_only
+    assert status.history == 1
+    assert status.cluster > 0
     await looking.close()
 
 

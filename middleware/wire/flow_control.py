@@ -15,7 +15,7 @@ _ALIVE_S = 0.5
 _ALIVE = Alive().encode(0)
 
 
-class Flow:
+class FlowControl:
     """Lets reading rest while the line is full, what has come waits, or the peer does not read its answers.
 
     The line's bound is soft by what is handled at once. A peer that does not read gets no turns

@@ -25,8 +25,8 @@ _ASK_LESS = "SELECT current_setting('transaction_read_only')::boolean, false, 0,
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """A server's place among those of its cluster.
+class ServerStatus:
+    """Whether a server takes writes, and its place in the history of its cluster.
 
     Attributes:
         read_only: it takes no writes, as a standby, or as it was told to.
@@ -41,12 +41,12 @@ class Standing:
     history: int
     cluster: int
 
-    def succeeds(self, other: Standing) -> bool:
+    def succeeds(self, other: ServerStatus) -> bool:
         """Tells whether this one was promoted in the place of the other, which must not be used any more."""
         return self.cluster == other.cluster and self.history > other.history
 
 
-async def standing_of(connection: Connection) -> Standing:
+async def status_of(connection: Connection) -> ServerStatus:
     """Asks a server; also sees to it that commits wait for what the server's settings name.
 
     Raises what asyncpg raises.
@@ -60,4 +60,4 @@ async def standing_of(connection: Connection) -> Standing:
     ):
         row = await connection.fetchrow(_ASK_LESS)
     assert row is not None
-    return Standing(row[0], row[1], row[2], row[3])
+    return ServerStatus(row[0], row[1], row[2], row[3])
