@@ -271,7 +271,7 @@ def client(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("method", "parameter"), cases())
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+@settings(max_examples=25, suppress_health_check=list(HealthCheck), database=None)
 @given(data=st.data())
 def test_a_bad_argument_is_refused_at_once(
     client: Any, method: str, parameter: str, data: st.DataObject

@@ -140,7 +140,7 @@ def test_what_is_cut_off_is_not_decoded(drawn: StateChanges, data: st.DataObject
         assert encode(decode(cut)) != encoded
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     operations=st.lists(changes, max_size=8),
     kept=st.floats(0, 1),
@@ -178,7 +178,7 @@ def check_truncated(
     assert read_back(path) == states[-1]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(operations=st.lists(changes, min_size=1, max_size=6), data=st.data())
 def test_a_damaged_log_is_refused_or_holds_a_prefix(
     operations: list[StateChanges], data: st.DataObject

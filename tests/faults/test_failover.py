@@ -225,7 +225,9 @@ async def test_a_former_primary_that_wakes_up_is_not_used(scene: Scene) -> None:
 
 async def test_without_the_standby_nothing_is_begun_and_lists_are_answered(scene: Scene) -> None:
     pair = scene.pair
-    hasty = [await scene.connect(f"hasty {number}", 0, 1, call_timeout=3.0) for number in range(2)]
+    hasty = [await scene.connect(f"hasty {number}", 0, 1) for number in range(2)]
+    for client in hasty:  # to connect they may need longer
+        object.__setattr__(client._session._options, "call_timeout", 3.0)
     lister = await scene.connect("lister", 1, try_timeout=PATIENCE_S)
     shut = gates_shut(scene)
     await pair.follower.kill()

@@ -109,7 +109,7 @@ class Crowd:
         return sum(len(member.line.requests) for member in self.members if member.line.address == address)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(
     st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 8), st.integers(1, 4_000)), max_size=40),
     st.booleans(),

@@ -122,7 +122,7 @@ def test_the_code_has_nothing_to_complain_about() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_codecs_agree_with_the_reference(module: ModuleType, name: str, data: st.DataObject) -> None:
     values = data.draw(packet_fields(name, REFERENCE))
     made = Objects(REFERENCE, module).packet(name, values)
@@ -133,7 +133,7 @@ def test_codecs_agree_with_the_reference(module: ModuleType, name: str, data: st
 
 @pytest.mark.parametrize("name", NAMES)
 @given(data=st.data())
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_a_payload_cut_short_is_malformed(module: ModuleType, name: str, data: st.DataObject) -> None:
     payload = REFERENCE.payload(name, data.draw(packet_fields(name, REFERENCE)))
     cuts = st.sets(st.integers(0, len(payload) - 1), max_size=30)
@@ -145,7 +145,7 @@ def test_a_payload_cut_short_is_malformed(module: ModuleType, name: str, data: s
 
 @pytest.mark.parametrize("name", NAMES)
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_disturbed_payload_gives_a_packet_or_a_finding(
     module: ModuleType, name: str, data: st.DataObject
 ) -> None:

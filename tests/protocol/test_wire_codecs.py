@@ -36,7 +36,7 @@ def outcome(name: str, payload: bytes) -> Any:
 
 @pytest.mark.parametrize("name", NAMES)
 @given(data=st.data(), packet_id=PACKET_IDS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_encoding_agrees_with_the_reference_and_decoding_reverses_it(
     name: str, data: st.DataObject, packet_id: int
 ) -> None:
@@ -52,7 +52,7 @@ def test_encoding_agrees_with_the_reference_and_decoding_reverses_it(
 
 @pytest.mark.parametrize("name", NAMES)
 @given(data=st.data())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_a_payload_cut_short_anywhere_is_malformed(name: str, data: st.DataObject) -> None:
     payload = REFERENCE.payload(name, data.draw(packet_fields(name)))
     for size in range(len(payload)):
@@ -63,7 +63,7 @@ def test_a_payload_cut_short_anywhere_is_malformed(name: str, data: st.DataObjec
 
 @pytest.mark.parametrize("name", NAMES)
 @given(data=st.data(), more=st.binary(min_size=1, max_size=5))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_a_payload_with_bytes_left_over_is_malformed(name: str, data: st.DataObject, more: bytes) -> None:
     payload = REFERENCE.payload(name, data.draw(packet_fields(name)))
     with pytest.raises(MalformedPacketError, match="left over"):
@@ -72,7 +72,7 @@ def test_a_payload_with_bytes_left_over_is_malformed(name: str, data: st.DataObj
 
 @pytest.mark.parametrize("name", NAMES)
 @given(payload=st.binary(max_size=120))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_random_bytes_give_a_packet_or_a_finding(name: str, payload: bytes) -> None:
     found = outcome(name, payload)
     if isinstance(found, Exception):
@@ -81,7 +81,7 @@ def test_random_bytes_give_a_packet_or_a_finding(name: str, payload: bytes) -> N
 
 @pytest.mark.parametrize("name", NAMES)
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_disturbed_payload_gives_a_packet_or_a_finding(name: str, data: st.DataObject) -> None:
     payload = bytearray(REFERENCE.payload(name, data.draw(packet_fields(name))))
     for _ in range(data.draw(st.integers(1, 3))):

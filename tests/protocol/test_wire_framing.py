@@ -30,7 +30,6 @@ def divide(data: bytes, cuts: list[int]) -> list[bytes]:
 
 
 @given(st.lists(FRAMES, max_size=8), st.lists(st.integers(0, 10_000), max_size=12))
-@settings(deadline=None)
 def test_any_division_gives_the_same_frames(frames: list[Frame], cuts: list[int]) -> None:
     decoder = FrameDecoder(MAX_FRAME)
     got = []
@@ -44,7 +43,7 @@ def test_any_division_gives_the_same_frames(frames: list[Frame], cuts: list[int]
 
 
 @given(st.lists(st.binary(max_size=80), max_size=8))
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 def test_random_bytes_give_frames_or_the_error_and_keep_little(pieces: list[bytes]) -> None:
     decoder = FrameDecoder(MAX_FRAME)
     for piece in pieces:
@@ -177,7 +176,6 @@ def test_what_is_kept_of_a_frame_can_be_forgotten() -> None:
     st.lists(st.integers(0, 10_000), max_size=6),
     st.lists(st.integers(1, 3 * (FRAME_COST + MAX_FRAME)), min_size=1, max_size=5),
 )
-@settings(deadline=None)
 def test_any_room_gives_the_same_frames(frames: list[Frame], cuts: list[int], rooms: list[int]) -> None:
     decoder = FrameDecoder(MAX_FRAME)
     got: list[Frame] = []

@@ -57,7 +57,7 @@ class TestClosedSystem:
 
 
 class TestScalabilityLaw:
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=25)
     @given(
         st.floats(1, 1e5),
         st.floats(0.005, 0.6),
@@ -122,14 +122,12 @@ class TestStations:
         assert station.limit_per_s == pytest.approx(4000)
         assert Station("idle", 1, 0.0, 10.0).limit_per_s == math.inf
 
-    @settings(deadline=None)
     @given(st.floats(0.01, 0.99), st.floats(1e-6, 10))
     def test_mm1(self, utilisation: float, service: float) -> None:
         queue = Queue(utilisation / service, service)
         assert queue.waiting_probability == pytest.approx(utilisation)
         assert queue.response_s == pytest.approx(service / (1 - utilisation))
 
-    @settings(deadline=None)
     @given(st.floats(0.01, 0.99), st.integers(1, 60))
     def test_erlangs_c_as_the_sum_that_defines_it(self, utilisation: float, servers: int) -> None:
         load = utilisation * servers
@@ -170,7 +168,7 @@ class TestTwoLevels:
         assert [effect.factors for effect in found.effects] == [("memory",), ("cache",), ("memory", "cache")]
         assert sorted(found.residuals) == sorted([0, 3, -3, -3, 0, 3, 1, 4, -5, -2, -2, 4])
 
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=30)
     @given(st.integers(1, 4), st.integers(1, 4), st.integers(0, 2**31))
     def test_variation_is_shared_out_without_a_rest(self, factors: int, repetitions: int, seed: int) -> None:
         random = np.random.default_rng(seed)
