@@ -63,9 +63,9 @@ from telesto.protocol.packets import GoAway
 
 _log = logger("server")
 
-#: How long the last words to the database may take at the stop.
-_FAREWELL_S = 2.0
-#: After so many looks at a younger generation the garbage collector looks at the next older one.
+#: How long the last calls to the database may take at the stop.
+_LAST_CALLS_S = 2.0
+#: After this many collections of a younger generation the garbage collector collects the next older one.
 _OLDER_GENERATIONS = (20, 20)
 
 
@@ -305,7 +305,10 @@ class MiddlewareServer:
             lambda: self._consumers.failing,
         )
         gauges["leases"] = ("Messages that consumers have.", lambda: self._consumers.held)
-        gauges["disk_full"] = ("1 while puts are refused for want of space.", lambda: self._disk.is_full)
+        gauges["disk_full"] = (
+            "1 while puts are refused for lack of space.",
+            lambda: self._disk.is_full,
+        )
         gauges["disk_room_bytes"] = (
             "How much more may be stored; NaN when it is not known.",
             lambda: math.nan if self._disk.room is None else self._disk.room,
@@ -321,18 +324,18 @@ class MiddlewareServer:
     # --- what happens to the database ----------------------------------------------------------
 
     def _database_connected(self) -> None:
-        """There is a new backend, of which the others learn by the sign of life."""
+        """There is a new backend: the sign of life tells the other middlewares its process id."""
         self._registry.poke()
 
     def _database_moved(self) -> None:
-        """Another server is the primary: what is connected to the one before must leave it."""
+        """Another server is the primary: connections to the former one must end."""
         self._wake_listener.drop()
         self._watch.moved()
 
     def _send_clients_away(self) -> None:
-        """Without the database nothing can be done here."""
+        """The database is lost: the clients should use other middlewares."""
         self._wake_listener.drop()
-        self._say_goodbye("the middleware has lost the database")
+        self._tell_to_go_away("the middleware has lost the database")
 
     def _registered_again(self) -> None:
         """The others took this middleware for dead: its consumers have ended."""
@@ -355,18 +358,18 @@ class MiddlewareServer:
         assert self._stop is not None
         await asyncio.shield(self._stop)
 
-    def _say_goodbye(self, reason: str) -> None:
-        goodbye = GoAway(reason, self._peers.addresses)
+    def _tell_to_go_away(self, reason: str) -> None:
+        go_away = GoAway(reason, self._peers.addresses)
         for connection in self._connections.snapshot():
-            connection.go_away(goodbye)
+            connection.go_away(go_away)
 
     async def _shut_down(self) -> None:
-        """Takes no more, answers what is under way, lets the clients leave, ends."""
+        """Takes no new requests, answers those under way, lets the clients leave, and ends."""
         _log.info("stopping", connections=len(self._connections), under_way=self._budget.requests)
         assert self._server is not None
         self._server.close()
         self._consumers.draining = True
-        self._say_goodbye("the middleware is about to stop")
+        self._tell_to_go_away("the middleware is about to stop")
         self._room.close(failure_of(ErrorCode.SHUTTING_DOWN, "the middleware is about to stop"))
         with suppress(TimeoutError):
             async with asyncio.timeout(self._settings.shutdown_limit_s):
@@ -387,7 +390,7 @@ class MiddlewareServer:
         await self._end_connections()
         await self._end_background()
         with suppress(UnavailableError, LostError, RefusedError, TimeoutError):
-            async with asyncio.timeout(_FAREWELL_S):
+            async with asyncio.timeout(_LAST_CALLS_S):
                 await self._leaving.send()
                 await self._notifier.send()
                 await self._registry.unregister()
@@ -404,7 +407,7 @@ class MiddlewareServer:
             work.stop()
         if not self._tasks:
             return
-        _, waiting = await asyncio.wait(self._tasks, timeout=_FAREWELL_S)
+        _, waiting = await asyncio.wait(self._tasks, timeout=_LAST_CALLS_S)
         if waiting:
             _log.warning("cut_off", background=len(waiting))
             self._database.cut_off()
@@ -425,9 +428,9 @@ class MiddlewareServer:
 
 
 def _calm_collector(threshold: int) -> None:
-    """Has the garbage collector look less often: requests live for a batch and leave no cycles.
+    """Lets the garbage collector run less often: requests live for a batch and leave no cycles.
 
-    With Python's own threshold it walks over the same batch several times, for a fifth of the CPU time.
+    With Python's default threshold it walks over the same batch several times, for a fifth of the CPU time.
     """
     if threshold:
         gc.set_threshold(max(threshold, gc.get_threshold()[0]), *_OLDER_GENERATIONS)

@@ -1,4 +1,4 @@
-"""How a consumer behaves: whether it answers in time, and whether it fails."""
+"""Whether a consumer answers in time, and whether it fails."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class Behaviour:
     def late(self, since: list[float], now: float) -> bool:
         """Messages that it has had since then are answered together; returns whether that is late.
 
-        The service does not know when it began one. It could do so when it had the message, and when it had
-        answered the one before: what stands behind others in its hands is not late for that.
+        The service does not know when it began one. It could begin when it had the message and had answered
+        the one before; so a message is not late because it waited behind others at the consumer.
         """
         begun_at = max(self._answered_at, min(since))
         self._answered_at = now
@@ -80,7 +80,7 @@ class Behaviour:
     def gave_back(self, message_id: int) -> bool:
         """It gave a message back as failed; returns whether it is inactive now.
 
-        A message that fails again and again says more about the message than about the consumer.
+        A message that fails repeatedly counts once: the cause is probably the message.
         """
         if message_id == self._failed_message:
             return False

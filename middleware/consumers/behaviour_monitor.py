@@ -21,12 +21,12 @@ _log = logger("consumers")
 
 
 class BehaviourMonitor:
-    """Sees every answer of the consumers of this middleware, and what they have lost.
+    """Sees every answer of the consumers of this middleware, and the messages that they have lost.
 
-    Answers count when they come in: that the database is slow is not the consumer's fault.
+    An answer counts when it arrives, so that a slow database does not make a consumer slow.
 
-    A consumer that fails everything would use up the attempts of all messages that there are. So it rests
-    after each failure, longer and longer, and then tries one message, until it succeeds.
+    A consumer that fails everything would use up the attempts of all messages. So it pauses after each
+    failure, for longer each time, and then tries one message, until it succeeds.
     """
 
     def __init__(
@@ -61,8 +61,8 @@ class BehaviourMonitor:
     def touched(self, kept: Iterable[LeaseRef], gone: Iterable[LeaseRef]) -> None:
         """The time of leases began anew; others are gone, as the application has acknowledged them by itself.
 
-        A client finds out in this way what became of such messages. If their time was up instead and that is
-        known here already, it has been counted.
+        This is how a client learns of such messages. If their leases ran out instead, and that is known here,
+        it has been counted already.
         """
         for consumer, keys in self._by_consumer(kept):
             consumer.touched(keys)
@@ -161,7 +161,7 @@ class BehaviourMonitor:
         failures = consumer.behaviour.failures
         _log.warning("consumer_inactive", failures=failures, **_named(consumer))
         details = f"it failed {failures} times in a row; it gets messages again when it joins again"
-        # What it has been given and has not failed counts as never given.
+        # Messages that it has and did not fail count as never given.
         self._consumers.end(consumer, failure_of(ErrorCode.CONSUMER_INACTIVE, details), counted=False)
 
 

@@ -19,10 +19,10 @@ _log = logger("claims")
 
 
 class ClaimLoop:
-    """Takes the queues that it is time to claim from, calls once for all of them, pushes what came, again.
+    """Takes all queues that are due, claims from them in one call, pushes the messages, and repeats.
 
-    There is no timer: consumers get room and queues get messages while the call runs. A claim of which nobody
-    knows what became is looked for before the next one, in the database that has it or has it not.
+    There is no timer: consumers get room and queues get messages while the call runs. After a claim whose
+    outcome is unknown, the database is asked for it before the next claim.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class ClaimLoop:
         self._claims.over(claim)
 
     async def _recover(self) -> bool:
-        """Finds out what became of lost claims; returns False when that has to be tried again."""
+        """Asks for the outcome of lost claims; returns False when that has to be tried again."""
         doubtful = list(self._claims.doubtful)
         consumers = [consumer for consumer in doubtful if not consumer.ended]
         epochs = [consumer.epoch for consumer in consumers]

@@ -45,13 +45,13 @@ class RowKind(StrEnum):
 
 
 class ClaimTracker:
-    """Begins claims, pushes what they bring, and keeps those of which nobody knows what became.
+    """Begins claims, pushes their messages to consumers, and keeps those whose outcome is unknown.
 
     A claim that was begun has to be ended with ``over``, after ``settle``, ``failed`` or ``lost``: until then
     its queues are not claimed from again.
 
     Attributes:
-        doubtful: consumers whose claims got lost; nothing is claimed until it is known what became of them.
+        doubtful: consumers of claims whose outcome is unknown; until it is known, nothing is claimed.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class ClaimTracker:
 
     @property
     def has_consumers(self) -> bool:
-        """Tells whether there is anybody to claim for."""
+        """Tells whether there is a consumer to claim for."""
         return bool(self._consumers)
 
     def begin(self) -> Claim:
@@ -99,7 +99,7 @@ class ClaimTracker:
             queue.awake = True
 
     def lost(self, claim: Claim) -> None:
-        """Nobody knows what became of a claim."""
+        """The outcome of a claim is unknown."""
         self.failed(claim)
         for consumer in claim.consumers:
             consumer.epoch += 1

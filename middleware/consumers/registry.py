@@ -1,4 +1,4 @@
-"""The consumers of this middleware: who they are, what they have, and when to claim for them."""
+"""The consumers of this middleware, the messages that they have, and when to claim for them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from telesto.protocol.packets import LeaseRef
 
 
 class Consumers:
-    """Keeps the consumers and the queues that it is time to claim from.
+    """Keeps the consumers, and the queues that are due to be claimed from.
 
     A queue stands in the line when it may hold messages and a consumer has room; ``awake`` falls when a claim
     found less than it asked for, and rises with every sign that there may be more. The same holds for what
@@ -97,7 +97,7 @@ class Consumers:
         return iter(self._all.values())
 
     def get(self, consumer_id: int) -> Consumer | None:
-        """A consumer of whatever connection; None when this middleware has it not."""
+        """A consumer of any connection; None when it is not one of this middleware."""
         return self._all.get(consumer_id)
 
     def remove(self, consumer: Consumer) -> None:
@@ -191,7 +191,7 @@ class Consumers:
             self._consider(queue_id)
 
     def ready(self, consumer_id: int) -> bool:
-        """Partitions of a consumer hold something for it; returns False when this middleware has it not."""
+        """Partitions of a consumer hold something for it; returns False when it is not of this middleware."""
         consumer = self._all.get(consumer_id)
         if consumer is None:
             return False
@@ -204,7 +204,7 @@ class Consumers:
         self._lose(refs, "the time of the lease was up")
 
     def waited_in_vain(self, refs: Sequence[LeaseRef]) -> None:
-        """These were not begun, and nothing was heard of their clients: they go back."""
+        """These were not begun, and their clients were silent: they go back."""
         for line in {
             consumer.line for ref in refs if (consumer := self._all.get(ref.consumer_id)) is not None
         }:

@@ -1,4 +1,4 @@
-"""What follows from the outcome of a call, beyond the answers."""
+"""What a call changes in the middleware, beyond the answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The workers that gather requests of one kind into calls."""
+"""The workers that execute requests of one kind in batches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WRITING = (Kind.PUT, Kind.PUBLISH, Kind.ACK, Kind.CONFIRM)
 
 
 class BatchWorker:
-    """One worker: takes all that has gathered, calls once, gives the outcomes to the connections, again.
+    """Takes the requests that have gathered, executes them in one call, answers them, and repeats.
 
     There is no timer: the next batch forms while the call runs, or while that of another worker does.
     """
@@ -62,7 +62,7 @@ class BatchWorker:
                 self._pace.end(turn, wrote=wrote)
 
     async def _serve(self, batch: Batch) -> bool:
-        """Returns whether there was a call that wrote, and did little else than that."""
+        """Returns whether a call was made that wrote, and did little else."""
         requests = self._effects.before(batch.requests)
         wrote = False
         if requests:
@@ -109,7 +109,7 @@ class BatchWorker:
         self._effects.end_fenced(results)
 
     def _give_back(self, again: dict[Line, list[Request]], busy: set[Line]) -> None:
-        """Puts what was not executed back to the heads of its lines; those where something is busy rest."""
+        """Puts requests that were not executed back to the heads of their lines; busy lines rest."""
         now = self._clock()
         for line, requests in again.items():
             if line.closed:
@@ -125,7 +125,7 @@ class BatchWorker:
             line.give_back(requests)
 
     def _read_again(self, read: Read, wait: Wait, busy: bool) -> None:
-        """Tries a read again that goes its way without its line."""
+        """Tries a read again that was parked and does not stand in its line."""
         now = self._clock()
         if not busy:
             self._queue.readmit(read)

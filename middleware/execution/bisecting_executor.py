@@ -1,4 +1,4 @@
-"""Executes a batch: one call, or several when something is wrong with one of its requests."""
+"""Executes a batch in one call, or in several when one of its requests is refused."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class BisectingExecutor:
     """Runs the batches of one worker.
 
     An error that the database answered is definite, so the batch is split until the poisonous request is
-    alone. A batch of which nobody knows what became is in doubt and never tried again: the clients take over.
+    alone. A batch whose outcome is unknown is in doubt and never tried again: the clients take over.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class BisectingExecutor:
     async def _run_behind(
         self, requests: Sequence[Request], earlier: Sequence[Request], results: Results
     ) -> Results:
-        """Runs the second half, but for what must not overtake a request of the same connection before it."""
+        """Runs the second half, without requests that must not overtake one of their connection."""
         mark_behind(results.full, requests)
         stopped = _stopped(earlier, results)
         free = [request for request in requests if not _is_stopped(request, stopped)]

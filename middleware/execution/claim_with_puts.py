@@ -53,9 +53,9 @@ FROM telesto.claim_batch($19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29) 
 class PutAndClaimExecutor(BisectingExecutor):
     """Claims few messages in the call that puts them, where consumers have room for them.
 
-    That saves them a call, a flush, and the way through the middleware. Puts of many are calls of their own,
-    beside which those of the claim loop go on. The claim waits for no lock and its answer is small, so that
-    readers do not hold up the puts.
+    That saves a call, a flush of the log and a wake-up. Puts of many messages have calls of their own, beside
+    which the claim loop goes on. The claim waits for no lock and its answer is small, so that readers do not
+    hold up the puts.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class PutAndClaimExecutor(BisectingExecutor):
             self._claims.lost(claim)
             raise
         except RefusedError:
-            # Nothing was done. What the reason was shows when the puts are alone.
+            # Nothing was done. The puts alone show whether they were the reason.
             self._claims.failed(claim)
             return await super()._call(requests)
         except BaseException:
@@ -107,7 +107,7 @@ class PutAndClaimExecutor(BisectingExecutor):
         return results
 
     def _begin(self, requests: Sequence[Request]) -> Claim | None:
-        """Begins a claim of what is put for anyone, if it is little and somebody waits for it."""
+        """Begins a claim of few messages without a receiver, if a consumer waits for them."""
         if not self._claims.has_consumers or len(requests) >= self._messages_max:
             return None
         counts: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""The workers of a middleware: who executes which kind of requests, on which connection."""
+"""The workers of a middleware, each for one kind of requests, each with its own connection."""
 
 from __future__ import annotations
 

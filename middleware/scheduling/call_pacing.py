@@ -3,7 +3,7 @@
 Calls of different kinds could always run side by side. But each has a fixed price beside that of its
 requests, and while many requests are under way, one that waits for the call before it finds more of them
 gathered. So where calls are quick, those for few requests follow one another; where a call takes long, be it
-for the disk's or a standby's flush or for a lock, side by side is better, and nobody waits.
+for the disk's or a standby's flush or for a lock, side by side is better, and no call waits.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class CallPacing:
             waiter = self._waiting.popleft()
             if not waiter.done():
                 waiter.set_result(None)
-                self._last = PacedCall(now, False)  # until it begins, nobody else does
+                self._last = PacedCall(now, False)  # until it begins, no other one does
 
     def _note(self, took_s: float, now: float) -> None:
         if self._average_s >= self._quick_s and now >= self._anew_at:

@@ -216,7 +216,7 @@ class Line:
         address: where the peer is.
         send: gives a frame to the connection.
         answered_at: when answers were written last, by the system's monotonic clock in seconds; 0.0 when
-            nobody times requests.
+            requests are not traced.
         finish: closes the connection once it has sent what it was given.
         on_identity: takes who the connection is once a takeover is over; None when it failed.
         requests: what waits, first come first served.
@@ -349,7 +349,7 @@ class Line:
         """Lets go of the connection, which is gone; requests that are under way still hold this line."""
         self.send = _send_nowhere
         self.finish = _finish_nothing
-        self.on_identity = _nobody_there
+        self.on_identity = _ignore_identity
         self.drained = None
 
 
@@ -361,5 +361,5 @@ def _finish_nothing() -> None:
     """Closes a connection that is gone."""
 
 
-def _nobody_there(_client: Client | None) -> None:
+def _ignore_identity(_client: Client | None) -> None:
     """Takes the identity of a connection that is gone."""

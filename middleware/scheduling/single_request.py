@@ -38,8 +38,8 @@ class Reply:
     Attributes:
         packet: the answer.
         arrivals: messages that came back to queues.
-        settled: messages that consumers do not have any more.
-        lost: messages that consumers do not have any more, and that they have to be told of.
+        settled: messages that consumers no longer have.
+        lost: messages that consumers no longer have, and that they have to be told of.
         failed: messages that consumers have given back as failed.
         touched: messages that consumers have touched; ``settled`` has those that were gone. None for others.
         deleted_queue: the queue that is gone now, 0 for none.
@@ -106,7 +106,7 @@ async def follow_up(call: Call, sql: str, *arguments: Any) -> list[Row]:
 async def next_part(call: Call, settings: ServerSettings, sql: str, *arguments: Any) -> Row:
     """Calls the procedure again that does a request part by part; returns its row.
 
-    One that is busy is tried again here, for the request as a whole could not tell any more what it has done.
+    A busy one is tried again here: the request as a whole could no longer tell what it has done.
     """
     for _ in range(_BUSY_TRIES):
         row = (await follow_up(call, sql, *arguments))[0]

@@ -25,7 +25,7 @@ class Watcher(NamedTuple):
 
 
 class MissedWakeUps:
-    """Wake-ups that found nobody parked: a read whose scan began before must scan again before it parks."""
+    """Wake-ups that found no read parked: a read whose scan began before must scan again before it parks."""
 
     __slots__ = ("_anyone", "_anyone_at", "_everyone_at", "_receivers")
 
@@ -66,8 +66,8 @@ class WaitingQueue:
 
     Attributes:
         interested: other middlewares tell of puts to this queue.
-        idle_since: since when nobody is parked, by the loop's clock in seconds.
-        missed: wake-ups that found nobody.
+        idle_since: since when no read is parked, by the loop's clock in seconds.
+        missed: wake-ups that found no read.
         watcher: what is told of messages beside the reads; None without one.
         swept: the ticket up to which the last look for untold messages woke.
     """

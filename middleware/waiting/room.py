@@ -23,7 +23,7 @@ class WaitingRoom:
 
     A read scans, parks, and scans again once the database knows of this middleware's interest in the queue;
     from then on nothing can come unnoticed: what comes during a scan is remembered until the read parks. A
-    wake-up that serves nobody is passed on.
+    wake-up that serves no read is passed on.
 
     Attributes:
         clock: rises with every arrival.
@@ -180,9 +180,9 @@ class WaitingRoom:
                     place.missed.add(receiver_id, count - woken, self.clock)
 
     def subscription_changed(self, client_id: int, channel: int) -> None:
-        """A client's subscription of a topic began or ended: its gets see to whether they are concerned.
+        """A client's subscription of a topic began or ended: its gets find out whether they are concerned.
 
-        Those that scan just now do so again, whoever's they are: this is rare.
+        Gets of all clients that are scanning now scan again: this is rare.
         """
         self.clock += 1
         self._changed_at = self.clock
@@ -364,7 +364,7 @@ class WaitingRoom:
         self.interest_wanted.set()
 
     def pop_idle(self, idle_s: float, count: int) -> list[int]:
-        """Forgets channels for which nobody has waited for so long; returns up to so many of them."""
+        """Forgets up to ``count`` channels for which no read has waited for ``idle_s``; returns them."""
         before = self._loop.time() - idle_s
         idle = [
             channel

@@ -12,9 +12,9 @@ class WaitingTopic:
     Attributes:
         interested: other middlewares tell of puts to this topic.
         watcher: always None; only queues are watched.
-        idle_since: since when nobody is parked, by the loop's clock in seconds.
+        idle_since: since when no get is parked, by the loop's clock in seconds.
         arrived_at: the room's clock at the last arrival; a get whose scan began before must scan again.
-        last_number: of the topic at the last look for messages that nobody told of; None before the first.
+        last_number: of the topic at the last look for messages without a notification; None before the first.
     """
 
     __slots__ = ("_reads", "arrived_at", "idle_since", "interested", "last_number", "watcher")
