@@ -52,7 +52,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    _let_examples_take_their_time()
     config.stash[COVERED] = set()
     config.stash[SHARED] = contextlib.ExitStack()
     config.stash[STDERR] = os.fdopen(os.dup(2), "w")
@@ -69,17 +68,6 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[SOURCE] = servers.of_release(release)
     except servers.ReleaseMissingError as error:
         raise pytest.UsageError(str(error)) from error
-
-
-def _let_examples_take_their_time() -> None:
-    """Have no test with made up examples fail because a process was not scheduled for a while.
-
-    Hypothesis gives each example 200 ms by default, and the making of ten of them a second.
-    """
-    from hypothesis import HealthCheck, settings
-
-    settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-    settings.load_profile("busy")
 
 
 @pytest.hookimpl(trylast=True)
