@@ -27,7 +27,7 @@ class Identity:
         held: this session has been the client. From then on it resumes only if no other process was the
             client meanwhile: such a process has confirmed what it was told of, so a request that the takeover
             does not list may have been done.
-        revived: an earlier process was this client; this one has its state but has not been the client yet.
+        from_state: an earlier process was this client; this one has its state but has not been the client yet.
     """
 
     client_id: int | None
@@ -37,7 +37,7 @@ class Identity:
     token: bytes = field(default_factory=lambda: secrets.token_bytes(TOKEN_BYTES), repr=False)
     attempts: int = 0
     held: bool = False
-    revived: bool = False
+    from_state: bool = False
 
     def next_attempt(self) -> int:
         """Counts one more attempt; returns its number."""
@@ -51,7 +51,7 @@ class Identity:
         self.token = secrets.token_bytes(TOKEN_BYTES)
         self.attempts = 0
         self.existing = "use"
-        self.held = self.revived = False
+        self.held = self.from_state = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ from telesto.client.calls.state import Scope, StateChanges, StoredClient, Stored
 from telesto.client.calls.topic_calls import GetCall
 from telesto.client.connection.link import InternalRequest, Link
 from telesto.client.durable.outcomes import outcome_of, recovered_puts
-from telesto.client.durable.revived import revive
+from telesto.client.durable.stored_puts import call_of
 from telesto.client.models import HandOverId, Message, RecoveredPut
 from telesto.client.options import ClientOptions
 from telesto.client.session.base import ConnectCall, Phase
@@ -187,10 +187,10 @@ class DurableSession(Session):
         """Becomes a client of the service; requests of an earlier process are in doubt until then."""
         call = super().connect(identity)
         for request in self._wal.open_requests():
-            revived = revive(request)
+            put = call_of(request)
             self._waiting_calls.last_order += 1
-            revived.order = self._waiting_calls.last_order
-            self._in_doubt.append(revived)
+            put.order = self._waiting_calls.last_order
+            self._in_doubt.append(put)
         return call
 
     def _note_attempt(self, identity: Identity) -> None:
@@ -211,7 +211,7 @@ class DurableSession(Session):
         """As without a state; but if the state's client was deleted, another one may have its name."""
         identity = self._identity
         gone = isinstance(error, ClientNotExistingError)
-        if gone and identity is not None and identity.revived and identity.name is not None:
+        if gone and identity is not None and identity.from_state and identity.name is not None:
             self._start_over()
             identity.begin_anew()
             self._identify(identity)
@@ -228,7 +228,7 @@ class DurableSession(Session):
     def fenced(self, error: TelestoError) -> None:
         """Another process has become this client, perhaps before this one began."""
         identity = self._identity
-        if identity is not None and identity.revived:
+        if identity is not None and identity.from_state:
             identity.begin_anew()
             self._connect_again(error)
         else:

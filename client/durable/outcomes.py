@@ -10,7 +10,7 @@ from typing import Any
 from telesto.client.calls.queue_calls import Call, PutManyCall, PutMessageCall
 from telesto.client.calls.state import StoredRequest
 from telesto.client.calls.topic_calls import PutToTopicCall
-from telesto.client.durable.revived import revive
+from telesto.client.durable.stored_puts import call_of
 from telesto.client.errors import NotDoneError, OutcomeUnknownError
 from telesto.client.models import NewMessage, NewTopicMessage, PutResult, RecoveredPut, TopicPutResult
 from telesto.protocol import packets
@@ -35,7 +35,7 @@ def outcome_of(call: Call[Any]) -> bytes:
 
 def recovered_puts(request: StoredRequest) -> list[RecoveredPut]:
     """Returns what became of each message of a settled put, in each queue."""
-    call = revive(request)
+    call = call_of(request)
     method_id, payload = int.from_bytes(request.outcome[_METHOD_ID], "big"), request.outcome[_PAYLOAD]
     if method_id == packets.Error.METHOD_ID:
         error = _error(packets.Error.decode(payload), call)

@@ -11,8 +11,8 @@ import threading
 from pathlib import Path
 
 from telesto.client.calls.state import StateChanges, StoredState
-from telesto.client.durable.revived import revive
 from telesto.client.durable.state_log import StateLog
+from telesto.client.durable.stored_puts import call_of
 from telesto.client.errors import StateInUseError, StateWriteError
 
 LOCK_NAME = "telesto-state.lock"
@@ -34,7 +34,7 @@ class StateDirectory:
         try:
             self._log = StateLog(self.path / FILE_NAME)
             for request in self.stored.requests.values():
-                revive(request)
+                call_of(request)
         except BaseException:
             self._unlock()
             raise

@@ -124,7 +124,7 @@ def _with_state(identity: Identity, stored: StoredClient) -> Identity:
                 f"{asked!r}; connect as that client, or give this one a state directory of its own"
             )
         identity.client_id = stored.client_id
-        identity.held = identity.revived = True
+        identity.held = identity.from_state = True
     elif identity.name != stored.name:
         return identity
     identity.token, identity.attempts = stored.token, stored.attempts

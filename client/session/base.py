@@ -465,7 +465,7 @@ class BaseSession(ABC):
         self._reconnect.succeeded()
         self.client_id = self._identity.client_id = result.client_id
         self._identity.held = True
-        self._identity.revived = False
+        self._identity.from_state = False
         self.name = result.name
         self.mode = result.mode
         self.session = result.session

@@ -13,7 +13,7 @@ from telesto.protocol import packets
 from telesto.protocol.errors import TelestoError
 
 
-class RevivedPut(PutMessageCall[list[PutResult]]):
+class StoredPut(PutMessageCall[list[PutResult]]):
     """One message for one or several queues."""
 
     def __init__(self, packet: packets.PutMessage) -> None:
@@ -25,7 +25,7 @@ class RevivedPut(PutMessageCall[list[PutResult]]):
         return put_results(self, self.response.results)
 
 
-def revive(request: StoredRequest) -> Call[Any]:
+def call_of(request: StoredRequest) -> Call[Any]:
     """Makes the call for a put. Raises StateDamagedError for one that this version cannot read."""
     try:
         call = _call_for(request.method_id, request.payload)
@@ -47,7 +47,7 @@ def _call_for(method_id: int, payload: bytes) -> Call[Any]:
     packet = packets.PACKETS[method_id].decode(payload)
     match packet:
         case packets.PutMessage():
-            return RevivedPut(packet)
+            return StoredPut(packet)
         case packets.PutMessages():
             return PutManyCall(packet.messages[0].queue_id, packet.messages)
         case packets.PutToTopic():
