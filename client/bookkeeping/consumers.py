@@ -353,11 +353,11 @@ class Consumers:
         if call.state.stopped:
             self.stop(call.state)
 
-    def stray(self, response: packets.JoinQueueResponse) -> None:
+    def leave_unwanted(self, response: packets.JoinQueueResponse) -> None:
         """A consumer was made whose caller has given up."""
         self._send(InternalRequest(packets.LeaveQueue(response.consumer_id)))
 
-    def parted(self) -> None:
+    def link_lost(self) -> None:
         """The connection is lost, and with it what was pushed over it."""
         self._rejoin_at = math.inf
         self._begun = {}
@@ -418,7 +418,7 @@ class Consumers:
     def _join_request(self, state: ConsumerState) -> InternalRequest:
         def answered(request: InternalRequest) -> None:
             if state.stopped:
-                self.stray(request.response)
+                self.leave_unwanted(request.response)
             else:
                 self._admit(state, request.response)
 

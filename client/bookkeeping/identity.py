@@ -27,7 +27,7 @@ class Identity:
         held: this session has been the client. From then on it resumes only if no other process was the
             client meanwhile: such a process has confirmed what it was told of, so a request that the takeover
             does not list may have been done.
-        from_state: an earlier process was this client; this one has its state but has not been the client yet.
+        from_state: an earlier process was this client; this one has its state, but was not the client yet.
     """
 
     client_id: int | None

@@ -265,9 +265,9 @@ class DurableSession(Session):
         else:
             self.again(call)
 
-    def _forsake(self) -> list[Call[Any]]:
+    def _forget_client(self) -> list[Call[Any]]:
         watchers, self._watchers = self._watchers, []
-        return [call for call in [*super()._forsake(), *watchers] if not call.unattended]
+        return [call for call in [*super()._forget_client(), *watchers] if not call.unattended]
 
     # ------------------------------------------------------------------ calls
 

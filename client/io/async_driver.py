@@ -288,7 +288,7 @@ class AsyncDriver:
         """This process is a child of the one that made the client."""
         if self._state_writer is not None:
             self._state_writer.forked()
-        self.session.disown(error)
+        self.session.fail_all(error)
 
 
 class Connection(asyncio.Protocol):

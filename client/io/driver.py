@@ -258,7 +258,7 @@ class Driver:
         self._waiting = False
         self._closed = True
         self._followers.clear()
-        self.session.disown(error)
+        self.session.fail_all(error)
         if self._store is not None:
             self._store.forked()
             self._store = None
@@ -304,7 +304,9 @@ class Driver:
             self.push()
         else:  # in the middle of a change: nothing can be relied on but the next takeover
             self._close_store()
-            self.session.disown(ClientInterruptedError("the client was interrupted at work; open a new one"))
+            self.session.fail_all(
+                ClientInterruptedError("the client was interrupted at work; open a new one")
+            )
             self.push()
         self.hand_on()
 

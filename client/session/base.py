@@ -117,15 +117,15 @@ class BaseSession(ABC):
         """The connection is that of the client; ``before`` is the incarnation of the last one."""
 
     @abstractmethod
-    def _parted(self, calls: Iterable[Call[Any]], error: TelestoError) -> None:
+    def _link_lost(self, calls: Iterable[Call[Any]], error: TelestoError) -> None:
         """The connection, on which these calls were under way, is lost."""
 
     @abstractmethod
-    def _forsake(self) -> list[Call[Any]]:
+    def _forget_client(self) -> list[Call[Any]]:
         """Forgets everything that belongs to the client; returns the calls that are not over."""
 
     @abstractmethod
-    def _gone(self) -> None:
+    def _client_gone(self) -> None:
         """The service no longer knows the client."""
 
     # ------------------------------------------------------------------ calls
@@ -283,7 +283,7 @@ class BaseSession(ABC):
         self.phase = Phase.ABSENT
         self._identify_at = math.inf
         if link is not None:
-            self._parted(link.pending.values(), error)
+            self._link_lost(link.pending.values(), error)
 
     def look(self, now: float, *, awaits_pushes: bool) -> None:
         """Leaves the connection if the middleware gives no sign of life."""
@@ -481,7 +481,7 @@ class BaseSession(ABC):
     def handshake_refused(self, error: TelestoError) -> None:
         """The service refuses this client, and would do so on any connection."""
         if isinstance(error, ClientNotExistingError):
-            self._gone()
+            self._client_gone()
         self._end(error, lambda call: failures.ended_error(call, error))
 
     def _cancel_connecting(self, call: ConnectCall) -> None:
@@ -498,7 +498,7 @@ class BaseSession(ABC):
         self._identity = None
         if call is not None and error is not None:
             self.fail(call, error)
-        for waiting in self._forsake():
+        for waiting in self._forget_client():
             self.fail(waiting, failures.not_connected(error))
         if self.link is not None and self.phase is not Phase.GREETED:
             self.link_down(error or failures.closed_error())
@@ -518,7 +518,7 @@ class BaseSession(ABC):
         """The session stops being the client; all calls fail."""
         self._ended = reason
         self._forget_link(reason)
-        for call in [*self._forsake(), *self._pings]:
+        for call in [*self._forget_client(), *self._pings]:
             if call.phase < DONE and not isinstance(call, InternalRequest):
                 self.fail(call, error_for(call))
         self._pings.clear()

@@ -651,7 +651,7 @@ class Session(BaseSession):
         if isinstance(call, GetCall):
             self._ledger.subscriptions.positions.prove(call.told)
         elif isinstance(call, JoinCall):
-            self.consumers.stray(call.response)
+            self.consumers.leave_unwanted(call.response)
         elif not isinstance(call, TakingCall):
             self.orphan_ended(call)
         elif call.response.messages:
@@ -786,16 +786,16 @@ class Session(BaseSession):
 
     # ------------------------------------------------------------------ lost connections and takeovers
 
-    def _parted(self, calls: Iterable[Call[Any]], error: TelestoError) -> None:
+    def _link_lost(self, calls: Iterable[Call[Any]], error: TelestoError) -> None:
         """The connection is lost; what was under way is in doubt until the next takeover."""
         self._deleting = False
         self._drain_until = math.inf
         for call in calls:
-            self._put_aside(call, error)
+            self._keep_in_doubt(call, error)
         self._ledger.confirmations.session_ended()
-        self.consumers.parted()
+        self.consumers.link_lost()
 
-    def _put_aside(self, call: Call[Any], error: TelestoError) -> None:
+    def _keep_in_doubt(self, call: Call[Any], error: TelestoError) -> None:
         """Keeps a call whose connection is lost."""
         call.failure = error
         call.try_until = math.inf
@@ -861,7 +861,7 @@ class Session(BaseSession):
         else:
             self.again(call)
 
-    def _forsake(self) -> list[Call[Any]]:
+    def _forget_client(self) -> list[Call[Any]]:
         """Forgets everything that belongs to the client; returns the calls that are not over."""
         if self._incarnation is not None:
             self._ledger.remember_owed(self.client_id, self._incarnation)
@@ -878,7 +878,7 @@ class Session(BaseSession):
         self._ledger.begin_anew()
         return calls
 
-    def _gone(self) -> None:
+    def _client_gone(self) -> None:
         """The client does not exist: a deletion in doubt was done."""
         for call in [call for call in self._in_doubt if isinstance(call, DeleteClientCall)]:
             self._in_doubt.remove(call)
@@ -967,7 +967,7 @@ class Session(BaseSession):
         self.consumers.leave_all()
         self._end(failures.closed_error(), failures.closed_error)
 
-    def disown(self, error: TelestoError) -> None:
+    def fail_all(self, error: TelestoError) -> None:
         """Makes every call fail from now on, without telling the service."""
         self._closed = error
         self._end(error, lambda _: failures.again(error))

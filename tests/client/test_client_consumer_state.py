@@ -262,7 +262,7 @@ def test_nothing_is_told_over_another_connection() -> None:
     bench = Bench()
     bench.deliver(1)
     bench.take()
-    bench.consumers.parted()
+    bench.consumers.link_lost()
     assert bench.begins() == []
 
 
@@ -514,7 +514,7 @@ def test_a_new_connection_does_not_wait_for_the_answers_of_the_old_one() -> None
     bench.now = 20.0
     call = bench.call()
     asked = bench.host.sent[-1]
-    bench.consumers.parted()
+    bench.consumers.link_lost()
     bench.joins(CONSUMER + 1)
     asked.on_lost()
     bench.deliver(2)
@@ -588,7 +588,7 @@ def test_a_new_consumer_does_not_know_of_old_leases() -> None:
     bench = Bench()
     bench.deliver(1)
     bench.give_back(1)
-    bench.consumers.parted()
+    bench.consumers.link_lost()
     bench.joins(CONSUMER + 1)
     bench.deliver(2)
     assert bench.take_all() == [2]
