@@ -1,18 +1,17 @@
 # Generated from protocol/spec/telesto.toml by "python -m tools.codegen"; do not edit.
 """The packets of the protocol with their codecs.
 
-A decoder that meets anything unexpected leaves it to telesto.protocol.diagnosis to say what and where; an
-encoder does the same with values that do not fit. Neither pays for that as long as all is well.
+Packets that are rare are encoded and decoded by telesto.protocol.layouts. The others have their own codecs,
+for speed. A decoder that meets anything unexpected leaves it to the layouts to say what and where; an encoder
+does the same with values that do not fit. Neither pays for that as long as all is well.
 """
 
 from __future__ import annotations
 
 import struct
 from dataclasses import KW_ONLY, dataclass
-from enum import IntEnum
 from typing import ClassVar, Self
 
-from telesto.protocol.diagnosis import Diagnosis, Layout
 from telesto.protocol.enums import (
     ClientMode,
     ConnectionState,
@@ -22,6 +21,7 @@ from telesto.protocol.enums import (
     ReadMode,
     SubscriptionState,
 )
+from telesto.protocol.layouts import Layout, Layouts
 from telesto.protocol.packet import Packet, RequestInfo
 from telesto.protocol.primitives import (
     BOOLS,
@@ -30,10 +30,8 @@ from telesto.protocol.primitives import (
     Packers,
     Unpackers,
     check_end,
-    read_strings,
     read_tags,
     skip_tags,
-    write_strings,
     write_tagged,
 )
 
@@ -186,38 +184,22 @@ _PACK_I64X4_U32 = struct.Struct(">qqqqI").pack
 _PACK_I64X4_U8_I64_U16_U8_U32 = struct.Struct(">qqqqBqHBI").pack
 _PACK_I64X5_U8_I64_U16_U8_U32 = struct.Struct(">qqqqqBqHBI").pack
 _PACK_I64_U16 = struct.Struct(">qH").pack
-_PACK_I64_U32 = struct.Struct(">qI").pack
 _PACK_I64_U8 = struct.Struct(">qB").pack
 _PACK_I64_U8X2 = struct.Struct(">qBB").pack
-_PACK_I64_U8X2_I64X2_U16_U8X2 = struct.Struct(">qBBqqHBB").pack
-_PACK_I64_U8X2_I64_U16_U8X2 = struct.Struct(">qBBqHBB").pack
 _PACK_I64_U8X2_U16 = struct.Struct(">qBBH").pack
 _PACK_I64_U8_I64_U32 = struct.Struct(">qBqI").pack
 _PACK_I64_U8_U16 = struct.Struct(">qBH").pack
 _PACK_U16 = struct.Struct(">H").pack
 _PACK_U16_I64_U8 = struct.Struct(">HqB").pack
 _PACK_U32 = struct.Struct(">I").pack
-_PACK_U32X2 = struct.Struct(">II").pack
 _PACK_U32X3_U8 = struct.Struct(">IIIB").pack
-_PACK_U32X4 = struct.Struct(">IIII").pack
 _PACK_U32_U16_U32X2 = struct.Struct(">IHII").pack
-_PACK_U32_U16_U32X2_U16X3 = struct.Struct(">IHIIHHH").pack
-_PACK_U32_U16_U32X2_U8 = struct.Struct(">IHIIB").pack
-_PACK_U32_U16_U32_I64X11_U8X2 = struct.Struct(">IHIqqqqqqqqqqqBB").pack
-_PACK_U32_U16_U32_I64X2_U32_U8 = struct.Struct(">IHIqqIB").pack
 _PACK_U32_U16_U32_I64_U16 = struct.Struct(">IHIqH").pack
 _PACK_U32_U16_U32_I64_U32 = struct.Struct(">IHIqI").pack
 _PACK_U32_U16_U32_I64_U32X2_U8 = struct.Struct(">IHIqIIB").pack
-_PACK_U32_U16_U32_I64_U32_U8 = struct.Struct(">IHIqIB").pack
-_PACK_U32_U16_U32_I64_U64_U16 = struct.Struct(">IHIqQH").pack
-_PACK_U32_U16_U32_I64_U8 = struct.Struct(">IHIqB").pack
-_PACK_U32_U16_U32_U16 = struct.Struct(">IHIH").pack
-_PACK_U32_U16_U32_U16X2_I64_U16 = struct.Struct(">IHIHHqH").pack
 _PACK_U32_U16_U32_U16_U8_U16 = struct.Struct(">IHIHBH").pack
-_PACK_U32_U16_U32_U64X4_I64_U8 = struct.Struct(">IHIQQQQqB").pack
 _PACK_U32_U16_U32_U64_U32 = struct.Struct(">IHIQI").pack
 _PACK_U32_U16_U32_U8 = struct.Struct(">IHIB").pack
-_PACK_U32_U16_U32_U8X2 = struct.Struct(">IHIBB").pack
 _PACK_U64X2 = struct.Struct(">QQ").pack
 _PACK_U64X2_I64 = struct.Struct(">QQq").pack
 _PACK_U64X2_I64X4_U8_I64_U16_U8_U32 = struct.Struct(">QQqqqqBqHBI").pack
@@ -226,17 +208,14 @@ _PACK_U64_U32 = struct.Struct(">QI").pack
 _PACK_U8 = struct.Struct(">B").pack
 _PACK_U8X2 = struct.Struct(">BB").pack
 _PACK_U8_I64 = struct.Struct(">Bq").pack
-_PACK_U8_I64_U16 = struct.Struct(">BqH").pack
 _PACK_U8_I64_U32 = struct.Struct(">BqI").pack
 _PACK_U8_I64_U8 = struct.Struct(">BqB").pack
 _PACK_U8_U16X2 = struct.Struct(">BHH").pack
-_PACK_U8_U32 = struct.Struct(">BI").pack
 _PACK_U8_U32_U8 = struct.Struct(">BIB").pack
 _PACK_U8_U64_U16 = struct.Struct(">BQH").pack
 _PACK_U64S = Packers("Q")
 _PACK_I64S = Packers("q")
 _UNPACK_I64 = struct.Struct(">q").unpack_from
-_UNPACK_I64X11_U8X2 = struct.Struct(">qqqqqqqqqqqBB").unpack_from
 _UNPACK_I64X2_U16 = struct.Struct(">qqH").unpack_from
 _UNPACK_I64X2_U32_U8 = struct.Struct(">qqIB").unpack_from
 _UNPACK_I64X2_U8 = struct.Struct(">qqB").unpack_from
@@ -248,35 +227,24 @@ _UNPACK_I64X4_U32 = struct.Struct(">qqqqI").unpack_from
 _UNPACK_I64X4_U8_I64_U16_U8_U32 = struct.Struct(">qqqqBqHBI").unpack_from
 _UNPACK_I64X5_U8_I64_U16_U8_U32 = struct.Struct(">qqqqqBqHBI").unpack_from
 _UNPACK_I64_U16 = struct.Struct(">qH").unpack_from
-_UNPACK_I64_U16_U8X2 = struct.Struct(">qHBB").unpack_from
 _UNPACK_I64_U32 = struct.Struct(">qI").unpack_from
 _UNPACK_I64_U32X2_U8 = struct.Struct(">qIIB").unpack_from
-_UNPACK_I64_U32_U8 = struct.Struct(">qIB").unpack_from
-_UNPACK_I64_U64_U16 = struct.Struct(">qQH").unpack_from
 _UNPACK_I64_U8 = struct.Struct(">qB").unpack_from
 _UNPACK_I64_U8X2 = struct.Struct(">qBB").unpack_from
 _UNPACK_I64_U8_I64_U32 = struct.Struct(">qBqI").unpack_from
 _UNPACK_U16 = struct.Struct(">H").unpack_from
-_UNPACK_U16X2_I64_U16 = struct.Struct(">HHqH").unpack_from
 _UNPACK_U16_I64_U8 = struct.Struct(">HqB").unpack_from
 _UNPACK_U16_U8_U16 = struct.Struct(">HBH").unpack_from
 _UNPACK_U32 = struct.Struct(">I").unpack_from
-_UNPACK_U32X2 = struct.Struct(">II").unpack_from
 _UNPACK_U32X3_U8 = struct.Struct(">IIIB").unpack_from
-_UNPACK_U32X4 = struct.Struct(">IIII").unpack_from
-_UNPACK_U32_U16X3 = struct.Struct(">IHHH").unpack_from
-_UNPACK_U32_U8 = struct.Struct(">IB").unpack_from
 _UNPACK_U64X2 = struct.Struct(">QQ").unpack_from
 _UNPACK_U64X2_I64 = struct.Struct(">QQq").unpack_from
 _UNPACK_U64X2_I64X4_U8_I64_U16_U8_U32 = struct.Struct(">QQqqqqBqHBI").unpack_from
 _UNPACK_U64X2_U16_U32 = struct.Struct(">QQHI").unpack_from
-_UNPACK_U64X4_I64_U8 = struct.Struct(">QQQQqB").unpack_from
 _UNPACK_U64_U32 = struct.Struct(">QI").unpack_from
 _UNPACK_U8X2 = struct.Struct(">BB").unpack_from
-_UNPACK_U8_I64_U16 = struct.Struct(">BqH").unpack_from
 _UNPACK_U8_I64_U32 = struct.Struct(">BqI").unpack_from
 _UNPACK_U8_U16X2 = struct.Struct(">BHH").unpack_from
-_UNPACK_U8_U32 = struct.Struct(">BI").unpack_from
 _UNPACK_U8_U64_U16 = struct.Struct(">BQH").unpack_from
 _UNPACK_U64S = Unpackers("Q")
 _UNPACK_I64S = Unpackers("q")
@@ -286,24 +254,14 @@ _READ_MODE_BY_VALUE: dict[int, ReadMode] = {member.value: member for member in R
 _SUBSCRIPTION_STATE_BY_VALUE: dict[int, SubscriptionState] = {
     member.value: member for member in SubscriptionState
 }
-_HISTORY_MODE_BY_VALUE: dict[int, HistoryMode] = {member.value: member for member in HistoryMode}
-_MESSAGE_STATE_BY_VALUE: dict[int, MessageState] = {member.value: member for member in MessageState}
 _ERROR_CLASS_BY_VALUE: dict[int, ErrorClass] = {member.value: member for member in ErrorClass}
-_QUEUE_SETTINGS_TAGS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
 _NEW_MESSAGE_TAGS = frozenset({1, 2, 3, 4})
 _MESSAGE_TAGS = frozenset({1, 2, 3})
 _NEW_TOPIC_MESSAGE_TAGS = frozenset({1})
 _SUBSCRIPTION_FIGURES_TAGS = frozenset({1, 2, 3})
-_MESSAGE_RECORD_TAGS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
-_HELLO_RESPONSE_TAGS = frozenset({1, 2, 3})
-_REGISTER_CLIENT_TAGS = frozenset({1})
-_IDENTIFY_CLIENT_TAGS = frozenset({1, 2, 3, 4})
 _IDENTIFY_CLIENT_RESPONSE_TAGS = frozenset({1})
 _LIST_UNCONFIRMED_RESPONSE_TAGS = frozenset({1})
-_SUBSCRIBE_TAGS = frozenset({1, 2, 3})
 _NACK_TAGS = frozenset({1})
-_GET_QUEUE_STATISTICS_RESPONSE_TAGS = frozenset({1})
-_GET_MESSAGE_HISTORY_TAGS = frozenset({1})
 
 
 @dataclass(slots=True)
@@ -2000,327 +1958,20 @@ def _write_deliverys(deliverys: list[Delivery]) -> tuple[list[bytes], int]:
     return parts, size
 
 
-def _read_message_records(payload: bytes, at: int, count: int) -> tuple[list[MessageRecord], int]:
-    if 43 * count > len(payload) - at:
-        raise ValueError("count")
-    message_records = []
-    for _ in range(count):
-        state, queue_id, queue_name_size = _UNPACK_U8_I64_U16(payload, at)
-        queue_name = str(payload[at + 11 : at + 11 + queue_name_size], "utf-8")
-        at += 11 + queue_name_size
-        sender_id, sender_name_size = _UNPACK_I64_U16(payload, at)
-        sender_name = str(payload[at + 10 : at + 10 + sender_name_size], "utf-8")
-        at += 10 + sender_name_size
-        receiver_id, priority, context_flag = _UNPACK_I64_U8X2(payload, at)
-        context: int | None = None
-        if context_flag:
-            if context_flag != 1:
-                raise ValueError("flag")
-            (context,) = _UNPACK_I64(payload, at + 10)
-            at += 8
-        time_of_arrival, attempt, redelivered, tags = _UNPACK_I64_U16_U8X2(payload, at + 10)
-        at += 22
-        put_through: int | None = None
-        put_address: str | None = None
-        client_id: int | None = None
-        client_name: str | None = None
-        session: int | None = None
-        number: int | None = None
-        handed_over_at: int | None = None
-        handed_over_through: int | None = None
-        handed_over_address: str | None = None
-        ended_at: int | None = None
-        reason: str | None = None
-        consumer_id: int | None = None
-        due_at: int | None = None
-        deadline: int | None = None
-        body: bytes | None = None
-        if tags:
-            found, at = read_tags(payload, at, tags, _MESSAGE_RECORD_TAGS)
-            content = found.get(1)
-            if content is not None:
-                (put_through_put_through,) = _UNPACK_I64(content)
-                if len(content) != 8:
-                    raise ValueError("size")
-                put_through = put_through_put_through
-            content = found.get(2)
-            if content is not None:
-                (put_address_put_address_size,) = _UNPACK_U16(content)
-                put_address_put_address = str(content[2 : 2 + put_address_put_address_size], "utf-8")
-                place = 2 + put_address_put_address_size
-                if len(content) != place:
-                    raise ValueError("size")
-                put_address = put_address_put_address
-            content = found.get(3)
-            if content is not None:
-                (client_id_client_id,) = _UNPACK_I64(content)
-                if len(content) != 8:
-                    raise ValueError("size")
-                client_id = client_id_client_id
-            content = found.get(4)
-            if content is not None:
-                (client_name_client_name_size,) = _UNPACK_U16(content)
-                client_name_client_name = str(content[2 : 2 + client_name_client_name_size], "utf-8")
-                place = 2 + client_name_client_name_size
-                if len(content) != place:
-                    raise ValueError("size")
-                client_name = client_name_client_name
-            content = found.get(5)
-            if content is not None:
-                (session_session,) = _UNPACK_I64(content)
-                if len(content) != 8:
-                    raise ValueError("size")
-                session = session_session
-            content = found.get(6)
-            if content is not None:
-                (number_number,) = _UNPACK_I64(content)
-                if len(content) != 8:
-                    raise ValueError("size")
-                number = number_number
-            content = found.get(7)
-            if content is not None:
-                (handed_over_at_handed_over_at,) = _UNPACK_I64(content)
-                if len(content) != 8:
-                    raise ValueError("size")
-                handed_over_at = handed_over_at_handed_over_at
-            content = found.get(8)
-            if content is not None:
-                (handed_over_through_handed_over_through,) = _UNPACK_I64(content)
-                if len(content) != 8:
-                    raise ValueError("size")
-                handed_over_through = handed_over_through_handed_over_through
-            content = found.get(9)
-            if content is not None:
-                (handed_over_address_handed_over_address_size,) = _UNPACK_U16(content)
-                handed_over_address_handed_over_address = str(
-                    content[2 : 2 + handed_over_address_handed_over_address_size], "utf-8"
-                )
-                place = 2 + handed_over_address_handed_over_address_size
-                if len(content) != place:
-                    raise ValueError("size")
-                handed_over_address = handed_over_address_handed_over_address
-            content = found.get(10)
-            if content is not None:
-                (ended_at_ended_at,) = _UNPACK_I64(content)
-                if len(content) != 8:
-                    raise ValueError("size")
-                ended_at = ended_at_ended_at
-            content = found.get(11)
-            if content is not None:
-                (reason_reason_size,) = _UNPACK_U16(content)
-                reason_reason = str(content[2 : 2 + reason_reason_size], "utf-8")
-                place = 2 + reason_reason_size
-                if len(content) != place:
-                    raise ValueError("size")
-                reason = reason_reason
-            content = found.get(12)
-            if content is not None:
-                (consumer_id_consumer_id,) = _UNPACK_I64(content)
-                if len(content) != 8:
-                    raise ValueError("size")
-                consumer_id = consumer_id_consumer_id
-            content = found.get(13)
-            if content is not None:
-                (due_at_due_at,) = _UNPACK_I64(content)
-                if len(content) != 8:
-                    raise ValueError("size")
-                due_at = due_at_due_at
-            content = found.get(14)
-            if content is not None:
-                (deadline_deadline,) = _UNPACK_I64(content)
-                if len(content) != 8:
-                    raise ValueError("size")
-                deadline = deadline_deadline
-            content = found.get(15)
-            if content is not None:
-                (body_body_size,) = _UNPACK_U32(content)
-                body_body = content[4 : 4 + body_body_size]
-                place = 4 + body_body_size
-                if len(content) != place:
-                    raise ValueError("size")
-                body = body_body
-        message_records.append(
-            MessageRecord(
-                _MESSAGE_STATE_BY_VALUE[state],
-                queue_id,
-                queue_name,
-                sender_id,
-                sender_name,
-                receiver_id,
-                priority,
-                context,
-                time_of_arrival,
-                attempt,
-                BOOLS[redelivered],
-                put_through=put_through,
-                put_address=put_address,
-                client_id=client_id,
-                client_name=client_name,
-                session=session,
-                number=number,
-                handed_over_at=handed_over_at,
-                handed_over_through=handed_over_through,
-                handed_over_address=handed_over_address,
-                ended_at=ended_at,
-                reason=reason,
-                consumer_id=consumer_id,
-                due_at=due_at,
-                deadline=deadline,
-                body=body,
-            )
-        )
-    return message_records, at
+class RarePacket(Packet):
+    """A packet that is encoded and decoded by its layout, which takes longer."""
 
+    __slots__ = ()
 
-def _write_message_records(message_records: list[MessageRecord]) -> tuple[list[bytes], int]:
-    parts: list[bytes] = []
-    size = 21 * len(message_records)
-    for message_record in message_records:
-        queue_name = message_record.queue_name.encode()
-        queue_name_size = len(queue_name)
-        sender_name = message_record.sender_name.encode()
-        sender_name_size = len(sender_name)
-        context = message_record.context
-        tagged: list[bytes] = []
-        put_through = message_record.put_through
-        if put_through is not None:
-            tagged.append(write_tagged(1, _PACK_I64(put_through)))
-        put_address = message_record.put_address
-        if put_address is not None:
-            put_address_put_address = put_address.encode()
-            put_address_put_address_size = len(put_address_put_address)
-            tagged.append(
-                write_tagged(
-                    2,
-                    b"".join(
-                        (
-                            _PACK_U16(put_address_put_address_size),
-                            put_address_put_address,
-                        )
-                    ),
-                )
-            )
-        client_id = message_record.client_id
-        if client_id is not None:
-            tagged.append(write_tagged(3, _PACK_I64(client_id)))
-        client_name = message_record.client_name
-        if client_name is not None:
-            client_name_client_name = client_name.encode()
-            client_name_client_name_size = len(client_name_client_name)
-            tagged.append(
-                write_tagged(
-                    4,
-                    b"".join(
-                        (
-                            _PACK_U16(client_name_client_name_size),
-                            client_name_client_name,
-                        )
-                    ),
-                )
-            )
-        session = message_record.session
-        if session is not None:
-            tagged.append(write_tagged(5, _PACK_I64(session)))
-        number = message_record.number
-        if number is not None:
-            tagged.append(write_tagged(6, _PACK_I64(number)))
-        handed_over_at = message_record.handed_over_at
-        if handed_over_at is not None:
-            tagged.append(write_tagged(7, _PACK_I64(handed_over_at)))
-        handed_over_through = message_record.handed_over_through
-        if handed_over_through is not None:
-            tagged.append(write_tagged(8, _PACK_I64(handed_over_through)))
-        handed_over_address = message_record.handed_over_address
-        if handed_over_address is not None:
-            handed_over_address_handed_over_address = handed_over_address.encode()
-            handed_over_address_handed_over_address_size = len(handed_over_address_handed_over_address)
-            tagged.append(
-                write_tagged(
-                    9,
-                    b"".join(
-                        (
-                            _PACK_U16(handed_over_address_handed_over_address_size),
-                            handed_over_address_handed_over_address,
-                        )
-                    ),
-                )
-            )
-        ended_at = message_record.ended_at
-        if ended_at is not None:
-            tagged.append(write_tagged(10, _PACK_I64(ended_at)))
-        reason = message_record.reason
-        if reason is not None:
-            reason_reason = reason.encode()
-            reason_reason_size = len(reason_reason)
-            tagged.append(
-                write_tagged(
-                    11,
-                    b"".join(
-                        (
-                            _PACK_U16(reason_reason_size),
-                            reason_reason,
-                        )
-                    ),
-                )
-            )
-        consumer_id = message_record.consumer_id
-        if consumer_id is not None:
-            tagged.append(write_tagged(12, _PACK_I64(consumer_id)))
-        due_at = message_record.due_at
-        if due_at is not None:
-            tagged.append(write_tagged(13, _PACK_I64(due_at)))
-        deadline = message_record.deadline
-        if deadline is not None:
-            tagged.append(write_tagged(14, _PACK_I64(deadline)))
-        body = message_record.body
-        if body is not None:
-            body_body = body
-            body_body_size = len(body_body)
-            tagged.append(
-                write_tagged(
-                    15,
-                    b"".join(
-                        (
-                            _PACK_U32(body_body_size),
-                            body_body,
-                        )
-                    ),
-                )
-            )
-        context_part = (
-            _PACK_I64_U8X2_I64_U16_U8X2(
-                message_record.receiver_id,
-                message_record.priority,
-                0,
-                message_record.time_of_arrival,
-                message_record.attempt,
-                1 if message_record.redelivered else 0,
-                len(tagged),
-            )
-            if context is None
-            else _PACK_I64_U8X2_I64X2_U16_U8X2(
-                message_record.receiver_id,
-                message_record.priority,
-                1,
-                context,
-                message_record.time_of_arrival,
-                message_record.attempt,
-                1 if message_record.redelivered else 0,
-                len(tagged),
-            )
-        )
-        size += queue_name_size + sender_name_size + len(context_part) + sum(map(len, tagged))
-        parts += (
-            _PACK_U8_I64_U16(
-                _MESSAGE_STATE_BY_VALUE[message_record.state], message_record.queue_id, queue_name_size
-            ),
-            queue_name,
-            _PACK_I64_U16(message_record.sender_id, sender_name_size),
-            sender_name,
-            context_part,
-            *tagged,
-        )
-    return parts, size
+    def encode(self, packet_id: int) -> bytes:
+        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
+        return _LAYOUTS.encode(PACKETS[self.METHOD_ID].__name__, self.METHOD_ID, self, packet_id)
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
+        packet: Self = _LAYOUTS.decode(PACKETS[cls.METHOD_ID].__name__, payload)
+        return packet
 
 
 @dataclass(slots=True)
@@ -2334,7 +1985,7 @@ class Ping(Packet):
         try:
             return _PACK_U32_U16_U32_U8(7, 0x01, packet_id, 0)
         except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("Ping", self, packet_id, failure) from None
+            raise _LAYOUTS.fault_of_packet("Ping", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -2345,7 +1996,7 @@ class Ping(Packet):
                 check_end(payload, 1, tags)
             return cls()
         except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("Ping", payload) from None
+            raise _LAYOUTS.fault_of_payload("Ping", payload) from None
 
 
 @dataclass(slots=True)
@@ -2359,7 +2010,7 @@ class Pong(Packet):
         try:
             return _PACK_U32_U16_U32_U8(7, 0x02, packet_id, 0)
         except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("Pong", self, packet_id, failure) from None
+            raise _LAYOUTS.fault_of_packet("Pong", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -2370,7 +2021,7 @@ class Pong(Packet):
                 check_end(payload, 1, tags)
             return cls()
         except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("Pong", payload) from None
+            raise _LAYOUTS.fault_of_payload("Pong", payload) from None
 
 
 @dataclass(slots=True)
@@ -2384,7 +2035,7 @@ class Success(Packet):
         try:
             return _PACK_U32_U16_U32_U8(7, 0x03, packet_id, 0)
         except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("Success", self, packet_id, failure) from None
+            raise _LAYOUTS.fault_of_packet("Success", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -2395,7 +2046,7 @@ class Success(Packet):
                 check_end(payload, 1, tags)
             return cls()
         except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("Success", payload) from None
+            raise _LAYOUTS.fault_of_payload("Success", payload) from None
 
 
 @dataclass(slots=True)
@@ -2445,7 +2096,7 @@ class Error(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("Error", self, packet_id, failure) from None
+            raise _LAYOUTS.fault_of_packet("Error", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -2473,11 +2124,11 @@ class Error(Packet):
                 check_end(payload, at + 3, tags)
             return cls(code, _ERROR_CLASS_BY_VALUE[error_class], details, related_id, retry_after_ms)
         except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("Error", payload) from None
+            raise _LAYOUTS.fault_of_payload("Error", payload) from None
 
 
 @dataclass(slots=True)
-class Hello(Packet):
+class Hello(RarePacket):
     """Opens the conversation.
 
     Attributes:
@@ -2500,60 +2151,9 @@ class Hello(Packet):
     max_frame: int
     capabilities: list[str]
 
-    def encode(self, packet_id: int) -> bytes:
-        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
-        try:
-            library = self.library.encode()
-            library_size = len(library)
-            library_version = self.library_version.encode()
-            library_version_size = len(library_version)
-            capabilities = self.capabilities
-            capabilities_count = len(capabilities)
-            capabilities_part = write_strings(capabilities)
-            return b"".join(
-                (
-                    _PACK_U32_U16_U32X2_U16X3(
-                        27 + library_size + library_version_size + len(capabilities_part),
-                        0x07,
-                        packet_id,
-                        self.magic,
-                        self.major,
-                        self.minor,
-                        library_size,
-                    ),
-                    library,
-                    _PACK_U16(library_version_size),
-                    library_version,
-                    _PACK_U32X2(self.max_frame, capabilities_count),
-                    capabilities_part,
-                    b"\x00",
-                )
-            )
-        except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("Hello", self, packet_id, failure) from None
-
-    @classmethod
-    def decode(cls, payload: bytes) -> Self:
-        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
-        try:
-            magic, major, minor, library_size = _UNPACK_U32_U16X3(payload)
-            library = str(payload[10 : 10 + library_size], "utf-8")
-            at = 10 + library_size
-            (library_version_size,) = _UNPACK_U16(payload, at)
-            library_version = str(payload[at + 2 : at + 2 + library_version_size], "utf-8")
-            at += 2 + library_version_size
-            max_frame, capabilities_count = _UNPACK_U32X2(payload, at)
-            capabilities, at = read_strings(payload, at + 8, capabilities_count)
-            tags = payload[at]
-            if tags or len(payload) != at + 1:
-                check_end(payload, at + 1, tags)
-            return cls(magic, major, minor, library, library_version, max_frame, capabilities)
-        except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("Hello", payload) from None
-
 
 @dataclass(slots=True)
-class HelloResponse(Packet):
+class HelloResponse(RarePacket):
     """Agrees on version and limits.
 
     Attributes:
@@ -2591,118 +2191,6 @@ class HelloResponse(Packet):
     max_put_elements: int | None = None
     max_references: int | None = None
 
-    def encode(self, packet_id: int) -> bytes:
-        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
-        try:
-            server_version = self.server_version.encode()
-            server_version_size = len(server_version)
-            mechanisms = self.mechanisms
-            mechanisms_count = len(mechanisms)
-            mechanisms_part = write_strings(mechanisms)
-            addresses = self.addresses
-            addresses_count = len(addresses)
-            addresses_part = write_strings(addresses)
-            capabilities = self.capabilities
-            capabilities_count = len(capabilities)
-            capabilities_part = write_strings(capabilities)
-            tagged: list[bytes] = []
-            max_body = self.max_body
-            if max_body is not None:
-                tagged.append(write_tagged(1, _PACK_U32(max_body)))
-            max_put_elements = self.max_put_elements
-            if max_put_elements is not None:
-                tagged.append(write_tagged(2, _PACK_U32(max_put_elements)))
-            max_references = self.max_references
-            if max_references is not None:
-                tagged.append(write_tagged(3, _PACK_U32(max_references)))
-            return b"".join(
-                (
-                    _PACK_U32_U16_U32_U16X2_I64_U16(
-                        45
-                        + server_version_size
-                        + len(mechanisms_part)
-                        + len(addresses_part)
-                        + len(capabilities_part)
-                        + sum(map(len, tagged)),
-                        0x08,
-                        packet_id,
-                        self.major,
-                        self.minor,
-                        self.middleware_id,
-                        server_version_size,
-                    ),
-                    server_version,
-                    _PACK_U32X4(self.max_frame, self.idle_limit_ms, self.max_unconfirmed, mechanisms_count),
-                    mechanisms_part,
-                    _PACK_U32(addresses_count),
-                    addresses_part,
-                    _PACK_U32(capabilities_count),
-                    capabilities_part,
-                    _PACK_U8(len(tagged)),
-                    *tagged,
-                )
-            )
-        except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("HelloResponse", self, packet_id, failure) from None
-
-    @classmethod
-    def decode(cls, payload: bytes) -> Self:
-        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
-        try:
-            major, minor, middleware_id, server_version_size = _UNPACK_U16X2_I64_U16(payload)
-            server_version = str(payload[14 : 14 + server_version_size], "utf-8")
-            at = 14 + server_version_size
-            max_frame, idle_limit_ms, max_unconfirmed, mechanisms_count = _UNPACK_U32X4(payload, at)
-            mechanisms, at = read_strings(payload, at + 16, mechanisms_count)
-            (addresses_count,) = _UNPACK_U32(payload, at)
-            addresses, at = read_strings(payload, at + 4, addresses_count)
-            (capabilities_count,) = _UNPACK_U32(payload, at)
-            capabilities, at = read_strings(payload, at + 4, capabilities_count)
-            tags = payload[at]
-            at += 1
-            max_body: int | None = None
-            max_put_elements: int | None = None
-            max_references: int | None = None
-            if tags:
-                found, at = read_tags(payload, at, tags, _HELLO_RESPONSE_TAGS)
-                content = found.get(1)
-                if content is not None:
-                    (max_body_max_body,) = _UNPACK_U32(content)
-                    if len(content) != 4:
-                        raise ValueError("size")
-                    max_body = max_body_max_body
-                content = found.get(2)
-                if content is not None:
-                    (max_put_elements_max_put_elements,) = _UNPACK_U32(content)
-                    if len(content) != 4:
-                        raise ValueError("size")
-                    max_put_elements = max_put_elements_max_put_elements
-                content = found.get(3)
-                if content is not None:
-                    (max_references_max_references,) = _UNPACK_U32(content)
-                    if len(content) != 4:
-                        raise ValueError("size")
-                    max_references = max_references_max_references
-            if len(payload) != at:
-                raise ValueError("end")
-            return cls(
-                major,
-                minor,
-                middleware_id,
-                server_version,
-                max_frame,
-                idle_limit_ms,
-                max_unconfirmed,
-                mechanisms,
-                addresses,
-                capabilities,
-                max_body=max_body,
-                max_put_elements=max_put_elements,
-                max_references=max_references,
-            )
-        except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("HelloResponse", payload) from None
-
 
 @dataclass(slots=True)
 class Alive(Packet):
@@ -2716,7 +2204,7 @@ class Alive(Packet):
         try:
             return _PACK_U32_U16_U32_U8(7, 0x0A, packet_id, 0)
         except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("Alive", self, packet_id, failure) from None
+            raise _LAYOUTS.fault_of_packet("Alive", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -2727,11 +2215,11 @@ class Alive(Packet):
                 check_end(payload, 1, tags)
             return cls()
         except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("Alive", payload) from None
+            raise _LAYOUTS.fault_of_payload("Alive", payload) from None
 
 
 @dataclass(slots=True)
-class GoAway(Packet):
+class GoAway(RarePacket):
     """The middleware is about to stop: finish what is under way, then move to another address.
 
     Attributes:
@@ -2743,44 +2231,6 @@ class GoAway(Packet):
 
     reason: str
     addresses: list[str]
-
-    def encode(self, packet_id: int) -> bytes:
-        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
-        try:
-            reason = self.reason.encode()
-            reason_size = len(reason)
-            addresses = self.addresses
-            addresses_count = len(addresses)
-            addresses_part = write_strings(addresses)
-            return b"".join(
-                (
-                    _PACK_U32_U16_U32_U16(
-                        13 + reason_size + len(addresses_part), 0x0C, packet_id, reason_size
-                    ),
-                    reason,
-                    _PACK_U32(addresses_count),
-                    addresses_part,
-                    b"\x00",
-                )
-            )
-        except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("GoAway", self, packet_id, failure) from None
-
-    @classmethod
-    def decode(cls, payload: bytes) -> Self:
-        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
-        try:
-            (reason_size,) = _UNPACK_U16(payload)
-            reason = str(payload[2 : 2 + reason_size], "utf-8")
-            at = 2 + reason_size
-            (addresses_count,) = _UNPACK_U32(payload, at)
-            addresses, at = read_strings(payload, at + 4, addresses_count)
-            tags = payload[at]
-            if tags or len(payload) != at + 1:
-                check_end(payload, at + 1, tags)
-            return cls(reason, addresses)
-        except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("GoAway", payload) from None
 
 
 @dataclass(slots=True)
@@ -2828,7 +2278,7 @@ class Confirm(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("Confirm", self, packet_id, failure) from None
+            raise _LAYOUTS.fault_of_packet("Confirm", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -2846,11 +2296,11 @@ class Confirm(Packet):
                 check_end(payload, at + 1, tags)
             return cls(confirmed, earlier, hand_overs)
         except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("Confirm", payload) from None
+            raise _LAYOUTS.fault_of_payload("Confirm", payload) from None
 
 
 @dataclass(slots=True)
-class CancelRequest(Packet):
+class CancelRequest(RarePacket):
     """Ends the waiting of a read. The read itself is always answered: empty when it was cancelled, else as
     it turned out. Handled at once, without waiting for requests before it.
 
@@ -2862,27 +2312,9 @@ class CancelRequest(Packet):
 
     packet_id: int
 
-    def encode(self, packet_id: int) -> bytes:
-        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
-        try:
-            return _PACK_U32_U16_U32X2_U8(11, 0x0F, packet_id, self.packet_id, 0)
-        except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("CancelRequest", self, packet_id, failure) from None
-
-    @classmethod
-    def decode(cls, payload: bytes) -> Self:
-        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
-        try:
-            packet_id, tags = _UNPACK_U32_U8(payload)
-            if tags or len(payload) != 5:
-                check_end(payload, 5, tags)
-            return cls(packet_id)
-        except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("CancelRequest", payload) from None
-
 
 @dataclass(slots=True)
-class CancelRequestResponse(Packet):
+class CancelRequestResponse(RarePacket):
     """The answer to CancelRequest.
 
     Attributes:
@@ -2894,27 +2326,9 @@ class CancelRequestResponse(Packet):
 
     cancelled: bool
 
-    def encode(self, packet_id: int) -> bytes:
-        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
-        try:
-            return _PACK_U32_U16_U32_U8X2(8, 0x10, packet_id, 1 if self.cancelled else 0, 0)
-        except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("CancelRequestResponse", self, packet_id, failure) from None
-
-    @classmethod
-    def decode(cls, payload: bytes) -> Self:
-        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
-        try:
-            cancelled, tags = _UNPACK_U8X2(payload)
-            if tags or len(payload) != 2:
-                check_end(payload, 2, tags)
-            return cls(BOOLS[cancelled])
-        except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("CancelRequestResponse", payload) from None
-
 
 @dataclass(slots=True)
-class RegisterClient(Packet):
+class RegisterClient(RarePacket):
     """Creates a client and opens its first session. Repeated with the same token and mode, it answers with
     the same client and a new session.
 
@@ -2934,65 +2348,9 @@ class RegisterClient(Packet):
     _: KW_ONLY
     attempt: int | None = None
 
-    def encode(self, packet_id: int) -> bytes:
-        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
-        try:
-            client_name = self.client_name.encode()
-            client_name_size = len(client_name)
-            token = self.token
-            token_size = len(token)
-            tagged: list[bytes] = []
-            attempt = self.attempt
-            if attempt is not None:
-                tagged.append(write_tagged(1, _PACK_U32(attempt)))
-            return b"".join(
-                (
-                    _PACK_U32_U16_U32_U16(
-                        14 + client_name_size + token_size + sum(map(len, tagged)),
-                        0x11,
-                        packet_id,
-                        client_name_size,
-                    ),
-                    client_name,
-                    _PACK_U8_U32(_CLIENT_MODE_BY_VALUE[self.mode], token_size),
-                    token,
-                    _PACK_U8(len(tagged)),
-                    *tagged,
-                )
-            )
-        except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("RegisterClient", self, packet_id, failure) from None
-
-    @classmethod
-    def decode(cls, payload: bytes) -> Self:
-        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
-        try:
-            (client_name_size,) = _UNPACK_U16(payload)
-            client_name = str(payload[2 : 2 + client_name_size], "utf-8")
-            at = 2 + client_name_size
-            mode, token_size = _UNPACK_U8_U32(payload, at)
-            token = payload[at + 5 : at + 5 + token_size]
-            at += 5 + token_size
-            tags = payload[at]
-            at += 1
-            attempt: int | None = None
-            if tags:
-                found, at = read_tags(payload, at, tags, _REGISTER_CLIENT_TAGS)
-                content = found.get(1)
-                if content is not None:
-                    (attempt_attempt,) = _UNPACK_U32(content)
-                    if len(content) != 4:
-                        raise ValueError("size")
-                    attempt = attempt_attempt
-            if len(payload) != at:
-                raise ValueError("end")
-            return cls(client_name, _CLIENT_MODE_BY_VALUE[mode], token, attempt=attempt)
-        except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("RegisterClient", payload) from None
-
 
 @dataclass(slots=True)
-class RegisterClientResponse(Packet):
+class RegisterClientResponse(RarePacket):
     """The new client and its session.
 
     Attributes:
@@ -3008,40 +2366,9 @@ class RegisterClientResponse(Packet):
     session: int
     incarnation: str
 
-    def encode(self, packet_id: int) -> bytes:
-        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
-        try:
-            incarnation = self.incarnation.encode()
-            incarnation_size = len(incarnation)
-            return b"".join(
-                (
-                    _PACK_U32_U16_U32_I64_U64_U16(
-                        25 + incarnation_size, 0x12, packet_id, self.client_id, self.session, incarnation_size
-                    ),
-                    incarnation,
-                    b"\x00",
-                )
-            )
-        except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("RegisterClientResponse", self, packet_id, failure) from None
-
-    @classmethod
-    def decode(cls, payload: bytes) -> Self:
-        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
-        try:
-            client_id, session, incarnation_size = _UNPACK_I64_U64_U16(payload)
-            incarnation = str(payload[18 : 18 + incarnation_size], "utf-8")
-            at = 18 + incarnation_size
-            tags = payload[at]
-            if tags or len(payload) != at + 1:
-                check_end(payload, at + 1, tags)
-            return cls(client_id, session, incarnation)
-        except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("RegisterClientResponse", payload) from None
-
 
 @dataclass(slots=True)
-class IdentifyClient(Packet):
+class IdentifyClient(RarePacket):
     """Opens a new session of a client, which ends (fences) its session before, and returns what that one
     executed and the client has not confirmed: a takeover.
 
@@ -3068,100 +2395,6 @@ class IdentifyClient(Packet):
     resume: bool | None = None
     attempt: int | None = None
     mode: ClientMode | None = None
-
-    def encode(self, packet_id: int) -> bytes:
-        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
-        try:
-            client_name = self.client_name.encode()
-            client_name_size = len(client_name)
-            tagged: list[bytes] = []
-            token = self.token
-            if token is not None:
-                token_token = token
-                token_token_size = len(token_token)
-                tagged.append(
-                    write_tagged(
-                        1,
-                        b"".join(
-                            (
-                                _PACK_U32(token_token_size),
-                                token_token,
-                            )
-                        ),
-                    )
-                )
-            resume = self.resume
-            if resume is not None:
-                tagged.append(write_tagged(2, _PACK_U8(1 if resume else 0)))
-            attempt = self.attempt
-            if attempt is not None:
-                tagged.append(write_tagged(3, _PACK_U32(attempt)))
-            mode = self.mode
-            if mode is not None:
-                tagged.append(write_tagged(4, _PACK_U8(_CLIENT_MODE_BY_VALUE[mode])))
-            return b"".join(
-                (
-                    _PACK_U32_U16_U32_I64_U16(
-                        17 + client_name_size + sum(map(len, tagged)),
-                        0x13,
-                        packet_id,
-                        self.client_id,
-                        client_name_size,
-                    ),
-                    client_name,
-                    _PACK_U8(len(tagged)),
-                    *tagged,
-                )
-            )
-        except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("IdentifyClient", self, packet_id, failure) from None
-
-    @classmethod
-    def decode(cls, payload: bytes) -> Self:
-        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
-        try:
-            client_id, client_name_size = _UNPACK_I64_U16(payload)
-            client_name = str(payload[10 : 10 + client_name_size], "utf-8")
-            at = 10 + client_name_size
-            tags = payload[at]
-            at += 1
-            token: bytes | None = None
-            resume: bool | None = None
-            attempt: int | None = None
-            mode: ClientMode | None = None
-            if tags:
-                found, at = read_tags(payload, at, tags, _IDENTIFY_CLIENT_TAGS)
-                content = found.get(1)
-                if content is not None:
-                    (token_token_size,) = _UNPACK_U32(content)
-                    token_token = content[4 : 4 + token_token_size]
-                    place = 4 + token_token_size
-                    if len(content) != place:
-                        raise ValueError("size")
-                    token = token_token
-                content = found.get(2)
-                if content is not None:
-                    resume_resume = content[0]
-                    if len(content) != 1:
-                        raise ValueError("size")
-                    resume = BOOLS[resume_resume]
-                content = found.get(3)
-                if content is not None:
-                    (attempt_attempt,) = _UNPACK_U32(content)
-                    if len(content) != 4:
-                        raise ValueError("size")
-                    attempt = attempt_attempt
-                content = found.get(4)
-                if content is not None:
-                    mode_mode = content[0]
-                    if len(content) != 1:
-                        raise ValueError("size")
-                    mode = _CLIENT_MODE_BY_VALUE[mode_mode]
-            if len(payload) != at:
-                raise ValueError("end")
-            return cls(client_id, client_name, token=token, resume=resume, attempt=attempt, mode=mode)
-        except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("IdentifyClient", payload) from None
 
 
 @dataclass(slots=True)
@@ -3250,7 +2483,7 @@ class IdentifyClientResponse(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("IdentifyClientResponse", self, packet_id, failure) from None
+            raise _LAYOUTS.fault_of_packet("IdentifyClientResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -3293,11 +2526,11 @@ class IdentifyClientResponse(Packet):
                 too_large=too_large,
             )
         except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("IdentifyClientResponse", payload) from None
+            raise _LAYOUTS.fault_of_payload("IdentifyClientResponse", payload) from None
 
 
 @dataclass(slots=True)
-class DeleteClient(Packet):
+class DeleteClient(RarePacket):
     """Deletes the client of this connection. What the request confirms is done; its other unconfirmed
     messages go back to their queues, marked redelivered. Messages addressed to it stay. The connection is
     closed after the answer.
@@ -3311,37 +2544,6 @@ class DeleteClient(Packet):
 
     number: int
     confirmed: list[int]
-
-    def encode(self, packet_id: int) -> bytes:
-        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
-        try:
-            confirmed = self.confirmed
-            confirmed_count = len(confirmed)
-            return b"".join(
-                (
-                    _PACK_U32_U16_U32_U64_U32(
-                        19 + 8 * confirmed_count, 0x15, packet_id, self.number, confirmed_count
-                    ),
-                    _PACK_U64S[confirmed_count](*confirmed),
-                    b"\x00",
-                )
-            )
-        except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("DeleteClient", self, packet_id, failure) from None
-
-    @classmethod
-    def decode(cls, payload: bytes) -> Self:
-        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
-        try:
-            number, confirmed_count = _UNPACK_U64_U32(payload)
-            confirmed = list(_UNPACK_U64S[confirmed_count](payload, 12))
-            at = 12 + 8 * confirmed_count
-            tags = payload[at]
-            if tags or len(payload) != at + 1:
-                check_end(payload, at + 1, tags)
-            return cls(number, confirmed)
-        except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("DeleteClient", payload) from None
 
 
 @dataclass(slots=True)
@@ -3371,7 +2573,7 @@ class Release(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("Release", self, packet_id, failure) from None
+            raise _LAYOUTS.fault_of_packet("Release", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -3384,11 +2586,11 @@ class Release(Packet):
                 check_end(payload, at + 1, tags)
             return cls(hand_overs)
         except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("Release", payload) from None
+            raise _LAYOUTS.fault_of_payload("Release", payload) from None
 
 
 @dataclass(slots=True)
-class ListUnconfirmed(Packet):
+class ListUnconfirmed(RarePacket):
     """The next page of a takeover. Operations come before hand-overs; each list continues after the
     position given.
 
@@ -3401,41 +2603,6 @@ class ListUnconfirmed(Packet):
 
     after_operation: OperationRef
     after_hand_over: HandOverRef
-
-    def encode(self, packet_id: int) -> bytes:
-        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
-        try:
-            after_operation = self.after_operation
-            after_hand_over = self.after_hand_over
-            return _PACK_U32_U16_U32_U64X4_I64_U8(
-                47,
-                0x19,
-                packet_id,
-                after_operation.session,
-                after_operation.number,
-                after_hand_over.session,
-                after_hand_over.number,
-                after_hand_over.message_id,
-                0,
-            )
-        except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("ListUnconfirmed", self, packet_id, failure) from None
-
-    @classmethod
-    def decode(cls, payload: bytes) -> Self:
-        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
-        try:
-            session, number, after_hand_over_session, after_hand_over_number, message_id, tags = (
-                _UNPACK_U64X4_I64_U8(payload)
-            )
-            if tags or len(payload) != 41:
-                check_end(payload, 41, tags)
-            return cls(
-                OperationRef(session, number),
-                HandOverRef(after_hand_over_session, after_hand_over_number, message_id),
-            )
-        except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("ListUnconfirmed", payload) from None
 
 
 @dataclass(slots=True)
@@ -3500,7 +2667,7 @@ class ListUnconfirmedResponse(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("ListUnconfirmedResponse", self, packet_id, failure) from None
+            raise _LAYOUTS.fault_of_packet("ListUnconfirmedResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -3526,11 +2693,11 @@ class ListUnconfirmedResponse(Packet):
                 raise ValueError("end")
             return cls(operations, hand_overs, BOOLS[more], too_large=too_large)
         except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("ListUnconfirmedResponse", payload) from None
+            raise _LAYOUTS.fault_of_payload("ListUnconfirmedResponse", payload) from None
 
 
 @dataclass(slots=True)
-class CreateQueue(Packet):
+class CreateQueue(RarePacket):
     """Creates a queue.
 
     Attributes:
@@ -3547,230 +2714,9 @@ class CreateQueue(Packet):
     queue_name: str
     settings: QueueSettings
 
-    def encode(self, packet_id: int) -> bytes:
-        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
-        try:
-            confirmed = self.confirmed
-            confirmed_count = len(confirmed)
-            queue_name = self.queue_name.encode()
-            queue_name_size = len(queue_name)
-            settings = self.settings
-            tagged: list[bytes] = []
-            max_messages = settings.max_messages
-            if max_messages is not None:
-                tagged.append(write_tagged(1, _PACK_I64(max_messages)))
-            dedup_window_ms = settings.dedup_window_ms
-            if dedup_window_ms is not None:
-                tagged.append(write_tagged(2, _PACK_I64(dedup_window_ms)))
-            lease_ms = settings.lease_ms
-            if lease_ms is not None:
-                tagged.append(write_tagged(3, _PACK_I64(lease_ms)))
-            max_attempts = settings.max_attempts
-            if max_attempts is not None:
-                tagged.append(write_tagged(4, _PACK_I64(max_attempts)))
-            backoff_ms = settings.backoff_ms
-            if backoff_ms is not None:
-                tagged.append(write_tagged(5, _PACK_I64(backoff_ms)))
-            backoff_max_ms = settings.backoff_max_ms
-            if backoff_max_ms is not None:
-                tagged.append(write_tagged(6, _PACK_I64(backoff_max_ms)))
-            expires_ms = settings.expires_ms
-            if expires_ms is not None:
-                tagged.append(write_tagged(7, _PACK_I64(expires_ms)))
-            bury_expired = settings.bury_expired
-            if bury_expired is not None:
-                tagged.append(write_tagged(8, _PACK_U8(1 if bury_expired else 0)))
-            dead_letter_queue = settings.dead_letter_queue
-            if dead_letter_queue is not None:
-                tagged.append(write_tagged(9, _PACK_I64(dead_letter_queue)))
-            late_after_ms = settings.late_after_ms
-            if late_after_ms is not None:
-                tagged.append(write_tagged(10, _PACK_I64(late_after_ms)))
-            late_limit = settings.late_limit
-            if late_limit is not None:
-                tagged.append(write_tagged(11, _PACK_I64(late_limit)))
-            late_window_ms = settings.late_window_ms
-            if late_window_ms is not None:
-                tagged.append(write_tagged(12, _PACK_I64(late_window_ms)))
-            fail_limit = settings.fail_limit
-            if fail_limit is not None:
-                tagged.append(write_tagged(13, _PACK_I64(fail_limit)))
-            history = settings.history
-            if history is not None:
-                tagged.append(write_tagged(14, _PACK_U8(_HISTORY_MODE_BY_VALUE[history])))
-            history_days = settings.history_days
-            if history_days is not None:
-                tagged.append(write_tagged(15, _PACK_U16(history_days)))
-            return b"".join(
-                (
-                    _PACK_U32_U16_U32_U64_U32(
-                        22 + 8 * confirmed_count + queue_name_size + sum(map(len, tagged)),
-                        0x21,
-                        packet_id,
-                        self.number,
-                        confirmed_count,
-                    ),
-                    _PACK_U64S[confirmed_count](*confirmed),
-                    _PACK_U16(queue_name_size),
-                    queue_name,
-                    _PACK_U8(len(tagged)),
-                    *tagged,
-                    b"\x00",
-                )
-            )
-        except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("CreateQueue", self, packet_id, failure) from None
-
-    @classmethod
-    def decode(cls, payload: bytes) -> Self:
-        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
-        try:
-            number, confirmed_count = _UNPACK_U64_U32(payload)
-            confirmed = list(_UNPACK_U64S[confirmed_count](payload, 12))
-            at = 12 + 8 * confirmed_count
-            (queue_name_size,) = _UNPACK_U16(payload, at)
-            queue_name = str(payload[at + 2 : at + 2 + queue_name_size], "utf-8")
-            at += 2 + queue_name_size
-            settings_tags = payload[at]
-            at += 1
-            max_messages: int | None = None
-            dedup_window_ms: int | None = None
-            lease_ms: int | None = None
-            max_attempts: int | None = None
-            backoff_ms: int | None = None
-            backoff_max_ms: int | None = None
-            expires_ms: int | None = None
-            bury_expired: bool | None = None
-            dead_letter_queue: int | None = None
-            late_after_ms: int | None = None
-            late_limit: int | None = None
-            late_window_ms: int | None = None
-            fail_limit: int | None = None
-            history: HistoryMode | None = None
-            history_days: int | None = None
-            if settings_tags:
-                found, at = read_tags(payload, at, settings_tags, _QUEUE_SETTINGS_TAGS)
-                content = found.get(1)
-                if content is not None:
-                    (max_messages_max_messages,) = _UNPACK_I64(content)
-                    if len(content) != 8:
-                        raise ValueError("size")
-                    max_messages = max_messages_max_messages
-                content = found.get(2)
-                if content is not None:
-                    (dedup_window_ms_dedup_window_ms,) = _UNPACK_I64(content)
-                    if len(content) != 8:
-                        raise ValueError("size")
-                    dedup_window_ms = dedup_window_ms_dedup_window_ms
-                content = found.get(3)
-                if content is not None:
-                    (lease_ms_lease_ms,) = _UNPACK_I64(content)
-                    if len(content) != 8:
-                        raise ValueError("size")
-                    lease_ms = lease_ms_lease_ms
-                content = found.get(4)
-                if content is not None:
-                    (max_attempts_max_attempts,) = _UNPACK_I64(content)
-                    if len(content) != 8:
-                        raise ValueError("size")
-                    max_attempts = max_attempts_max_attempts
-                content = found.get(5)
-                if content is not None:
-                    (backoff_ms_backoff_ms,) = _UNPACK_I64(content)
-                    if len(content) != 8:
-                        raise ValueError("size")
-                    backoff_ms = backoff_ms_backoff_ms
-                content = found.get(6)
-                if content is not None:
-                    (backoff_max_ms_backoff_max_ms,) = _UNPACK_I64(content)
-                    if len(content) != 8:
-                        raise ValueError("size")
-                    backoff_max_ms = backoff_max_ms_backoff_max_ms
-                content = found.get(7)
-                if content is not None:
-                    (expires_ms_expires_ms,) = _UNPACK_I64(content)
-                    if len(content) != 8:
-                        raise ValueError("size")
-                    expires_ms = expires_ms_expires_ms
-                content = found.get(8)
-                if content is not None:
-                    bury_expired_bury_expired = content[0]
-                    if len(content) != 1:
-                        raise ValueError("size")
-                    bury_expired = BOOLS[bury_expired_bury_expired]
-                content = found.get(9)
-                if content is not None:
-                    (dead_letter_queue_dead_letter_queue,) = _UNPACK_I64(content)
-                    if len(content) != 8:
-                        raise ValueError("size")
-                    dead_letter_queue = dead_letter_queue_dead_letter_queue
-                content = found.get(10)
-                if content is not None:
-                    (late_after_ms_late_after_ms,) = _UNPACK_I64(content)
-                    if len(content) != 8:
-                        raise ValueError("size")
-                    late_after_ms = late_after_ms_late_after_ms
-                content = found.get(11)
-                if content is not None:
-                    (late_limit_late_limit,) = _UNPACK_I64(content)
-                    if len(content) != 8:
-                        raise ValueError("size")
-                    late_limit = late_limit_late_limit
-                content = found.get(12)
-                if content is not None:
-                    (late_window_ms_late_window_ms,) = _UNPACK_I64(content)
-                    if len(content) != 8:
-                        raise ValueError("size")
-                    late_window_ms = late_window_ms_late_window_ms
-                content = found.get(13)
-                if content is not None:
-                    (fail_limit_fail_limit,) = _UNPACK_I64(content)
-                    if len(content) != 8:
-                        raise ValueError("size")
-                    fail_limit = fail_limit_fail_limit
-                content = found.get(14)
-                if content is not None:
-                    history_history = content[0]
-                    if len(content) != 1:
-                        raise ValueError("size")
-                    history = _HISTORY_MODE_BY_VALUE[history_history]
-                content = found.get(15)
-                if content is not None:
-                    (history_days_history_days,) = _UNPACK_U16(content)
-                    if len(content) != 2:
-                        raise ValueError("size")
-                    history_days = history_days_history_days
-            tags = payload[at]
-            if tags or len(payload) != at + 1:
-                check_end(payload, at + 1, tags)
-            return cls(
-                number,
-                confirmed,
-                queue_name,
-                QueueSettings(
-                    max_messages=max_messages,
-                    dedup_window_ms=dedup_window_ms,
-                    lease_ms=lease_ms,
-                    max_attempts=max_attempts,
-                    backoff_ms=backoff_ms,
-                    backoff_max_ms=backoff_max_ms,
-                    expires_ms=expires_ms,
-                    bury_expired=bury_expired,
-                    dead_letter_queue=dead_letter_queue,
-                    late_after_ms=late_after_ms,
-                    late_limit=late_limit,
-                    late_window_ms=late_window_ms,
-                    fail_limit=fail_limit,
-                    history=history,
-                    history_days=history_days,
-                ),
-            )
-        except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("CreateQueue", payload) from None
-
 
 @dataclass(slots=True)
-class CreateQueueResponse(Packet):
+class CreateQueueResponse(RarePacket):
     """The new queue.
 
     Attributes:
@@ -3781,43 +2727,9 @@ class CreateQueueResponse(Packet):
 
     queue: Queue
 
-    def encode(self, packet_id: int) -> bytes:
-        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
-        try:
-            queue = self.queue
-            name = queue.name.encode()
-            name_size = len(name)
-            return b"".join(
-                (
-                    _PACK_U32_U16_U32_I64_U16(18 + name_size, 0x22, packet_id, queue.queue_id, name_size),
-                    name,
-                    b"\x00\x00",
-                )
-            )
-        except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("CreateQueueResponse", self, packet_id, failure) from None
-
-    @classmethod
-    def decode(cls, payload: bytes) -> Self:
-        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
-        try:
-            queue_id, name_size = _UNPACK_I64_U16(payload)
-            name = str(payload[10 : 10 + name_size], "utf-8")
-            at = 10 + name_size
-            queue_tags = payload[at]
-            at += 1
-            if queue_tags:
-                at = skip_tags(payload, at, queue_tags)
-            tags = payload[at]
-            if tags or len(payload) != at + 1:
-                check_end(payload, at + 1, tags)
-            return cls(Queue(queue_id, name))
-        except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("CreateQueueResponse", payload) from None
-
 
 @dataclass(slots=True)
-class DeleteQueue(Packet):
+class DeleteQueue(RarePacket):
     """Deletes a queue and its messages. Waiting reads are answered with QUEUE_NOT_EXISTING.
 
     Attributes:
@@ -3832,40 +2744,9 @@ class DeleteQueue(Packet):
     confirmed: list[int]
     queue_id: int
 
-    def encode(self, packet_id: int) -> bytes:
-        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
-        try:
-            confirmed = self.confirmed
-            confirmed_count = len(confirmed)
-            return b"".join(
-                (
-                    _PACK_U32_U16_U32_U64_U32(
-                        27 + 8 * confirmed_count, 0x23, packet_id, self.number, confirmed_count
-                    ),
-                    _PACK_U64S[confirmed_count](*confirmed),
-                    _PACK_I64_U8(self.queue_id, 0),
-                )
-            )
-        except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("DeleteQueue", self, packet_id, failure) from None
-
-    @classmethod
-    def decode(cls, payload: bytes) -> Self:
-        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
-        try:
-            number, confirmed_count = _UNPACK_U64_U32(payload)
-            confirmed = list(_UNPACK_U64S[confirmed_count](payload, 12))
-            at = 12 + 8 * confirmed_count
-            queue_id, tags = _UNPACK_I64_U8(payload, at)
-            if tags or len(payload) != at + 9:
-                check_end(payload, at + 9, tags)
-            return cls(number, confirmed, queue_id)
-        except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("DeleteQueue", payload) from None
-
 
 @dataclass(slots=True)
-class GetQueueId(Packet):
+class GetQueueId(RarePacket):
     """Finds a queue by its name.
 
     Attributes:
@@ -3876,38 +2757,9 @@ class GetQueueId(Packet):
 
     queue_name: str
 
-    def encode(self, packet_id: int) -> bytes:
-        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
-        try:
-            queue_name = self.queue_name.encode()
-            queue_name_size = len(queue_name)
-            return b"".join(
-                (
-                    _PACK_U32_U16_U32_U16(9 + queue_name_size, 0x25, packet_id, queue_name_size),
-                    queue_name,
-                    b"\x00",
-                )
-            )
-        except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("GetQueueId", self, packet_id, failure) from None
-
-    @classmethod
-    def decode(cls, payload: bytes) -> Self:
-        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
-        try:
-            (queue_name_size,) = _UNPACK_U16(payload)
-            queue_name = str(payload[2 : 2 + queue_name_size], "utf-8")
-            at = 2 + queue_name_size
-            tags = payload[at]
-            if tags or len(payload) != at + 1:
-                check_end(payload, at + 1, tags)
-            return cls(queue_name)
-        except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("GetQueueId", payload) from None
-
 
 @dataclass(slots=True)
-class GetQueueIdResponse(Packet):
+class GetQueueIdResponse(RarePacket):
     """The queue's id.
 
     Attributes:
@@ -3918,27 +2770,9 @@ class GetQueueIdResponse(Packet):
 
     queue_id: int
 
-    def encode(self, packet_id: int) -> bytes:
-        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
-        try:
-            return _PACK_U32_U16_U32_I64_U8(15, 0x26, packet_id, self.queue_id, 0)
-        except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("GetQueueIdResponse", self, packet_id, failure) from None
-
-    @classmethod
-    def decode(cls, payload: bytes) -> Self:
-        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
-        try:
-            queue_id, tags = _UNPACK_I64_U8(payload)
-            if tags or len(payload) != 9:
-                check_end(payload, 9, tags)
-            return cls(queue_id)
-        except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("GetQueueIdResponse", payload) from None
-
 
 @dataclass(slots=True)
-class GetQueueName(Packet):
+class GetQueueName(RarePacket):
     """Finds a queue's name.
 
     Attributes:
@@ -3949,27 +2783,9 @@ class GetQueueName(Packet):
 
     queue_id: int
 
-    def encode(self, packet_id: int) -> bytes:
-        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
-        try:
-            return _PACK_U32_U16_U32_I64_U8(15, 0x27, packet_id, self.queue_id, 0)
-        except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("GetQueueName", self, packet_id, failure) from None
-
-    @classmethod
-    def decode(cls, payload: bytes) -> Self:
-        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
-        try:
-            queue_id, tags = _UNPACK_I64_U8(payload)
-            if tags or len(payload) != 9:
-                check_end(payload, 9, tags)
-            return cls(queue_id)
-        except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("GetQueueName", payload) from None
-
 
 @dataclass(slots=True)
-class GetQueueNameResponse(Packet):
+class GetQueueNameResponse(RarePacket):
     """The queue's name.
 
     Attributes:
@@ -3980,38 +2796,9 @@ class GetQueueNameResponse(Packet):
 
     queue_name: str
 
-    def encode(self, packet_id: int) -> bytes:
-        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
-        try:
-            queue_name = self.queue_name.encode()
-            queue_name_size = len(queue_name)
-            return b"".join(
-                (
-                    _PACK_U32_U16_U32_U16(9 + queue_name_size, 0x28, packet_id, queue_name_size),
-                    queue_name,
-                    b"\x00",
-                )
-            )
-        except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("GetQueueNameResponse", self, packet_id, failure) from None
-
-    @classmethod
-    def decode(cls, payload: bytes) -> Self:
-        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
-        try:
-            (queue_name_size,) = _UNPACK_U16(payload)
-            queue_name = str(payload[2 : 2 + queue_name_size], "utf-8")
-            at = 2 + queue_name_size
-            tags = payload[at]
-            if tags or len(payload) != at + 1:
-                check_end(payload, at + 1, tags)
-            return cls(queue_name)
-        except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("GetQueueNameResponse", payload) from None
-
 
 @dataclass(slots=True)
-class GetQueues(Packet):
+class GetQueues(RarePacket):
     """Lists the queues by rising id, page by page.
 
     Attributes:
@@ -4023,24 +2810,6 @@ class GetQueues(Packet):
 
     after_queue_id: int
     limit: int
-
-    def encode(self, packet_id: int) -> bytes:
-        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
-        try:
-            return _PACK_U32_U16_U32_I64_U32_U8(19, 0x29, packet_id, self.after_queue_id, self.limit, 0)
-        except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("GetQueues", self, packet_id, failure) from None
-
-    @classmethod
-    def decode(cls, payload: bytes) -> Self:
-        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
-        try:
-            after_queue_id, limit, tags = _UNPACK_I64_U32_U8(payload)
-            if tags or len(payload) != 13:
-                check_end(payload, 13, tags)
-            return cls(after_queue_id, limit)
-        except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("GetQueues", payload) from None
 
 
 @dataclass(slots=True)
@@ -4071,7 +2840,7 @@ class GetQueuesResponse(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("GetQueuesResponse", self, packet_id, failure) from None
+            raise _LAYOUTS.fault_of_packet("GetQueuesResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -4084,11 +2853,11 @@ class GetQueuesResponse(Packet):
                 check_end(payload, at + 2, tags)
             return cls(queues, BOOLS[more])
         except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("GetQueuesResponse", payload) from None
+            raise _LAYOUTS.fault_of_payload("GetQueuesResponse", payload) from None
 
 
 @dataclass(slots=True)
-class GetActiveQueues(Packet):
+class GetActiveQueues(RarePacket):
     """Lists the queues that hold a message which this client may read, by rising id, page by page.
 
     Attributes:
@@ -4100,24 +2869,6 @@ class GetActiveQueues(Packet):
 
     after_queue_id: int
     limit: int
-
-    def encode(self, packet_id: int) -> bytes:
-        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
-        try:
-            return _PACK_U32_U16_U32_I64_U32_U8(19, 0x2B, packet_id, self.after_queue_id, self.limit, 0)
-        except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("GetActiveQueues", self, packet_id, failure) from None
-
-    @classmethod
-    def decode(cls, payload: bytes) -> Self:
-        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
-        try:
-            after_queue_id, limit, tags = _UNPACK_I64_U32_U8(payload)
-            if tags or len(payload) != 13:
-                check_end(payload, 13, tags)
-            return cls(after_queue_id, limit)
-        except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("GetActiveQueues", payload) from None
 
 
 @dataclass(slots=True)
@@ -4148,7 +2899,7 @@ class GetActiveQueuesResponse(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("GetActiveQueuesResponse", self, packet_id, failure) from None
+            raise _LAYOUTS.fault_of_packet("GetActiveQueuesResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -4161,11 +2912,11 @@ class GetActiveQueuesResponse(Packet):
                 check_end(payload, at + 2, tags)
             return cls(queues, BOOLS[more])
         except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("GetActiveQueuesResponse", payload) from None
+            raise _LAYOUTS.fault_of_payload("GetActiveQueuesResponse", payload) from None
 
 
 @dataclass(slots=True)
-class GetMessages(Packet):
+class GetMessages(RarePacket):
     """Browses: shows the messages that this client may read, by rising id, without taking them.
 
     Attributes:
@@ -4179,26 +2930,6 @@ class GetMessages(Packet):
     queue_id: int
     after_message_id: int
     limit: int
-
-    def encode(self, packet_id: int) -> bytes:
-        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
-        try:
-            return _PACK_U32_U16_U32_I64X2_U32_U8(
-                27, 0x2D, packet_id, self.queue_id, self.after_message_id, self.limit, 0
-            )
-        except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("GetMessages", self, packet_id, failure) from None
-
-    @classmethod
-    def decode(cls, payload: bytes) -> Self:
-        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
-        try:
-            queue_id, after_message_id, limit, tags = _UNPACK_I64X2_U32_U8(payload)
-            if tags or len(payload) != 21:
-                check_end(payload, 21, tags)
-            return cls(queue_id, after_message_id, limit)
-        except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("GetMessages", payload) from None
 
 
 @dataclass(slots=True)
@@ -4229,7 +2960,7 @@ class GetMessagesResponse(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("GetMessagesResponse", self, packet_id, failure) from None
+            raise _LAYOUTS.fault_of_packet("GetMessagesResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -4242,7 +2973,7 @@ class GetMessagesResponse(Packet):
                 check_end(payload, at + 2, tags)
             return cls(messages, BOOLS[more])
         except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("GetMessagesResponse", payload) from None
+            raise _LAYOUTS.fault_of_payload("GetMessagesResponse", payload) from None
 
 
 @dataclass(slots=True)
@@ -4340,7 +3071,7 @@ class PutMessage(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("PutMessage", self, packet_id, failure) from None
+            raise _LAYOUTS.fault_of_packet("PutMessage", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -4419,7 +3150,7 @@ class PutMessage(Packet):
                 queue_ids,
             )
         except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("PutMessage", payload) from None
+            raise _LAYOUTS.fault_of_payload("PutMessage", payload) from None
 
 
 @dataclass(slots=True)
@@ -4448,7 +3179,7 @@ class PutMessageResponse(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("PutMessageResponse", self, packet_id, failure) from None
+            raise _LAYOUTS.fault_of_packet("PutMessageResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -4461,7 +3192,7 @@ class PutMessageResponse(Packet):
                 check_end(payload, at + 1, tags)
             return cls(results)
         except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("PutMessageResponse", payload) from None
+            raise _LAYOUTS.fault_of_payload("PutMessageResponse", payload) from None
 
 
 @dataclass(slots=True)
@@ -4515,7 +3246,7 @@ class ReadMessage(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("ReadMessage", self, packet_id, failure) from None
+            raise _LAYOUTS.fault_of_packet("ReadMessage", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -4540,7 +3271,7 @@ class ReadMessage(Packet):
                 max_bytes,
             )
         except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("ReadMessage", payload) from None
+            raise _LAYOUTS.fault_of_payload("ReadMessage", payload) from None
 
 
 @dataclass(slots=True)
@@ -4569,7 +3300,7 @@ class ReadMessageResponse(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("ReadMessageResponse", self, packet_id, failure) from None
+            raise _LAYOUTS.fault_of_packet("ReadMessageResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -4582,7 +3313,7 @@ class ReadMessageResponse(Packet):
                 check_end(payload, at + 1, tags)
             return cls(messages)
         except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("ReadMessageResponse", payload) from None
+            raise _LAYOUTS.fault_of_payload("ReadMessageResponse", payload) from None
 
 
 @dataclass(slots=True)
@@ -4620,7 +3351,7 @@ class ReadResponse(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("ReadResponse", self, packet_id, failure) from None
+            raise _LAYOUTS.fault_of_packet("ReadResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -4634,7 +3365,7 @@ class ReadResponse(Packet):
                 check_end(payload, at + 21, tags)
             return cls(number, confirmed, queue_id, context, wait_ms)
         except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("ReadResponse", payload) from None
+            raise _LAYOUTS.fault_of_payload("ReadResponse", payload) from None
 
 
 @dataclass(slots=True)
@@ -4663,7 +3394,7 @@ class ReadResponseResponse(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("ReadResponseResponse", self, packet_id, failure) from None
+            raise _LAYOUTS.fault_of_packet("ReadResponseResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -4676,7 +3407,7 @@ class ReadResponseResponse(Packet):
                 check_end(payload, at + 1, tags)
             return cls(messages)
         except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("ReadResponseResponse", payload) from None
+            raise _LAYOUTS.fault_of_payload("ReadResponseResponse", payload) from None
 
 
 @dataclass(slots=True)
@@ -4719,7 +3450,7 @@ class PutMessages(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("PutMessages", self, packet_id, failure) from None
+            raise _LAYOUTS.fault_of_packet("PutMessages", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -4735,7 +3466,7 @@ class PutMessages(Packet):
                 check_end(payload, at + 1, tags)
             return cls(number, confirmed, messages)
         except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("PutMessages", payload) from None
+            raise _LAYOUTS.fault_of_payload("PutMessages", payload) from None
 
 
 @dataclass(slots=True)
@@ -4764,7 +3495,7 @@ class PutMessagesResponse(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("PutMessagesResponse", self, packet_id, failure) from None
+            raise _LAYOUTS.fault_of_packet("PutMessagesResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -4777,11 +3508,11 @@ class PutMessagesResponse(Packet):
                 check_end(payload, at + 1, tags)
             return cls(results)
         except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("PutMessagesResponse", payload) from None
+            raise _LAYOUTS.fault_of_payload("PutMessagesResponse", payload) from None
 
 
 @dataclass(slots=True)
-class Subscribe(Packet):
+class Subscribe(RarePacket):
     """Subscribes the client to a topic, for good: it is owed every message whose put is processed after
     this, until Unsubscribe. The topic is created on its first use. A subscription that was dropped for its
     lag is replaced by a new one.
@@ -4808,86 +3539,9 @@ class Subscribe(Packet):
     max_age_ms: int | None = None
     drop: bool | None = None
 
-    def encode(self, packet_id: int) -> bytes:
-        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
-        try:
-            confirmed = self.confirmed
-            confirmed_count = len(confirmed)
-            topic = self.topic.encode()
-            topic_size = len(topic)
-            tagged: list[bytes] = []
-            max_behind = self.max_behind
-            if max_behind is not None:
-                tagged.append(write_tagged(1, _PACK_I64(max_behind)))
-            max_age_ms = self.max_age_ms
-            if max_age_ms is not None:
-                tagged.append(write_tagged(2, _PACK_I64(max_age_ms)))
-            drop = self.drop
-            if drop is not None:
-                tagged.append(write_tagged(3, _PACK_U8(1 if drop else 0)))
-            return b"".join(
-                (
-                    _PACK_U32_U16_U32_U64_U32(
-                        21 + 8 * confirmed_count + topic_size + sum(map(len, tagged)),
-                        0x41,
-                        packet_id,
-                        self.number,
-                        confirmed_count,
-                    ),
-                    _PACK_U64S[confirmed_count](*confirmed),
-                    _PACK_U16(topic_size),
-                    topic,
-                    _PACK_U8(len(tagged)),
-                    *tagged,
-                )
-            )
-        except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("Subscribe", self, packet_id, failure) from None
-
-    @classmethod
-    def decode(cls, payload: bytes) -> Self:
-        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
-        try:
-            number, confirmed_count = _UNPACK_U64_U32(payload)
-            confirmed = list(_UNPACK_U64S[confirmed_count](payload, 12))
-            at = 12 + 8 * confirmed_count
-            (topic_size,) = _UNPACK_U16(payload, at)
-            topic = str(payload[at + 2 : at + 2 + topic_size], "utf-8")
-            at += 2 + topic_size
-            tags = payload[at]
-            at += 1
-            max_behind: int | None = None
-            max_age_ms: int | None = None
-            drop: bool | None = None
-            if tags:
-                found, at = read_tags(payload, at, tags, _SUBSCRIBE_TAGS)
-                content = found.get(1)
-                if content is not None:
-                    (max_behind_max_behind,) = _UNPACK_I64(content)
-                    if len(content) != 8:
-                        raise ValueError("size")
-                    max_behind = max_behind_max_behind
-                content = found.get(2)
-                if content is not None:
-                    (max_age_ms_max_age_ms,) = _UNPACK_I64(content)
-                    if len(content) != 8:
-                        raise ValueError("size")
-                    max_age_ms = max_age_ms_max_age_ms
-                content = found.get(3)
-                if content is not None:
-                    drop_drop = content[0]
-                    if len(content) != 1:
-                        raise ValueError("size")
-                    drop = BOOLS[drop_drop]
-            if len(payload) != at:
-                raise ValueError("end")
-            return cls(number, confirmed, topic, max_behind=max_behind, max_age_ms=max_age_ms, drop=drop)
-        except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("Subscribe", payload) from None
-
 
 @dataclass(slots=True)
-class SubscribeResponse(Packet):
+class SubscribeResponse(RarePacket):
     """The new subscription. ALREADY_SUBSCRIBED names the one that there is as its related id.
 
     Attributes:
@@ -4898,27 +3552,9 @@ class SubscribeResponse(Packet):
 
     subscription_id: int
 
-    def encode(self, packet_id: int) -> bytes:
-        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
-        try:
-            return _PACK_U32_U16_U32_I64_U8(15, 0x42, packet_id, self.subscription_id, 0)
-        except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("SubscribeResponse", self, packet_id, failure) from None
-
-    @classmethod
-    def decode(cls, payload: bytes) -> Self:
-        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
-        try:
-            subscription_id, tags = _UNPACK_I64_U8(payload)
-            if tags or len(payload) != 9:
-                check_end(payload, 9, tags)
-            return cls(subscription_id)
-        except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("SubscribeResponse", payload) from None
-
 
 @dataclass(slots=True)
-class Unsubscribe(Packet):
+class Unsubscribe(RarePacket):
     """Ends the client's subscription of a topic. It gets nothing more, not even what was put before.
 
     Attributes:
@@ -4932,44 +3568,6 @@ class Unsubscribe(Packet):
     number: int
     confirmed: list[int]
     topic: str
-
-    def encode(self, packet_id: int) -> bytes:
-        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
-        try:
-            confirmed = self.confirmed
-            confirmed_count = len(confirmed)
-            topic = self.topic.encode()
-            topic_size = len(topic)
-            return b"".join(
-                (
-                    _PACK_U32_U16_U32_U64_U32(
-                        21 + 8 * confirmed_count + topic_size, 0x43, packet_id, self.number, confirmed_count
-                    ),
-                    _PACK_U64S[confirmed_count](*confirmed),
-                    _PACK_U16(topic_size),
-                    topic,
-                    b"\x00",
-                )
-            )
-        except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("Unsubscribe", self, packet_id, failure) from None
-
-    @classmethod
-    def decode(cls, payload: bytes) -> Self:
-        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
-        try:
-            number, confirmed_count = _UNPACK_U64_U32(payload)
-            confirmed = list(_UNPACK_U64S[confirmed_count](payload, 12))
-            at = 12 + 8 * confirmed_count
-            (topic_size,) = _UNPACK_U16(payload, at)
-            topic = str(payload[at + 2 : at + 2 + topic_size], "utf-8")
-            at += 2 + topic_size
-            tags = payload[at]
-            if tags or len(payload) != at + 1:
-                check_end(payload, at + 1, tags)
-            return cls(number, confirmed, topic)
-        except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("Unsubscribe", payload) from None
 
 
 @dataclass(slots=True)
@@ -5020,7 +3618,7 @@ class GetFromTopics(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("GetFromTopics", self, packet_id, failure) from None
+            raise _LAYOUTS.fault_of_packet("GetFromTopics", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -5036,7 +3634,7 @@ class GetFromTopics(Packet):
                 check_end(payload, at + 13, tags)
             return cls(subscription_id, topic, positions, wait_ms, max_messages, max_bytes)
         except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("GetFromTopics", payload) from None
+            raise _LAYOUTS.fault_of_payload("GetFromTopics", payload) from None
 
 
 @dataclass(slots=True)
@@ -5073,7 +3671,7 @@ class GetFromTopicsResponse(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("GetFromTopicsResponse", self, packet_id, failure) from None
+            raise _LAYOUTS.fault_of_packet("GetFromTopicsResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -5088,7 +3686,7 @@ class GetFromTopicsResponse(Packet):
                 check_end(payload, at + 1, tags)
             return cls(messages, names)
         except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("GetFromTopicsResponse", payload) from None
+            raise _LAYOUTS.fault_of_payload("GetFromTopicsResponse", payload) from None
 
 
 @dataclass(slots=True)
@@ -5138,7 +3736,7 @@ class PutToTopic(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("PutToTopic", self, packet_id, failure) from None
+            raise _LAYOUTS.fault_of_packet("PutToTopic", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -5157,7 +3755,7 @@ class PutToTopic(Packet):
                 check_end(payload, at + 1, tags)
             return cls(number, confirmed, topic, messages)
         except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("PutToTopic", payload) from None
+            raise _LAYOUTS.fault_of_payload("PutToTopic", payload) from None
 
 
 @dataclass(slots=True)
@@ -5186,7 +3784,7 @@ class PutToTopicResponse(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("PutToTopicResponse", self, packet_id, failure) from None
+            raise _LAYOUTS.fault_of_packet("PutToTopicResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -5199,11 +3797,11 @@ class PutToTopicResponse(Packet):
                 check_end(payload, at + 1, tags)
             return cls(results)
         except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("PutToTopicResponse", payload) from None
+            raise _LAYOUTS.fault_of_payload("PutToTopicResponse", payload) from None
 
 
 @dataclass(slots=True)
-class ListTopics(Packet):
+class ListTopics(RarePacket):
     """Lists the topics by rising id, page by page.
 
     Attributes:
@@ -5215,24 +3813,6 @@ class ListTopics(Packet):
 
     after_topic_id: int
     limit: int
-
-    def encode(self, packet_id: int) -> bytes:
-        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
-        try:
-            return _PACK_U32_U16_U32_I64_U32_U8(19, 0x49, packet_id, self.after_topic_id, self.limit, 0)
-        except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("ListTopics", self, packet_id, failure) from None
-
-    @classmethod
-    def decode(cls, payload: bytes) -> Self:
-        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
-        try:
-            after_topic_id, limit, tags = _UNPACK_I64_U32_U8(payload)
-            if tags or len(payload) != 13:
-                check_end(payload, 13, tags)
-            return cls(after_topic_id, limit)
-        except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("ListTopics", payload) from None
 
 
 @dataclass(slots=True)
@@ -5263,7 +3843,7 @@ class ListTopicsResponse(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("ListTopicsResponse", self, packet_id, failure) from None
+            raise _LAYOUTS.fault_of_packet("ListTopicsResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -5276,11 +3856,11 @@ class ListTopicsResponse(Packet):
                 check_end(payload, at + 2, tags)
             return cls(topics, BOOLS[more])
         except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("ListTopicsResponse", payload) from None
+            raise _LAYOUTS.fault_of_payload("ListTopicsResponse", payload) from None
 
 
 @dataclass(slots=True)
-class ListSubscriptions(Packet):
+class ListSubscriptions(RarePacket):
     """Lists the client's own subscriptions by rising id, page by page.
 
     Attributes:
@@ -5292,26 +3872,6 @@ class ListSubscriptions(Packet):
 
     after_subscription_id: int
     limit: int
-
-    def encode(self, packet_id: int) -> bytes:
-        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
-        try:
-            return _PACK_U32_U16_U32_I64_U32_U8(
-                19, 0x4B, packet_id, self.after_subscription_id, self.limit, 0
-            )
-        except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("ListSubscriptions", self, packet_id, failure) from None
-
-    @classmethod
-    def decode(cls, payload: bytes) -> Self:
-        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
-        try:
-            after_subscription_id, limit, tags = _UNPACK_I64_U32_U8(payload)
-            if tags or len(payload) != 13:
-                check_end(payload, 13, tags)
-            return cls(after_subscription_id, limit)
-        except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("ListSubscriptions", payload) from None
 
 
 @dataclass(slots=True)
@@ -5342,7 +3902,7 @@ class ListSubscriptionsResponse(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("ListSubscriptionsResponse", self, packet_id, failure) from None
+            raise _LAYOUTS.fault_of_packet("ListSubscriptionsResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -5355,7 +3915,7 @@ class ListSubscriptionsResponse(Packet):
                 check_end(payload, at + 2, tags)
             return cls(subscriptions, BOOLS[more])
         except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("ListSubscriptionsResponse", payload) from None
+            raise _LAYOUTS.fault_of_payload("ListSubscriptionsResponse", payload) from None
 
 
 @dataclass(slots=True)
@@ -5385,7 +3945,7 @@ class ConfirmPositions(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("ConfirmPositions", self, packet_id, failure) from None
+            raise _LAYOUTS.fault_of_packet("ConfirmPositions", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -5398,11 +3958,11 @@ class ConfirmPositions(Packet):
                 check_end(payload, at + 1, tags)
             return cls(positions)
         except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("ConfirmPositions", payload) from None
+            raise _LAYOUTS.fault_of_payload("ConfirmPositions", payload) from None
 
 
 @dataclass(slots=True)
-class DeleteTopic(Packet):
+class DeleteTopic(RarePacket):
     """Deletes a topic to which nobody subscribes, and what it knows of the sequences of publishers. A
     topic of the same name that is created later is another one, whose numbers begin at 1. A topic to which
     nobody subscribes or puts for a day, unless the service is set otherwise, is deleted by itself, unless a
@@ -5420,47 +3980,9 @@ class DeleteTopic(Packet):
     confirmed: list[int]
     topic: str
 
-    def encode(self, packet_id: int) -> bytes:
-        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
-        try:
-            confirmed = self.confirmed
-            confirmed_count = len(confirmed)
-            topic = self.topic.encode()
-            topic_size = len(topic)
-            return b"".join(
-                (
-                    _PACK_U32_U16_U32_U64_U32(
-                        21 + 8 * confirmed_count + topic_size, 0x4F, packet_id, self.number, confirmed_count
-                    ),
-                    _PACK_U64S[confirmed_count](*confirmed),
-                    _PACK_U16(topic_size),
-                    topic,
-                    b"\x00",
-                )
-            )
-        except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("DeleteTopic", self, packet_id, failure) from None
-
-    @classmethod
-    def decode(cls, payload: bytes) -> Self:
-        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
-        try:
-            number, confirmed_count = _UNPACK_U64_U32(payload)
-            confirmed = list(_UNPACK_U64S[confirmed_count](payload, 12))
-            at = 12 + 8 * confirmed_count
-            (topic_size,) = _UNPACK_U16(payload, at)
-            topic = str(payload[at + 2 : at + 2 + topic_size], "utf-8")
-            at += 2 + topic_size
-            tags = payload[at]
-            if tags or len(payload) != at + 1:
-                check_end(payload, at + 1, tags)
-            return cls(number, confirmed, topic)
-        except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("DeleteTopic", payload) from None
-
 
 @dataclass(slots=True)
-class JoinQueue(Packet):
+class JoinQueue(RarePacket):
     """Makes a consumer of a queue: the middleware pushes messages to it with Deliver, each to one
     consumer. It lives as long as this connection; when it ends, what it has not acknowledged goes back to the
     queue, marked redelivered, and counts as a failed attempt if it has begun.
@@ -5478,29 +4000,9 @@ class JoinQueue(Packet):
     credit_messages: int
     credit_bytes: int
 
-    def encode(self, packet_id: int) -> bytes:
-        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
-        try:
-            return _PACK_U32_U16_U32_I64_U32X2_U8(
-                23, 0x51, packet_id, self.queue_id, self.credit_messages, self.credit_bytes, 0
-            )
-        except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("JoinQueue", self, packet_id, failure) from None
-
-    @classmethod
-    def decode(cls, payload: bytes) -> Self:
-        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
-        try:
-            queue_id, credit_messages, credit_bytes, tags = _UNPACK_I64_U32X2_U8(payload)
-            if tags or len(payload) != 17:
-                check_end(payload, 17, tags)
-            return cls(queue_id, credit_messages, credit_bytes)
-        except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("JoinQueue", payload) from None
-
 
 @dataclass(slots=True)
-class JoinQueueResponse(Packet):
+class JoinQueueResponse(RarePacket):
     """The new consumer.
 
     Attributes:
@@ -5513,24 +4015,6 @@ class JoinQueueResponse(Packet):
 
     consumer_id: int
     lease_ms: int
-
-    def encode(self, packet_id: int) -> bytes:
-        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
-        try:
-            return _PACK_U32_U16_U32_I64_U32_U8(19, 0x52, packet_id, self.consumer_id, self.lease_ms, 0)
-        except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("JoinQueueResponse", self, packet_id, failure) from None
-
-    @classmethod
-    def decode(cls, payload: bytes) -> Self:
-        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
-        try:
-            consumer_id, lease_ms, tags = _UNPACK_I64_U32_U8(payload)
-            if tags or len(payload) != 13:
-                check_end(payload, 13, tags)
-            return cls(consumer_id, lease_ms)
-        except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("JoinQueueResponse", payload) from None
 
 
 @dataclass(slots=True)
@@ -5557,7 +4041,7 @@ class Credit(Packet):
                 23, 0x53, packet_id, self.consumer_id, self.credit_messages, self.credit_bytes, 0
             )
         except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("Credit", self, packet_id, failure) from None
+            raise _LAYOUTS.fault_of_packet("Credit", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -5568,7 +4052,7 @@ class Credit(Packet):
                 check_end(payload, 17, tags)
             return cls(consumer_id, credit_messages, credit_bytes)
         except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("Credit", payload) from None
+            raise _LAYOUTS.fault_of_payload("Credit", payload) from None
 
 
 @dataclass(slots=True)
@@ -5607,7 +4091,7 @@ class Deliver(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("Deliver", self, packet_id, failure) from None
+            raise _LAYOUTS.fault_of_packet("Deliver", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -5620,11 +4104,11 @@ class Deliver(Packet):
                 check_end(payload, at + 1, tags)
             return cls(consumer_id, deliveries)
         except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("Deliver", payload) from None
+            raise _LAYOUTS.fault_of_payload("Deliver", payload) from None
 
 
 @dataclass(slots=True)
-class LeaveQueue(Packet):
+class LeaveQueue(RarePacket):
     """Ends a consumer: what it has not acknowledged goes back to the queue, and that does not count as an
     attempt; what has not begun is not marked redelivered either. One that is gone is passed over.
 
@@ -5635,24 +4119,6 @@ class LeaveQueue(Packet):
     METHOD_ID: ClassVar[int] = 0x55
 
     consumer_id: int
-
-    def encode(self, packet_id: int) -> bytes:
-        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
-        try:
-            return _PACK_U32_U16_U32_I64_U8(15, 0x55, packet_id, self.consumer_id, 0)
-        except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("LeaveQueue", self, packet_id, failure) from None
-
-    @classmethod
-    def decode(cls, payload: bytes) -> Self:
-        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
-        try:
-            consumer_id, tags = _UNPACK_I64_U8(payload)
-            if tags or len(payload) != 9:
-                check_end(payload, 9, tags)
-            return cls(consumer_id)
-        except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("LeaveQueue", payload) from None
 
 
 @dataclass(slots=True)
@@ -5698,7 +4164,7 @@ class LeaseLost(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("LeaseLost", self, packet_id, failure) from None
+            raise _LAYOUTS.fault_of_packet("LeaseLost", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -5714,7 +4180,7 @@ class LeaseLost(Packet):
                 check_end(payload, at + 1, tags)
             return cls(consumer_id, leases, BOOLS[ended], code, details)
         except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("LeaseLost", payload) from None
+            raise _LAYOUTS.fault_of_payload("LeaseLost", payload) from None
 
 
 @dataclass(slots=True)
@@ -5753,7 +4219,7 @@ class Ack(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("Ack", self, packet_id, failure) from None
+            raise _LAYOUTS.fault_of_packet("Ack", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -5769,7 +4235,7 @@ class Ack(Packet):
                 check_end(payload, at + 1, tags)
             return cls(number, confirmed, leases)
         except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("Ack", payload) from None
+            raise _LAYOUTS.fault_of_payload("Ack", payload) from None
 
 
 @dataclass(slots=True)
@@ -5799,7 +4265,7 @@ class AckResponse(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("AckResponse", self, packet_id, failure) from None
+            raise _LAYOUTS.fault_of_packet("AckResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -5812,7 +4278,7 @@ class AckResponse(Packet):
                 check_end(payload, at + 1, tags)
             return cls(results)
         except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("AckResponse", payload) from None
+            raise _LAYOUTS.fault_of_payload("AckResponse", payload) from None
 
 
 @dataclass(slots=True)
@@ -5870,7 +4336,7 @@ class Nack(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("Nack", self, packet_id, failure) from None
+            raise _LAYOUTS.fault_of_packet("Nack", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -5896,7 +4362,7 @@ class Nack(Packet):
                 raise ValueError("end")
             return cls(number, confirmed, leases, BOOLS[failed], delay_ms=delay_ms)
         except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("Nack", payload) from None
+            raise _LAYOUTS.fault_of_payload("Nack", payload) from None
 
 
 @dataclass(slots=True)
@@ -5926,7 +4392,7 @@ class NackResponse(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("NackResponse", self, packet_id, failure) from None
+            raise _LAYOUTS.fault_of_packet("NackResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -5939,7 +4405,7 @@ class NackResponse(Packet):
                 check_end(payload, at + 1, tags)
             return cls(results)
         except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("NackResponse", payload) from None
+            raise _LAYOUTS.fault_of_payload("NackResponse", payload) from None
 
 
 @dataclass(slots=True)
@@ -5969,7 +4435,7 @@ class Touch(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("Touch", self, packet_id, failure) from None
+            raise _LAYOUTS.fault_of_packet("Touch", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -5982,7 +4448,7 @@ class Touch(Packet):
                 check_end(payload, at + 1, tags)
             return cls(leases)
         except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("Touch", payload) from None
+            raise _LAYOUTS.fault_of_payload("Touch", payload) from None
 
 
 @dataclass(slots=True)
@@ -6012,7 +4478,7 @@ class TouchResponse(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("TouchResponse", self, packet_id, failure) from None
+            raise _LAYOUTS.fault_of_packet("TouchResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -6025,7 +4491,7 @@ class TouchResponse(Packet):
                 check_end(payload, at + 1, tags)
             return cls(results)
         except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("TouchResponse", payload) from None
+            raise _LAYOUTS.fault_of_payload("TouchResponse", payload) from None
 
 
 @dataclass(slots=True)
@@ -6060,7 +4526,7 @@ class Begin(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("Begin", self, packet_id, failure) from None
+            raise _LAYOUTS.fault_of_packet("Begin", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -6073,11 +4539,11 @@ class Begin(Packet):
                 check_end(payload, at + 2, tags)
             return cls(leases, BOOLS[begun])
         except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("Begin", payload) from None
+            raise _LAYOUTS.fault_of_payload("Begin", payload) from None
 
 
 @dataclass(slots=True)
-class PurgeQueue(Packet):
+class PurgeQueue(RarePacket):
     """Removes the messages that wait in a queue, whoever they are for; what has been handed over is not
     touched.
 
@@ -6093,40 +4559,9 @@ class PurgeQueue(Packet):
     confirmed: list[int]
     queue_id: int
 
-    def encode(self, packet_id: int) -> bytes:
-        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
-        try:
-            confirmed = self.confirmed
-            confirmed_count = len(confirmed)
-            return b"".join(
-                (
-                    _PACK_U32_U16_U32_U64_U32(
-                        27 + 8 * confirmed_count, 0x61, packet_id, self.number, confirmed_count
-                    ),
-                    _PACK_U64S[confirmed_count](*confirmed),
-                    _PACK_I64_U8(self.queue_id, 0),
-                )
-            )
-        except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("PurgeQueue", self, packet_id, failure) from None
-
-    @classmethod
-    def decode(cls, payload: bytes) -> Self:
-        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
-        try:
-            number, confirmed_count = _UNPACK_U64_U32(payload)
-            confirmed = list(_UNPACK_U64S[confirmed_count](payload, 12))
-            at = 12 + 8 * confirmed_count
-            queue_id, tags = _UNPACK_I64_U8(payload, at)
-            if tags or len(payload) != at + 9:
-                check_end(payload, at + 9, tags)
-            return cls(number, confirmed, queue_id)
-        except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("PurgeQueue", payload) from None
-
 
 @dataclass(slots=True)
-class PurgeQueueResponse(Packet):
+class PurgeQueueResponse(RarePacket):
     """What was removed.
 
     Attributes:
@@ -6137,27 +4572,9 @@ class PurgeQueueResponse(Packet):
 
     removed: int
 
-    def encode(self, packet_id: int) -> bytes:
-        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
-        try:
-            return _PACK_U32_U16_U32_I64_U8(15, 0x62, packet_id, self.removed, 0)
-        except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("PurgeQueueResponse", self, packet_id, failure) from None
-
-    @classmethod
-    def decode(cls, payload: bytes) -> Self:
-        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
-        try:
-            removed, tags = _UNPACK_I64_U8(payload)
-            if tags or len(payload) != 9:
-                check_end(payload, 9, tags)
-            return cls(removed)
-        except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("PurgeQueueResponse", payload) from None
-
 
 @dataclass(slots=True)
-class GetQueueStatistics(Packet):
+class GetQueueStatistics(RarePacket):
     """Counts what a queue holds, and tells what waits for what.
 
     Attributes:
@@ -6168,27 +4585,9 @@ class GetQueueStatistics(Packet):
 
     queue_id: int
 
-    def encode(self, packet_id: int) -> bytes:
-        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
-        try:
-            return _PACK_U32_U16_U32_I64_U8(15, 0x63, packet_id, self.queue_id, 0)
-        except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("GetQueueStatistics", self, packet_id, failure) from None
-
-    @classmethod
-    def decode(cls, payload: bytes) -> Self:
-        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
-        try:
-            queue_id, tags = _UNPACK_I64_U8(payload)
-            if tags or len(payload) != 9:
-                check_end(payload, 9, tags)
-            return cls(queue_id)
-        except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("GetQueueStatistics", payload) from None
-
 
 @dataclass(slots=True)
-class GetQueueStatisticsResponse(Packet):
+class GetQueueStatisticsResponse(RarePacket):
     """Figures of a queue.
 
     Attributes:
@@ -6228,91 +4627,9 @@ class GetQueueStatisticsResponse(Packet):
     _: KW_ONLY
     oldest_age_ms: int | None = None
 
-    def encode(self, packet_id: int) -> bytes:
-        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
-        try:
-            tagged: list[bytes] = []
-            oldest_age_ms = self.oldest_age_ms
-            if oldest_age_ms is not None:
-                tagged.append(write_tagged(1, _PACK_I64(oldest_age_ms)))
-            return b"".join(
-                (
-                    _PACK_U32_U16_U32_I64X11_U8X2(
-                        96 + sum(map(len, tagged)),
-                        0x64,
-                        packet_id,
-                        self.depth,
-                        self.directed_depth,
-                        self.ready,
-                        self.delayed,
-                        self.backing_off,
-                        self.keyed,
-                        self.leased,
-                        self.dead,
-                        self.put_total,
-                        self.taken_total,
-                        self.max_messages,
-                        1 if self.exact else 0,
-                        len(tagged),
-                    ),
-                    *tagged,
-                )
-            )
-        except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("GetQueueStatisticsResponse", self, packet_id, failure) from None
-
-    @classmethod
-    def decode(cls, payload: bytes) -> Self:
-        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
-        try:
-            (
-                depth,
-                directed_depth,
-                ready,
-                delayed,
-                backing_off,
-                keyed,
-                leased,
-                dead,
-                put_total,
-                taken_total,
-                max_messages,
-                exact,
-                tags,
-            ) = _UNPACK_I64X11_U8X2(payload)
-            at = 90
-            oldest_age_ms: int | None = None
-            if tags:
-                found, at = read_tags(payload, at, tags, _GET_QUEUE_STATISTICS_RESPONSE_TAGS)
-                content = found.get(1)
-                if content is not None:
-                    (oldest_age_ms_oldest_age_ms,) = _UNPACK_I64(content)
-                    if len(content) != 8:
-                        raise ValueError("size")
-                    oldest_age_ms = oldest_age_ms_oldest_age_ms
-            if len(payload) != at:
-                raise ValueError("end")
-            return cls(
-                depth,
-                directed_depth,
-                ready,
-                delayed,
-                backing_off,
-                keyed,
-                leased,
-                dead,
-                put_total,
-                taken_total,
-                max_messages,
-                BOOLS[exact],
-                oldest_age_ms=oldest_age_ms,
-            )
-        except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("GetQueueStatisticsResponse", payload) from None
-
 
 @dataclass(slots=True)
-class UpdateQueue(Packet):
+class UpdateQueue(RarePacket):
     """Changes settings of a queue; those that are not given stay. It holds for every request that begins
     after the answer.
 
@@ -6331,223 +4648,9 @@ class UpdateQueue(Packet):
     queue_id: int
     settings: QueueSettings
 
-    def encode(self, packet_id: int) -> bytes:
-        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
-        try:
-            confirmed = self.confirmed
-            confirmed_count = len(confirmed)
-            settings = self.settings
-            tagged: list[bytes] = []
-            max_messages = settings.max_messages
-            if max_messages is not None:
-                tagged.append(write_tagged(1, _PACK_I64(max_messages)))
-            dedup_window_ms = settings.dedup_window_ms
-            if dedup_window_ms is not None:
-                tagged.append(write_tagged(2, _PACK_I64(dedup_window_ms)))
-            lease_ms = settings.lease_ms
-            if lease_ms is not None:
-                tagged.append(write_tagged(3, _PACK_I64(lease_ms)))
-            max_attempts = settings.max_attempts
-            if max_attempts is not None:
-                tagged.append(write_tagged(4, _PACK_I64(max_attempts)))
-            backoff_ms = settings.backoff_ms
-            if backoff_ms is not None:
-                tagged.append(write_tagged(5, _PACK_I64(backoff_ms)))
-            backoff_max_ms = settings.backoff_max_ms
-            if backoff_max_ms is not None:
-                tagged.append(write_tagged(6, _PACK_I64(backoff_max_ms)))
-            expires_ms = settings.expires_ms
-            if expires_ms is not None:
-                tagged.append(write_tagged(7, _PACK_I64(expires_ms)))
-            bury_expired = settings.bury_expired
-            if bury_expired is not None:
-                tagged.append(write_tagged(8, _PACK_U8(1 if bury_expired else 0)))
-            dead_letter_queue = settings.dead_letter_queue
-            if dead_letter_queue is not None:
-                tagged.append(write_tagged(9, _PACK_I64(dead_letter_queue)))
-            late_after_ms = settings.late_after_ms
-            if late_after_ms is not None:
-                tagged.append(write_tagged(10, _PACK_I64(late_after_ms)))
-            late_limit = settings.late_limit
-            if late_limit is not None:
-                tagged.append(write_tagged(11, _PACK_I64(late_limit)))
-            late_window_ms = settings.late_window_ms
-            if late_window_ms is not None:
-                tagged.append(write_tagged(12, _PACK_I64(late_window_ms)))
-            fail_limit = settings.fail_limit
-            if fail_limit is not None:
-                tagged.append(write_tagged(13, _PACK_I64(fail_limit)))
-            history = settings.history
-            if history is not None:
-                tagged.append(write_tagged(14, _PACK_U8(_HISTORY_MODE_BY_VALUE[history])))
-            history_days = settings.history_days
-            if history_days is not None:
-                tagged.append(write_tagged(15, _PACK_U16(history_days)))
-            return b"".join(
-                (
-                    _PACK_U32_U16_U32_U64_U32(
-                        28 + 8 * confirmed_count + sum(map(len, tagged)),
-                        0x65,
-                        packet_id,
-                        self.number,
-                        confirmed_count,
-                    ),
-                    _PACK_U64S[confirmed_count](*confirmed),
-                    _PACK_I64_U8(self.queue_id, len(tagged)),
-                    *tagged,
-                    b"\x00",
-                )
-            )
-        except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("UpdateQueue", self, packet_id, failure) from None
-
-    @classmethod
-    def decode(cls, payload: bytes) -> Self:
-        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
-        try:
-            number, confirmed_count = _UNPACK_U64_U32(payload)
-            confirmed = list(_UNPACK_U64S[confirmed_count](payload, 12))
-            at = 12 + 8 * confirmed_count
-            queue_id, settings_tags = _UNPACK_I64_U8(payload, at)
-            at += 9
-            max_messages: int | None = None
-            dedup_window_ms: int | None = None
-            lease_ms: int | None = None
-            max_attempts: int | None = None
-            backoff_ms: int | None = None
-            backoff_max_ms: int | None = None
-            expires_ms: int | None = None
-            bury_expired: bool | None = None
-            dead_letter_queue: int | None = None
-            late_after_ms: int | None = None
-            late_limit: int | None = None
-            late_window_ms: int | None = None
-            fail_limit: int | None = None
-            history: HistoryMode | None = None
-            history_days: int | None = None
-            if settings_tags:
-                found, at = read_tags(payload, at, settings_tags, _QUEUE_SETTINGS_TAGS)
-                content = found.get(1)
-                if content is not None:
-                    (max_messages_max_messages,) = _UNPACK_I64(content)
-                    if len(content) != 8:
-                        raise ValueError("size")
-                    max_messages = max_messages_max_messages
-                content = found.get(2)
-                if content is not None:
-                    (dedup_window_ms_dedup_window_ms,) = _UNPACK_I64(content)
-                    if len(content) != 8:
-                        raise ValueError("size")
-                    dedup_window_ms = dedup_window_ms_dedup_window_ms
-                content = found.get(3)
-                if content is not None:
-                    (lease_ms_lease_ms,) = _UNPACK_I64(content)
-                    if len(content) != 8:
-                        raise ValueError("size")
-                    lease_ms = lease_ms_lease_ms
-                content = found.get(4)
-                if content is not None:
-                    (max_attempts_max_attempts,) = _UNPACK_I64(content)
-                    if len(content) != 8:
-                        raise ValueError("size")
-                    max_attempts = max_attempts_max_attempts
-                content = found.get(5)
-                if content is not None:
-                    (backoff_ms_backoff_ms,) = _UNPACK_I64(content)
-                    if len(content) != 8:
-                        raise ValueError("size")
-                    backoff_ms = backoff_ms_backoff_ms
-                content = found.get(6)
-                if content is not None:
-                    (backoff_max_ms_backoff_max_ms,) = _UNPACK_I64(content)
-                    if len(content) != 8:
-                        raise ValueError("size")
-                    backoff_max_ms = backoff_max_ms_backoff_max_ms
-                content = found.get(7)
-                if content is not None:
-                    (expires_ms_expires_ms,) = _UNPACK_I64(content)
-                    if len(content) != 8:
-                        raise ValueError("size")
-                    expires_ms = expires_ms_expires_ms
-                content = found.get(8)
-                if content is not None:
-                    bury_expired_bury_expired = content[0]
-                    if len(content) != 1:
-                        raise ValueError("size")
-                    bury_expired = BOOLS[bury_expired_bury_expired]
-                content = found.get(9)
-                if content is not None:
-                    (dead_letter_queue_dead_letter_queue,) = _UNPACK_I64(content)
-                    if len(content) != 8:
-                        raise ValueError("size")
-                    dead_letter_queue = dead_letter_queue_dead_letter_queue
-                content = found.get(10)
-                if content is not None:
-                    (late_after_ms_late_after_ms,) = _UNPACK_I64(content)
-                    if len(content) != 8:
-                        raise ValueError("size")
-                    late_after_ms = late_after_ms_late_after_ms
-                content = found.get(11)
-                if content is not None:
-                    (late_limit_late_limit,) = _UNPACK_I64(content)
-                    if len(content) != 8:
-                        raise ValueError("size")
-                    late_limit = late_limit_late_limit
-                content = found.get(12)
-                if content is not None:
-                    (late_window_ms_late_window_ms,) = _UNPACK_I64(content)
-                    if len(content) != 8:
-                        raise ValueError("size")
-                    late_window_ms = late_window_ms_late_window_ms
-                content = found.get(13)
-                if content is not None:
-                    (fail_limit_fail_limit,) = _UNPACK_I64(content)
-                    if len(content) != 8:
-                        raise ValueError("size")
-                    fail_limit = fail_limit_fail_limit
-                content = found.get(14)
-                if content is not None:
-                    history_history = content[0]
-                    if len(content) != 1:
-                        raise ValueError("size")
-                    history = _HISTORY_MODE_BY_VALUE[history_history]
-                content = found.get(15)
-                if content is not None:
-                    (history_days_history_days,) = _UNPACK_U16(content)
-                    if len(content) != 2:
-                        raise ValueError("size")
-                    history_days = history_days_history_days
-            tags = payload[at]
-            if tags or len(payload) != at + 1:
-                check_end(payload, at + 1, tags)
-            return cls(
-                number,
-                confirmed,
-                queue_id,
-                QueueSettings(
-                    max_messages=max_messages,
-                    dedup_window_ms=dedup_window_ms,
-                    lease_ms=lease_ms,
-                    max_attempts=max_attempts,
-                    backoff_ms=backoff_ms,
-                    backoff_max_ms=backoff_max_ms,
-                    expires_ms=expires_ms,
-                    bury_expired=bury_expired,
-                    dead_letter_queue=dead_letter_queue,
-                    late_after_ms=late_after_ms,
-                    late_limit=late_limit,
-                    late_window_ms=late_window_ms,
-                    fail_limit=fail_limit,
-                    history=history,
-                    history_days=history_days,
-                ),
-            )
-        except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("UpdateQueue", payload) from None
-
 
 @dataclass(slots=True)
-class GetQueueSettings(Packet):
+class GetQueueSettings(RarePacket):
     """Asks for the settings of a queue.
 
     Attributes:
@@ -6558,27 +4661,9 @@ class GetQueueSettings(Packet):
 
     queue_id: int
 
-    def encode(self, packet_id: int) -> bytes:
-        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
-        try:
-            return _PACK_U32_U16_U32_I64_U8(15, 0x67, packet_id, self.queue_id, 0)
-        except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("GetQueueSettings", self, packet_id, failure) from None
-
-    @classmethod
-    def decode(cls, payload: bytes) -> Self:
-        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
-        try:
-            queue_id, tags = _UNPACK_I64_U8(payload)
-            if tags or len(payload) != 9:
-                check_end(payload, 9, tags)
-            return cls(queue_id)
-        except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("GetQueueSettings", payload) from None
-
 
 @dataclass(slots=True)
-class GetQueueSettingsResponse(Packet):
+class GetQueueSettingsResponse(RarePacket):
     """The settings of a queue that are in effect.
 
     Attributes:
@@ -6589,207 +4674,9 @@ class GetQueueSettingsResponse(Packet):
 
     settings: QueueSettings
 
-    def encode(self, packet_id: int) -> bytes:
-        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
-        try:
-            settings = self.settings
-            tagged: list[bytes] = []
-            max_messages = settings.max_messages
-            if max_messages is not None:
-                tagged.append(write_tagged(1, _PACK_I64(max_messages)))
-            dedup_window_ms = settings.dedup_window_ms
-            if dedup_window_ms is not None:
-                tagged.append(write_tagged(2, _PACK_I64(dedup_window_ms)))
-            lease_ms = settings.lease_ms
-            if lease_ms is not None:
-                tagged.append(write_tagged(3, _PACK_I64(lease_ms)))
-            max_attempts = settings.max_attempts
-            if max_attempts is not None:
-                tagged.append(write_tagged(4, _PACK_I64(max_attempts)))
-            backoff_ms = settings.backoff_ms
-            if backoff_ms is not None:
-                tagged.append(write_tagged(5, _PACK_I64(backoff_ms)))
-            backoff_max_ms = settings.backoff_max_ms
-            if backoff_max_ms is not None:
-                tagged.append(write_tagged(6, _PACK_I64(backoff_max_ms)))
-            expires_ms = settings.expires_ms
-            if expires_ms is not None:
-                tagged.append(write_tagged(7, _PACK_I64(expires_ms)))
-            bury_expired = settings.bury_expired
-            if bury_expired is not None:
-                tagged.append(write_tagged(8, _PACK_U8(1 if bury_expired else 0)))
-            dead_letter_queue = settings.dead_letter_queue
-            if dead_letter_queue is not None:
-                tagged.append(write_tagged(9, _PACK_I64(dead_letter_queue)))
-            late_after_ms = settings.late_after_ms
-            if late_after_ms is not None:
-                tagged.append(write_tagged(10, _PACK_I64(late_after_ms)))
-            late_limit = settings.late_limit
-            if late_limit is not None:
-                tagged.append(write_tagged(11, _PACK_I64(late_limit)))
-            late_window_ms = settings.late_window_ms
-            if late_window_ms is not None:
-                tagged.append(write_tagged(12, _PACK_I64(late_window_ms)))
-            fail_limit = settings.fail_limit
-            if fail_limit is not None:
-                tagged.append(write_tagged(13, _PACK_I64(fail_limit)))
-            history = settings.history
-            if history is not None:
-                tagged.append(write_tagged(14, _PACK_U8(_HISTORY_MODE_BY_VALUE[history])))
-            history_days = settings.history_days
-            if history_days is not None:
-                tagged.append(write_tagged(15, _PACK_U16(history_days)))
-            return b"".join(
-                (
-                    _PACK_U32_U16_U32_U8(8 + sum(map(len, tagged)), 0x68, packet_id, len(tagged)),
-                    *tagged,
-                    b"\x00",
-                )
-            )
-        except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("GetQueueSettingsResponse", self, packet_id, failure) from None
-
-    @classmethod
-    def decode(cls, payload: bytes) -> Self:
-        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
-        try:
-            settings_tags = payload[0]
-            at = 1
-            max_messages: int | None = None
-            dedup_window_ms: int | None = None
-            lease_ms: int | None = None
-            max_attempts: int | None = None
-            backoff_ms: int | None = None
-            backoff_max_ms: int | None = None
-            expires_ms: int | None = None
-            bury_expired: bool | None = None
-            dead_letter_queue: int | None = None
-            late_after_ms: int | None = None
-            late_limit: int | None = None
-            late_window_ms: int | None = None
-            fail_limit: int | None = None
-            history: HistoryMode | None = None
-            history_days: int | None = None
-            if settings_tags:
-                found, at = read_tags(payload, at, settings_tags, _QUEUE_SETTINGS_TAGS)
-                content = found.get(1)
-                if content is not None:
-                    (max_messages_max_messages,) = _UNPACK_I64(content)
-                    if len(content) != 8:
-                        raise ValueError("size")
-                    max_messages = max_messages_max_messages
-                content = found.get(2)
-                if content is not None:
-                    (dedup_window_ms_dedup_window_ms,) = _UNPACK_I64(content)
-                    if len(content) != 8:
-                        raise ValueError("size")
-                    dedup_window_ms = dedup_window_ms_dedup_window_ms
-                content = found.get(3)
-                if content is not None:
-                    (lease_ms_lease_ms,) = _UNPACK_I64(content)
-                    if len(content) != 8:
-                        raise ValueError("size")
-                    lease_ms = lease_ms_lease_ms
-                content = found.get(4)
-                if content is not None:
-                    (max_attempts_max_attempts,) = _UNPACK_I64(content)
-                    if len(content) != 8:
-                        raise ValueError("size")
-                    max_attempts = max_attempts_max_attempts
-                content = found.get(5)
-                if content is not None:
-                    (backoff_ms_backoff_ms,) = _UNPACK_I64(content)
-                    if len(content) != 8:
-                        raise ValueError("size")
-                    backoff_ms = backoff_ms_backoff_ms
-                content = found.get(6)
-                if content is not None:
-                    (backoff_max_ms_backoff_max_ms,) = _UNPACK_I64(content)
-                    if len(content) != 8:
-                        raise ValueError("size")
-                    backoff_max_ms = backoff_max_ms_backoff_max_ms
-                content = found.get(7)
-                if content is not None:
-                    (expires_ms_expires_ms,) = _UNPACK_I64(content)
-                    if len(content) != 8:
-                        raise ValueError("size")
-                    expires_ms = expires_ms_expires_ms
-                content = found.get(8)
-                if content is not None:
-                    bury_expired_bury_expired = content[0]
-                    if len(content) != 1:
-                        raise ValueError("size")
-                    bury_expired = BOOLS[bury_expired_bury_expired]
-                content = found.get(9)
-                if content is not None:
-                    (dead_letter_queue_dead_letter_queue,) = _UNPACK_I64(content)
-                    if len(content) != 8:
-                        raise ValueError("size")
-                    dead_letter_queue = dead_letter_queue_dead_letter_queue
-                content = found.get(10)
-                if content is not None:
-                    (late_after_ms_late_after_ms,) = _UNPACK_I64(content)
-                    if len(content) != 8:
-                        raise ValueError("size")
-                    late_after_ms = late_after_ms_late_after_ms
-                content = found.get(11)
-                if content is not None:
-                    (late_limit_late_limit,) = _UNPACK_I64(content)
-                    if len(content) != 8:
-                        raise ValueError("size")
-                    late_limit = late_limit_late_limit
-                content = found.get(12)
-                if content is not None:
-                    (late_window_ms_late_window_ms,) = _UNPACK_I64(content)
-                    if len(content) != 8:
-                        raise ValueError("size")
-                    late_window_ms = late_window_ms_late_window_ms
-                content = found.get(13)
-                if content is not None:
-                    (fail_limit_fail_limit,) = _UNPACK_I64(content)
-                    if len(content) != 8:
-                        raise ValueError("size")
-                    fail_limit = fail_limit_fail_limit
-                content = found.get(14)
-                if content is not None:
-                    history_history = content[0]
-                    if len(content) != 1:
-                        raise ValueError("size")
-                    history = _HISTORY_MODE_BY_VALUE[history_history]
-                content = found.get(15)
-                if content is not None:
-                    (history_days_history_days,) = _UNPACK_U16(content)
-                    if len(content) != 2:
-                        raise ValueError("size")
-                    history_days = history_days_history_days
-            tags = payload[at]
-            if tags or len(payload) != at + 1:
-                check_end(payload, at + 1, tags)
-            return cls(
-                QueueSettings(
-                    max_messages=max_messages,
-                    dedup_window_ms=dedup_window_ms,
-                    lease_ms=lease_ms,
-                    max_attempts=max_attempts,
-                    backoff_ms=backoff_ms,
-                    backoff_max_ms=backoff_max_ms,
-                    expires_ms=expires_ms,
-                    bury_expired=bury_expired,
-                    dead_letter_queue=dead_letter_queue,
-                    late_after_ms=late_after_ms,
-                    late_limit=late_limit,
-                    late_window_ms=late_window_ms,
-                    fail_limit=fail_limit,
-                    history=history,
-                    history_days=history_days,
-                )
-            )
-        except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("GetQueueSettingsResponse", payload) from None
-
 
 @dataclass(slots=True)
-class ListDeadLetters(Packet):
+class ListDeadLetters(RarePacket):
     """Shows the dead letters of a queue, page by page: messages that left it without having been
     processed. The queue may be gone; if there is no dead letter of it either, the first page is refused with
     QUEUE_NOT_EXISTING.
@@ -6805,26 +4692,6 @@ class ListDeadLetters(Packet):
     queue_id: int
     after_message_id: int
     limit: int
-
-    def encode(self, packet_id: int) -> bytes:
-        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
-        try:
-            return _PACK_U32_U16_U32_I64X2_U32_U8(
-                27, 0x6B, packet_id, self.queue_id, self.after_message_id, self.limit, 0
-            )
-        except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("ListDeadLetters", self, packet_id, failure) from None
-
-    @classmethod
-    def decode(cls, payload: bytes) -> Self:
-        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
-        try:
-            queue_id, after_message_id, limit, tags = _UNPACK_I64X2_U32_U8(payload)
-            if tags or len(payload) != 21:
-                check_end(payload, 21, tags)
-            return cls(queue_id, after_message_id, limit)
-        except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("ListDeadLetters", payload) from None
 
 
 @dataclass(slots=True)
@@ -6855,7 +4722,7 @@ class ListDeadLettersResponse(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("ListDeadLettersResponse", self, packet_id, failure) from None
+            raise _LAYOUTS.fault_of_packet("ListDeadLettersResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -6868,11 +4735,11 @@ class ListDeadLettersResponse(Packet):
                 check_end(payload, at + 2, tags)
             return cls(letters, BOOLS[more])
         except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("ListDeadLettersResponse", payload) from None
+            raise _LAYOUTS.fault_of_payload("ListDeadLettersResponse", payload) from None
 
 
 @dataclass(slots=True)
-class RedriveDeadLetters(Packet):
+class RedriveDeadLetters(RarePacket):
     """Sends dead letters back to their queue, under their old ids, their attempts forgotten. They are
     exempt from the queue's bound, and what has expired does not expire again.
 
@@ -6890,51 +4757,9 @@ class RedriveDeadLetters(Packet):
     queue_id: int
     message_ids: list[int]
 
-    def encode(self, packet_id: int) -> bytes:
-        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
-        try:
-            confirmed = self.confirmed
-            confirmed_count = len(confirmed)
-            message_ids = self.message_ids
-            message_ids_count = len(message_ids)
-            return b"".join(
-                (
-                    _PACK_U32_U16_U32_U64_U32(
-                        31 + 8 * confirmed_count + 8 * message_ids_count,
-                        0x6D,
-                        packet_id,
-                        self.number,
-                        confirmed_count,
-                    ),
-                    _PACK_U64S[confirmed_count](*confirmed),
-                    _PACK_I64_U32(self.queue_id, message_ids_count),
-                    _PACK_I64S[message_ids_count](*message_ids),
-                    b"\x00",
-                )
-            )
-        except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("RedriveDeadLetters", self, packet_id, failure) from None
-
-    @classmethod
-    def decode(cls, payload: bytes) -> Self:
-        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
-        try:
-            number, confirmed_count = _UNPACK_U64_U32(payload)
-            confirmed = list(_UNPACK_U64S[confirmed_count](payload, 12))
-            at = 12 + 8 * confirmed_count
-            queue_id, message_ids_count = _UNPACK_I64_U32(payload, at)
-            message_ids = list(_UNPACK_I64S[message_ids_count](payload, at + 12))
-            at += 12 + 8 * message_ids_count
-            tags = payload[at]
-            if tags or len(payload) != at + 1:
-                check_end(payload, at + 1, tags)
-            return cls(number, confirmed, queue_id, message_ids)
-        except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("RedriveDeadLetters", payload) from None
-
 
 @dataclass(slots=True)
-class RedriveDeadLettersResponse(Packet):
+class RedriveDeadLettersResponse(RarePacket):
     """What was sent back.
 
     Attributes:
@@ -6945,27 +4770,9 @@ class RedriveDeadLettersResponse(Packet):
 
     redriven: int
 
-    def encode(self, packet_id: int) -> bytes:
-        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
-        try:
-            return _PACK_U32_U16_U32_I64_U8(15, 0x6E, packet_id, self.redriven, 0)
-        except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("RedriveDeadLettersResponse", self, packet_id, failure) from None
-
-    @classmethod
-    def decode(cls, payload: bytes) -> Self:
-        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
-        try:
-            redriven, tags = _UNPACK_I64_U8(payload)
-            if tags or len(payload) != 9:
-                check_end(payload, 9, tags)
-            return cls(redriven)
-        except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("RedriveDeadLettersResponse", payload) from None
-
 
 @dataclass(slots=True)
-class DeleteDeadLetters(Packet):
+class DeleteDeadLetters(RarePacket):
     """Deletes dead letters for good. The queue may be gone; if there is no dead letter of it either, this
     is refused with QUEUE_NOT_EXISTING.
 
@@ -6983,51 +4790,9 @@ class DeleteDeadLetters(Packet):
     queue_id: int
     message_ids: list[int]
 
-    def encode(self, packet_id: int) -> bytes:
-        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
-        try:
-            confirmed = self.confirmed
-            confirmed_count = len(confirmed)
-            message_ids = self.message_ids
-            message_ids_count = len(message_ids)
-            return b"".join(
-                (
-                    _PACK_U32_U16_U32_U64_U32(
-                        31 + 8 * confirmed_count + 8 * message_ids_count,
-                        0x6F,
-                        packet_id,
-                        self.number,
-                        confirmed_count,
-                    ),
-                    _PACK_U64S[confirmed_count](*confirmed),
-                    _PACK_I64_U32(self.queue_id, message_ids_count),
-                    _PACK_I64S[message_ids_count](*message_ids),
-                    b"\x00",
-                )
-            )
-        except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("DeleteDeadLetters", self, packet_id, failure) from None
-
-    @classmethod
-    def decode(cls, payload: bytes) -> Self:
-        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
-        try:
-            number, confirmed_count = _UNPACK_U64_U32(payload)
-            confirmed = list(_UNPACK_U64S[confirmed_count](payload, 12))
-            at = 12 + 8 * confirmed_count
-            queue_id, message_ids_count = _UNPACK_I64_U32(payload, at)
-            message_ids = list(_UNPACK_I64S[message_ids_count](payload, at + 12))
-            at += 12 + 8 * message_ids_count
-            tags = payload[at]
-            if tags or len(payload) != at + 1:
-                check_end(payload, at + 1, tags)
-            return cls(number, confirmed, queue_id, message_ids)
-        except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("DeleteDeadLetters", payload) from None
-
 
 @dataclass(slots=True)
-class DeleteDeadLettersResponse(Packet):
+class DeleteDeadLettersResponse(RarePacket):
     """What was deleted.
 
     Attributes:
@@ -7038,27 +4803,9 @@ class DeleteDeadLettersResponse(Packet):
 
     deleted: int
 
-    def encode(self, packet_id: int) -> bytes:
-        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
-        try:
-            return _PACK_U32_U16_U32_I64_U8(15, 0x70, packet_id, self.deleted, 0)
-        except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("DeleteDeadLettersResponse", self, packet_id, failure) from None
-
-    @classmethod
-    def decode(cls, payload: bytes) -> Self:
-        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
-        try:
-            deleted, tags = _UNPACK_I64_U8(payload)
-            if tags or len(payload) != 9:
-                check_end(payload, 9, tags)
-            return cls(deleted)
-        except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("DeleteDeadLettersResponse", payload) from None
-
 
 @dataclass(slots=True)
-class GetMessageHistory(Packet):
+class GetMessageHistory(RarePacket):
     """Asks what is known of a message, of whomever it is: where it is now, and how it and its hand-overs
     ended as far as its queue keeps a history.
 
@@ -7073,48 +4820,9 @@ class GetMessageHistory(Packet):
     _: KW_ONLY
     queue_id: int | None = None
 
-    def encode(self, packet_id: int) -> bytes:
-        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
-        try:
-            tagged: list[bytes] = []
-            queue_id = self.queue_id
-            if queue_id is not None:
-                tagged.append(write_tagged(1, _PACK_I64(queue_id)))
-            return b"".join(
-                (
-                    _PACK_U32_U16_U32_I64_U8(
-                        15 + sum(map(len, tagged)), 0x69, packet_id, self.message_id, len(tagged)
-                    ),
-                    *tagged,
-                )
-            )
-        except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("GetMessageHistory", self, packet_id, failure) from None
-
-    @classmethod
-    def decode(cls, payload: bytes) -> Self:
-        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
-        try:
-            message_id, tags = _UNPACK_I64_U8(payload)
-            at = 9
-            queue_id: int | None = None
-            if tags:
-                found, at = read_tags(payload, at, tags, _GET_MESSAGE_HISTORY_TAGS)
-                content = found.get(1)
-                if content is not None:
-                    (queue_id_queue_id,) = _UNPACK_I64(content)
-                    if len(content) != 8:
-                        raise ValueError("size")
-                    queue_id = queue_id_queue_id
-            if len(payload) != at:
-                raise ValueError("end")
-            return cls(message_id, queue_id=queue_id)
-        except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("GetMessageHistory", payload) from None
-
 
 @dataclass(slots=True)
-class GetMessageHistoryResponse(Packet):
+class GetMessageHistoryResponse(RarePacket):
     """What is known of a message. When nothing is known, the request is answered with
     MESSAGE_NOT_EXISTING.
 
@@ -7127,971 +4835,499 @@ class GetMessageHistoryResponse(Packet):
 
     records: list[MessageRecord]
 
-    def encode(self, packet_id: int) -> bytes:
-        """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
-        try:
-            records = self.records
-            records_count = len(records)
-            records_parts, records_size = _write_message_records(records)
-            return b"".join(
-                (
-                    _PACK_U32_U16_U32X2(11 + records_size, 0x6A, packet_id, records_count),
-                    *records_parts,
-                    b"\x00",
-                )
-            )
-        except ENCODE_ERRORS as failure:
-            raise _DIAGNOSIS.of_packet("GetMessageHistoryResponse", self, packet_id, failure) from None
 
-    @classmethod
-    def decode(cls, payload: bytes) -> Self:
-        """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
-        try:
-            (records_count,) = _UNPACK_U32(payload)
-            records, at = _read_message_records(payload, 4, records_count)
-            tags = payload[at]
-            if tags or len(payload) != at + 1:
-                check_end(payload, at + 1, tags)
-            return cls(records)
-        except DECODE_ERRORS:
-            raise _DIAGNOSIS.of_payload("GetMessageHistoryResponse", payload) from None
-
-
-_LAYOUTS: dict[str, Layout] = {
-    "Queue": Layout(
-        fields=(
-            ("queue_id", "i64"),
-            ("name", "string"),
-        ),
-        tagged={},
-        extensible=True,
-    ),
-    "QueueSettings": Layout(
-        fields=(),
-        tagged={
-            1: ("max_messages", "i64"),
-            2: ("dedup_window_ms", "i64"),
-            3: ("lease_ms", "i64"),
-            4: ("max_attempts", "i64"),
-            5: ("backoff_ms", "i64"),
-            6: ("backoff_max_ms", "i64"),
-            7: ("expires_ms", "i64"),
-            8: ("bury_expired", "bool"),
-            9: ("dead_letter_queue", "i64"),
-            10: ("late_after_ms", "i64"),
-            11: ("late_limit", "i64"),
-            12: ("late_window_ms", "i64"),
-            13: ("fail_limit", "i64"),
-            14: ("history", "HistoryMode"),
-            15: ("history_days", "u16"),
-        },
-        extensible=True,
-    ),
-    "NewMessage": Layout(
-        fields=(
-            ("priority", "u8"),
-            ("receiver_id", "i64"),
-            ("body", "bytes"),
-            ("context", "optional<i64>"),
-        ),
-        tagged={
-            1: ("dedup_key", "string"),
-            2: ("partition_key", "string"),
-            3: ("delay_ms", "i64"),
-            4: ("expires_ms", "i64"),
-        },
-        extensible=True,
-    ),
-    "QueuedMessage": Layout(
-        fields=(
-            ("queue_id", "i64"),
-            ("message", "NewMessage"),
-        ),
-        tagged={},
-        extensible=False,
-    ),
-    "Origin": Layout(
-        fields=(
-            ("queue_id", "i64"),
-            ("message_id", "i64"),
-            ("reason", "string"),
-            ("attempt", "u16"),
-            ("died_at", "i64"),
-        ),
-        tagged={},
-        extensible=True,
-    ),
-    "Message": Layout(
-        fields=(
-            ("message_id", "i64"),
-            ("queue_id", "i64"),
-            ("sender_id", "i64"),
-            ("receiver_id", "i64"),
-            ("priority", "u8"),
-            ("time_of_arrival", "i64"),
-            ("attempt", "u16"),
-            ("redelivered", "bool"),
-            ("body", "bytes"),
-            ("context", "optional<i64>"),
-        ),
-        tagged={
-            1: ("partition_key", "string"),
-            2: ("origin", "Origin"),
-            3: ("expires_ms", "i64"),
-        },
-        extensible=True,
-    ),
-    "PutResult": Layout(
-        fields=(
-            ("queue_id", "i64"),
-            ("message_id", "i64"),
-            ("duplicate", "bool"),
-            ("error", "optional<u16>"),
-        ),
-        tagged={},
-        extensible=False,
-    ),
-    "ElementResult": Layout(
-        fields=(
-            ("related_id", "i64"),
-            ("error", "optional<u16>"),
-        ),
-        tagged={},
-        extensible=False,
-    ),
-    "OperationResult": Layout(
-        fields=(
-            ("session", "u64"),
-            ("number", "u64"),
-            ("method_id", "u16"),
-            ("results", "list<ElementResult>"),
-        ),
-        tagged={},
-        extensible=False,
-    ),
-    "HandOver": Layout(
-        fields=(
-            ("session", "u64"),
-            ("number", "u64"),
-            ("message", "Message"),
-        ),
-        tagged={},
-        extensible=False,
-    ),
-    "OperationRef": Layout(
-        fields=(
-            ("session", "u64"),
-            ("number", "u64"),
-        ),
-        tagged={},
-        extensible=False,
-    ),
-    "HandOverRef": Layout(
-        fields=(
-            ("session", "u64"),
-            ("number", "u64"),
-            ("message_id", "i64"),
-        ),
-        tagged={},
-        extensible=False,
-    ),
-    "NewTopicMessage": Layout(
-        fields=(("body", "bytes"),),
-        tagged={
-            1: ("sequence", "i64"),
-        },
-        extensible=True,
-    ),
-    "TopicPutResult": Layout(
-        fields=(
-            ("number", "i64"),
-            ("duplicate", "bool"),
-            ("error", "optional<u16>"),
-        ),
-        tagged={},
-        extensible=False,
-    ),
-    "TopicPosition": Layout(
-        fields=(
-            ("subscription_id", "i64"),
-            ("confirmed", "i64"),
-            ("after", "i64"),
-        ),
-        tagged={},
-        extensible=False,
-    ),
-    "TopicMessage": Layout(
-        fields=(
-            ("subscription_id", "i64"),
-            ("number", "i64"),
-            ("sender_id", "i64"),
-            ("time_of_arrival", "i64"),
-            ("body", "bytes"),
-        ),
-        tagged={},
-        extensible=True,
-    ),
-    "SubscriptionName": Layout(
-        fields=(
-            ("subscription_id", "i64"),
-            ("topic", "string"),
-        ),
-        tagged={},
-        extensible=False,
-    ),
-    "TopicFigures": Layout(
-        fields=(
-            ("topic_id", "i64"),
-            ("topic", "string"),
-            ("last_number", "i64"),
-            ("subscribers", "i64"),
-            ("depth", "i64"),
-        ),
-        tagged={},
-        extensible=True,
-    ),
-    "SubscriptionFigures": Layout(
-        fields=(
-            ("subscription_id", "i64"),
-            ("topic", "string"),
-            ("position", "i64"),
-            ("last_number", "i64"),
-            ("state", "SubscriptionState"),
-        ),
-        tagged={
-            1: ("max_behind", "i64"),
-            2: ("max_age_ms", "i64"),
-            3: ("drop", "bool"),
-        },
-        extensible=True,
-    ),
-    "DeadLetter": Layout(
-        fields=(
-            ("message", "Message"),
-            ("reason", "string"),
-            ("died_at", "i64"),
-            ("client_id", "i64"),
-        ),
-        tagged={},
-        extensible=True,
-    ),
-    "LeaseRef": Layout(
-        fields=(
-            ("consumer_id", "i64"),
-            ("lease_id", "i64"),
-            ("message_id", "i64"),
-        ),
-        tagged={},
-        extensible=False,
-    ),
-    "Delivery": Layout(
-        fields=(
-            ("lease_id", "i64"),
-            ("message", "Message"),
-        ),
-        tagged={},
-        extensible=False,
-    ),
-    "MessageRecord": Layout(
-        fields=(
-            ("state", "MessageState"),
-            ("queue_id", "i64"),
-            ("queue_name", "string"),
-            ("sender_id", "i64"),
-            ("sender_name", "string"),
-            ("receiver_id", "i64"),
-            ("priority", "u8"),
-            ("context", "optional<i64>"),
-            ("time_of_arrival", "i64"),
-            ("attempt", "u16"),
-            ("redelivered", "bool"),
-        ),
-        tagged={
-            1: ("put_through", "i64"),
-            2: ("put_address", "string"),
-            3: ("client_id", "i64"),
-            4: ("client_name", "string"),
-            5: ("session", "i64"),
-            6: ("number", "i64"),
-            7: ("handed_over_at", "i64"),
-            8: ("handed_over_through", "i64"),
-            9: ("handed_over_address", "string"),
-            10: ("ended_at", "i64"),
-            11: ("reason", "string"),
-            12: ("consumer_id", "i64"),
-            13: ("due_at", "i64"),
-            14: ("deadline", "i64"),
-            15: ("body", "bytes"),
-        },
-        extensible=True,
-    ),
-    "Ping": Layout(
-        fields=(),
-        tagged={},
-        extensible=True,
-    ),
-    "Pong": Layout(
-        fields=(),
-        tagged={},
-        extensible=True,
-    ),
-    "Success": Layout(
-        fields=(),
-        tagged={},
-        extensible=True,
-    ),
-    "Error": Layout(
-        fields=(
-            ("code", "u16"),
-            ("error_class", "ErrorClass"),
-            ("details", "string"),
-            ("related_id", "optional<i64>"),
-            ("retry_after_ms", "optional<u32>"),
-        ),
-        tagged={},
-        extensible=True,
-    ),
-    "Hello": Layout(
-        fields=(
-            ("magic", "u32"),
-            ("major", "u16"),
-            ("minor", "u16"),
-            ("library", "string"),
-            ("library_version", "string"),
-            ("max_frame", "u32"),
-            ("capabilities", "list<string>"),
-        ),
-        tagged={},
-        extensible=True,
-    ),
-    "HelloResponse": Layout(
-        fields=(
-            ("major", "u16"),
-            ("minor", "u16"),
-            ("middleware_id", "i64"),
-            ("server_version", "string"),
-            ("max_frame", "u32"),
-            ("idle_limit_ms", "u32"),
-            ("max_unconfirmed", "u32"),
-            ("mechanisms", "list<string>"),
-            ("addresses", "list<string>"),
-            ("capabilities", "list<string>"),
-        ),
-        tagged={
-            1: ("max_body", "u32"),
-            2: ("max_put_elements", "u32"),
-            3: ("max_references", "u32"),
-        },
-        extensible=True,
-    ),
-    "Alive": Layout(
-        fields=(),
-        tagged={},
-        extensible=True,
-    ),
-    "GoAway": Layout(
-        fields=(
-            ("reason", "string"),
-            ("addresses", "list<string>"),
-        ),
-        tagged={},
-        extensible=True,
-    ),
-    "Confirm": Layout(
-        fields=(
-            ("confirmed", "list<u64>"),
-            ("earlier", "list<OperationRef>"),
-            ("hand_overs", "list<HandOverRef>"),
-        ),
-        tagged={},
-        extensible=True,
-    ),
-    "CancelRequest": Layout(
-        fields=(("packet_id", "u32"),),
-        tagged={},
-        extensible=True,
-    ),
-    "CancelRequestResponse": Layout(
-        fields=(("cancelled", "bool"),),
-        tagged={},
-        extensible=True,
-    ),
-    "RegisterClient": Layout(
-        fields=(
-            ("client_name", "string"),
-            ("mode", "ClientMode"),
-            ("token", "bytes"),
-        ),
-        tagged={
-            1: ("attempt", "u32"),
-        },
-        extensible=True,
-    ),
-    "RegisterClientResponse": Layout(
-        fields=(
-            ("client_id", "i64"),
-            ("session", "u64"),
-            ("incarnation", "string"),
-        ),
-        tagged={},
-        extensible=True,
-    ),
-    "IdentifyClient": Layout(
-        fields=(
-            ("client_id", "i64"),
-            ("client_name", "string"),
-        ),
-        tagged={
-            1: ("token", "bytes"),
-            2: ("resume", "bool"),
-            3: ("attempt", "u32"),
-            4: ("mode", "ClientMode"),
-        },
-        extensible=True,
-    ),
-    "IdentifyClientResponse": Layout(
-        fields=(
-            ("client_id", "i64"),
-            ("client_name", "string"),
-            ("mode", "ClientMode"),
-            ("session", "u64"),
-            ("incarnation", "string"),
-            ("next_number", "u64"),
-            ("operations", "list<OperationResult>"),
-            ("hand_overs", "list<HandOver>"),
-            ("more", "bool"),
-        ),
-        tagged={
-            1: ("too_large", "list<HandOverRef>"),
-        },
-        extensible=True,
-    ),
-    "DeleteClient": Layout(
-        fields=(
-            ("number", "u64"),
-            ("confirmed", "list<u64>"),
-        ),
-        tagged={},
-        extensible=True,
-    ),
-    "Release": Layout(
-        fields=(("hand_overs", "list<HandOverRef>"),),
-        tagged={},
-        extensible=True,
-    ),
-    "ListUnconfirmed": Layout(
-        fields=(
-            ("after_operation", "OperationRef"),
-            ("after_hand_over", "HandOverRef"),
-        ),
-        tagged={},
-        extensible=True,
-    ),
-    "ListUnconfirmedResponse": Layout(
-        fields=(
-            ("operations", "list<OperationResult>"),
-            ("hand_overs", "list<HandOver>"),
-            ("more", "bool"),
-        ),
-        tagged={
-            1: ("too_large", "list<HandOverRef>"),
-        },
-        extensible=True,
-    ),
-    "CreateQueue": Layout(
-        fields=(
-            ("number", "u64"),
-            ("confirmed", "list<u64>"),
-            ("queue_name", "string"),
-            ("settings", "QueueSettings"),
-        ),
-        tagged={},
-        extensible=True,
-    ),
-    "CreateQueueResponse": Layout(
-        fields=(("queue", "Queue"),),
-        tagged={},
-        extensible=True,
-    ),
-    "DeleteQueue": Layout(
-        fields=(
-            ("number", "u64"),
-            ("confirmed", "list<u64>"),
-            ("queue_id", "i64"),
-        ),
-        tagged={},
-        extensible=True,
-    ),
-    "GetQueueId": Layout(
-        fields=(("queue_name", "string"),),
-        tagged={},
-        extensible=True,
-    ),
-    "GetQueueIdResponse": Layout(
-        fields=(("queue_id", "i64"),),
-        tagged={},
-        extensible=True,
-    ),
-    "GetQueueName": Layout(
-        fields=(("queue_id", "i64"),),
-        tagged={},
-        extensible=True,
-    ),
-    "GetQueueNameResponse": Layout(
-        fields=(("queue_name", "string"),),
-        tagged={},
-        extensible=True,
-    ),
-    "GetQueues": Layout(
-        fields=(
-            ("after_queue_id", "i64"),
-            ("limit", "u32"),
-        ),
-        tagged={},
-        extensible=True,
-    ),
-    "GetQueuesResponse": Layout(
-        fields=(
-            ("queues", "list<Queue>"),
-            ("more", "bool"),
-        ),
-        tagged={},
-        extensible=True,
-    ),
-    "GetActiveQueues": Layout(
-        fields=(
-            ("after_queue_id", "i64"),
-            ("limit", "u32"),
-        ),
-        tagged={},
-        extensible=True,
-    ),
-    "GetActiveQueuesResponse": Layout(
-        fields=(
-            ("queues", "list<Queue>"),
-            ("more", "bool"),
-        ),
-        tagged={},
-        extensible=True,
-    ),
-    "GetMessages": Layout(
-        fields=(
-            ("queue_id", "i64"),
-            ("after_message_id", "i64"),
-            ("limit", "u32"),
-        ),
-        tagged={},
-        extensible=True,
-    ),
-    "GetMessagesResponse": Layout(
-        fields=(
-            ("messages", "list<Message>"),
-            ("more", "bool"),
-        ),
-        tagged={},
-        extensible=True,
-    ),
-    "PutMessage": Layout(
-        fields=(
-            ("number", "u64"),
-            ("confirmed", "list<u64>"),
-            ("message", "NewMessage"),
-            ("queue_ids", "list<i64>"),
-        ),
-        tagged={},
-        extensible=True,
-    ),
-    "PutMessageResponse": Layout(
-        fields=(("results", "list<PutResult>"),),
-        tagged={},
-        extensible=True,
-    ),
-    "ReadMessage": Layout(
-        fields=(
-            ("number", "u64"),
-            ("confirmed", "list<u64>"),
-            ("queue_id", "i64"),
-            ("sender_id", "i64"),
-            ("mode", "ReadMode"),
-            ("wait_ms", "u32"),
-            ("max_messages", "u32"),
-            ("max_bytes", "u32"),
-        ),
-        tagged={},
-        extensible=True,
-    ),
-    "ReadMessageResponse": Layout(
-        fields=(("messages", "list<Message>"),),
-        tagged={},
-        extensible=True,
-    ),
-    "ReadResponse": Layout(
-        fields=(
-            ("number", "u64"),
-            ("confirmed", "list<u64>"),
-            ("queue_id", "i64"),
-            ("context", "i64"),
-            ("wait_ms", "u32"),
-        ),
-        tagged={},
-        extensible=True,
-    ),
-    "ReadResponseResponse": Layout(
-        fields=(("messages", "list<Message>"),),
-        tagged={},
-        extensible=True,
-    ),
-    "PutMessages": Layout(
-        fields=(
-            ("number", "u64"),
-            ("confirmed", "list<u64>"),
-            ("messages", "list<QueuedMessage>"),
-        ),
-        tagged={},
-        extensible=True,
-    ),
-    "PutMessagesResponse": Layout(
-        fields=(("results", "list<PutResult>"),),
-        tagged={},
-        extensible=True,
-    ),
-    "Subscribe": Layout(
-        fields=(
-            ("number", "u64"),
-            ("confirmed", "list<u64>"),
-            ("topic", "string"),
-        ),
-        tagged={
-            1: ("max_behind", "i64"),
-            2: ("max_age_ms", "i64"),
-            3: ("drop", "bool"),
-        },
-        extensible=True,
-    ),
-    "SubscribeResponse": Layout(
-        fields=(("subscription_id", "i64"),),
-        tagged={},
-        extensible=True,
-    ),
-    "Unsubscribe": Layout(
-        fields=(
-            ("number", "u64"),
-            ("confirmed", "list<u64>"),
-            ("topic", "string"),
-        ),
-        tagged={},
-        extensible=True,
-    ),
-    "GetFromTopics": Layout(
-        fields=(
-            ("subscription_id", "i64"),
-            ("topic", "string"),
-            ("positions", "list<TopicPosition>"),
-            ("wait_ms", "u32"),
-            ("max_messages", "u32"),
-            ("max_bytes", "u32"),
-        ),
-        tagged={},
-        extensible=True,
-    ),
-    "GetFromTopicsResponse": Layout(
-        fields=(
-            ("messages", "list<TopicMessage>"),
-            ("names", "list<SubscriptionName>"),
-        ),
-        tagged={},
-        extensible=True,
-    ),
-    "PutToTopic": Layout(
-        fields=(
-            ("number", "u64"),
-            ("confirmed", "list<u64>"),
-            ("topic", "string"),
-            ("messages", "list<NewTopicMessage>"),
-        ),
-        tagged={},
-        extensible=True,
-    ),
-    "PutToTopicResponse": Layout(
-        fields=(("results", "list<TopicPutResult>"),),
-        tagged={},
-        extensible=True,
-    ),
-    "ListTopics": Layout(
-        fields=(
-            ("after_topic_id", "i64"),
-            ("limit", "u32"),
-        ),
-        tagged={},
-        extensible=True,
-    ),
-    "ListTopicsResponse": Layout(
-        fields=(
-            ("topics", "list<TopicFigures>"),
-            ("more", "bool"),
-        ),
-        tagged={},
-        extensible=True,
-    ),
-    "ListSubscriptions": Layout(
-        fields=(
-            ("after_subscription_id", "i64"),
-            ("limit", "u32"),
-        ),
-        tagged={},
-        extensible=True,
-    ),
-    "ListSubscriptionsResponse": Layout(
-        fields=(
-            ("subscriptions", "list<SubscriptionFigures>"),
-            ("more", "bool"),
-        ),
-        tagged={},
-        extensible=True,
-    ),
-    "ConfirmPositions": Layout(
-        fields=(("positions", "list<TopicPosition>"),),
-        tagged={},
-        extensible=True,
-    ),
-    "DeleteTopic": Layout(
-        fields=(
-            ("number", "u64"),
-            ("confirmed", "list<u64>"),
-            ("topic", "string"),
-        ),
-        tagged={},
-        extensible=True,
-    ),
-    "JoinQueue": Layout(
-        fields=(
-            ("queue_id", "i64"),
-            ("credit_messages", "u32"),
-            ("credit_bytes", "u32"),
-        ),
-        tagged={},
-        extensible=True,
-    ),
-    "JoinQueueResponse": Layout(
-        fields=(
-            ("consumer_id", "i64"),
-            ("lease_ms", "u32"),
-        ),
-        tagged={},
-        extensible=True,
-    ),
-    "Credit": Layout(
-        fields=(
-            ("consumer_id", "i64"),
-            ("credit_messages", "u32"),
-            ("credit_bytes", "u32"),
-        ),
-        tagged={},
-        extensible=True,
-    ),
-    "Deliver": Layout(
-        fields=(
-            ("consumer_id", "i64"),
-            ("deliveries", "list<Delivery>"),
-        ),
-        tagged={},
-        extensible=True,
-    ),
-    "LeaveQueue": Layout(
-        fields=(("consumer_id", "i64"),),
-        tagged={},
-        extensible=True,
-    ),
-    "LeaseLost": Layout(
-        fields=(
-            ("consumer_id", "i64"),
-            ("leases", "list<LeaseRef>"),
-            ("ended", "bool"),
-            ("code", "u16"),
-            ("details", "string"),
-        ),
-        tagged={},
-        extensible=True,
-    ),
-    "Ack": Layout(
-        fields=(
-            ("number", "u64"),
-            ("confirmed", "list<u64>"),
-            ("leases", "list<LeaseRef>"),
-        ),
-        tagged={},
-        extensible=True,
-    ),
-    "AckResponse": Layout(
-        fields=(("results", "list<ElementResult>"),),
-        tagged={},
-        extensible=True,
-    ),
-    "Nack": Layout(
-        fields=(
-            ("number", "u64"),
-            ("confirmed", "list<u64>"),
-            ("leases", "list<LeaseRef>"),
-            ("failed", "bool"),
-        ),
-        tagged={
-            1: ("delay_ms", "i64"),
-        },
-        extensible=True,
-    ),
-    "NackResponse": Layout(
-        fields=(("results", "list<ElementResult>"),),
-        tagged={},
-        extensible=True,
-    ),
-    "Touch": Layout(
-        fields=(("leases", "list<LeaseRef>"),),
-        tagged={},
-        extensible=True,
-    ),
-    "TouchResponse": Layout(
-        fields=(("results", "list<ElementResult>"),),
-        tagged={},
-        extensible=True,
-    ),
-    "Begin": Layout(
-        fields=(
-            ("leases", "list<LeaseRef>"),
-            ("begun", "bool"),
-        ),
-        tagged={},
-        extensible=True,
-    ),
-    "PurgeQueue": Layout(
-        fields=(
-            ("number", "u64"),
-            ("confirmed", "list<u64>"),
-            ("queue_id", "i64"),
-        ),
-        tagged={},
-        extensible=True,
-    ),
-    "PurgeQueueResponse": Layout(
-        fields=(("removed", "i64"),),
-        tagged={},
-        extensible=True,
-    ),
-    "GetQueueStatistics": Layout(
-        fields=(("queue_id", "i64"),),
-        tagged={},
-        extensible=True,
-    ),
-    "GetQueueStatisticsResponse": Layout(
-        fields=(
-            ("depth", "i64"),
-            ("directed_depth", "i64"),
-            ("ready", "i64"),
-            ("delayed", "i64"),
-            ("backing_off", "i64"),
-            ("keyed", "i64"),
-            ("leased", "i64"),
-            ("dead", "i64"),
-            ("put_total", "i64"),
-            ("taken_total", "i64"),
-            ("max_messages", "i64"),
-            ("exact", "bool"),
-        ),
-        tagged={
-            1: ("oldest_age_ms", "i64"),
-        },
-        extensible=True,
-    ),
-    "UpdateQueue": Layout(
-        fields=(
-            ("number", "u64"),
-            ("confirmed", "list<u64>"),
-            ("queue_id", "i64"),
-            ("settings", "QueueSettings"),
-        ),
-        tagged={},
-        extensible=True,
-    ),
-    "GetQueueSettings": Layout(
-        fields=(("queue_id", "i64"),),
-        tagged={},
-        extensible=True,
-    ),
-    "GetQueueSettingsResponse": Layout(
-        fields=(("settings", "QueueSettings"),),
-        tagged={},
-        extensible=True,
-    ),
-    "ListDeadLetters": Layout(
-        fields=(
-            ("queue_id", "i64"),
-            ("after_message_id", "i64"),
-            ("limit", "u32"),
-        ),
-        tagged={},
-        extensible=True,
-    ),
-    "ListDeadLettersResponse": Layout(
-        fields=(
-            ("letters", "list<DeadLetter>"),
-            ("more", "bool"),
-        ),
-        tagged={},
-        extensible=True,
-    ),
-    "RedriveDeadLetters": Layout(
-        fields=(
-            ("number", "u64"),
-            ("confirmed", "list<u64>"),
-            ("queue_id", "i64"),
-            ("message_ids", "list<i64>"),
-        ),
-        tagged={},
-        extensible=True,
-    ),
-    "RedriveDeadLettersResponse": Layout(
-        fields=(("redriven", "i64"),),
-        tagged={},
-        extensible=True,
-    ),
-    "DeleteDeadLetters": Layout(
-        fields=(
-            ("number", "u64"),
-            ("confirmed", "list<u64>"),
-            ("queue_id", "i64"),
-            ("message_ids", "list<i64>"),
-        ),
-        tagged={},
-        extensible=True,
-    ),
-    "DeleteDeadLettersResponse": Layout(
-        fields=(("deleted", "i64"),),
-        tagged={},
-        extensible=True,
-    ),
-    "GetMessageHistory": Layout(
-        fields=(("message_id", "i64"),),
-        tagged={
-            1: ("queue_id", "i64"),
-        },
-        extensible=True,
-    ),
-    "GetMessageHistoryResponse": Layout(
-        fields=(("records", "list<MessageRecord>"),),
-        tagged={},
-        extensible=True,
-    ),
-}
-
-_ENUMS: dict[str, type[IntEnum]] = {
-    "ClientMode": ClientMode,
-    "ReadMode": ReadMode,
-    "SubscriptionState": SubscriptionState,
-    "HistoryMode": HistoryMode,
-    "MessageState": MessageState,
-    "ErrorClass": ErrorClass,
-}
-
-_DIAGNOSIS = Diagnosis(_LAYOUTS, _ENUMS)
+_LAYOUTS = Layouts(
+    {
+        "Queue": Layout(Queue, {"queue_id": "i64", "name": "string"}, {}, True),
+        "QueueSettings": Layout(
+            QueueSettings,
+            {},
+            {
+                1: ("max_messages", "i64"),
+                2: ("dedup_window_ms", "i64"),
+                3: ("lease_ms", "i64"),
+                4: ("max_attempts", "i64"),
+                5: ("backoff_ms", "i64"),
+                6: ("backoff_max_ms", "i64"),
+                7: ("expires_ms", "i64"),
+                8: ("bury_expired", "bool"),
+                9: ("dead_letter_queue", "i64"),
+                10: ("late_after_ms", "i64"),
+                11: ("late_limit", "i64"),
+                12: ("late_window_ms", "i64"),
+                13: ("fail_limit", "i64"),
+                14: ("history", "HistoryMode"),
+                15: ("history_days", "u16"),
+            },
+            True,
+        ),
+        "NewMessage": Layout(
+            NewMessage,
+            {"priority": "u8", "receiver_id": "i64", "body": "bytes", "context": "optional<i64>"},
+            {
+                1: ("dedup_key", "string"),
+                2: ("partition_key", "string"),
+                3: ("delay_ms", "i64"),
+                4: ("expires_ms", "i64"),
+            },
+            True,
+        ),
+        "QueuedMessage": Layout(QueuedMessage, {"queue_id": "i64", "message": "NewMessage"}, {}, False),
+        "Origin": Layout(
+            Origin,
+            {"queue_id": "i64", "message_id": "i64", "reason": "string", "attempt": "u16", "died_at": "i64"},
+            {},
+            True,
+        ),
+        "Message": Layout(
+            Message,
+            {
+                "message_id": "i64",
+                "queue_id": "i64",
+                "sender_id": "i64",
+                "receiver_id": "i64",
+                "priority": "u8",
+                "time_of_arrival": "i64",
+                "attempt": "u16",
+                "redelivered": "bool",
+                "body": "bytes",
+                "context": "optional<i64>",
+            },
+            {1: ("partition_key", "string"), 2: ("origin", "Origin"), 3: ("expires_ms", "i64")},
+            True,
+        ),
+        "PutResult": Layout(
+            PutResult,
+            {"queue_id": "i64", "message_id": "i64", "duplicate": "bool", "error": "optional<u16>"},
+            {},
+            False,
+        ),
+        "ElementResult": Layout(ElementResult, {"related_id": "i64", "error": "optional<u16>"}, {}, False),
+        "OperationResult": Layout(
+            OperationResult,
+            {"session": "u64", "number": "u64", "method_id": "u16", "results": "list<ElementResult>"},
+            {},
+            False,
+        ),
+        "HandOver": Layout(HandOver, {"session": "u64", "number": "u64", "message": "Message"}, {}, False),
+        "OperationRef": Layout(OperationRef, {"session": "u64", "number": "u64"}, {}, False),
+        "HandOverRef": Layout(
+            HandOverRef, {"session": "u64", "number": "u64", "message_id": "i64"}, {}, False
+        ),
+        "NewTopicMessage": Layout(NewTopicMessage, {"body": "bytes"}, {1: ("sequence", "i64")}, True),
+        "TopicPutResult": Layout(
+            TopicPutResult, {"number": "i64", "duplicate": "bool", "error": "optional<u16>"}, {}, False
+        ),
+        "TopicPosition": Layout(
+            TopicPosition, {"subscription_id": "i64", "confirmed": "i64", "after": "i64"}, {}, False
+        ),
+        "TopicMessage": Layout(
+            TopicMessage,
+            {
+                "subscription_id": "i64",
+                "number": "i64",
+                "sender_id": "i64",
+                "time_of_arrival": "i64",
+                "body": "bytes",
+            },
+            {},
+            True,
+        ),
+        "SubscriptionName": Layout(
+            SubscriptionName, {"subscription_id": "i64", "topic": "string"}, {}, False
+        ),
+        "TopicFigures": Layout(
+            TopicFigures,
+            {
+                "topic_id": "i64",
+                "topic": "string",
+                "last_number": "i64",
+                "subscribers": "i64",
+                "depth": "i64",
+            },
+            {},
+            True,
+        ),
+        "SubscriptionFigures": Layout(
+            SubscriptionFigures,
+            {
+                "subscription_id": "i64",
+                "topic": "string",
+                "position": "i64",
+                "last_number": "i64",
+                "state": "SubscriptionState",
+            },
+            {1: ("max_behind", "i64"), 2: ("max_age_ms", "i64"), 3: ("drop", "bool")},
+            True,
+        ),
+        "DeadLetter": Layout(
+            DeadLetter,
+            {"message": "Message", "reason": "string", "died_at": "i64", "client_id": "i64"},
+            {},
+            True,
+        ),
+        "LeaseRef": Layout(
+            LeaseRef, {"consumer_id": "i64", "lease_id": "i64", "message_id": "i64"}, {}, False
+        ),
+        "Delivery": Layout(Delivery, {"lease_id": "i64", "message": "Message"}, {}, False),
+        "MessageRecord": Layout(
+            MessageRecord,
+            {
+                "state": "MessageState",
+                "queue_id": "i64",
+                "queue_name": "string",
+                "sender_id": "i64",
+                "sender_name": "string",
+                "receiver_id": "i64",
+                "priority": "u8",
+                "context": "optional<i64>",
+                "time_of_arrival": "i64",
+                "attempt": "u16",
+                "redelivered": "bool",
+            },
+            {
+                1: ("put_through", "i64"),
+                2: ("put_address", "string"),
+                3: ("client_id", "i64"),
+                4: ("client_name", "string"),
+                5: ("session", "i64"),
+                6: ("number", "i64"),
+                7: ("handed_over_at", "i64"),
+                8: ("handed_over_through", "i64"),
+                9: ("handed_over_address", "string"),
+                10: ("ended_at", "i64"),
+                11: ("reason", "string"),
+                12: ("consumer_id", "i64"),
+                13: ("due_at", "i64"),
+                14: ("deadline", "i64"),
+                15: ("body", "bytes"),
+            },
+            True,
+        ),
+        "Ping": Layout(Ping, {}, {}, True),
+        "Pong": Layout(Pong, {}, {}, True),
+        "Success": Layout(Success, {}, {}, True),
+        "Error": Layout(
+            Error,
+            {
+                "code": "u16",
+                "error_class": "ErrorClass",
+                "details": "string",
+                "related_id": "optional<i64>",
+                "retry_after_ms": "optional<u32>",
+            },
+            {},
+            True,
+        ),
+        "Hello": Layout(
+            Hello,
+            {
+                "magic": "u32",
+                "major": "u16",
+                "minor": "u16",
+                "library": "string",
+                "library_version": "string",
+                "max_frame": "u32",
+                "capabilities": "list<string>",
+            },
+            {},
+            True,
+        ),
+        "HelloResponse": Layout(
+            HelloResponse,
+            {
+                "major": "u16",
+                "minor": "u16",
+                "middleware_id": "i64",
+                "server_version": "string",
+                "max_frame": "u32",
+                "idle_limit_ms": "u32",
+                "max_unconfirmed": "u32",
+                "mechanisms": "list<string>",
+                "addresses": "list<string>",
+                "capabilities": "list<string>",
+            },
+            {1: ("max_body", "u32"), 2: ("max_put_elements", "u32"), 3: ("max_references", "u32")},
+            True,
+        ),
+        "Alive": Layout(Alive, {}, {}, True),
+        "GoAway": Layout(GoAway, {"reason": "string", "addresses": "list<string>"}, {}, True),
+        "Confirm": Layout(
+            Confirm,
+            {"confirmed": "list<u64>", "earlier": "list<OperationRef>", "hand_overs": "list<HandOverRef>"},
+            {},
+            True,
+        ),
+        "CancelRequest": Layout(CancelRequest, {"packet_id": "u32"}, {}, True),
+        "CancelRequestResponse": Layout(CancelRequestResponse, {"cancelled": "bool"}, {}, True),
+        "RegisterClient": Layout(
+            RegisterClient,
+            {"client_name": "string", "mode": "ClientMode", "token": "bytes"},
+            {1: ("attempt", "u32")},
+            True,
+        ),
+        "RegisterClientResponse": Layout(
+            RegisterClientResponse, {"client_id": "i64", "session": "u64", "incarnation": "string"}, {}, True
+        ),
+        "IdentifyClient": Layout(
+            IdentifyClient,
+            {"client_id": "i64", "client_name": "string"},
+            {1: ("token", "bytes"), 2: ("resume", "bool"), 3: ("attempt", "u32"), 4: ("mode", "ClientMode")},
+            True,
+        ),
+        "IdentifyClientResponse": Layout(
+            IdentifyClientResponse,
+            {
+                "client_id": "i64",
+                "client_name": "string",
+                "mode": "ClientMode",
+                "session": "u64",
+                "incarnation": "string",
+                "next_number": "u64",
+                "operations": "list<OperationResult>",
+                "hand_overs": "list<HandOver>",
+                "more": "bool",
+            },
+            {1: ("too_large", "list<HandOverRef>")},
+            True,
+        ),
+        "DeleteClient": Layout(DeleteClient, {"number": "u64", "confirmed": "list<u64>"}, {}, True),
+        "Release": Layout(Release, {"hand_overs": "list<HandOverRef>"}, {}, True),
+        "ListUnconfirmed": Layout(
+            ListUnconfirmed, {"after_operation": "OperationRef", "after_hand_over": "HandOverRef"}, {}, True
+        ),
+        "ListUnconfirmedResponse": Layout(
+            ListUnconfirmedResponse,
+            {"operations": "list<OperationResult>", "hand_overs": "list<HandOver>", "more": "bool"},
+            {1: ("too_large", "list<HandOverRef>")},
+            True,
+        ),
+        "CreateQueue": Layout(
+            CreateQueue,
+            {"number": "u64", "confirmed": "list<u64>", "queue_name": "string", "settings": "QueueSettings"},
+            {},
+            True,
+        ),
+        "CreateQueueResponse": Layout(CreateQueueResponse, {"queue": "Queue"}, {}, True),
+        "DeleteQueue": Layout(
+            DeleteQueue, {"number": "u64", "confirmed": "list<u64>", "queue_id": "i64"}, {}, True
+        ),
+        "GetQueueId": Layout(GetQueueId, {"queue_name": "string"}, {}, True),
+        "GetQueueIdResponse": Layout(GetQueueIdResponse, {"queue_id": "i64"}, {}, True),
+        "GetQueueName": Layout(GetQueueName, {"queue_id": "i64"}, {}, True),
+        "GetQueueNameResponse": Layout(GetQueueNameResponse, {"queue_name": "string"}, {}, True),
+        "GetQueues": Layout(GetQueues, {"after_queue_id": "i64", "limit": "u32"}, {}, True),
+        "GetQueuesResponse": Layout(GetQueuesResponse, {"queues": "list<Queue>", "more": "bool"}, {}, True),
+        "GetActiveQueues": Layout(GetActiveQueues, {"after_queue_id": "i64", "limit": "u32"}, {}, True),
+        "GetActiveQueuesResponse": Layout(
+            GetActiveQueuesResponse, {"queues": "list<Queue>", "more": "bool"}, {}, True
+        ),
+        "GetMessages": Layout(
+            GetMessages, {"queue_id": "i64", "after_message_id": "i64", "limit": "u32"}, {}, True
+        ),
+        "GetMessagesResponse": Layout(
+            GetMessagesResponse, {"messages": "list<Message>", "more": "bool"}, {}, True
+        ),
+        "PutMessage": Layout(
+            PutMessage,
+            {"number": "u64", "confirmed": "list<u64>", "message": "NewMessage", "queue_ids": "list<i64>"},
+            {},
+            True,
+        ),
+        "PutMessageResponse": Layout(PutMessageResponse, {"results": "list<PutResult>"}, {}, True),
+        "ReadMessage": Layout(
+            ReadMessage,
+            {
+                "number": "u64",
+                "confirmed": "list<u64>",
+                "queue_id": "i64",
+                "sender_id": "i64",
+                "mode": "ReadMode",
+                "wait_ms": "u32",
+                "max_messages": "u32",
+                "max_bytes": "u32",
+            },
+            {},
+            True,
+        ),
+        "ReadMessageResponse": Layout(ReadMessageResponse, {"messages": "list<Message>"}, {}, True),
+        "ReadResponse": Layout(
+            ReadResponse,
+            {
+                "number": "u64",
+                "confirmed": "list<u64>",
+                "queue_id": "i64",
+                "context": "i64",
+                "wait_ms": "u32",
+            },
+            {},
+            True,
+        ),
+        "ReadResponseResponse": Layout(ReadResponseResponse, {"messages": "list<Message>"}, {}, True),
+        "PutMessages": Layout(
+            PutMessages,
+            {"number": "u64", "confirmed": "list<u64>", "messages": "list<QueuedMessage>"},
+            {},
+            True,
+        ),
+        "PutMessagesResponse": Layout(PutMessagesResponse, {"results": "list<PutResult>"}, {}, True),
+        "Subscribe": Layout(
+            Subscribe,
+            {"number": "u64", "confirmed": "list<u64>", "topic": "string"},
+            {1: ("max_behind", "i64"), 2: ("max_age_ms", "i64"), 3: ("drop", "bool")},
+            True,
+        ),
+        "SubscribeResponse": Layout(SubscribeResponse, {"subscription_id": "i64"}, {}, True),
+        "Unsubscribe": Layout(
+            Unsubscribe, {"number": "u64", "confirmed": "list<u64>", "topic": "string"}, {}, True
+        ),
+        "GetFromTopics": Layout(
+            GetFromTopics,
+            {
+                "subscription_id": "i64",
+                "topic": "string",
+                "positions": "list<TopicPosition>",
+                "wait_ms": "u32",
+                "max_messages": "u32",
+                "max_bytes": "u32",
+            },
+            {},
+            True,
+        ),
+        "GetFromTopicsResponse": Layout(
+            GetFromTopicsResponse,
+            {"messages": "list<TopicMessage>", "names": "list<SubscriptionName>"},
+            {},
+            True,
+        ),
+        "PutToTopic": Layout(
+            PutToTopic,
+            {
+                "number": "u64",
+                "confirmed": "list<u64>",
+                "topic": "string",
+                "messages": "list<NewTopicMessage>",
+            },
+            {},
+            True,
+        ),
+        "PutToTopicResponse": Layout(PutToTopicResponse, {"results": "list<TopicPutResult>"}, {}, True),
+        "ListTopics": Layout(ListTopics, {"after_topic_id": "i64", "limit": "u32"}, {}, True),
+        "ListTopicsResponse": Layout(
+            ListTopicsResponse, {"topics": "list<TopicFigures>", "more": "bool"}, {}, True
+        ),
+        "ListSubscriptions": Layout(
+            ListSubscriptions, {"after_subscription_id": "i64", "limit": "u32"}, {}, True
+        ),
+        "ListSubscriptionsResponse": Layout(
+            ListSubscriptionsResponse,
+            {"subscriptions": "list<SubscriptionFigures>", "more": "bool"},
+            {},
+            True,
+        ),
+        "ConfirmPositions": Layout(ConfirmPositions, {"positions": "list<TopicPosition>"}, {}, True),
+        "DeleteTopic": Layout(
+            DeleteTopic, {"number": "u64", "confirmed": "list<u64>", "topic": "string"}, {}, True
+        ),
+        "JoinQueue": Layout(
+            JoinQueue, {"queue_id": "i64", "credit_messages": "u32", "credit_bytes": "u32"}, {}, True
+        ),
+        "JoinQueueResponse": Layout(JoinQueueResponse, {"consumer_id": "i64", "lease_ms": "u32"}, {}, True),
+        "Credit": Layout(
+            Credit, {"consumer_id": "i64", "credit_messages": "u32", "credit_bytes": "u32"}, {}, True
+        ),
+        "Deliver": Layout(Deliver, {"consumer_id": "i64", "deliveries": "list<Delivery>"}, {}, True),
+        "LeaveQueue": Layout(LeaveQueue, {"consumer_id": "i64"}, {}, True),
+        "LeaseLost": Layout(
+            LeaseLost,
+            {
+                "consumer_id": "i64",
+                "leases": "list<LeaseRef>",
+                "ended": "bool",
+                "code": "u16",
+                "details": "string",
+            },
+            {},
+            True,
+        ),
+        "Ack": Layout(Ack, {"number": "u64", "confirmed": "list<u64>", "leases": "list<LeaseRef>"}, {}, True),
+        "AckResponse": Layout(AckResponse, {"results": "list<ElementResult>"}, {}, True),
+        "Nack": Layout(
+            Nack,
+            {"number": "u64", "confirmed": "list<u64>", "leases": "list<LeaseRef>", "failed": "bool"},
+            {1: ("delay_ms", "i64")},
+            True,
+        ),
+        "NackResponse": Layout(NackResponse, {"results": "list<ElementResult>"}, {}, True),
+        "Touch": Layout(Touch, {"leases": "list<LeaseRef>"}, {}, True),
+        "TouchResponse": Layout(TouchResponse, {"results": "list<ElementResult>"}, {}, True),
+        "Begin": Layout(Begin, {"leases": "list<LeaseRef>", "begun": "bool"}, {}, True),
+        "PurgeQueue": Layout(
+            PurgeQueue, {"number": "u64", "confirmed": "list<u64>", "queue_id": "i64"}, {}, True
+        ),
+        "PurgeQueueResponse": Layout(PurgeQueueResponse, {"removed": "i64"}, {}, True),
+        "GetQueueStatistics": Layout(GetQueueStatistics, {"queue_id": "i64"}, {}, True),
+        "GetQueueStatisticsResponse": Layout(
+            GetQueueStatisticsResponse,
+            {
+                "depth": "i64",
+                "directed_depth": "i64",
+                "ready": "i64",
+                "delayed": "i64",
+                "backing_off": "i64",
+                "keyed": "i64",
+                "leased": "i64",
+                "dead": "i64",
+                "put_total": "i64",
+                "taken_total": "i64",
+                "max_messages": "i64",
+                "exact": "bool",
+            },
+            {1: ("oldest_age_ms", "i64")},
+            True,
+        ),
+        "UpdateQueue": Layout(
+            UpdateQueue,
+            {"number": "u64", "confirmed": "list<u64>", "queue_id": "i64", "settings": "QueueSettings"},
+            {},
+            True,
+        ),
+        "GetQueueSettings": Layout(GetQueueSettings, {"queue_id": "i64"}, {}, True),
+        "GetQueueSettingsResponse": Layout(GetQueueSettingsResponse, {"settings": "QueueSettings"}, {}, True),
+        "ListDeadLetters": Layout(
+            ListDeadLetters, {"queue_id": "i64", "after_message_id": "i64", "limit": "u32"}, {}, True
+        ),
+        "ListDeadLettersResponse": Layout(
+            ListDeadLettersResponse, {"letters": "list<DeadLetter>", "more": "bool"}, {}, True
+        ),
+        "RedriveDeadLetters": Layout(
+            RedriveDeadLetters,
+            {"number": "u64", "confirmed": "list<u64>", "queue_id": "i64", "message_ids": "list<i64>"},
+            {},
+            True,
+        ),
+        "RedriveDeadLettersResponse": Layout(RedriveDeadLettersResponse, {"redriven": "i64"}, {}, True),
+        "DeleteDeadLetters": Layout(
+            DeleteDeadLetters,
+            {"number": "u64", "confirmed": "list<u64>", "queue_id": "i64", "message_ids": "list<i64>"},
+            {},
+            True,
+        ),
+        "DeleteDeadLettersResponse": Layout(DeleteDeadLettersResponse, {"deleted": "i64"}, {}, True),
+        "GetMessageHistory": Layout(GetMessageHistory, {"message_id": "i64"}, {1: ("queue_id", "i64")}, True),
+        "GetMessageHistoryResponse": Layout(
+            GetMessageHistoryResponse, {"records": "list<MessageRecord>"}, {}, True
+        ),
+    },
+    {
+        "ClientMode": ClientMode,
+        "ReadMode": ReadMode,
+        "SubscriptionState": SubscriptionState,
+        "HistoryMode": HistoryMode,
+        "MessageState": MessageState,
+        "ErrorClass": ErrorClass,
+    },
+)
 
 #: The class of each packet, by its method id.
 PACKETS: dict[int, type[Packet]] = {
@@ -8184,11 +5420,7 @@ REQUESTS: dict[int, RequestInfo] = {
         packet=Ping,
         response=Pong,
         allowed=frozenset(
-            {
-                ConnectionState.AWAITING_IDENTITY,
-                ConnectionState.IDENTIFIED,
-                ConnectionState.DRAINING,
-            }
+            {ConnectionState.AWAITING_IDENTITY, ConnectionState.IDENTIFIED, ConnectionState.DRAINING}
         ),
         leads_to=None,
         numbered=False,
@@ -8197,11 +5429,7 @@ REQUESTS: dict[int, RequestInfo] = {
     0x07: RequestInfo(
         packet=Hello,
         response=HelloResponse,
-        allowed=frozenset(
-            {
-                ConnectionState.AWAITING_HELLO,
-            }
-        ),
+        allowed=frozenset({ConnectionState.AWAITING_HELLO}),
         leads_to=ConnectionState.AWAITING_IDENTITY,
         numbered=False,
         mode=None,
@@ -8209,12 +5437,7 @@ REQUESTS: dict[int, RequestInfo] = {
     0x0D: RequestInfo(
         packet=Confirm,
         response=Success,
-        allowed=frozenset(
-            {
-                ConnectionState.IDENTIFIED,
-                ConnectionState.DRAINING,
-            }
-        ),
+        allowed=frozenset({ConnectionState.IDENTIFIED, ConnectionState.DRAINING}),
         leads_to=None,
         numbered=False,
         mode=ClientMode.READ_ONLY,
@@ -8222,12 +5445,7 @@ REQUESTS: dict[int, RequestInfo] = {
     0x0F: RequestInfo(
         packet=CancelRequest,
         response=CancelRequestResponse,
-        allowed=frozenset(
-            {
-                ConnectionState.IDENTIFIED,
-                ConnectionState.DRAINING,
-            }
-        ),
+        allowed=frozenset({ConnectionState.IDENTIFIED, ConnectionState.DRAINING}),
         leads_to=None,
         numbered=False,
         mode=ClientMode.READ_ONLY,
@@ -8235,11 +5453,7 @@ REQUESTS: dict[int, RequestInfo] = {
     0x11: RequestInfo(
         packet=RegisterClient,
         response=RegisterClientResponse,
-        allowed=frozenset(
-            {
-                ConnectionState.AWAITING_IDENTITY,
-            }
-        ),
+        allowed=frozenset({ConnectionState.AWAITING_IDENTITY}),
         leads_to=ConnectionState.IDENTIFIED,
         numbered=False,
         mode=None,
@@ -8247,11 +5461,7 @@ REQUESTS: dict[int, RequestInfo] = {
     0x13: RequestInfo(
         packet=IdentifyClient,
         response=IdentifyClientResponse,
-        allowed=frozenset(
-            {
-                ConnectionState.AWAITING_IDENTITY,
-            }
-        ),
+        allowed=frozenset({ConnectionState.AWAITING_IDENTITY}),
         leads_to=ConnectionState.IDENTIFIED,
         numbered=False,
         mode=None,
@@ -8259,11 +5469,7 @@ REQUESTS: dict[int, RequestInfo] = {
     0x15: RequestInfo(
         packet=DeleteClient,
         response=Success,
-        allowed=frozenset(
-            {
-                ConnectionState.IDENTIFIED,
-            }
-        ),
+        allowed=frozenset({ConnectionState.IDENTIFIED}),
         leads_to=None,
         numbered=True,
         mode=ClientMode.FULL,
@@ -8271,12 +5477,7 @@ REQUESTS: dict[int, RequestInfo] = {
     0x17: RequestInfo(
         packet=Release,
         response=Success,
-        allowed=frozenset(
-            {
-                ConnectionState.IDENTIFIED,
-                ConnectionState.DRAINING,
-            }
-        ),
+        allowed=frozenset({ConnectionState.IDENTIFIED, ConnectionState.DRAINING}),
         leads_to=None,
         numbered=False,
         mode=ClientMode.READ_ONLY,
@@ -8284,12 +5485,7 @@ REQUESTS: dict[int, RequestInfo] = {
     0x19: RequestInfo(
         packet=ListUnconfirmed,
         response=ListUnconfirmedResponse,
-        allowed=frozenset(
-            {
-                ConnectionState.IDENTIFIED,
-                ConnectionState.DRAINING,
-            }
-        ),
+        allowed=frozenset({ConnectionState.IDENTIFIED, ConnectionState.DRAINING}),
         leads_to=None,
         numbered=False,
         mode=ClientMode.READ_ONLY,
@@ -8297,11 +5493,7 @@ REQUESTS: dict[int, RequestInfo] = {
     0x21: RequestInfo(
         packet=CreateQueue,
         response=CreateQueueResponse,
-        allowed=frozenset(
-            {
-                ConnectionState.IDENTIFIED,
-            }
-        ),
+        allowed=frozenset({ConnectionState.IDENTIFIED}),
         leads_to=None,
         numbered=True,
         mode=ClientMode.FULL,
@@ -8309,11 +5501,7 @@ REQUESTS: dict[int, RequestInfo] = {
     0x23: RequestInfo(
         packet=DeleteQueue,
         response=Success,
-        allowed=frozenset(
-            {
-                ConnectionState.IDENTIFIED,
-            }
-        ),
+        allowed=frozenset({ConnectionState.IDENTIFIED}),
         leads_to=None,
         numbered=True,
         mode=ClientMode.FULL,
@@ -8321,11 +5509,7 @@ REQUESTS: dict[int, RequestInfo] = {
     0x25: RequestInfo(
         packet=GetQueueId,
         response=GetQueueIdResponse,
-        allowed=frozenset(
-            {
-                ConnectionState.IDENTIFIED,
-            }
-        ),
+        allowed=frozenset({ConnectionState.IDENTIFIED}),
         leads_to=None,
         numbered=False,
         mode=ClientMode.READ_ONLY,
@@ -8333,11 +5517,7 @@ REQUESTS: dict[int, RequestInfo] = {
     0x27: RequestInfo(
         packet=GetQueueName,
         response=GetQueueNameResponse,
-        allowed=frozenset(
-            {
-                ConnectionState.IDENTIFIED,
-            }
-        ),
+        allowed=frozenset({ConnectionState.IDENTIFIED}),
         leads_to=None,
         numbered=False,
         mode=ClientMode.READ_ONLY,
@@ -8345,11 +5525,7 @@ REQUESTS: dict[int, RequestInfo] = {
     0x29: RequestInfo(
         packet=GetQueues,
         response=GetQueuesResponse,
-        allowed=frozenset(
-            {
-                ConnectionState.IDENTIFIED,
-            }
-        ),
+        allowed=frozenset({ConnectionState.IDENTIFIED}),
         leads_to=None,
         numbered=False,
         mode=ClientMode.READ_ONLY,
@@ -8357,11 +5533,7 @@ REQUESTS: dict[int, RequestInfo] = {
     0x2B: RequestInfo(
         packet=GetActiveQueues,
         response=GetActiveQueuesResponse,
-        allowed=frozenset(
-            {
-                ConnectionState.IDENTIFIED,
-            }
-        ),
+        allowed=frozenset({ConnectionState.IDENTIFIED}),
         leads_to=None,
         numbered=False,
         mode=ClientMode.READ_ONLY,
@@ -8369,11 +5541,7 @@ REQUESTS: dict[int, RequestInfo] = {
     0x2D: RequestInfo(
         packet=GetMessages,
         response=GetMessagesResponse,
-        allowed=frozenset(
-            {
-                ConnectionState.IDENTIFIED,
-            }
-        ),
+        allowed=frozenset({ConnectionState.IDENTIFIED}),
         leads_to=None,
         numbered=False,
         mode=ClientMode.READ_ONLY,
@@ -8381,11 +5549,7 @@ REQUESTS: dict[int, RequestInfo] = {
     0x31: RequestInfo(
         packet=PutMessage,
         response=PutMessageResponse,
-        allowed=frozenset(
-            {
-                ConnectionState.IDENTIFIED,
-            }
-        ),
+        allowed=frozenset({ConnectionState.IDENTIFIED}),
         leads_to=None,
         numbered=True,
         mode=ClientMode.FULL,
@@ -8393,11 +5557,7 @@ REQUESTS: dict[int, RequestInfo] = {
     0x33: RequestInfo(
         packet=ReadMessage,
         response=ReadMessageResponse,
-        allowed=frozenset(
-            {
-                ConnectionState.IDENTIFIED,
-            }
-        ),
+        allowed=frozenset({ConnectionState.IDENTIFIED}),
         leads_to=None,
         numbered=True,
         mode=ClientMode.READ_ONLY,
@@ -8405,11 +5565,7 @@ REQUESTS: dict[int, RequestInfo] = {
     0x35: RequestInfo(
         packet=ReadResponse,
         response=ReadResponseResponse,
-        allowed=frozenset(
-            {
-                ConnectionState.IDENTIFIED,
-            }
-        ),
+        allowed=frozenset({ConnectionState.IDENTIFIED}),
         leads_to=None,
         numbered=True,
         mode=ClientMode.READ_ONLY,
@@ -8417,11 +5573,7 @@ REQUESTS: dict[int, RequestInfo] = {
     0x37: RequestInfo(
         packet=PutMessages,
         response=PutMessagesResponse,
-        allowed=frozenset(
-            {
-                ConnectionState.IDENTIFIED,
-            }
-        ),
+        allowed=frozenset({ConnectionState.IDENTIFIED}),
         leads_to=None,
         numbered=True,
         mode=ClientMode.FULL,
@@ -8429,11 +5581,7 @@ REQUESTS: dict[int, RequestInfo] = {
     0x41: RequestInfo(
         packet=Subscribe,
         response=SubscribeResponse,
-        allowed=frozenset(
-            {
-                ConnectionState.IDENTIFIED,
-            }
-        ),
+        allowed=frozenset({ConnectionState.IDENTIFIED}),
         leads_to=None,
         numbered=True,
         mode=ClientMode.READ_ONLY,
@@ -8441,11 +5589,7 @@ REQUESTS: dict[int, RequestInfo] = {
     0x43: RequestInfo(
         packet=Unsubscribe,
         response=Success,
-        allowed=frozenset(
-            {
-                ConnectionState.IDENTIFIED,
-            }
-        ),
+        allowed=frozenset({ConnectionState.IDENTIFIED}),
         leads_to=None,
         numbered=True,
         mode=ClientMode.READ_ONLY,
@@ -8453,11 +5597,7 @@ REQUESTS: dict[int, RequestInfo] = {
     0x45: RequestInfo(
         packet=GetFromTopics,
         response=GetFromTopicsResponse,
-        allowed=frozenset(
-            {
-                ConnectionState.IDENTIFIED,
-            }
-        ),
+        allowed=frozenset({ConnectionState.IDENTIFIED}),
         leads_to=None,
         numbered=False,
         mode=ClientMode.READ_ONLY,
@@ -8465,11 +5605,7 @@ REQUESTS: dict[int, RequestInfo] = {
     0x47: RequestInfo(
         packet=PutToTopic,
         response=PutToTopicResponse,
-        allowed=frozenset(
-            {
-                ConnectionState.IDENTIFIED,
-            }
-        ),
+        allowed=frozenset({ConnectionState.IDENTIFIED}),
         leads_to=None,
         numbered=True,
         mode=ClientMode.FULL,
@@ -8477,11 +5613,7 @@ REQUESTS: dict[int, RequestInfo] = {
     0x49: RequestInfo(
         packet=ListTopics,
         response=ListTopicsResponse,
-        allowed=frozenset(
-            {
-                ConnectionState.IDENTIFIED,
-            }
-        ),
+        allowed=frozenset({ConnectionState.IDENTIFIED}),
         leads_to=None,
         numbered=False,
         mode=ClientMode.READ_ONLY,
@@ -8489,11 +5621,7 @@ REQUESTS: dict[int, RequestInfo] = {
     0x4B: RequestInfo(
         packet=ListSubscriptions,
         response=ListSubscriptionsResponse,
-        allowed=frozenset(
-            {
-                ConnectionState.IDENTIFIED,
-            }
-        ),
+        allowed=frozenset({ConnectionState.IDENTIFIED}),
         leads_to=None,
         numbered=False,
         mode=ClientMode.READ_ONLY,
@@ -8501,12 +5629,7 @@ REQUESTS: dict[int, RequestInfo] = {
     0x4D: RequestInfo(
         packet=ConfirmPositions,
         response=Success,
-        allowed=frozenset(
-            {
-                ConnectionState.IDENTIFIED,
-                ConnectionState.DRAINING,
-            }
-        ),
+        allowed=frozenset({ConnectionState.IDENTIFIED, ConnectionState.DRAINING}),
         leads_to=None,
         numbered=False,
         mode=ClientMode.READ_ONLY,
@@ -8514,11 +5637,7 @@ REQUESTS: dict[int, RequestInfo] = {
     0x4F: RequestInfo(
         packet=DeleteTopic,
         response=Success,
-        allowed=frozenset(
-            {
-                ConnectionState.IDENTIFIED,
-            }
-        ),
+        allowed=frozenset({ConnectionState.IDENTIFIED}),
         leads_to=None,
         numbered=True,
         mode=ClientMode.FULL,
@@ -8526,11 +5645,7 @@ REQUESTS: dict[int, RequestInfo] = {
     0x51: RequestInfo(
         packet=JoinQueue,
         response=JoinQueueResponse,
-        allowed=frozenset(
-            {
-                ConnectionState.IDENTIFIED,
-            }
-        ),
+        allowed=frozenset({ConnectionState.IDENTIFIED}),
         leads_to=None,
         numbered=False,
         mode=ClientMode.READ_ONLY,
@@ -8538,12 +5653,7 @@ REQUESTS: dict[int, RequestInfo] = {
     0x53: RequestInfo(
         packet=Credit,
         response=Success,
-        allowed=frozenset(
-            {
-                ConnectionState.IDENTIFIED,
-                ConnectionState.DRAINING,
-            }
-        ),
+        allowed=frozenset({ConnectionState.IDENTIFIED, ConnectionState.DRAINING}),
         leads_to=None,
         numbered=False,
         mode=ClientMode.READ_ONLY,
@@ -8551,12 +5661,7 @@ REQUESTS: dict[int, RequestInfo] = {
     0x55: RequestInfo(
         packet=LeaveQueue,
         response=Success,
-        allowed=frozenset(
-            {
-                ConnectionState.IDENTIFIED,
-                ConnectionState.DRAINING,
-            }
-        ),
+        allowed=frozenset({ConnectionState.IDENTIFIED, ConnectionState.DRAINING}),
         leads_to=None,
         numbered=False,
         mode=ClientMode.READ_ONLY,
@@ -8564,12 +5669,7 @@ REQUESTS: dict[int, RequestInfo] = {
     0x57: RequestInfo(
         packet=Ack,
         response=AckResponse,
-        allowed=frozenset(
-            {
-                ConnectionState.IDENTIFIED,
-                ConnectionState.DRAINING,
-            }
-        ),
+        allowed=frozenset({ConnectionState.IDENTIFIED, ConnectionState.DRAINING}),
         leads_to=None,
         numbered=True,
         mode=ClientMode.READ_ONLY,
@@ -8577,12 +5677,7 @@ REQUESTS: dict[int, RequestInfo] = {
     0x59: RequestInfo(
         packet=Nack,
         response=NackResponse,
-        allowed=frozenset(
-            {
-                ConnectionState.IDENTIFIED,
-                ConnectionState.DRAINING,
-            }
-        ),
+        allowed=frozenset({ConnectionState.IDENTIFIED, ConnectionState.DRAINING}),
         leads_to=None,
         numbered=True,
         mode=ClientMode.READ_ONLY,
@@ -8590,12 +5685,7 @@ REQUESTS: dict[int, RequestInfo] = {
     0x5B: RequestInfo(
         packet=Touch,
         response=TouchResponse,
-        allowed=frozenset(
-            {
-                ConnectionState.IDENTIFIED,
-                ConnectionState.DRAINING,
-            }
-        ),
+        allowed=frozenset({ConnectionState.IDENTIFIED, ConnectionState.DRAINING}),
         leads_to=None,
         numbered=False,
         mode=ClientMode.READ_ONLY,
@@ -8603,12 +5693,7 @@ REQUESTS: dict[int, RequestInfo] = {
     0x5D: RequestInfo(
         packet=Begin,
         response=None,
-        allowed=frozenset(
-            {
-                ConnectionState.IDENTIFIED,
-                ConnectionState.DRAINING,
-            }
-        ),
+        allowed=frozenset({ConnectionState.IDENTIFIED, ConnectionState.DRAINING}),
         leads_to=None,
         numbered=False,
         mode=ClientMode.READ_ONLY,
@@ -8616,11 +5701,7 @@ REQUESTS: dict[int, RequestInfo] = {
     0x61: RequestInfo(
         packet=PurgeQueue,
         response=PurgeQueueResponse,
-        allowed=frozenset(
-            {
-                ConnectionState.IDENTIFIED,
-            }
-        ),
+        allowed=frozenset({ConnectionState.IDENTIFIED}),
         leads_to=None,
         numbered=True,
         mode=ClientMode.FULL,
@@ -8628,11 +5709,7 @@ REQUESTS: dict[int, RequestInfo] = {
     0x63: RequestInfo(
         packet=GetQueueStatistics,
         response=GetQueueStatisticsResponse,
-        allowed=frozenset(
-            {
-                ConnectionState.IDENTIFIED,
-            }
-        ),
+        allowed=frozenset({ConnectionState.IDENTIFIED}),
         leads_to=None,
         numbered=False,
         mode=ClientMode.READ_ONLY,
@@ -8640,11 +5717,7 @@ REQUESTS: dict[int, RequestInfo] = {
     0x65: RequestInfo(
         packet=UpdateQueue,
         response=Success,
-        allowed=frozenset(
-            {
-                ConnectionState.IDENTIFIED,
-            }
-        ),
+        allowed=frozenset({ConnectionState.IDENTIFIED}),
         leads_to=None,
         numbered=True,
         mode=ClientMode.FULL,
@@ -8652,11 +5725,7 @@ REQUESTS: dict[int, RequestInfo] = {
     0x67: RequestInfo(
         packet=GetQueueSettings,
         response=GetQueueSettingsResponse,
-        allowed=frozenset(
-            {
-                ConnectionState.IDENTIFIED,
-            }
-        ),
+        allowed=frozenset({ConnectionState.IDENTIFIED}),
         leads_to=None,
         numbered=False,
         mode=ClientMode.READ_ONLY,
@@ -8664,11 +5733,7 @@ REQUESTS: dict[int, RequestInfo] = {
     0x6B: RequestInfo(
         packet=ListDeadLetters,
         response=ListDeadLettersResponse,
-        allowed=frozenset(
-            {
-                ConnectionState.IDENTIFIED,
-            }
-        ),
+        allowed=frozenset({ConnectionState.IDENTIFIED}),
         leads_to=None,
         numbered=False,
         mode=ClientMode.READ_ONLY,
@@ -8676,11 +5741,7 @@ REQUESTS: dict[int, RequestInfo] = {
     0x6D: RequestInfo(
         packet=RedriveDeadLetters,
         response=RedriveDeadLettersResponse,
-        allowed=frozenset(
-            {
-                ConnectionState.IDENTIFIED,
-            }
-        ),
+        allowed=frozenset({ConnectionState.IDENTIFIED}),
         leads_to=None,
         numbered=True,
         mode=ClientMode.FULL,
@@ -8688,11 +5749,7 @@ REQUESTS: dict[int, RequestInfo] = {
     0x6F: RequestInfo(
         packet=DeleteDeadLetters,
         response=DeleteDeadLettersResponse,
-        allowed=frozenset(
-            {
-                ConnectionState.IDENTIFIED,
-            }
-        ),
+        allowed=frozenset({ConnectionState.IDENTIFIED}),
         leads_to=None,
         numbered=True,
         mode=ClientMode.FULL,
@@ -8700,11 +5757,7 @@ REQUESTS: dict[int, RequestInfo] = {
     0x69: RequestInfo(
         packet=GetMessageHistory,
         response=GetMessageHistoryResponse,
-        allowed=frozenset(
-            {
-                ConnectionState.IDENTIFIED,
-            }
-        ),
+        allowed=frozenset({ConnectionState.IDENTIFIED}),
         leads_to=None,
         numbered=False,
         mode=ClientMode.READ_ONLY,

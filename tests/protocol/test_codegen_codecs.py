@@ -84,10 +84,16 @@ def extended_document() -> dict[str, Any]:
             "Structs", 0x100C, fields=fields(["Nested", "Nested", "list<Nested>"]), tagged=tagged(["Nested"])
         ),
     ]
+    flat = document["packet"][-7:]
+    document["packet"] += [
+        {**packet, "name": f"Rare{packet['name']}", "id": packet["id"] + 0x100, "rare": True}
+        for packet in flat
+    ]
     return document
 
 
 NAMES = ["Singles", "Optionals", "Lists", "Tagged", "Mixed", "Names", "Structs"]
+NAMES += [f"Rare{name}" for name in NAMES]
 DOCUMENT = extended_document()
 REFERENCE = Reference(DOCUMENT)
 
@@ -151,7 +157,7 @@ def test_a_disturbed_payload_gives_a_packet_or_a_finding(
 ) -> None:
     payload = bytearray(REFERENCE.payload(name, data.draw(packet_fields(name, REFERENCE))))
     payload[data.draw(st.integers(0, len(payload) - 1))] = data.draw(st.integers(0, 255))
-    finding = module._DIAGNOSIS.of_payload(name, bytes(payload))
+    finding = module._LAYOUTS.fault_of_payload(name, bytes(payload))
     if "does not have its fields" in finding.details:
         getattr(module, name).decode(bytes(payload))
     else:

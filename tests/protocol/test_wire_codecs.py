@@ -17,7 +17,7 @@ from wire_strategies import packet_fields
 
 NAMES = sorted(REFERENCE.packets)
 HEADER_SIZE = 10
-#: What the diagnosis says of a payload in which it finds nothing wrong.
+#: What the layouts say of a payload in which it finds nothing wrong.
 NO_FINDING = "the payload does not have its fields"
 PACKET_IDS = st.integers(0, 2**32 - 1)
 
@@ -91,7 +91,7 @@ def test_a_disturbed_payload_gives_a_packet_or_a_finding(name: str, data: st.Dat
         assert NO_FINDING not in str(found)
     else:
         assert packet_class(name).decode(found.encode(1)[HEADER_SIZE:]) == found
-        assert NO_FINDING in str(packets._DIAGNOSIS.of_payload(name, bytes(payload)))
+        assert NO_FINDING in str(packets._LAYOUTS.fault_of_payload(name, bytes(payload)))
 
 
 def test_a_finding_names_the_field_and_the_place() -> None:

@@ -64,6 +64,7 @@ _KEYS = {
             "unsolicited",
             "answered",
             "tagged",
+            "rare",
         },
     ),
     "error": (
@@ -322,6 +323,7 @@ def _packet(table: Table, enums: set[str], structs: set[str]) -> Packet:
         unsolicited=table.get("unsolicited", False),
         record=table.get("record", ""),
         answered=table.get("answered", True),
+        rare=table.get("rare", False),
     )
 
 

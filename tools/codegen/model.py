@@ -92,6 +92,11 @@ class Struct:
     tagged: tuple[Field, ...] = ()
     extensible: bool = False
 
+    @property
+    def all_fields(self) -> tuple[Field, ...]:
+        """The fields that are always there and the tagged ones."""
+        return (*self.fields, *self.tagged)
+
 
 @dataclass(frozen=True)
 class Packet(Struct):
@@ -108,6 +113,8 @@ class Packet(Struct):
     #: What its OperationResult tells; of a numbered request.
     record: str = ""
     answered: bool = True
+    #: It is encoded and decoded by its layout, not by a codec of its own.
+    rare: bool = False
 
     @property
     def is_request(self) -> bool:

@@ -27,7 +27,7 @@ from tools.codegen.document import (
 )
 from tools.codegen.encoding import encoder_body, list_writer_body
 from tools.codegen.examples import Example
-from tools.codegen.model import QueueSetting, Spec, Struct
+from tools.codegen.model import Packet, QueueSetting, Spec, Struct
 from tools.codegen.naming import enum_table, python_type, snake
 from tools.codegen.setting_vectors import setting_vectors
 from tools.codegen.structs import StructTable
@@ -174,41 +174,49 @@ def _quoted(text: str) -> str:
 def _codecs(spec: Spec) -> dict[str, Any]:
     """What the template of the packets needs."""
     table = StructTable()
-    listed = _listed_structs(spec)
+    flat = [packet for packet in spec.packets if not packet.rare]
+    flat_structs = _structs_of(spec, flat)
+    listed = _listed_structs(spec, [*flat_structs, *flat])
     codecs: dict[str, Any] = {
-        "decoders": {packet.name: decoder_body(spec, table, packet) for packet in spec.packets},
-        "encoders": {packet.name: encoder_body(spec, table, packet) for packet in spec.packets},
+        "decoders": {packet.name: decoder_body(spec, table, packet) for packet in flat},
+        "encoders": {packet.name: encoder_body(spec, table, packet) for packet in flat},
         "list_readers": {struct.name: list_reader_body(spec, table, struct) for struct in listed},
         "list_writers": {struct.name: list_writer_body(spec, table, struct) for struct in listed},
     }
+    used = {field.type.innermost for struct in (*flat_structs, *flat) for field in struct.all_fields}
     names = [enum.name for enum in spec.enums] + [struct.name for struct in (*spec.structs, *spec.packets)]
     return {
         **codecs,
         "spec": spec,
         "structs": table,
         "listed_structs": listed,
-        "tagged_structs": [struct for struct in (*spec.structs, *spec.packets) if struct.tagged],
+        "flat_structs": [*flat_structs, *flat],
         "enum_imports": sorted(["ConnectionState", *(enum.name for enum in spec.enums)]),
-        "used_enums": [enum.name for enum in spec.enums if _is_used(enum.name, spec)],
+        "used_enums": [enum.name for enum in spec.enums if enum.name in used],
         "primitives": _used_primitives(codecs),
         "exports": [*_CONSTANTS, *sorted([*names, "ConnectionState", "Packet", "RequestInfo"])],
     }
 
 
-def _listed_structs(spec: Spec) -> list[Struct]:
-    """The structs that some list holds, in the order of their definition."""
-    fields = [
-        field for struct in (*spec.structs, *spec.packets) for field in (*struct.fields, *struct.tagged)
-    ]
-    listed = {str(field.type.inner) for field in fields if field.type.kind == "list"}
+def _structs_of(spec: Spec, packets: list[Packet]) -> list[Struct]:
+    """The structs that these packets contain, in the order of their definition."""
+    waiting: list[Struct] = list(packets)
+    found: set[str] = set()
+    while waiting:
+        inner = {field.type.innermost for field in waiting.pop().all_fields}
+        for struct in spec.structs:
+            if struct.name in inner - found:
+                found.add(struct.name)
+                waiting.append(struct)
+    return [struct for struct in spec.structs if struct.name in found]
+
+
+def _listed_structs(spec: Spec, owners: list[Struct]) -> list[Struct]:
+    """The structs that some list in these has, in the order of their definition."""
+    listed = {
+        str(field.type.inner) for owner in owners for field in owner.all_fields if field.type.kind == "list"
+    }
     return [struct for struct in spec.structs if struct.name in listed]
-
-
-def _is_used(enum: str, spec: Spec) -> bool:
-    fields = [
-        field for struct in (*spec.structs, *spec.packets) for field in (*struct.fields, *struct.tagged)
-    ]
-    return any(enum in (field.type.name, str(field.type.item)) for field in fields)
 
 
 def _used_primitives(codecs: dict[str, Any]) -> list[str]:

@@ -60,6 +60,11 @@ class Type:
             raise TypeError(f"{self} holds nothing")
         return self.item
 
+    @property
+    def innermost(self) -> str:
+        """The name of what a list or an optional holds, else its own."""
+        return self.item.name if self.item else self.name
+
     def __str__(self) -> str:
         return f"{self.kind}<{self.item}>" if self.item else self.name
 
