@@ -93,7 +93,10 @@ def test_a_change_of_the_specification_shows(copy: Path) -> None:
 @pytest.mark.parametrize("name", PARTS)
 def test_a_changed_part_is_named_and_put_right(copy: Path, name: str) -> None:
     path = copy / name
-    path.write_text(path.read_text(encoding="utf-8").replace("fail_limit", "fail_count"), encoding="utf-8")
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    end = next(at for at, line in enumerate(lines) if "queue settings: end" in line)
+    lines.insert(end, "something else\n")
+    path.write_text("".join(lines), encoding="utf-8")
     assert f"{name}: would change if it were generated again" in verify(copy)
     assert name in generate(copy)
     assert (copy / name).read_text(encoding="utf-8") == (ROOT / name).read_text(encoding="utf-8")
