@@ -133,7 +133,7 @@ class Layouts:
         elif type_ == "bytes":
             if not isinstance(value, bytes | bytearray):
                 _refuse(where, "must be bytes", value)
-            parts += (struct.pack(">I", len(value)), value)
+            parts += (struct.pack(">I", len(value)), bytes(value))
         elif type_ == "bool":
             parts.append(b"\x01" if value else b"\x00")
         elif type_ in self.layouts:
