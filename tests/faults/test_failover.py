@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 import pytest_asyncio
 
@@ -17,6 +18,7 @@ from telesto.protocol.errors import ErrorClass, StandbyUnavailableError, Telesto
 from .cluster import Cluster, Site
 from .logs import middleware_complaints, warnings_of
 from .pair import Pair
+from .proxy import Direction
 from .run import remove_directory, scratch_directory
 from .service import PATIENCE_S, QUICK, read_now
 from .standby import Node
@@ -34,6 +36,9 @@ SETTINGS = {
 }
 WAITING = """
 SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND application_name LIKE 'telesto put%'
+"""
+BLOCKED = """
+SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name LIKE 'telesto put%'
 """
 END_WAITING = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
 ALIVE = "SELECT count(DISTINCT address) FROM telesto.middlewares WHERE heartbeat_at > $1"
@@ -78,6 +83,23 @@ class Scene:
             return await self.stored(node) == count
 
         await until(there)
+
+    async def put_held_up(self, body: bytes, way: Direction) -> asyncio.Task[int]:
+        """A put that is committed and waits for the standby, since this direction of its connection is held.
+
+        It is under way by then: a middleware that misses the standby already would not begin it.
+        """
+        holder = await asyncpg.connect(self.pair.primary_url)
+        try:
+            await holder.execute("BEGIN")
+            await holder.execute("SELECT pg_advisory_xact_lock(telesto.put_lock_key($1))", self.queue_id)
+            put = self.put(body)
+            await until(lambda: self.pair.fetchval(BLOCKED))
+            self.pair.follower.upstream.hold(way)
+        finally:
+            await holder.close()
+        await self.until_a_put_waits()
+        return put
 
     async def until_a_put_waits(self) -> None:
         """Returns when a put is committed and waits for the standby."""
@@ -174,9 +196,7 @@ async def test_through_a_whole_cycle_nothing_is_lost(scene: Scene) -> None:
 async def test_a_put_that_the_standby_never_got_is_done_once(scene: Scene) -> None:
     pair = scene.pair
     upstream = pair.follower.upstream
-    upstream.hold(upstream.to_client)
-    put = scene.put(b"once")
-    await scene.until_a_put_waits()
+    put = await scene.put_held_up(b"once", upstream.to_client)
     await pair.leader.kill()
     upstream.cut()  # what is held must not arrive later
     upstream.heal()
@@ -189,9 +209,7 @@ async def test_a_put_that_the_standby_never_got_is_done_once(scene: Scene) -> No
 async def test_a_put_that_the_standby_got_and_did_not_confirm_is_done_once(scene: Scene) -> None:
     pair = scene.pair
     upstream = pair.follower.upstream
-    upstream.hold(upstream.to_server)
-    put = scene.put(b"once")
-    await scene.until_a_put_waits()
+    put = await scene.put_held_up(b"once", upstream.to_server)
     await scene.until_stored(pair.follower)
     await pair.leader.kill()
     upstream.cut()  # what is held must not arrive later
@@ -310,9 +328,7 @@ async def test_a_put_that_waits_when_its_middleware_dies_is_done_once(
     pair = scene.pair
     upstream = pair.follower.upstream
     shut = gates_shut(scene, scene.second)
-    upstream.hold(upstream.to_client)
-    put = scene.put(b"once")
-    await scene.until_a_put_waits()
+    put = await scene.put_held_up(b"once", upstream.to_client)
     await scene.first.middleware.kill()
     await pair.leader.execute(END_WAITING)
     await scene.until_stored(pair.leader)
