@@ -54,8 +54,16 @@ class Procedure:
 
 
 @dataclass(frozen=True, slots=True)
+class RowType:
+    """A composite type, which several procedures return rows of, and the SQL text that creates it."""
+
+    name: str
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
-    """All procedures in the order of their installation.
+    """All row types and procedures in the order of their installation: types first.
 
     `edition` rises with every release that changes a procedure. `serves` is the oldest edition whose
     middlewares still run on this one.
@@ -63,12 +71,15 @@ class Manifest:
 
     edition: int
     serves: int
+    types: tuple[RowType, ...]
     procedures: tuple[Procedure, ...]
 
     @property
     def checksum(self) -> str:
         """SHA-256 over editions, names, access and texts: what `installation.checksum` holds."""
         digest = hashlib.sha256(f"{self.edition}\n{self.serves}\n".encode())
+        for row_type in self.types:
+            digest.update(f"{row_type.name}\n{row_type.sql}\n".encode())
         for procedure in self.procedures:
             digest.update(f"{procedure.name}\n{procedure.access}\n{procedure.sql}\n".encode())
         return digest.hexdigest()
@@ -80,7 +91,7 @@ def procedures_directory() -> Traversable:
 
 
 def load_manifest(directory: Traversable | None = None) -> Manifest:
-    """Read manifest.toml and the SQL file of each procedure that it names.
+    """Read manifest.toml and the SQL file of each type and procedure that it names.
 
     Raises FileNotFoundError when a file is missing and ValueError when a name stands in it twice.
     """
@@ -91,14 +102,20 @@ def load_manifest(directory: Traversable | None = None) -> Manifest:
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
         raise ValueError(f"manifest.toml names {', '.join(repeated)} more than once")
-    return Manifest(content["edition"], content["serves"], procedures)
+    types = tuple(RowType(*_read_file(directory, entry)) for entry in content.get("type", []))
+    return Manifest(content["edition"], content["serves"], types, procedures)
+
+
+def _read_file(directory: Traversable, entry: dict[str, str]) -> tuple[str, str]:
+    """Return the name and the text of an entry's file."""
+    path = PurePosixPath(entry["file"])
+    return path.stem, directory.joinpath(*path.parts).read_text(encoding="utf-8")
 
 
 def _read_procedure(directory: Traversable, entry: dict[str, str]) -> Procedure:
-    path = PurePosixPath(entry["file"])
-    sql = directory.joinpath(*path.parts).read_text(encoding="utf-8")
+    name, sql = _read_file(directory, entry)
     access = Access(entry["access"])
     if access is Access.PUBLIC:
         settings = _SETTINGS[Plans(entry.get("plans", Plans.PINNED))]
         sql = re.sub(r"^(LANGUAGE .*)$", rf"\1\n{settings}", sql, count=1, flags=re.MULTILINE)
-    return Procedure(path.stem, access, sql)
+    return Procedure(name, access, sql)

@@ -6,7 +6,7 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import class_row
 
-from telesto.db.install.manifest import Manifest, Procedure
+from telesto.db.install.manifest import Manifest, Procedure, RowType
 from telesto.db.install.roles import RolesReport, apply_grants
 
 # A function of this transaction has a pg_proc row written by this transaction, created or replaced.
@@ -16,6 +16,20 @@ FROM pg_proc p
 WHERE p.pronamespace = 'telesto'::regnamespace
   AND p.xmin::text <> (pg_current_xact_id()::xid)::text
 ORDER BY 1
+"""
+
+# A type's comment is the text that created it.
+TYPE_TEXT = "SELECT obj_description(to_regtype(%s), 'pg_type')"
+
+TYPE_USERS = """
+SELECT objid::regprocedure::text
+FROM pg_depend
+WHERE classid = 'pg_proc'::regclass AND refclassid = 'pg_type'::regclass AND refobjid = to_regtype(%s)
+ORDER BY 1
+"""
+
+TYPES = """
+SELECT relname::text FROM pg_class WHERE relnamespace = 'telesto'::regnamespace AND relkind = 'c' ORDER BY 1
 """
 
 RECORD = """
@@ -55,10 +69,11 @@ class _ResultTypeError(Exception):
 
 
 def install_procedures(connection: psycopg.Connection, manifest: Manifest) -> Installation:
-    """Create or replace every procedure, drop what is stale, record the checksum; all or nothing.
+    """Create or replace types and procedures, drop what is stale, record the checksum; all or nothing.
 
     `connection` must not be in a transaction. CREATE OR REPLACE keeps grants and running sessions' plans,
-    but cannot change a result type; such a function is dropped in a second attempt.
+    but cannot change a result type; such a function is dropped in a second attempt. A row type that has
+    another text is dropped together with the functions that use it.
     """
     to_replace: set[str] = set()
     for _ in range(len(manifest.procedures) + 1):
@@ -76,9 +91,14 @@ def _install(connection: psycopg.Connection, manifest: Manifest, to_replace: set
     dropped: list[str] = []
     for name in sorted(to_replace):
         dropped += _drop(connection, connection.execute(SIGNATURES, (name,)).fetchall())
+    for row_type in manifest.types:
+        dropped += _create_type(connection, row_type)
     for procedure in manifest.procedures:
         _create(connection, procedure)
     dropped += _drop(connection, connection.execute(STALE).fetchall())
+    for (name,) in connection.execute(TYPES).fetchall():
+        if name not in {row_type.name for row_type in manifest.types}:
+            _drop_type(connection, name)
     connection.execute(RECORD, (manifest.edition, manifest.serves, manifest.checksum))
     # In the same transaction: a new function is open to PUBLIC until its grants are set.
     return Installation(len(manifest.procedures), tuple(dropped), apply_grants(connection))
@@ -89,6 +109,24 @@ def _create(connection: psycopg.Connection, procedure: Procedure) -> None:
         connection.execute(procedure.sql.encode())
     except psycopg.errors.InvalidFunctionDefinition as error:
         raise _ResultTypeError(procedure.name) from error
+
+
+def _create_type(connection: psycopg.Connection, row_type: RowType) -> list[str]:
+    """Create a type unless it is there with this text; return the functions that had to be dropped for it."""
+    qualified = f"telesto.{row_type.name}"
+    row = connection.execute(TYPE_TEXT, (qualified,)).fetchone()
+    if row == (row_type.sql,):
+        return []
+    dropped = _drop(connection, connection.execute(TYPE_USERS, (qualified,)).fetchall())
+    _drop_type(connection, row_type.name)
+    connection.execute(row_type.sql.encode())
+    comment = sql.SQL("COMMENT ON TYPE {} IS {}")
+    connection.execute(comment.format(sql.Identifier("telesto", row_type.name), sql.Literal(row_type.sql)))
+    return dropped
+
+
+def _drop_type(connection: psycopg.Connection, name: str) -> None:
+    connection.execute(sql.SQL("DROP TYPE IF EXISTS {}").format(sql.Identifier("telesto", name)))
 
 
 def _drop(connection: psycopg.Connection, rows: list[tuple[str]]) -> list[str]:

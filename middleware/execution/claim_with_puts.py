@@ -16,33 +16,10 @@ from telesto.middleware.scheduling.outcomes import Results
 from telesto.middleware.scheduling.quarantine import Quarantine
 from telesto.middleware.scheduling.requests import Request
 
-_CLAIM_COLUMNS = {
-    "kind": "text",
-    "request": "int",
-    "error": "smallint",
-    "consumer_id": "bigint",
-    "lease_id": "bigint",
-    "message_id": "bigint",
-    "queue_id": "bigint",
-    "sender_id": "bigint",
-    "receiver_id": "bigint",
-    "priority": "smallint",
-    "time_of_arrival": "timestamptz",
-    "attempt": "int",
-    "redelivered": "boolean",
-    "context": "bigint",
-    "body": "bytea",
-    "claim_id": "bigint",
-    "partition_key": "text",
-    "origin": "jsonb",
-    "expires_ms": "bigint",
-}
-_NO_CLAIM = ", ".join(f"NULL::{type_} AS {name}" for name, type_ in _CLAIM_COLUMNS.items())
-
 #: One row of the puts, then those of the claim. The parts are executed in this order, and the second sees
 #: what the first has done. Locks are taken in the order that holds everywhere: put before take.
-PUT_AND_CLAIM = f"""
-SELECT put.errors, put.message_ids, {_NO_CLAIM}
+PUT_AND_CLAIM = """
+SELECT put.errors, put.message_ids, (NULL::telesto.claimed_message).*
 FROM telesto.put_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) AS put
 UNION ALL
 SELECT NULL, NULL, claimed.*

@@ -14,13 +14,21 @@ from urllib.parse import urlsplit
 
 import psycopg
 import pytest
+from psycopg.rows import dict_row
 
 from consumer_calls import Consuming
 from procedure_calls import Calls, Element, Put
 from telesto.db import schema
 from telesto.db.checks.findings import INVARIANTS
 from telesto.db.install import migrate
-from telesto.db.install.manifest import Access, Manifest, Procedure, load_manifest, procedures_directory
+from telesto.db.install.manifest import (
+    Access,
+    Manifest,
+    Procedure,
+    RowType,
+    load_manifest,
+    procedures_directory,
+)
 from telesto.db.install.procedures import install_procedures
 from topic_calls import TopicCalls
 
@@ -208,6 +216,29 @@ def test_a_changed_result_type_is_replaced(database_url: str) -> None:
     )
 
 
+ROWS = (
+    "CREATE OR REPLACE FUNCTION telesto.rows() RETURNS SETOF telesto.pair LANGUAGE sql AS $$ SELECT 1, 2 $$"
+)
+
+
+def with_pair(columns: str) -> Manifest:
+    """The manifest with a row type of these columns and a function that returns rows of it."""
+    pair = RowType("pair", f"CREATE TYPE telesto.pair AS ({columns})")
+    return replace(variant(rows=ROWS), types=(*MANIFEST.types, pair))
+
+
+def test_a_changed_row_type_is_replaced_with_the_functions_that_use_it(database_url: str) -> None:
+    assert install(database_url, with_pair("a int, b int")) == ()
+    assert install(database_url, with_pair("a int, b int")) == ()
+    assert install(database_url, with_pair("a int, c int")) == ("telesto.rows()",)
+    with psycopg.connect(database_url, row_factory=dict_row) as connection:
+        assert connection.execute("SELECT * FROM telesto.rows()").fetchall() == [{"a": 1, "c": 2}]
+    assert install(database_url, MANIFEST) == ("telesto.rows()",)
+    with psycopg.connect(database_url) as connection:
+        assert connection.execute("SELECT to_regtype('telesto.pair')").fetchall() == [(None,)]
+    assert schema.check(database_url) == []
+
+
 def test_a_changed_parameter_leaves_no_second_function(database_url: str) -> None:
     install(database_url, variant(extra=EXTRA.format(parameters="", result="int")))
     assert install(database_url, variant(extra=EXTRA.format(parameters="a int", result="int"))) == (
@@ -379,7 +410,7 @@ def sql_files() -> dict[str, str]:
 
 
 def test_every_file_is_in_the_manifest_and_every_entry_has_a_file() -> None:
-    assert sorted(sql_files()) == sorted(procedure.name for procedure in MANIFEST.procedures)
+    assert sorted(sql_files()) == sorted(entry.name for entry in (*MANIFEST.types, *MANIFEST.procedures))
 
 
 def test_every_procedure_exists_once(database_url: str) -> None:

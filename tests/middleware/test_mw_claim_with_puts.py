@@ -17,7 +17,7 @@ from telesto.middleware.consumers.claim_tracker import ClaimTracker
 from telesto.middleware.database.connection import DatabaseConnection
 from telesto.middleware.database.disk import Disk
 from telesto.middleware.database.dsn import Connection
-from telesto.middleware.execution.claim_with_puts import _CLAIM_COLUMNS, PUT_AND_CLAIM, PutAndClaimExecutor
+from telesto.middleware.execution.claim_with_puts import PUT_AND_CLAIM, PutAndClaimExecutor
 from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.procedures.put import PutGroup
 from telesto.middleware.scheduling.outcomes import Results
@@ -45,21 +45,29 @@ WHERE NOT granted AND locktype = 'advisory'
 Answer = Callable[[tuple[Any, ...]], list[Any]]
 
 
+#: The columns of a claim, as the type telesto.claimed_message has them.
+CLAIM_COLUMNS = (
+    "kind", "request", "error", "consumer_id", "lease_id", "message_id", "queue_id", "sender_id",
+    "receiver_id", "priority", "time_of_arrival", "attempt", "redelivered", "context", "body", "claim_id",
+    "partition_key", "origin", "expires_ms",
+)  # fmt: skip
+
+
 class Row(tuple[Any, ...]):
     """Stands for asyncpg's records: values by place and by name."""
 
-    names = ("errors", "message_ids", *_CLAIM_COLUMNS)
+    names = ("errors", "message_ids", *CLAIM_COLUMNS)
 
     def __getitem__(self, key: Any) -> Any:
         return super().__getitem__(self.names.index(key) if isinstance(key, str) else key)
 
 
 def put_row(*message_ids: int) -> Row:
-    return Row((None, list(message_ids), *[None] * len(_CLAIM_COLUMNS)))
+    return Row((None, list(message_ids), *[None] * len(CLAIM_COLUMNS)))
 
 
 def claim_row(request: int = 1, queue_id: int = 1, error: int | None = None, **values: Any) -> Row:
-    found = dict.fromkeys(_CLAIM_COLUMNS) | {
+    found = dict.fromkeys(CLAIM_COLUMNS) | {
         "kind": "message" if error is None else "refused",
         "request": request, "queue_id": queue_id, "error": error, "lease_id": 1, "message_id": 1,
         "sender_id": 1, "receiver_id": 0, "priority": 5, "time_of_arrival": 0, "attempt": 1,

@@ -1,4 +1,4 @@
-"""Every procedure's file says at its head and beside its parameters what a reader has to know."""
+"""The file of a procedure or a row type says at its head and beside what it declares what readers need."""
 
 from __future__ import annotations
 
@@ -14,10 +14,14 @@ def procedure_problems(folder: Path) -> list[str]:
         text = path.read_text(encoding="utf-8")
         name = f"db/procedures/{path.relative_to(folder)}"
         head, _, function = text.partition("\nCREATE")
+        is_type = path.parent.name == "types"
         signature = function.partition("\nLANGUAGE")[0].splitlines()
         # What is returned has a name and a comment in the signature, or stands at the head.
-        named = any(line.startswith(("    OUT ", "    INOUT ", "RETURNS TABLE")) for line in signature)
-        sections = SECTIONS if named else (*SECTIONS, "Returns")
+        named = any(
+            line.startswith(("    OUT ", "    INOUT ", "RETURNS TABLE", "RETURNS SETOF telesto."))
+            for line in signature
+        )
+        sections = ("Purpose",) if is_type else SECTIONS if named else (*SECTIONS, "Returns")
         problems += [
             f"{name}: the head has no line '{section}:'"
             for section in sections
@@ -28,6 +32,6 @@ def procedure_problems(folder: Path) -> list[str]:
             for line in signature
             if line.startswith("    ") and " -- " not in line
         ]
-        if f"telesto.{path.stem}(" not in text:
-            problems.append(f"{name}: defines no function telesto.{path.stem}")
+        if f"telesto.{path.stem}{' AS ' if is_type else ''}(" not in text:
+            problems.append(f"{name}: defines no {'type' if is_type else 'function'} telesto.{path.stem}")
     return problems

@@ -20,33 +20,7 @@ CREATE OR REPLACE FUNCTION telesto.claim_batch(
                                 -- size
     waits boolean DEFAULT true  -- whether a claim from one queue waits for its lock
 )
-RETURNS TABLE (
-    kind text,                    -- what the row tells: 'message', one that was leased; 'refused', the consumer gets nothing;
-                                  -- 'more', the queue holds more, which was too large for now, or is kept for other
-                                  -- consumers; 'ready', the consumer's partitions hold more; 'ready_elsewhere', those of
-                                  -- consumer_id do, which is not of this call; 'unanswered', partitions wait until what is
-                                  -- leased of them is answered; 'reached', puts have reached more partitions
-    request int,                  -- the consumer, by its place in the arrays, counted from 1; NULL in a row about the
-                                  -- queue
-    error smallint,               -- with 'refused': -1 (not executed, try again), CLIENT_NOT_EXISTING (5),
-                                  -- QUEUE_NOT_EXISTING (7), SESSION_FENCED (20) or CONSUMER_NOT_EXISTING (50)
-    consumer_id bigint,           -- with 'ready_elsewhere': the consumer
-    lease_id bigint,              -- the lease
-    message_id bigint,            -- the message, each consumer's in their order
-    queue_id bigint,              -- its queue
-    sender_id bigint,             -- who put it
-    receiver_id bigint,           -- the only client that may read it; 0 for anyone
-    priority smallint,            -- 1 to 10
-    time_of_arrival timestamptz,  -- when it was put
-    attempt int,                  -- how often it has been handed over, this time included
-    redelivered boolean,          -- whether it came back after a hand-over
-    context bigint,               -- connects request and response; NULL without
-    body bytea,                   -- the content
-    claim_id bigint,              -- the claim, which rises from claim to claim
-    partition_key text,           -- its partition's key; NULL without
-    origin jsonb,                 -- of a dead letter that was moved here: where and how it died; NULL without
-    expires_ms bigint             -- how long until it expires, in milliseconds; NULL for never
-)
+RETURNS SETOF telesto.claimed_message
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$
 #variable_conflict use_column
@@ -56,6 +30,7 @@ DECLARE
     queues bigint[];
     granted boolean[];
     from_queue bigint;
+    refusal telesto.claimed_message;
 BEGIN
     PERFORM telesto.require_read_committed();
     SELECT fence.errors INTO verdicts FROM telesto.fence_requests(client_ids, sessions) AS fence;
@@ -77,12 +52,12 @@ BEGIN
                        WHERE consumer.queue_id = wanted.queue_id AND consumer.consumer_id = wanted.consumer_id
                          AND consumer.epoch = wanted.epoch
                        LIMIT 1) AS consumer ON true;
+    refusal.kind := 'refused';
     FOR r IN 1..cardinality(verdicts) LOOP
         IF verdicts[r] IS NOT NULL THEN
-            kind := 'refused';
-            request := r;
-            error := verdicts[r];
-            RETURN NEXT;
+            refusal.request := r;
+            refusal.error := verdicts[r];
+            RETURN NEXT refusal;
         END IF;
     END LOOP;
 

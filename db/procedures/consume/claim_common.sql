@@ -19,29 +19,7 @@ CREATE OR REPLACE FUNCTION telesto.claim_common(
     answer_bytes bigint,    -- how many bytes of bodies are leased at most; a first message is whatever its size
     claim bigint            -- the claim, which becomes the lease
 )
-RETURNS TABLE (
-    kind text,                    -- 'message', or 'more': the queue holds more, which was too large for now, or is kept for
-                                  -- other consumers
-    request int,                  -- the consumer, by its place in the arrays, counted from 1; NULL in a row about the
-                                  -- queue
-    error smallint,               -- NULL
-    consumer_id bigint,           -- NULL
-    lease_id bigint,              -- the lease
-    message_id bigint,            -- the message, each consumer's in their order
-    queue_id bigint,              -- its queue
-    sender_id bigint,             -- who put it
-    receiver_id bigint,           -- the only client that may read it; 0 for anyone
-    priority smallint,            -- 1 to 10
-    time_of_arrival timestamptz,  -- when it was put
-    attempt int,                  -- how often it has been handed over, this time included
-    redelivered boolean,          -- whether it came back after a hand-over
-    context bigint,               -- connects request and response; NULL without
-    body bytea,                   -- the content
-    claim_id bigint,              -- the claim, which rises from claim to claim
-    partition_key text,           -- its partition's key; NULL without
-    origin jsonb,                 -- of a dead letter that was moved here: where and how it died; NULL without
-    expires_ms bigint             -- how long until it expires, in milliseconds; NULL for never
-)
+RETURNS SETOF telesto.claimed_message
 LANGUAGE plpgsql
 AS $$
 #variable_conflict use_column
@@ -63,6 +41,7 @@ DECLARE
     dealt record;
     kept bigint[];
     more boolean := false;
+    note telesto.claimed_message;
 BEGIN
     -- The put state is read before the scan, so that all up to its last id is visible to it.
     SELECT taken.ctid AS state_row, taken.lower, put.last_id, put.upper, (put.total - put.hidden_total) - (taken.total - taken.hidden_total) AS depth,
@@ -153,9 +132,9 @@ BEGIN
         END IF;
     END IF;
     IF more THEN
-        kind := 'more';
-        queue_id := from_queue;
-        RETURN NEXT;
+        note.kind := 'more';
+        note.queue_id := from_queue;
+        RETURN NEXT note;
     END IF;
     IF pick_ids = '{}' THEN
         RETURN;

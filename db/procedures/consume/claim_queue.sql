@@ -18,32 +18,7 @@ CREATE OR REPLACE FUNCTION telesto.claim_queue(
                             -- may
     answer_bytes bigint     -- how many bytes of bodies are leased at most; a first message is whatever its size
 )
-RETURNS TABLE (
-    kind text,                    -- what the row tells: 'message', one that was leased; 
-                                  -- 'more', the queue holds more, which was too large for now, or is kept for other
-                                  -- consumers; 'ready', the consumer's partitions hold more; 'ready_elsewhere', those of
-                                  -- consumer_id do, which is not of this call; 'unanswered', partitions wait until what is
-                                  -- leased of them is answered; 'reached', puts have reached more partitions
-    request int,                  -- the consumer, by its place in the arrays, counted from 1; NULL in a row about the
-                                  -- queue
-    error smallint,               -- NULL
-    consumer_id bigint,           -- with 'ready_elsewhere': the consumer
-    lease_id bigint,              -- the lease
-    message_id bigint,            -- the message, each consumer's in their order
-    queue_id bigint,              -- its queue
-    sender_id bigint,             -- who put it
-    receiver_id bigint,           -- the only client that may read it; 0 for anyone
-    priority smallint,            -- 1 to 10
-    time_of_arrival timestamptz,  -- when it was put
-    attempt int,                  -- how often it has been handed over, this time included
-    redelivered boolean,          -- whether it came back after a hand-over
-    context bigint,               -- connects request and response; NULL without
-    body bytea,                   -- the content
-    claim_id bigint,              -- the claim, which rises from claim to claim
-    partition_key text,           -- its partition's key; NULL without
-    origin jsonb,                 -- of a dead letter that was moved here: where and how it died; NULL without
-    expires_ms bigint             -- how long until it expires, in milliseconds; NULL for never
-)
+RETURNS SETOF telesto.claimed_message
 LANGUAGE plpgsql
 AS $$
 #variable_conflict use_column
@@ -51,6 +26,7 @@ DECLARE
     claim constant bigint := nextval('telesto.lease_ids');
     state record;
     keyed record;
+    note telesto.claimed_message;
     left_slots int[] := slots;
     left_bytes bigint := answer_bytes;
 BEGIN
@@ -91,26 +67,26 @@ BEGIN
                 left_bytes := left_bytes - keyed.pick_bytes[i];
             END LOOP;
         END IF;
-        queue_id := from_queue;
+        note.queue_id := from_queue;
         FOR i IN 1..coalesce(cardinality(keyed.more_requests), 0) LOOP
-            kind := 'ready';
-            request := keyed.more_requests[i];
-            RETURN NEXT;
+            note.kind := 'ready';
+            note.request := keyed.more_requests[i];
+            RETURN NEXT note;
         END LOOP;
-        request := NULL;
+        note.request := NULL;
         FOR i IN 1..coalesce(cardinality(keyed.woken_ids), 0) LOOP
-            kind := 'ready_elsewhere';
-            consumer_id := keyed.woken_ids[i];
-            RETURN NEXT;
+            note.kind := 'ready_elsewhere';
+            note.consumer_id := keyed.woken_ids[i];
+            RETURN NEXT note;
         END LOOP;
-        consumer_id := NULL;
+        note.consumer_id := NULL;
         IF keyed.waiting THEN
-            kind := 'unanswered';
-            RETURN NEXT;
+            note.kind := 'unanswered';
+            RETURN NEXT note;
         END IF;
         IF keyed.more THEN
-            kind := 'reached';
-            RETURN NEXT;
+            note.kind := 'reached';
+            RETURN NEXT note;
         END IF;
     END IF;
     IF state.seen AND left_bytes > 0 THEN

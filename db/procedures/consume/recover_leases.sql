@@ -10,28 +10,7 @@ CREATE OR REPLACE FUNCTION telesto.recover_leases(
     epochs bigint[],        -- per consumer: the new epoch
     seen_claims bigint[]    -- per consumer: the last claim that the middleware knows of
 )
-RETURNS TABLE (
-    kind text,                    -- 'message'
-    request int,                  -- the consumer, by its place in the arrays, counted from 1; one without a row got
-                                  -- nothing
-    error smallint,               -- NULL
-    consumer_id bigint,           -- NULL
-    lease_id bigint,              -- the lease
-    message_id bigint,            -- the message, each consumer's in their order
-    queue_id bigint,              -- its queue
-    sender_id bigint,             -- who put it
-    receiver_id bigint,           -- the only client that may read it; 0 for anyone
-    priority smallint,            -- 1 to 10
-    time_of_arrival timestamptz,  -- when it was put
-    attempt int,                  -- how often it has been handed over, this time included
-    redelivered boolean,          -- whether it came back after a hand-over
-    context bigint,               -- connects request and response; NULL without
-    body bytea,                   -- the content
-    claim_id bigint,              -- the claim, which rises from claim to claim
-    partition_key text,           -- its partition's key; NULL without
-    origin jsonb,                 -- of a dead letter that was moved here: where and how it died; NULL without
-    expires_ms bigint             -- how long until it expires, in milliseconds; NULL for never
-)
+RETURNS SETOF telesto.claimed_message
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$
 #variable_conflict use_column

@@ -14,27 +14,7 @@ CREATE OR REPLACE FUNCTION telesto.lease_keyed(
     claim bigint,             -- the claim, never used before
     lease_ms int              -- how long the leases hold, in milliseconds
 )
-RETURNS TABLE (
-    kind text,                    -- 'message'
-    request int,                  -- the consumer's place
-    error smallint,               -- NULL
-    consumer_id bigint,           -- NULL
-    lease_id bigint,              -- the lease
-    message_id bigint,            -- the message, in no order
-    queue_id bigint,              -- its queue
-    sender_id bigint,             -- who put it
-    receiver_id bigint,           -- 0, for anyone
-    priority smallint,            -- 1 to 10
-    time_of_arrival timestamptz,  -- when it was put
-    attempt int,                  -- how often it has been handed over, this time included
-    redelivered boolean,          -- whether it came back after a hand-over
-    context bigint,               -- connects request and response; NULL without
-    body bytea,                   -- the content
-    claim_id bigint,              -- the claim
-    partition_key text,           -- its partition's key
-    origin jsonb,                 -- of a dead letter that was moved here: where and how it died; NULL without
-    expires_ms bigint             -- how long until it expires, in milliseconds; NULL for never
-)
+RETURNS SETOF telesto.claimed_message
 LANGUAGE plpgsql
 AS $$
 #variable_conflict use_column

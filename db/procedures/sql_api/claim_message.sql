@@ -13,18 +13,7 @@ CREATE OR REPLACE FUNCTION telesto.claim_message(
     for_context bigint,  -- only messages for the reader alone that carry this; NULL for any
     by_age boolean       -- the oldest first, whatever its priority; else the highest priority first
 )
-RETURNS TABLE (
-    message_id bigint,            -- the message; no row when there is none
-    queue_id bigint,              -- its queue
-    sender_id bigint,             -- who put it
-    receiver_id bigint,           -- the only client that may read it; 0 for anyone
-    priority smallint,            -- 1 to 10
-    time_of_arrival timestamptz,  -- when it was put
-    attempt int,                  -- how often it has been handed over, this time included
-    redelivered boolean,          -- whether it came back after a hand-over
-    context bigint,               -- connects request and response; NULL without
-    body bytea                    -- the content
-)
+RETURNS SETOF telesto.message
 LANGUAGE plpgsql
 AS $$
 #variable_conflict use_column
@@ -42,7 +31,7 @@ BEGIN
     RETURN QUERY
     SELECT taken.message_id, taken.queue_id, taken.sender_id, taken.receiver_id, taken.priority,
            taken.time_of_arrival, taken.attempt, taken.redelivered, taken.context, taken.body
-    FROM telesto.take_selected(reader_id, 0, 0, from_queue, 1, unbounded, from_sender,
+    FROM telesto.take_selected(1, reader_id, 0, 0, from_queue, 1, unbounded, from_sender,
                                CASE WHEN by_age THEN 2 ELSE 1 END::smallint, for_context, NULL) AS taken;
 END
 $$;

@@ -11,18 +11,7 @@ CREATE OR REPLACE FUNCTION telesto.get_messages_from_queue(
     max_rows int DEFAULT 1000,          -- at most so many
     max_bytes bigint DEFAULT 16777216   -- at most so many bytes of bodies; a first message comes whatever its size
 )
-RETURNS TABLE (
-    message_id bigint,            -- the message
-    queue_id bigint,              -- its queue
-    sender_id bigint,             -- who put it
-    receiver_id bigint,           -- the only client that may read it; 0 for anyone
-    priority smallint,            -- 1 to 10
-    time_of_arrival timestamptz,  -- when it was put
-    attempt int,                  -- how often it has been handed over so far
-    redelivered boolean,          -- whether it came back after a hand-over
-    context bigint,               -- connects request and response; NULL without
-    body bytea                    -- the content
-)
+RETURNS SETOF telesto.message
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 AS $$
 #variable_conflict use_column

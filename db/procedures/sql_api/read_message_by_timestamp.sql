@@ -12,18 +12,7 @@ CREATE OR REPLACE FUNCTION telesto.read_message_by_timestamp(
     from_queue bigint,            -- the queue
     from_sender bigint DEFAULT 0  -- only messages of this client; 0 for any
 )
-RETURNS TABLE (
-    message_id bigint,            -- the message; no row when there is none
-    queue_id bigint,              -- its queue
-    sender_id bigint,             -- who put it
-    receiver_id bigint,           -- the only client that may read it; 0 for anyone
-    priority smallint,            -- 1 to 10
-    time_of_arrival timestamptz,  -- when it was put
-    attempt int,                  -- how often it has been handed over, this time included
-    redelivered boolean,          -- whether it came back after a hand-over
-    context bigint,               -- connects request and response; NULL without
-    body bytea                    -- the content
-)
+RETURNS SETOF telesto.message
 LANGUAGE sql SECURITY DEFINER
 AS $$
 SELECT claim.*

@@ -12,18 +12,7 @@ CREATE OR REPLACE FUNCTION telesto.read_response_message(
     from_queue bigint,  -- the queue
     for_context bigint  -- the context that the request carried
 )
-RETURNS TABLE (
-    message_id bigint,            -- the message; no row when there is none
-    queue_id bigint,              -- its queue
-    sender_id bigint,             -- who put it
-    receiver_id bigint,           -- the only client that may read it; 0 for anyone
-    priority smallint,            -- 1 to 10
-    time_of_arrival timestamptz,  -- when it was put
-    attempt int,                  -- how often it has been handed over, this time included
-    redelivered boolean,          -- whether it came back after a hand-over
-    context bigint,               -- connects request and response; NULL without
-    body bytea                    -- the content
-)
+RETURNS SETOF telesto.message
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$
 BEGIN

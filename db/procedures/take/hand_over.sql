@@ -12,23 +12,7 @@ CREATE OR REPLACE FUNCTION telesto.hand_over(
     numbers bigint[],        -- per request: its number; 0 leaves no delivery: the message is over with its hand-over
     middleware_id int        -- through which middleware; NULL for none
 )
-RETURNS TABLE (
-    request int,                  -- the request
-    error smallint,               -- NULL
-    related_id bigint,            -- NULL
-    message_id bigint,            -- the message, in no order
-    queue_id bigint,              -- its queue
-    sender_id bigint,             -- who put it
-    receiver_id bigint,           -- the only client that may read it; 0 for anyone
-    priority smallint,            -- 1 to 10
-    time_of_arrival timestamptz,  -- when it was put
-    attempt int,                  -- how often it has been handed over, this time included
-    redelivered boolean,          -- whether it came back after a hand-over
-    context bigint,               -- connects request and response; NULL without
-    body bytea,                   -- the content
-    origin jsonb,                 -- of a dead letter that was moved here: where and how it died; NULL without
-    expires_ms bigint             -- how long until it expires, in milliseconds; NULL for never
-)
+RETURNS SETOF telesto.taken_message
 LANGUAGE plpgsql
 AS $$
 #variable_conflict use_column

@@ -5,6 +5,7 @@
 -- Tables:     put_states (read), take_states, receiver_states (insert, delete), messages (delete), deliveries
 --             (insert)
 CREATE OR REPLACE FUNCTION telesto.take_selected(
+    request int,         -- the read, by its place in the batch
     client_id bigint,    -- who reads
     session bigint,      -- the session
     number bigint,       -- the request's number; 0 leaves no delivery
@@ -16,22 +17,7 @@ CREATE OR REPLACE FUNCTION telesto.take_selected(
     for_context bigint,  -- only messages for the reader alone with this context; NULL for all
     middleware_id int    -- through which middleware; NULL for none
 )
-RETURNS TABLE (
-    error smallint,               -- NULL with a message; else QUEUE_NOT_EXISTING (7) or MESSAGE_TOO_LARGE (26)
-    related_id bigint,            -- the message that is too large, with error 26
-    message_id bigint,            -- the message
-    queue_id bigint,              -- its queue
-    sender_id bigint,             -- who put it
-    receiver_id bigint,           -- the only client that may read it; 0 for anyone
-    priority smallint,            -- 1 to 10
-    time_of_arrival timestamptz,  -- when it was put
-    attempt int,                  -- how often it has been handed over, this time included
-    redelivered boolean,          -- whether it came back after a hand-over
-    context bigint,               -- connects request and response; NULL without
-    body bytea,                   -- the content
-    origin jsonb,                 -- of a dead letter that was moved here: where and how it died; NULL without
-    expires_ms bigint             -- how long until it expires, in milliseconds; NULL for never
-)
+RETURNS SETOF telesto.taken_message
 LANGUAGE plpgsql
 AS $$
 #variable_conflict use_column
@@ -41,7 +27,9 @@ DECLARE
     own_lower bigint[];
     pick record;
     own_count bigint;
+    refusal telesto.taken_message;
 BEGIN
+    refusal.request := take_selected.request;
     -- The put state is read before the scan, so that all up to its last id is visible to it.
     SELECT taken.ctid AS state_row, taken.version, taken.total, taken.directed_total, taken.hidden_total, taken.lower,
            put.last_id, put.upper, (put.total - put.hidden_total) - (taken.total - taken.hidden_total) AS depth,
@@ -56,8 +44,8 @@ BEGIN
                         ORDER BY put.version DESC
                         LIMIT 1) AS put;
     IF NOT FOUND THEN
-        error := 7;
-        RETURN NEXT;
+        refusal.error := 7;
+        RETURN NEXT refusal;
         RETURN;
     END IF;
     IF state.own_depth > 0 THEN
@@ -73,18 +61,18 @@ BEGIN
         CASE WHEN for_context IS NULL AND state.depth > state.own_depth THEN state.lower END,
         own_lower) AS selected;
     IF pick.too_large IS NOT NULL THEN
-        error := 26;
-        related_id := pick.too_large;
-        RETURN NEXT;
+        refusal.error := 26;
+        refusal.related_id := pick.too_large;
+        RETURN NEXT refusal;
         RETURN;
     ELSIF pick.message_rows IS NULL THEN
         RETURN;
     END IF;
 
     RETURN QUERY
-    SELECT taken.error, taken.related_id, taken.message_id, taken.queue_id, taken.sender_id, taken.receiver_id,
-           taken.priority, taken.time_of_arrival, taken.attempt, taken.redelivered, taken.context, taken.body,
-           taken.origin, taken.expires_ms
+    SELECT take_selected.request, taken.error, taken.related_id, taken.message_id, taken.queue_id, taken.sender_id,
+           taken.receiver_id, taken.priority, taken.time_of_arrival, taken.attempt, taken.redelivered, taken.context,
+           taken.body, taken.origin, taken.expires_ms
     FROM telesto.hand_over(pick.message_rows, array_fill(1, ARRAY[cardinality(pick.message_rows)]),
                            ARRAY[take_selected.client_id], ARRAY[take_selected.session],
                            ARRAY[take_selected.number], middleware_id) AS taken

@@ -21,24 +21,7 @@ CREATE OR REPLACE FUNCTION telesto.take_selected_batch(
     contexts bigint[],              -- per request: only messages for the reader alone with this context; NULL for all
     middleware_id int DEFAULT NULL  -- through which middleware; NULL for none
 )
-RETURNS TABLE (
-    request int,                  -- the request, counted from 1; one without a row found nothing
-    error smallint,               -- NULL with a message; else -1 (not executed, try again), CLIENT_NOT_EXISTING (5),
-                                  -- QUEUE_NOT_EXISTING (7), SESSION_FENCED (20) or MESSAGE_TOO_LARGE (26)
-    related_id bigint,            -- the message that is too large, with error 26
-    message_id bigint,            -- the message
-    queue_id bigint,              -- its queue
-    sender_id bigint,             -- who put it
-    receiver_id bigint,           -- the only client that may read it; 0 for anyone
-    priority smallint,            -- 1 to 10
-    time_of_arrival timestamptz,  -- when it was put
-    attempt int,                  -- how often it has been handed over, this time included
-    redelivered boolean,          -- whether it came back after a hand-over
-    context bigint,               -- connects request and response; NULL without
-    body bytea,                   -- the content
-    origin jsonb,                 -- of a dead letter that was moved here: where and how it died; NULL without
-    expires_ms bigint             -- how long until it expires, in milliseconds; NULL for never
-)
+RETURNS SETOF telesto.taken_message
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$
 #variable_conflict use_column
@@ -67,8 +50,8 @@ BEGIN
         FOR r IN 1..cardinality(numbers) LOOP
             CONTINUE WHEN verdicts[r] IS NOT NULL;
             RETURN QUERY
-            SELECT r, taken.*
-            FROM telesto.take_selected(client_ids[r], sessions[r], numbers[r], queue_ids[r], max_messages[r],
+            SELECT taken.*
+            FROM telesto.take_selected(r, client_ids[r], sessions[r], numbers[r], queue_ids[r], max_messages[r],
                                        max_bytes[r], sender_ids[r], modes[r], contexts[r], middleware_id) AS taken;
         END LOOP;
     END IF;

@@ -22,21 +22,7 @@ CREATE OR REPLACE FUNCTION telesto.fetch_batch(
     position_confirmed bigint[],      -- as confirmed
     position_afters bigint[]          -- as afters
 )
-RETURNS TABLE (
-    request int,                  -- the request, counted from 1; one that only confirms has no row when done
-    error smallint,               -- NULL; or -1 (not executed, try again), CLIENT_NOT_EXISTING (5), SESSION_FENCED
-                                  -- (20), MESSAGE_TOO_LARGE (26), NOT_SUBSCRIBED (29), POSITION_UNKNOWN (40) or
-                                  -- SUBSCRIPTION_DROPPED (41)
-    related_id bigint,            -- the number of the message that is too large; with error 40 the topic's last number;
-                                  -- with error 41 the subscription
-    topic_ids bigint[],           -- in the only row of a request that found nothing: the topics that it is for
-    subscription_id bigint,       -- the subscription by which a message comes
-    topic text,                   -- its topic, unless the request named the subscription
-    number bigint,                -- its number
-    sender_id bigint,             -- who put it
-    time_of_arrival timestamptz,  -- when it was put
-    body bytea                    -- the content
-)
+RETURNS SETOF telesto.fetched_message
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$
 #variable_conflict use_column

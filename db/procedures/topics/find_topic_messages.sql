@@ -16,18 +16,7 @@ CREATE OR REPLACE FUNCTION telesto.find_topic_messages(
     goal_positions bigint[],        -- per goal: what is confirmed
     goal_lasts bigint[]             -- per goal: the topic's last number
 )
-RETURNS TABLE (
-    request int,                  -- as fetch_batch
-    error smallint,               -- NULL or MESSAGE_TOO_LARGE (26)
-    related_id bigint,            -- as fetch_batch, and so the rest
-    topic_ids bigint[],           -- NULL
-    subscription_id bigint,       -- the subscription
-    topic text,                   -- the topic's name, unless the request named the subscription
-    number bigint,                -- the number
-    sender_id bigint,             -- who put it
-    time_of_arrival timestamptz,  -- when it was put
-    body bytea                    -- the content
-)
+RETURNS SETOF telesto.fetched_message
 LANGUAGE plpgsql
 AS $$
 #variable_conflict use_column

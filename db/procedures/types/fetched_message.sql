@@ -1,0 +1,18 @@
+-- Type:       fetched_message
+-- Purpose:    A row of what gets from topics return: a message, why a get finds none, or the topics that it is for when it
+--             found nothing.
+CREATE TYPE telesto.fetched_message AS (
+    request int,                  -- the get, counted from 1; one that only confirms has no row when done
+    error smallint,               -- NULL; or -1 (not executed, try again), CLIENT_NOT_EXISTING (5), SESSION_FENCED
+                                  -- (20), MESSAGE_TOO_LARGE (26), NOT_SUBSCRIBED (29), POSITION_UNKNOWN (40) or
+                                  -- SUBSCRIPTION_DROPPED (41)
+    related_id bigint,            -- the number of the message that is too large; with error 40 the topic's last number;
+                                  -- with error 41 the subscription
+    topic_ids bigint[],           -- in the only row of a get that found nothing: the topics that it is for
+    subscription_id bigint,       -- the subscription by which a message comes
+    topic text,                   -- its topic, unless the get named the subscription
+    number bigint,                -- its number
+    sender_id bigint,             -- who put it
+    time_of_arrival timestamptz,  -- when it was put
+    body bytea                    -- the content
+);
