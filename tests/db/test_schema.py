@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import tomllib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -17,7 +18,7 @@ import pytest
 from psycopg.rows import dict_row
 
 from consumer_calls import Consuming
-from procedure_calls import Calls, Element, Put
+from procedure_calls import BUSY, Calls, Element, Put
 from telesto.db import schema
 from telesto.db.checks.findings import INVARIANTS
 from telesto.db.install import migrate
@@ -30,6 +31,7 @@ from telesto.db.install.manifest import (
     procedures_directory,
 )
 from telesto.db.install.procedures import install_procedures
+from telesto.protocol.errors import ErrorCode
 from topic_calls import TopicCalls
 
 MANIFEST = load_manifest()
@@ -470,6 +472,24 @@ def test_a_manifest_that_names_a_procedure_twice_is_refused(tmp_path: Path) -> N
     (tmp_path / "manifest.toml").write_text("edition = 1\nserves = 1\n" + entry * 2)
     (tmp_path / "a.sql").write_text("SELECT 1")
     with pytest.raises(ValueError, match="names a more than once"):
+        load_manifest(tmp_path)
+
+
+def test_the_errors_that_procedures_name_have_the_codes_of_the_protocol() -> None:
+    errors = tomllib.loads((procedures_directory() / "manifest.toml").read_text(encoding="utf-8"))["errors"]
+    assert errors == {name: BUSY if name == "BUSY" else ErrorCode[name] for name in errors}
+    named = {name for sql in sql_files().values() for name in re.findall(r"(?<!:):([A-Z_]+)", sql)}
+    assert named == errors.keys()
+
+
+def test_a_procedure_that_names_an_unknown_error_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "manifest.toml").write_text(
+        'edition = 1\nserves = 1\n[errors]\nKNOWN = 5\n[[procedure]]\nfile = "a.sql"\naccess = "internal"\n'
+    )
+    (tmp_path / "a.sql").write_text("SELECT :KNOWN::smallint")
+    assert load_manifest(tmp_path).procedures[0].sql == "SELECT 5::smallint"
+    (tmp_path / "a.sql").write_text("SELECT :UNKNOWN")
+    with pytest.raises(ValueError, match=r"a\.sql: manifest\.toml has no error UNKNOWN"):
         load_manifest(tmp_path)
 
 

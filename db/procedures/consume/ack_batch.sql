@@ -80,8 +80,8 @@ BEGIN
 
     IF coalesce(cardinality(done_items), 0) < cardinality(item_requests) THEN
         SELECT array_agg(CASE WHEN verdicts[item_requests[item.i]] IS NOT NULL THEN verdicts[item_requests[item.i]]
-                              WHEN repeated[item_requests[item.i]] THEN 36
-                              WHEN done.yes IS NULL THEN 27 END ORDER BY item.i)
+                              WHEN repeated[item_requests[item.i]] THEN :NUMBER_REPEATED
+                              WHEN done.yes IS NULL THEN :LEASE_LOST END ORDER BY item.i)
         INTO errors
         FROM generate_series(1, cardinality(item_requests)) AS item (i)
         LEFT JOIN (SELECT DISTINCT unnest(done_items) AS i, true AS yes) AS done ON done.i = item.i;
@@ -93,7 +93,7 @@ BEGIN
                  CASE WHEN count(item.error) > 0 THEN array_agg(item.error ORDER BY item.i) END AS errors
           FROM unnest(item_requests, message_ids, errors) WITH ORDINALITY AS item (request, message_id, error, i)
           GROUP BY item.request
-          HAVING bool_and(item.error IS NULL OR item.error = 27)) AS request
+          HAVING bool_and(item.error IS NULL OR item.error = :LEASE_LOST)) AS request
     WHERE numbers[request.i] <> 0;
     PERFORM telesto.delete_confirmed(passed, confirm_clients, confirm_sessions, confirm_numbers, false);
 END

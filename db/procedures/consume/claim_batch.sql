@@ -38,9 +38,9 @@ BEGIN
     FROM telesto.lock_takes(queue_ids, verdicts, waits) AS locked;
 
     SELECT array_agg(CASE WHEN wanted.error IS NOT NULL THEN wanted.error
-                          WHEN NOT granted[width_bucket(wanted.queue_id, queues)] THEN -1
-                          WHEN queue.yes IS NULL THEN 7
-                          WHEN consumer.middleware_id IS NULL THEN 50 END ORDER BY wanted.i),
+                          WHEN NOT granted[width_bucket(wanted.queue_id, queues)] THEN :BUSY
+                          WHEN queue.yes IS NULL THEN :QUEUE_NOT_EXISTING
+                          WHEN consumer.middleware_id IS NULL THEN :CONSUMER_NOT_EXISTING END ORDER BY wanted.i),
            array_agg(consumer.middleware_id::int ORDER BY wanted.i)
     INTO verdicts, middleware_ids
     FROM (SELECT unnest(queue_ids) AS queue_id, unnest(consumer_ids) AS consumer_id, unnest(epochs) AS epoch,

@@ -41,7 +41,7 @@ BEGIN
     FROM telesto.queues AS queue
     WHERE queue.queue_id = join_queue.queue_id;
     IF NOT FOUND THEN
-        error := 7;
+        error := :QUEUE_NOT_EXISTING;
         RETURN;
     END IF;
     earlier := ARRAY(SELECT consumer.consumer_id FROM telesto.consumers AS consumer

@@ -41,8 +41,8 @@ BEGIN
     FROM (SELECT unnest(kept) AS i, unnest(lease_rows) AS lease_row) AS pick
     WHERE lease.ctid = pick.lease_row;
     RETURN ARRAY(SELECT CASE WHEN wanted.i = ANY (kept) THEN NULL
-                             WHEN lease.yes IS NULL THEN 27::smallint
-                             ELSE -1::smallint END
+                             WHEN lease.yes IS NULL THEN :LEASE_LOST::smallint
+                             ELSE :BUSY::smallint END
                  FROM (SELECT unnest(consumer_ids) AS consumer_id, unnest(lease_ids) AS lease_id,
                               unnest(message_ids) AS message_id,
                               generate_series(1, cardinality(consumer_ids)) AS i) AS wanted

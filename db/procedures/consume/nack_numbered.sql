@@ -53,7 +53,7 @@ BEGIN
     FROM (SELECT unnest(queues) AS queue_id ORDER BY 1) AS queue;
 
     -- By key and not by place: they may have been ended while the locks were waited for.
-    SELECT array_agg(CASE WHEN lease.ctid IS NULL THEN 27 END ORDER BY item.i),
+    SELECT array_agg(CASE WHEN lease.ctid IS NULL THEN :LEASE_LOST END ORDER BY item.i),
            array_agg(lease.ctid) FILTER (WHERE lease.ctid IS NOT NULL)
     INTO errors, lease_rows
     FROM (SELECT unnest(consumer_ids) AS consumer_id, unnest(lease_ids) AS lease_id,

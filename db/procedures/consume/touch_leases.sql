@@ -52,7 +52,7 @@ BEGIN
                                                          WHERE queue.queue_id = lease.queue_id
                                                          LIMIT 1), 30000) / 1000.0)
     WHERE lease.ctid = ANY (lease_rows);
-    errors := ARRAY(SELECT CASE WHEN item.i = ANY (kept) THEN NULL ELSE 27::smallint END
+    errors := ARRAY(SELECT CASE WHEN item.i = ANY (kept) THEN NULL ELSE :LEASE_LOST::smallint END
                     FROM generate_series(1, cardinality(message_ids)) AS item (i));
 END
 $$;

@@ -36,7 +36,7 @@ BEGIN
         AND NOT EXISTS (SELECT FROM telesto.take_states AS state WHERE state.queue_id = from_queue)
         AND NOT EXISTS (SELECT FROM telesto.dead_letters AS letter WHERE letter.queue_id = from_queue)
     THEN
-        error := 7;
+        error := :QUEUE_NOT_EXISTING;
         RETURN NEXT;
         RETURN;
     END IF;

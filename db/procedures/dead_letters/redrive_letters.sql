@@ -38,7 +38,7 @@ BEGIN
     ORDER BY state.version DESC
     LIMIT 1;
     IF state_row IS NULL AND redriving THEN
-        error := 7;
+        error := :QUEUE_NOT_EXISTING;
         RETURN;
     END IF;
     IF letter_ids IS NULL THEN
@@ -61,7 +61,7 @@ BEGIN
         IF state_row IS NULL AND settled = 0
             AND NOT EXISTS (SELECT FROM telesto.dead_letters AS letter WHERE letter.queue_id = from_queue)
         THEN
-            error := 7;
+            error := :QUEUE_NOT_EXISTING;
         END IF;
         RETURN;
     END IF;

@@ -35,16 +35,16 @@ BEGIN
     FOR e IN 1..cardinality(element_requests) LOOP
         IF verdicts[element_requests[e]] IS NULL AND queue_ids[e] > 0
                 AND NOT granted[width_bucket(queue_ids[e], queues)] THEN
-            verdicts[element_requests[e]] := -1;
+            verdicts[element_requests[e]] := :BUSY;
         END IF;
     END LOOP;
     FOR r IN 1..cardinality(numbers) LOOP
         IF client_ids[r] = ANY (held_up) THEN
-            verdicts[r] := coalesce(verdicts[r], -1);
-        ELSIF verdicts[r] = -1 THEN
+            verdicts[r] := coalesce(verdicts[r], :BUSY);
+        ELSIF verdicts[r] = :BUSY THEN
             held_up := held_up || client_ids[r];
         ELSIF verdicts[r] IS NULL AND repeated[r] THEN
-            verdicts[r] := 36;
+            verdicts[r] := :NUMBER_REPEATED;
         END IF;
     END LOOP;
 
@@ -63,14 +63,14 @@ BEGIN
         CONTINUE WHEN errors[e] IS NOT NULL;
         q := width_bucket(queue_ids[e], queues);
         IF queue_ids[e] > 0 AND NOT existing[q] THEN
-            errors[e] := 7;
+            errors[e] := :QUEUE_NOT_EXISTING;
         ELSIF known_ids[e] IS NOT NULL THEN
             -- Also where the queue must not take it: a repetition puts nothing.
             message_ids[e] := -known_ids[e];
         ELSIF firsts_put[firsts[e]] IS NOT NULL THEN
             message_ids[e] := -firsts_put[firsts[e]];
         ELSIF queue_ids[e] < 0 OR rooms[q] <= 0 THEN
-            errors[e] := 25;
+            errors[e] := :QUEUE_FULL;
         ELSE
             rooms[q] := rooms[q] - 1;
             message_ids[e] := nextval('telesto.message_ids');

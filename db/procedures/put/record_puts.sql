@@ -60,7 +60,7 @@ BEGIN
           FROM unnest(element_requests, message_ids, errors)
                WITH ORDINALITY AS element (request, message_id, error, i)
           GROUP BY element.request
-          HAVING bool_and(element.error IS NULL OR element.error IN (7, 25))) AS request
+          HAVING bool_and(element.error IS NULL OR element.error IN (:QUEUE_NOT_EXISTING, :QUEUE_FULL))) AS request
     WHERE numbers[request.i] <> 0
     ON CONFLICT DO NOTHING;
 
@@ -80,7 +80,7 @@ BEGIN
         RETURN;
     END IF;
 
-    SELECT array_agg(CASE WHEN element.error IS NULL AND element.request = ANY (repeated) THEN 36
+    SELECT array_agg(CASE WHEN element.error IS NULL AND element.request = ANY (repeated) THEN :NUMBER_REPEATED
                           ELSE element.error END ORDER BY element.i),
            array_agg(CASE WHEN element.request = ANY (repeated) THEN 0
                           ELSE element.message_id END ORDER BY element.i)

@@ -23,7 +23,7 @@ AS $$
 BEGIN
     PERFORM telesto.require_read_committed();
     IF NOT pg_try_advisory_xact_lock(telesto.client_lock_key(client_id)) THEN
-        error := -1;
+        error := :BUSY;
         RETURN;
     END IF;
     error := telesto.fence_client(client_id, session, number);

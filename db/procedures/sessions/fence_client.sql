@@ -19,20 +19,20 @@ DECLARE
     current_session bigint;
 BEGIN
     IF NOT pg_try_advisory_xact_lock_shared(telesto.client_lock_key(fence_client.client_id)) THEN
-        RETURN -1;
+        RETURN :BUSY;
     END IF;
     SELECT client.session INTO current_session
     FROM telesto.clients AS client
     WHERE client.client_id = fence_client.client_id;
     IF current_session IS NULL THEN
-        RETURN 5;
+        RETURN :CLIENT_NOT_EXISTING;
     ELSIF current_session <> fence_client.session THEN
-        RETURN 20;
+        RETURN :SESSION_FENCED;
     END IF;
     PERFORM FROM telesto.operations AS operation
     WHERE operation.client_id = fence_client.client_id
       AND operation.session = fence_client.session
       AND operation.number = fence_client.number;
-    RETURN CASE WHEN FOUND THEN 36 END;
+    RETURN CASE WHEN FOUND THEN :NUMBER_REPEATED END;
 END
 $$;

@@ -40,9 +40,9 @@ BEGIN
         RETURN;
     END IF;
 
-    SELECT array_agg(CASE WHEN NOT fence.granted THEN -1
-                          WHEN fence.session IS NULL THEN 5
-                          WHEN fence.session <> request.session THEN 20
+    SELECT array_agg(CASE WHEN NOT fence.granted THEN :BUSY
+                          WHEN fence.session IS NULL THEN :CLIENT_NOT_EXISTING
+                          WHEN fence.session <> request.session THEN :SESSION_FENCED
                      END ORDER BY request.i),
            array_agg(request.client_id ORDER BY request.client_id)
                FILTER (WHERE fence.granted AND fence.session = request.session)

@@ -38,7 +38,7 @@ BEGIN
     END IF;
     IF found_id IS NULL THEN
         PERFORM pg_logical_emit_message(true, 'telesto', '');
-        error := 5;
+        error := :CLIENT_NOT_EXISTING;
         RETURN;
     END IF;
     -- A mode never changes, so that this needs no lock.
@@ -46,7 +46,7 @@ BEGIN
     FROM telesto.clients AS client
     WHERE client.client_id = found_id;
     IF identify_client.mode <> wanted_mode THEN
-        error := 13;
+        error := :CLIENT_MODE_PERMISSION_VIOLATION;
         RETURN;
     END IF;
     SELECT opened.error, opened.session INTO identify_client.error, identify_client.session

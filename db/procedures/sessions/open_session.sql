@@ -20,7 +20,7 @@ AS $$
 #variable_conflict use_column
 BEGIN
     IF NOT pg_try_advisory_xact_lock(telesto.client_lock_key(open_session.client_id)) THEN
-        error := -1;
+        error := :BUSY;
         RETURN;
     END IF;
     UPDATE telesto.clients AS client
@@ -31,7 +31,7 @@ BEGIN
     RETURNING client.session INTO open_session.session;
     IF open_session.session IS NULL THEN
         PERFORM FROM telesto.clients AS client WHERE client.client_id = open_session.client_id;
-        error := CASE WHEN FOUND THEN 20 ELSE 5 END;
+        error := CASE WHEN FOUND THEN :SESSION_FENCED ELSE :CLIENT_NOT_EXISTING END;
         -- So that the answer waits for a synchronous standby, as the commits did by which the client is gone.
         PERFORM pg_logical_emit_message(true, 'telesto', '');
         RETURN;

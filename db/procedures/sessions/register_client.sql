@@ -43,19 +43,19 @@ BEGIN
     FROM telesto.clients AS client
     WHERE client.name = register_client.name;
     IF existing_id IS NOT NULL AND same_token IS NOT TRUE THEN
-        error := 6;
+        error := :CLIENT_NAME_NOT_UNIQUE;
         RETURN;
     ELSIF NOT same_mode THEN
-        error := 13;
+        error := :CLIENT_MODE_PERMISSION_VIOLATION;
         RETURN;
     ELSIF overtaken THEN
-        error := 20;
+        error := :SESSION_FENCED;
         RETURN;
     END IF;
     SELECT opened.session INTO register_client.session
     FROM telesto.open_session(existing_id, register_client.token, true, register_client.attempt) AS opened;
     -- Deleted or taken over meanwhile is like busy: the next try finds out.
-    error := CASE WHEN register_client.session IS NULL THEN -1 END;
+    error := CASE WHEN register_client.session IS NULL THEN :BUSY END;
     client_id := CASE WHEN register_client.session IS NOT NULL THEN existing_id END;
 END
 $$;

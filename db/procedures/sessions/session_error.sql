@@ -19,7 +19,7 @@ BEGIN
     SELECT client.session INTO current_session
     FROM telesto.clients AS client
     WHERE client.client_id = session_error.client_id;
-    RETURN CASE WHEN current_session IS NULL THEN 5
-                WHEN current_session <> session_error.session THEN 20 END;
+    RETURN CASE WHEN current_session IS NULL THEN :CLIENT_NOT_EXISTING
+                WHEN current_session <> session_error.session THEN :SESSION_FENCED END;
 END
 $$;

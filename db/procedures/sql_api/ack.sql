@@ -26,7 +26,7 @@ DECLARE
     lease_row tid;
 BEGIN
     IF consumer_id IS NULL OR lease_id IS NULL OR message_id IS NULL THEN
-        PERFORM telesto.raise_error(12, 'consumer_id, lease_id and message_id must be given');
+        PERFORM telesto.raise_error(:INVALID_PARAMETER, 'consumer_id, lease_id and message_id must be given');
     END IF;
     -- The middlewares see by this lock that they must not wait for the row.
     PERFORM pg_advisory_xact_lock(telesto.lease_lock_key(message_id));
@@ -36,7 +36,7 @@ BEGIN
     LIMIT 1
     FOR UPDATE;
     IF lease_row IS NULL THEN
-        PERFORM telesto.raise_error(27, format('message %s belongs to somebody else by now, or is acknowledged '
+        PERFORM telesto.raise_error(:LEASE_LOST, format('message %s belongs to somebody else by now, or is acknowledged '
                                                'already: lease %s of consumer %s is over',
                                                message_id, lease_id, consumer_id));
     END IF;

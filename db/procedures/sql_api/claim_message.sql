@@ -25,7 +25,7 @@ BEGIN
     PERFORM pg_advisory_xact_lock(telesto.take_lock_key(from_queue));
     PERFORM FROM telesto.queues AS queue WHERE queue.queue_id = from_queue;
     IF NOT FOUND THEN
-        PERFORM telesto.raise_error(7, format('there is no queue %s', coalesce(from_queue::text, 'NULL')));
+        PERFORM telesto.raise_error(:QUEUE_NOT_EXISTING, format('there is no queue %s', coalesce(from_queue::text, 'NULL')));
     END IF;
     -- Session and number 0: nothing is recorded for the client.
     RETURN QUERY

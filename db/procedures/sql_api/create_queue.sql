@@ -20,7 +20,7 @@ BEGIN
     PERFORM telesto.require_name(name);
     created := telesto.add_queue(name, NULL);
     IF created IS NULL THEN
-        PERFORM telesto.raise_error(4, format('there is a queue of the name %L already', name));
+        PERFORM telesto.raise_error(:QUEUE_NAME_NOT_UNIQUE, format('there is a queue of the name %L already', name));
     END IF;
     IF max_messages IS NOT NULL THEN
         settings := settings || jsonb_build_object('max_messages', max_messages);

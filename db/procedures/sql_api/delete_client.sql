@@ -18,7 +18,7 @@ AS $$
 BEGIN
     PERFORM telesto.require_read_committed();
     IF NOT pg_try_advisory_xact_lock(telesto.client_lock_key(client_id)) THEN
-        PERFORM telesto.raise_error(35, format('a request of client %s is under way', client_id));
+        PERFORM telesto.raise_error(:TAKEOVER_BUSY, format('a request of client %s is under way', client_id));
     END IF;
     PERFORM telesto.require_client(client_id, false);
     PERFORM telesto.remove_client(client_id);

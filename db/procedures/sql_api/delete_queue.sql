@@ -16,7 +16,7 @@ AS $$
 BEGIN
     PERFORM telesto.require_read_committed();
     IF queue_id IS NULL OR NOT telesto.remove_queue(queue_id) THEN
-        PERFORM telesto.raise_error(7, format('there is no queue %s', coalesce(queue_id::text, 'NULL')));
+        PERFORM telesto.raise_error(:QUEUE_NOT_EXISTING, format('there is no queue %s', coalesce(queue_id::text, 'NULL')));
     END IF;
 END
 $$;

@@ -15,6 +15,6 @@ BEGIN
     SELECT client.client_id INTO get_client_id.client_id
     FROM telesto.clients AS client
     WHERE client.name = get_client_id.name;
-    error := CASE WHEN NOT FOUND THEN 5 END;
+    error := CASE WHEN NOT FOUND THEN :CLIENT_NOT_EXISTING END;
 END
 $$;

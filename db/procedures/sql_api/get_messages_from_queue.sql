@@ -19,7 +19,7 @@ BEGIN
     PERFORM telesto.require_client(client_id, false);
     PERFORM FROM telesto.queues AS queue WHERE queue.queue_id = from_queue;
     IF NOT FOUND THEN
-        PERFORM telesto.raise_error(7, format('there is no queue %s', coalesce(from_queue::text, 'NULL')));
+        PERFORM telesto.raise_error(:QUEUE_NOT_EXISTING, format('there is no queue %s', coalesce(from_queue::text, 'NULL')));
     END IF;
     RETURN QUERY
     SELECT page.message_id, page.queue_id, page.sender_id, page.receiver_id, page.priority, page.time_of_arrival,

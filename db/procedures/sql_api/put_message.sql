@@ -37,7 +37,7 @@ BEGIN
     FROM telesto.stage_message(sender_id, ARRAY[queue_id], body, priority, receiver_id, context, dedup_key,
                            delay_ms, expires_ms, partition_key) AS stage;
     IF staged IS NULL THEN
-        PERFORM telesto.raise_error(7, format('there is no queue %s', coalesce(queue_id::text, 'NULL')));
+        PERFORM telesto.raise_error(:QUEUE_NOT_EXISTING, format('there is no queue %s', coalesce(queue_id::text, 'NULL')));
     END IF;
     RETURN staged;
 END

@@ -24,12 +24,12 @@ DECLARE
 BEGIN
     PERFORM telesto.require_client(sender_id, true);
     IF body IS NULL THEN
-        PERFORM telesto.raise_error(12, 'a message needs a body');
+        PERFORM telesto.raise_error(:INVALID_PARAMETER, 'a message needs a body');
     ELSIF octet_length(body) > longest THEN
-        PERFORM telesto.raise_error(26, format('a body of %s bytes is too long: %s are allowed',
+        PERFORM telesto.raise_error(:MESSAGE_TOO_LARGE, format('a body of %s bytes is too long: %s are allowed',
                                                octet_length(body), longest));
     ELSIF topic IS NULL OR char_length(topic) NOT BETWEEN 1 AND 1024 THEN
-        PERFORM telesto.raise_error(12, 'a topic''s name has 1 to 1024 characters');
+        PERFORM telesto.raise_error(:INVALID_PARAMETER, 'a topic''s name has 1 to 1024 characters');
     END IF;
     PERFORM telesto.refuse_invisible(topic);
     INSERT INTO telesto.staged_topic_messages AS row (sender_id, topic, body)

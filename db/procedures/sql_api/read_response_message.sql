@@ -17,7 +17,7 @@ LANGUAGE plpgsql SECURITY DEFINER
 AS $$
 BEGIN
     IF for_context IS NULL THEN
-        PERFORM telesto.raise_error(12, 'a response is found by the context of its request');
+        PERFORM telesto.raise_error(:INVALID_PARAMETER, 'a response is found by the context of its request');
     END IF;
     RETURN QUERY
     SELECT claim.* FROM telesto.claim_message(reader_id, from_queue, 0, for_context, false) AS claim;

@@ -20,7 +20,7 @@ DECLARE
     code constant text := upper(to_hex(ascii(found)));
 BEGIN
     IF found IS NOT NULL THEN
-        PERFORM telesto.raise_error(12, format('a name has no invisible characters, as U+%s%s',
+        PERFORM telesto.raise_error(:INVALID_PARAMETER, format('a name has no invisible characters, as U+%s%s',
                                                repeat('0', 4 - length(code)), code));
     END IF;
 END

@@ -18,11 +18,11 @@ DECLARE
 BEGIN
     PERFORM telesto.require_name(name);
     IF mode IS NULL OR mode NOT IN (1, 2) THEN
-        PERFORM telesto.raise_error(12, format('mode %s is neither 1 (FULL) nor 2 (READ_ONLY)', mode));
+        PERFORM telesto.raise_error(:INVALID_PARAMETER, format('mode %s is neither 1 (FULL) nor 2 (READ_ONLY)', mode));
     END IF;
     registered := telesto.register_client(name, mode::smallint, NULL);
     IF registered.error IS NOT NULL THEN
-        PERFORM telesto.raise_error(6, format('there is a client of the name %L already', name));
+        PERFORM telesto.raise_error(:CLIENT_NAME_NOT_UNIQUE, format('there is a client of the name %L already', name));
     END IF;
     RETURN registered.client_id;
 END

@@ -21,9 +21,9 @@ BEGIN
     FROM telesto.clients AS client
     WHERE client.client_id = require_client.client_id;
     IF found_mode IS NULL THEN
-        PERFORM telesto.raise_error(5, format('there is no client %s', coalesce(client_id::text, 'NULL')));
+        PERFORM telesto.raise_error(:CLIENT_NOT_EXISTING, format('there is no client %s', coalesce(client_id::text, 'NULL')));
     ELSIF changing AND found_mode <> 1 THEN
-        PERFORM telesto.raise_error(13, format('client %s is READ_ONLY', client_id));
+        PERFORM telesto.raise_error(:CLIENT_MODE_PERMISSION_VIOLATION, format('client %s is READ_ONLY', client_id));
     END IF;
 END
 $$;

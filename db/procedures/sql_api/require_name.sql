@@ -14,7 +14,7 @@ LANGUAGE plpgsql
 AS $$
 BEGIN
     IF name IS NULL OR char_length(name) NOT BETWEEN 1 AND 255 THEN
-        PERFORM telesto.raise_error(12, 'a name has 1 to 255 characters');
+        PERFORM telesto.raise_error(:INVALID_PARAMETER, 'a name has 1 to 255 characters');
     END IF;
     PERFORM telesto.refuse_invisible(name);
 END

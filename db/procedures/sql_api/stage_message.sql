@@ -32,28 +32,28 @@ DECLARE
 BEGIN
     PERFORM telesto.require_client(sender_id, true);
     IF body IS NULL THEN
-        PERFORM telesto.raise_error(12, 'a message needs a body');
+        PERFORM telesto.raise_error(:INVALID_PARAMETER, 'a message needs a body');
     ELSIF octet_length(body) > longest THEN
-        PERFORM telesto.raise_error(26, format('a body of %s bytes is too long: %s are allowed',
+        PERFORM telesto.raise_error(:MESSAGE_TOO_LARGE, format('a body of %s bytes is too long: %s are allowed',
                                                octet_length(body), longest));
     ELSIF priority IS NULL OR priority NOT BETWEEN 1 AND 10 THEN
-        PERFORM telesto.raise_error(12, format('priority %s is not between 1 and 10', priority));
+        PERFORM telesto.raise_error(:INVALID_PARAMETER, format('priority %s is not between 1 and 10', priority));
     ELSIF receiver_id < 0 THEN
-        PERFORM telesto.raise_error(12, format('receiver %s is negative', receiver_id));
+        PERFORM telesto.raise_error(:INVALID_PARAMETER, format('receiver %s is negative', receiver_id));
     ELSIF char_length(dedup_key) NOT BETWEEN 1 AND 255 THEN
-        PERFORM telesto.raise_error(12, format('dedup_key has %s characters, but 1 to 255 are allowed',
+        PERFORM telesto.raise_error(:INVALID_PARAMETER, format('dedup_key has %s characters, but 1 to 255 are allowed',
                                                char_length(dedup_key)));
     ELSIF char_length(partition_key) NOT BETWEEN 1 AND 255 THEN
-        PERFORM telesto.raise_error(12, format('partition_key has %s characters, but 1 to 255 are allowed',
+        PERFORM telesto.raise_error(:INVALID_PARAMETER, format('partition_key has %s characters, but 1 to 255 are allowed',
                                                char_length(partition_key)));
     ELSIF concat(dedup_key, partition_key) ~ '[\u0001-\u001F\u007F-\u009F]' THEN
-        PERFORM telesto.raise_error(12, 'a key has no control characters');
+        PERFORM telesto.raise_error(:INVALID_PARAMETER, 'a key has no control characters');
     ELSIF partition_key IS NOT NULL AND receiver_id > 0 THEN
-        PERFORM telesto.raise_error(12, 'a message has a receiver or a partition key, not both');
+        PERFORM telesto.raise_error(:INVALID_PARAMETER, 'a message has a receiver or a partition key, not both');
     ELSIF delay_ms NOT BETWEEN 0 AND longest_ms THEN
-        PERFORM telesto.raise_error(12, format('delay_ms %s is not between 0 and %s', delay_ms, longest_ms));
+        PERFORM telesto.raise_error(:INVALID_PARAMETER, format('delay_ms %s is not between 0 and %s', delay_ms, longest_ms));
     ELSIF expires_ms NOT BETWEEN 1 AND longest_ms THEN
-        PERFORM telesto.raise_error(12, format('expires_ms %s is not between 1 and %s', expires_ms, longest_ms));
+        PERFORM telesto.raise_error(:INVALID_PARAMETER, format('expires_ms %s is not between 1 and %s', expires_ms, longest_ms));
     END IF;
     RETURN QUERY
     INSERT INTO telesto.staged_messages AS staged (queue_id, receiver_id, sender_id, context, priority, body,

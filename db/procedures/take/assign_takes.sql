@@ -67,7 +67,7 @@ BEGIN
             size := CASE WHEN take_own THEN own_bytes[o] ELSE common_bytes[c] END;
             IF size > left_bytes THEN
                 IF left_messages = max_messages[r] THEN
-                    verdicts[r] := 26;
+                    verdicts[r] := :MESSAGE_TOO_LARGE;
                     related_ids[r] := CASE WHEN take_own THEN own_ids[o] ELSE common_ids[c] END;
                 END IF;
                 EXIT;

@@ -27,12 +27,12 @@ BEGIN
         CONTINUE WHEN verdicts[r] IS NOT NULL;
         q := width_bucket(queue_ids[r], queues);
         IF client_ids[r] = ANY (held_up) THEN
-            verdicts[r] := -1;
+            verdicts[r] := :BUSY;
         ELSIF NOT granted[q] THEN
-            verdicts[r] := -1;
+            verdicts[r] := :BUSY;
             held_up := held_up || client_ids[r];
         ELSIF NOT existing[q] THEN
-            verdicts[r] := 7;
+            verdicts[r] := :QUEUE_NOT_EXISTING;
         END IF;
     END LOOP;
     RETURN verdicts;

@@ -44,7 +44,7 @@ BEGIN
                         ORDER BY put.version DESC
                         LIMIT 1) AS put;
     IF NOT FOUND THEN
-        refusal.error := 7;
+        refusal.error := :QUEUE_NOT_EXISTING;
         RETURN NEXT refusal;
         RETURN;
     END IF;
@@ -61,7 +61,7 @@ BEGIN
         CASE WHEN for_context IS NULL AND state.depth > state.own_depth THEN state.lower END,
         own_lower) AS selected;
     IF pick.too_large IS NOT NULL THEN
-        refusal.error := 26;
+        refusal.error := :MESSAGE_TOO_LARGE;
         refusal.related_id := pick.too_large;
         RETURN NEXT refusal;
         RETURN;

@@ -32,7 +32,7 @@ BEGIN
         PERFORM pg_advisory_xact_lock(telesto.topic_lock_key(topic_id));
         removed := telesto.remove_topic(topic_id);
     END IF;
-    error := CASE WHEN removed IS NULL THEN 30 WHEN NOT removed THEN 42 END;
+    error := CASE WHEN removed IS NULL THEN :TOPIC_NOT_EXISTING WHEN NOT removed THEN :TOPIC_IN_USE END;
     PERFORM telesto.finish_request(client_id, session, number, 79::smallint, 0, error,
                                    confirm_sessions, confirm_numbers);
 END

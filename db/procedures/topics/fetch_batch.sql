@@ -95,7 +95,7 @@ BEGIN
 
     IF plain THEN
         RETURN QUERY
-        SELECT goal.request, CASE WHEN message.size > goal.max_bytes THEN 26::smallint END,
+        SELECT goal.request, CASE WHEN message.size > goal.max_bytes THEN :MESSAGE_TOO_LARGE::smallint END,
                CASE WHEN message.size > goal.max_bytes THEN message.number END, NULL::bigint[],
                goal.subscription_id, NULL::text, message.number, message.sender_id, message.time_of_arrival,
                CASE WHEN message.size <= goal.max_bytes THEN message.body END

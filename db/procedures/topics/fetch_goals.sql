@@ -112,7 +112,7 @@ BEGIN
                              LIMIT 1) AS known ON true) AS goal;
 
     FOR failed IN
-        SELECT request.i, CASE WHEN min(request.code) IS NOT NULL THEN min(request.code) ELSE 29 END AS code,
+        SELECT request.i, CASE WHEN min(request.code) IS NOT NULL THEN min(request.code) ELSE :NOT_SUBSCRIBED END AS code,
                min(request.related_id) FILTER (WHERE request.code IS NOT NULL) AS related_id
         FROM (SELECT asked.i, CASE WHEN asked.n > 0 THEN 0 ELSE 1 END AS goals, NULL::int AS code,
                      NULL::bigint AS related_id
@@ -120,8 +120,8 @@ BEGIN
               UNION ALL
               SELECT goal.request, CASE WHEN goal.wanted THEN 1 ELSE 0 END,
                      CASE WHEN goal.told > goal.last OR (goal.confirmed > 0 AND goal.confirmed < goal.start)
-                               OR (goal.after > 0 AND goal.after < goal.start) THEN 40
-                          WHEN goal.dropped THEN 41 END,
+                               OR (goal.after > 0 AND goal.after < goal.start) THEN :POSITION_UNKNOWN
+                          WHEN goal.dropped THEN :SUBSCRIPTION_DROPPED END,
                      CASE WHEN goal.dropped THEN goal.subscription_id ELSE goal.last END
               FROM (SELECT unnest(requests) AS request, unnest(wanted) AS wanted,
                            unnest(confirmed) AS confirmed, unnest(afters) AS after,

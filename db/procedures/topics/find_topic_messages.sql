@@ -24,7 +24,7 @@ BEGIN
     -- All up to the last number read before is visible. Times of arrival follow the numbers but for a clock
     -- that was set back; the highest so far keeps each topic in its order.
     RETURN QUERY
-    SELECT message.request, CASE WHEN message.size > max_bytes[message.request] THEN 26::smallint END,
+    SELECT message.request, CASE WHEN message.size > max_bytes[message.request] THEN :MESSAGE_TOO_LARGE::smallint END,
            CASE WHEN message.size > max_bytes[message.request] THEN message.number END, NULL::bigint[],
            message.subscription_id,
            CASE WHEN wanted_subscriptions[message.request] <= 0 THEN

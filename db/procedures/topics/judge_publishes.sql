@@ -37,12 +37,12 @@ BEGIN
     -- A request that needs a busy topic is left for later, and so is all of its client after it.
     FOR r IN 1..cardinality(numbers) LOOP
         IF client_ids[r] = ANY (held_up) THEN
-            verdicts[r] := coalesce(verdicts[r], -1);
-        ELSIF verdicts[r] = -1 OR (verdicts[r] IS NULL AND NOT granted[request_places[r]]) THEN
-            verdicts[r] := -1;
+            verdicts[r] := coalesce(verdicts[r], :BUSY);
+        ELSIF verdicts[r] = :BUSY OR (verdicts[r] IS NULL AND NOT granted[request_places[r]]) THEN
+            verdicts[r] := :BUSY;
             held_up := held_up || client_ids[r];
         ELSIF verdicts[r] IS NULL AND repeated[r] THEN
-            verdicts[r] := 36;
+            verdicts[r] := :NUMBER_REPEATED;
         END IF;
     END LOOP;
 
@@ -63,7 +63,7 @@ BEGIN
             message_numbers[e] := CASE WHEN sequences[e] = pair_sequences[p] THEN pair_numbers[p] ELSE 0 END;
             CONTINUE;
         ELSIF sequences[e] > pair_sequences[p] + 1 THEN
-            errors[e] := 22;
+            errors[e] := :SEQUENCE_GAP;
             message_numbers[e] := pair_sequences[p] + 1;
             CONTINUE;
         END IF;

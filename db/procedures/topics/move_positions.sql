@@ -36,7 +36,7 @@ BEGIN
         RETURN;
     END IF;
     IF false = ANY (granted) THEN
-        SELECT array_agg(CASE WHEN request.verdict IS NULL AND request.i = ANY (busy.requests) THEN -1
+        SELECT array_agg(CASE WHEN request.verdict IS NULL AND request.i = ANY (busy.requests) THEN :BUSY
                               ELSE request.verdict END ORDER BY request.i)
         INTO verdicts
         FROM unnest(verdicts) WITH ORDINALITY AS request (verdict, i)

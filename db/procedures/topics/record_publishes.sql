@@ -40,7 +40,7 @@ BEGIN
           FROM unnest(element_requests, message_numbers, errors)
                WITH ORDINALITY AS element (request, result, error, i)
           GROUP BY element.request
-          HAVING bool_and(element.error IS NULL OR element.error = 22)) AS request
+          HAVING bool_and(element.error IS NULL OR element.error = :SEQUENCE_GAP)) AS request
     WHERE numbers[request.i] <> 0;
     RETURN true;
 EXCEPTION WHEN unique_violation THEN

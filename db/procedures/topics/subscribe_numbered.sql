@@ -31,10 +31,10 @@ BEGIN
         RETURN;
     END IF;
     topic_id := (telesto.get_topics(ARRAY[topic]))[1];
-    SELECT added.subscription_id, CASE WHEN added.created IS NULL THEN -1 WHEN NOT added.created THEN 28 END
+    SELECT added.subscription_id, CASE WHEN added.created IS NULL THEN :BUSY WHEN NOT added.created THEN :ALREADY_SUBSCRIBED END
     INTO subscription_id, error
     FROM telesto.add_subscription(client_id, topic_id, max_behind, max_age_ms, drop_lagging) AS added;
-    IF error = -1 THEN
+    IF error = :BUSY THEN
         RETURN;
     END IF;
     PERFORM telesto.finish_request(client_id, session, number, 65::smallint, subscription_id, error,

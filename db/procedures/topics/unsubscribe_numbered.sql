@@ -25,7 +25,7 @@ BEGIN
         RETURN;
     END IF;
     topic_id := telesto.find_topic(topic);
-    error := CASE WHEN topic_id IS NULL OR NOT telesto.remove_subscription(client_id, topic_id) THEN 29 END;
+    error := CASE WHEN topic_id IS NULL OR NOT telesto.remove_subscription(client_id, topic_id) THEN :NOT_SUBSCRIBED END;
     PERFORM telesto.finish_request(client_id, session, number, 67::smallint, 0, error,
                                    confirm_sessions, confirm_numbers);
 END
