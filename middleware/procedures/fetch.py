@@ -48,13 +48,13 @@ class FetchGroup(SmallAnswers):
 
         Shares of the call's bytes are as for reads of queues.
         """
-        goals = [_goal(request.packet) for request in requests]
+        targets = [_target(request.packet) for request in requests]
         bounds = [self._bounds(request, len(requests)) for request in requests]
         clients = [request.line.client for request in requests]
         confirmed, afters = [0] * len(requests), [0] * len(requests)
         others: list[tuple[int, int, int, int]] = []
         for index, request in enumerate(requests):
-            named = goals[index][0]
+            named = targets[index][0]
             for position in request.packet.positions:
                 if position.subscription_id == named:
                     confirmed[index], afters[index] = position.confirmed, position.after
@@ -63,8 +63,8 @@ class FetchGroup(SmallAnswers):
         return (
             [client.client_id for client in clients],
             [client.session for client in clients],
-            [subscription_id for subscription_id, _ in goals],
-            [topic for _, topic in goals],
+            [subscription_id for subscription_id, _ in targets],
+            [topic for _, topic in targets],
             [messages for messages, _ in bounds],
             [size for _, size in bounds],
             confirmed,
@@ -139,7 +139,7 @@ _DETAILS = {
 }
 
 
-def _goal(packet: Any) -> tuple[int, str | None]:
+def _target(packet: Any) -> tuple[int, str | None]:
     """The subscription, or 0 and the topic's name, or the number for all of the client's."""
     if not isinstance(packet, GetFromTopics):
         return _ALL, None

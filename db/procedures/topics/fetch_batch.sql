@@ -30,14 +30,14 @@ DECLARE
     request_count constant int := cardinality(client_ids);
     verdicts smallint[];
     related bigint[];
-    goal_requests int[];
-    goal_subscriptions bigint[];
-    goal_topics bigint[];
-    goal_wanted boolean[];
-    goal_confirmed bigint[];
-    goal_afters bigint[];
-    goal_positions bigint[];
-    goal_lasts bigint[];
+    target_requests int[];
+    target_subscriptions bigint[];
+    target_topics bigint[];
+    target_wanted boolean[];
+    target_confirmed bigint[];
+    target_afters bigint[];
+    target_positions bigint[];
+    target_lasts bigint[];
     plain boolean := false;
     moved boolean := false;
 BEGIN
@@ -47,33 +47,34 @@ BEGIN
 
     -- The usual case: each request names one subscription and tells of no other.
     IF verdicts IS NULL AND cardinality(position_requests) = 0 AND 0 < ALL (subscriptions) THEN
-        SELECT goals.plain, goals.topics, goals.positions, goals.lasts
-        INTO plain, goal_topics, goal_positions, goal_lasts
-        FROM telesto.plain_goals(client_ids, subscriptions, confirmed, afters) AS goals;
+        SELECT targets.plain, targets.topics, targets.positions, targets.lasts
+        INTO plain, target_topics, target_positions, target_lasts
+        FROM telesto.plain_targets(client_ids, subscriptions, confirmed, afters) AS targets;
     END IF;
     verdicts := coalesce(verdicts, array_fill(NULL::smallint, ARRAY[request_count]));
     related := array_fill(NULL::bigint, ARRAY[request_count]);
     IF plain THEN
-        goal_requests := ARRAY(SELECT generate_series(1, request_count));
-        goal_subscriptions := subscriptions;
-        goal_wanted := array_fill(true, ARRAY[request_count]);
-        goal_confirmed := confirmed;
-        goal_afters := afters;
+        target_requests := ARRAY(SELECT generate_series(1, request_count));
+        target_subscriptions := subscriptions;
+        target_wanted := array_fill(true, ARRAY[request_count]);
+        target_confirmed := confirmed;
+        target_afters := afters;
     ELSE
-        SELECT goals.requests, goals.subscriptions, goals.topics, goals.wanted, goals.confirmed, goals.afters,
-               goals.positions, goals.lasts, goals.verdicts, goals.related
-        INTO goal_requests, goal_subscriptions, goal_topics, goal_wanted, goal_confirmed, goal_afters,
-             goal_positions, goal_lasts, verdicts, related
-        FROM telesto.fetch_goals(client_ids, subscriptions, topics, max_messages, verdicts, related, confirmed,
-                                 afters, position_requests, position_subscriptions, position_confirmed,
-                                 position_afters) AS goals;
+        SELECT targets.requests, targets.subscriptions, targets.topics, targets.wanted, targets.confirmed,
+               targets.afters, targets.positions, targets.lasts, targets.verdicts, targets.related
+        INTO target_requests, target_subscriptions, target_topics, target_wanted, target_confirmed, target_afters,
+             target_positions, target_lasts, verdicts, related
+        FROM telesto.fetch_targets(client_ids, subscriptions, topics, max_messages, verdicts, related, confirmed,
+                                   afters, position_requests, position_subscriptions, position_confirmed,
+                                   position_afters) AS targets;
     END IF;
 
-    IF EXISTS (SELECT FROM (SELECT unnest(goal_confirmed) AS confirmed, unnest(goal_positions) AS position) AS goal
-               WHERE goal.confirmed > goal.position) THEN
-        SELECT move.positions, move.verdicts, move.moved INTO goal_positions, verdicts, moved
-        FROM telesto.move_positions(verdicts, goal_requests, goal_subscriptions, goal_confirmed,
-                                    goal_positions) AS move;
+    IF EXISTS (SELECT FROM (SELECT unnest(target_confirmed) AS confirmed, unnest(target_positions) AS position)
+                           AS target
+               WHERE target.confirmed > target.position) THEN
+        SELECT move.positions, move.verdicts, move.moved INTO target_positions, verdicts, moved
+        FROM telesto.move_positions(verdicts, target_requests, target_subscriptions, target_confirmed,
+                                    target_positions) AS move;
     END IF;
 
     RETURN QUERY
@@ -84,46 +85,46 @@ BEGIN
     WHERE failed.verdict IS NOT NULL;
 
     RETURN QUERY
-    SELECT goal.request, NULL::smallint, NULL::bigint, array_agg(goal.topic_id), NULL::bigint, NULL::text,
+    SELECT target.request, NULL::smallint, NULL::bigint, array_agg(target.topic_id), NULL::bigint, NULL::text,
            NULL::bigint, NULL::bigint, NULL::timestamptz, NULL::bytea
-    FROM (SELECT unnest(goal_requests) AS request, unnest(goal_topics) AS topic_id,
-                 unnest(goal_lasts) AS last, unnest(goal_positions) AS position,
-                 unnest(goal_afters) AS after, unnest(goal_wanted) AS wanted) AS goal
-    WHERE goal.wanted AND verdicts[goal.request] IS NULL
-    GROUP BY goal.request
-    HAVING bool_and(greatest(goal.position, goal.after) >= goal.last);
+    FROM (SELECT unnest(target_requests) AS request, unnest(target_topics) AS topic_id,
+                 unnest(target_lasts) AS last, unnest(target_positions) AS position,
+                 unnest(target_afters) AS after, unnest(target_wanted) AS wanted) AS target
+    WHERE target.wanted AND verdicts[target.request] IS NULL
+    GROUP BY target.request
+    HAVING bool_and(greatest(target.position, target.after) >= target.last);
 
     IF plain THEN
         RETURN QUERY
-        SELECT goal.request, CASE WHEN message.size > goal.max_bytes THEN :MESSAGE_TOO_LARGE::smallint END,
-               CASE WHEN message.size > goal.max_bytes THEN message.number END, NULL::bigint[],
-               goal.subscription_id, NULL::text, message.number, message.sender_id, message.time_of_arrival,
-               CASE WHEN message.size <= goal.max_bytes THEN message.body END
-        FROM (SELECT unnest(goal_subscriptions) AS subscription_id, unnest(goal_topics) AS topic_id,
-                     greatest(unnest(goal_afters), unnest(goal_positions)) AS after, unnest(goal_lasts) AS last,
+        SELECT target.request, CASE WHEN message.size > target.max_bytes THEN :MESSAGE_TOO_LARGE::smallint END,
+               CASE WHEN message.size > target.max_bytes THEN message.number END, NULL::bigint[],
+               target.subscription_id, NULL::text, message.number, message.sender_id, message.time_of_arrival,
+               CASE WHEN message.size <= target.max_bytes THEN message.body END
+        FROM (SELECT unnest(target_subscriptions) AS subscription_id, unnest(target_topics) AS topic_id,
+                     greatest(unnest(target_afters), unnest(target_positions)) AS after, unnest(target_lasts) AS last,
                      unnest(max_messages) AS n, unnest(max_bytes) AS max_bytes, unnest(verdicts) AS verdict,
-                     generate_series(1, request_count) AS request) AS goal
+                     generate_series(1, request_count) AS request) AS target
         CROSS JOIN LATERAL (
             SELECT next.*, sum(octet_length(next.body)) OVER (ROWS UNBOUNDED PRECEDING) AS size,
                    row_number() OVER (ROWS UNBOUNDED PRECEDING) AS rank
             FROM (SELECT message.number, message.sender_id, message.time_of_arrival, message.body
                   FROM telesto.topic_messages AS message
-                  WHERE message.topic_id = goal.topic_id
-                    AND message.number > goal.after
-                    AND message.number <= goal.last
+                  WHERE message.topic_id = target.topic_id
+                    AND message.number > target.after
+                    AND message.number <= target.last
                   ORDER BY message.number
-                  LIMIT goal.n) AS next) AS message
-        WHERE goal.after < goal.last AND goal.verdict IS NULL
-          AND (message.size <= goal.max_bytes OR message.rank = 1);
+                  LIMIT target.n) AS next) AS message
+        WHERE target.after < target.last AND target.verdict IS NULL
+          AND (message.size <= target.max_bytes OR message.rank = 1);
     ELSE
         RETURN QUERY
         SELECT found.* FROM telesto.find_topic_messages(
-            subscriptions, max_messages, max_bytes, verdicts, goal_requests, goal_subscriptions, goal_topics,
-            goal_wanted, goal_afters, goal_positions, goal_lasts) AS found;
+            subscriptions, max_messages, max_bytes, verdicts, target_requests, target_subscriptions, target_topics,
+            target_wanted, target_afters, target_positions, target_lasts) AS found;
     END IF;
     -- What an answer shows, and that a position is where the request tells it to be, must be as safe as what a
     -- commit that waits for a standby left.
-    IF NOT moved AND (FOUND OR 0 < ANY (goal_confirmed)) THEN
+    IF NOT moved AND (FOUND OR 0 < ANY (target_confirmed)) THEN
         PERFORM pg_logical_emit_message(true, 'telesto', '');
     END IF;
 END

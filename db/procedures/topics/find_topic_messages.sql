@@ -8,13 +8,13 @@ CREATE OR REPLACE FUNCTION telesto.find_topic_messages(
     max_messages int[],             -- per request: how many messages at most
     max_bytes int[],                -- per request: how many bytes of bodies at most
     verdicts smallint[],            -- per request: NULL when it is answered with messages
-    goal_requests int[],            -- per goal: its request
-    goal_subscriptions bigint[],    -- per goal: the subscription
-    goal_topics bigint[],           -- per goal: its topic
-    goal_wanted boolean[],          -- per goal: whether messages are wanted
-    goal_afters bigint[],           -- per goal: from behind which number on
-    goal_positions bigint[],        -- per goal: what is confirmed
-    goal_lasts bigint[]             -- per goal: the topic's last number
+    target_requests int[],          -- per target: its request
+    target_subscriptions bigint[],  -- per target: the subscription
+    target_topics bigint[],         -- per target: its topic
+    target_wanted boolean[],        -- per target: whether messages are wanted
+    target_afters bigint[],         -- per target: from behind which number on
+    target_positions bigint[],      -- per target: what is confirmed
+    target_lasts bigint[]           -- per target: the topic's last number
 )
 RETURNS SETOF telesto.fetched_message
 LANGUAGE plpgsql
@@ -32,23 +32,23 @@ BEGIN
            message.number, message.sender_id, message.time_of_arrival,
            CASE WHEN message.size <= max_bytes[message.request] THEN message.body END
     FROM (SELECT found.*, row_number() OVER arrivals AS rank, sum(found.bytes) OVER arrivals AS size
-          FROM (SELECT goal.request, goal.subscription_id, goal.topic_id, message.*
-                FROM (SELECT unnest(goal_requests) AS request, unnest(goal_subscriptions) AS subscription_id,
-                             unnest(goal_topics) AS topic_id, unnest(goal_wanted) AS wanted,
-                             greatest(unnest(goal_afters), unnest(goal_positions)) AS after,
-                             unnest(goal_lasts) AS last) AS goal
+          FROM (SELECT target.request, target.subscription_id, target.topic_id, message.*
+                FROM (SELECT unnest(target_requests) AS request, unnest(target_subscriptions) AS subscription_id,
+                             unnest(target_topics) AS topic_id, unnest(target_wanted) AS wanted,
+                             greatest(unnest(target_afters), unnest(target_positions)) AS after,
+                             unnest(target_lasts) AS last) AS target
                 CROSS JOIN LATERAL (
                     SELECT next.number, next.sender_id, next.time_of_arrival, next.body,
                            octet_length(next.body) AS bytes,
                            max(next.time_of_arrival) OVER (ROWS UNBOUNDED PRECEDING) AS arrival
                     FROM (SELECT message.number, message.sender_id, message.time_of_arrival, message.body
                           FROM telesto.topic_messages AS message
-                          WHERE message.topic_id = goal.topic_id
-                            AND message.number > goal.after
-                            AND message.number <= goal.last
+                          WHERE message.topic_id = target.topic_id
+                            AND message.number > target.after
+                            AND message.number <= target.last
                           ORDER BY message.number
-                          LIMIT max_messages[goal.request]) AS next) AS message
-                WHERE goal.wanted AND goal.after < goal.last AND verdicts[goal.request] IS NULL) AS found
+                          LIMIT max_messages[target.request]) AS next) AS message
+                WHERE target.wanted AND target.after < target.last AND verdicts[target.request] IS NULL) AS found
           WINDOW arrivals AS (PARTITION BY found.request ORDER BY found.arrival, found.topic_id, found.number
                               ROWS UNBOUNDED PRECEDING)) AS message
     WHERE message.rank <= max_messages[message.request]

@@ -5,12 +5,12 @@
 -- Locks:      subscriptions (try)
 -- Tables:     positions (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.move_positions(
-    INOUT verdicts smallint[],    -- per request: -1 (try again) added
-    goal_requests int[],          -- per goal: its request
-    goal_subscriptions bigint[],  -- per goal: the subscription
-    goal_confirmed bigint[],      -- per goal: what the request confirms
-    INOUT positions bigint[],     -- per goal: the position as it is now
-    OUT moved boolean             -- whether something was written
+    INOUT verdicts smallint[],      -- per request: -1 (try again) added
+    target_requests int[],          -- per target: its request
+    target_subscriptions bigint[],  -- per target: the subscription
+    target_confirmed bigint[],      -- per target: what the request confirms
+    INOUT positions bigint[],       -- per target: the position as it is now
+    OUT moved boolean               -- whether something was written
 )
 LANGUAGE plpgsql
 AS $$
@@ -22,15 +22,15 @@ DECLARE
     versions bigint[];
     rows tid[];
 BEGIN
-    SELECT array_agg(goal.subscription_id), array_agg(goal.confirmed),
-           array_agg(pg_try_advisory_xact_lock(telesto.subscription_lock_key(goal.subscription_id)))
+    SELECT array_agg(target.subscription_id), array_agg(target.confirmed),
+           array_agg(pg_try_advisory_xact_lock(telesto.subscription_lock_key(target.subscription_id)))
     INTO moving, wanted, granted
-    FROM (SELECT goal.subscription_id, max(goal.confirmed) AS confirmed
-          FROM (SELECT unnest(goal_requests) AS request, unnest(goal_subscriptions) AS subscription_id,
-                       unnest(goal_confirmed) AS confirmed, unnest(positions) AS position) AS goal
-          WHERE goal.confirmed > goal.position AND verdicts[goal.request] IS NULL
-          GROUP BY goal.subscription_id
-          ORDER BY goal.subscription_id) AS goal;
+    FROM (SELECT target.subscription_id, max(target.confirmed) AS confirmed
+          FROM (SELECT unnest(target_requests) AS request, unnest(target_subscriptions) AS subscription_id,
+                       unnest(target_confirmed) AS confirmed, unnest(positions) AS position) AS target
+          WHERE target.confirmed > target.position AND verdicts[target.request] IS NULL
+          GROUP BY target.subscription_id
+          ORDER BY target.subscription_id) AS target;
     moved := false;
     IF moving IS NULL THEN
         RETURN;
@@ -40,37 +40,37 @@ BEGIN
                               ELSE request.verdict END ORDER BY request.i)
         INTO verdicts
         FROM unnest(verdicts) WITH ORDINALITY AS request (verdict, i)
-        CROSS JOIN (SELECT array_agg(goal.request) AS requests
-                    FROM unnest(goal_requests, goal_subscriptions, goal_confirmed, positions)
-                         AS goal (request, subscription_id, confirmed, position)
-                    WHERE goal.confirmed > goal.position
-                      AND NOT granted[array_position(moving, goal.subscription_id)]) AS busy;
+        CROSS JOIN (SELECT array_agg(target.request) AS requests
+                    FROM unnest(target_requests, target_subscriptions, target_confirmed, positions)
+                         AS target (request, subscription_id, confirmed, position)
+                    WHERE target.confirmed > target.position
+                      AND NOT granted[array_position(moving, target.subscription_id)]) AS busy;
     END IF;
 
     -- One that was unsubscribed, dropped or moved on meanwhile is not moved any more.
-    SELECT array_agg(known.subscription_id), array_agg(goal.confirmed), array_agg(known.version),
+    SELECT array_agg(known.subscription_id), array_agg(target.confirmed), array_agg(known.version),
            array_agg(known.ctid)
     INTO moving, wanted, versions, rows
     FROM (SELECT unnest(moving) AS subscription_id, unnest(wanted) AS confirmed, unnest(granted) AS granted)
-         AS goal
+         AS target
     CROSS JOIN LATERAL (SELECT known.ctid, known.* FROM telesto.positions AS known
-                        WHERE known.subscription_id = goal.subscription_id
+                        WHERE known.subscription_id = target.subscription_id
                         ORDER BY known.version DESC
                         LIMIT 1) AS known
-    WHERE goal.granted AND known.position < goal.confirmed;
+    WHERE target.granted AND known.position < target.confirmed;
     IF moving IS NULL THEN
         RETURN;
     END IF;
     DELETE FROM telesto.positions AS old WHERE old.ctid = ANY (rows);
     INSERT INTO telesto.positions (subscription_id, version, position)
-    SELECT goal.subscription_id, goal.version + 1, goal.confirmed
+    SELECT target.subscription_id, target.version + 1, target.confirmed
     FROM (SELECT unnest(moving) AS subscription_id, unnest(versions) AS version, unnest(wanted) AS confirmed)
-         AS goal;
+         AS target;
     moved := true;
-    positions := ARRAY(SELECT greatest(goal.position, CASE WHEN moving[width_bucket(goal.subscription_id, moving)]
-                                                                = goal.subscription_id
-                                                      THEN wanted[width_bucket(goal.subscription_id, moving)] END)
-                       FROM (SELECT unnest(goal_subscriptions) AS subscription_id, unnest(positions) AS position)
-                            AS goal);
+    positions := ARRAY(SELECT greatest(target.position, CASE WHEN moving[width_bucket(target.subscription_id, moving)]
+                                                                = target.subscription_id
+                                                      THEN wanted[width_bucket(target.subscription_id, moving)] END)
+                       FROM (SELECT unnest(target_subscriptions) AS subscription_id, unnest(positions) AS position)
+                            AS target);
 END
 $$;

@@ -1,9 +1,9 @@
--- Procedure:  plain_goals
--- Purpose:    What fetch_goals finds out, for gets each of which names one subscription and tells of no other.
+-- Procedure:  plain_targets
+-- Purpose:    Does what fetch_targets does where each get names one subscription and tells the position of no other.
 -- Errors:     none raised
 -- Locks:      none
 -- Tables:     topic_states, subscriptions, positions (read)
-CREATE OR REPLACE FUNCTION telesto.plain_goals(
+CREATE OR REPLACE FUNCTION telesto.plain_targets(
     client_ids bigint[],     -- per request: who asks
     subscriptions bigint[],  -- per request: the subscription
     confirmed bigint[],      -- per request: what it confirms
@@ -22,18 +22,18 @@ DECLARE
     distinct_lasts bigint[];
 BEGIN
     SELECT bool_and(found.dropped_at IS NULL AND known.position IS NOT NULL
-                    AND (goal.confirmed = 0 OR goal.confirmed >= found.start_number)
-                    AND (goal.after = 0 OR goal.after >= found.start_number)),
+                    AND (target.confirmed = 0 OR target.confirmed >= found.start_number)
+                    AND (target.after = 0 OR target.after >= found.start_number)),
            array_agg(found.topic_id), array_agg(known.position)
     INTO plain, topics, positions
     FROM (SELECT unnest(client_ids) AS client_id, unnest(subscriptions) AS subscription_id,
-                 unnest(confirmed) AS confirmed, unnest(afters) AS after) AS goal
+                 unnest(confirmed) AS confirmed, unnest(afters) AS after) AS target
     LEFT JOIN LATERAL (SELECT found.topic_id, found.start_number, found.dropped_at
                        FROM telesto.subscriptions AS found
-                       WHERE found.client_id = goal.client_id AND found.subscription_id = goal.subscription_id
+                       WHERE found.client_id = target.client_id AND found.subscription_id = target.subscription_id
                        LIMIT 1) AS found ON true
     LEFT JOIN LATERAL (SELECT known.position FROM telesto.positions AS known
-                       WHERE found.topic_id IS NOT NULL AND known.subscription_id = goal.subscription_id
+                       WHERE found.topic_id IS NOT NULL AND known.subscription_id = target.subscription_id
                        ORDER BY known.version DESC
                        LIMIT 1) AS known ON true;
     IF NOT plain THEN
@@ -52,11 +52,11 @@ BEGIN
     IF cardinality(distinct_topics) = 1 THEN
         lasts := array_fill(distinct_lasts[1], ARRAY[cardinality(topics)]);
     ELSE
-        lasts := ARRAY(SELECT distinct_lasts[width_bucket(goal.topic_id, distinct_topics)]
-                       FROM (SELECT unnest(topics) AS topic_id) AS goal);
+        lasts := ARRAY(SELECT distinct_lasts[width_bucket(target.topic_id, distinct_topics)]
+                       FROM (SELECT unnest(topics) AS topic_id) AS target);
     END IF;
     plain := NOT EXISTS (SELECT FROM (SELECT unnest(confirmed) AS confirmed, unnest(afters) AS after,
-                                             unnest(lasts) AS last) AS goal
-                         WHERE goal.confirmed > goal.last OR goal.after > goal.last);
+                                             unnest(lasts) AS last) AS target
+                         WHERE target.confirmed > target.last OR target.after > target.last);
 END
 $$;

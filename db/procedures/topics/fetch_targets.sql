@@ -1,10 +1,10 @@
--- Procedure:  fetch_goals
--- Purpose:    Finds the subscriptions that gets are about: those of which messages are wanted, and those whose
---             positions are told; and whether what is told can be true.
+-- Procedure:  fetch_targets
+-- Purpose:    Finds the targets of gets. A target is a subscription of which a get wants messages, or whose position it
+--             tells. Refuses gets that have no target, and those that tell what cannot be true.
 -- Errors:     none raised
 -- Locks:      none
 -- Tables:     topics, topic_states, subscriptions, positions (read)
-CREATE OR REPLACE FUNCTION telesto.fetch_goals(
+CREATE OR REPLACE FUNCTION telesto.fetch_targets(
     client_ids bigint[],              -- per request: who asks
     wanted_subscriptions bigint[],    -- per request: the subscription; 0 to name the topic, -1 for all
     topic_names text[],               -- per request: the topic's name with 0, else NULL
@@ -18,14 +18,14 @@ CREATE OR REPLACE FUNCTION telesto.fetch_goals(
     position_subscriptions bigint[],  -- its subscription
     position_confirmed bigint[],      -- what it confirms
     position_afters bigint[],         -- from behind which number on messages are wanted
-    OUT requests int[],               -- per goal: the request
-    OUT subscriptions bigint[],       -- per goal: the subscription
-    OUT topics bigint[],              -- per goal: its topic
-    OUT wanted boolean[],             -- per goal: whether messages are wanted, not only a position told
-    OUT confirmed bigint[],           -- per goal: what the request confirms; 0 for nothing
-    OUT afters bigint[],              -- per goal: from behind which number on messages are wanted; 0 when not told
-    OUT positions bigint[],           -- per goal: the position as it is
-    OUT lasts bigint[]                -- per goal: the topic's last number
+    OUT requests int[],               -- per target: the request
+    OUT subscriptions bigint[],       -- per target: the subscription
+    OUT topics bigint[],              -- per target: its topic
+    OUT wanted boolean[],             -- per target: whether messages are wanted, not only a position told
+    OUT confirmed bigint[],           -- per target: what the request confirms; 0 for nothing
+    OUT afters bigint[],              -- per target: from behind which number on messages are wanted; 0 when not told
+    OUT positions bigint[],           -- per target: the position as it is
+    OUT lasts bigint[]                -- per target: the topic's last number
 )
 LANGUAGE plpgsql
 AS $$
@@ -41,13 +41,14 @@ BEGIN
     named := ARRAY(SELECT CASE WHEN request.name IS NOT NULL THEN telesto.find_topic(request.name) END
                    FROM unnest(topic_names) WITH ORDINALITY AS request (name, i) ORDER BY request.i);
 
-    SELECT array_agg(goal.request), array_agg(goal.subscription_id), array_agg(goal.topic_id),
-           array_agg(goal.start_number), array_agg(goal.dropped), array_agg(goal.wanted),
-           array_agg(goal.confirmed), array_agg(goal.after)
+    -- One target for each request and subscription, whether messages of it are wanted, its position is told, or both.
+    SELECT array_agg(target.request), array_agg(target.subscription_id), array_agg(target.topic_id),
+           array_agg(target.start_number), array_agg(target.dropped), array_agg(target.wanted),
+           array_agg(target.confirmed), array_agg(target.after)
     INTO requests, subscriptions, topics, starts, dropped, wanted, confirmed, afters
-    FROM (SELECT claim.request, claim.subscription_id, min(claim.topic_id) AS topic_id,
-                 min(claim.start_number) AS start_number, bool_or(claim.dropped) AS dropped,
-                 bool_or(claim.wanted) AS wanted, max(claim.confirmed) AS confirmed, max(claim.after) AS after
+    FROM (SELECT part.request, part.subscription_id, min(part.topic_id) AS topic_id,
+                 min(part.start_number) AS start_number, bool_or(part.dropped) AS dropped,
+                 bool_or(part.wanted) AS wanted, max(part.confirmed) AS confirmed, max(part.after) AS after
           FROM (SELECT request.i AS request, found.subscription_id, found.topic_id, found.start_number,
                        found.dropped_at IS NOT NULL AS dropped, true AS wanted, 0::bigint AS confirmed,
                        0::bigint AS after
@@ -88,9 +89,10 @@ BEGIN
                                       AND subscription.subscription_id = told.subscription_id
                                       AND subscription.dropped_at IS NULL
                                     LIMIT 1) AS found
-                WHERE verdicts[told.request] IS NULL) AS claim
-          GROUP BY claim.request, claim.subscription_id) AS goal;
+                WHERE verdicts[told.request] IS NULL) AS part
+          GROUP BY part.request, part.subscription_id) AS target;
 
+    -- The last number of each topic, and for each target that of its topic.
     SELECT array_agg(known.topic_id), array_agg(known.last_number)
     INTO distinct_topics, distinct_lasts
     FROM (SELECT topic.topic_id, coalesce(state.last_number, 0) AS last_number
@@ -101,36 +103,37 @@ BEGIN
                              ORDER BY state.version DESC
                              LIMIT 1) AS state ON true) AS known;
 
-    SELECT array_agg(goal.position), array_agg(goal.last)
+    SELECT array_agg(target.position), array_agg(target.last)
     INTO positions, lasts
     FROM (SELECT coalesce(known.position, 0) AS position,
-                 distinct_lasts[width_bucket(goal.topic_id, distinct_topics)] AS last
-          FROM (SELECT unnest(subscriptions) AS subscription_id, unnest(topics) AS topic_id) AS goal
+                 distinct_lasts[width_bucket(target.topic_id, distinct_topics)] AS last
+          FROM (SELECT unnest(subscriptions) AS subscription_id, unnest(topics) AS topic_id) AS target
           LEFT JOIN LATERAL (SELECT known.position FROM telesto.positions AS known
-                             WHERE known.subscription_id = goal.subscription_id
+                             WHERE known.subscription_id = target.subscription_id
                              ORDER BY known.version DESC
-                             LIMIT 1) AS known ON true) AS goal;
+                             LIMIT 1) AS known ON true) AS target;
 
+    -- A position beyond the topic's end, or before the subscription's start, cannot be true.
     FOR failed IN
-        SELECT request.i, CASE WHEN min(request.code) IS NOT NULL THEN min(request.code) ELSE :NOT_SUBSCRIBED END AS code,
+        SELECT request.i, coalesce(min(request.code), :NOT_SUBSCRIBED) AS code,
                min(request.related_id) FILTER (WHERE request.code IS NOT NULL) AS related_id
-        FROM (SELECT asked.i, CASE WHEN asked.n > 0 THEN 0 ELSE 1 END AS goals, NULL::int AS code,
+        FROM (SELECT asked.i, CASE WHEN asked.n > 0 THEN 0 ELSE 1 END AS targets, NULL::int AS code,
                      NULL::bigint AS related_id
               FROM (SELECT unnest(max_messages) AS n, generate_series(1, cardinality(client_ids)) AS i) AS asked
               UNION ALL
-              SELECT goal.request, CASE WHEN goal.wanted THEN 1 ELSE 0 END,
-                     CASE WHEN goal.told > goal.last OR (goal.confirmed > 0 AND goal.confirmed < goal.start)
-                               OR (goal.after > 0 AND goal.after < goal.start) THEN :POSITION_UNKNOWN
-                          WHEN goal.dropped THEN :SUBSCRIPTION_DROPPED END,
-                     CASE WHEN goal.dropped THEN goal.subscription_id ELSE goal.last END
+              SELECT target.request, CASE WHEN target.wanted THEN 1 ELSE 0 END,
+                     CASE WHEN target.told > target.last OR (target.confirmed > 0 AND target.confirmed < target.start)
+                               OR (target.after > 0 AND target.after < target.start) THEN :POSITION_UNKNOWN
+                          WHEN target.dropped THEN :SUBSCRIPTION_DROPPED END,
+                     CASE WHEN target.dropped THEN target.subscription_id ELSE target.last END
               FROM (SELECT unnest(requests) AS request, unnest(wanted) AS wanted,
                            unnest(confirmed) AS confirmed, unnest(afters) AS after,
                            greatest(unnest(confirmed), unnest(afters)) AS told, unnest(starts) AS start,
                            unnest(lasts) AS last, unnest(dropped) AS dropped,
-                           unnest(subscriptions) AS subscription_id) AS goal) AS request
+                           unnest(subscriptions) AS subscription_id) AS target) AS request
         WHERE verdicts[request.i] IS NULL
         GROUP BY request.i
-        HAVING min(request.code) IS NOT NULL OR sum(request.goals) = 0
+        HAVING min(request.code) IS NOT NULL OR sum(request.targets) = 0
     LOOP
         verdicts[failed.i] := failed.code;
         related[failed.i] := failed.related_id;
