@@ -1,19 +1,19 @@
 -- Type:       claimed_message
--- Purpose:    A row of what a claim returns: a message that was leased to a consumer, why a consumer gets nothing, or
---             what is to be known about the consumer or the queue.
+-- Purpose:    A row of a claim's answer: a message that was leased to a consumer, a refusal of one, or what else is to be
+--             known of it or its queue.
 CREATE TYPE telesto.claimed_message AS (
-    kind text,                    -- what the row tells: 'message', one that was leased; 'refused', the consumer gets nothing;
-                                  -- 'more', the queue holds more, which was too large for now, or is kept for other
-                                  -- consumers; 'ready', the consumer's partitions hold more; 'ready_elsewhere', those of
-                                  -- consumer_id do, which is not of this call; 'unanswered', partitions wait until what is
-                                  -- leased of them is answered; 'reached', puts have reached more partitions
+    kind text,                    -- 'message': one was leased; 'refused': the consumer gets nothing; 'more': the queue
+                                  -- holds more, which was too large for now or is kept for other consumers; 'ready': the
+                                  -- consumer's partitions hold more; 'ready_elsewhere': those of consumer_id do, which
+                                  -- is not part of the call; 'unanswered': partitions wait until what is leased of them
+                                  -- is answered; 'reached': puts have reached more partitions
     request int,                  -- the consumer, by its place in the arrays, counted from 1; NULL in a row about the
                                   -- queue
     error smallint,               -- with 'refused': -1 (not executed, try again), CLIENT_NOT_EXISTING (5),
                                   -- QUEUE_NOT_EXISTING (7), SESSION_FENCED (20) or CONSUMER_NOT_EXISTING (50)
     consumer_id bigint,           -- with 'ready_elsewhere': the consumer
     lease_id bigint,              -- the lease
-    message_id bigint,            -- the message
+    message_id bigint,            -- the message; each consumer's come in their order
     queue_id bigint,              -- its queue
     sender_id bigint,             -- who put it
     receiver_id bigint,           -- the only client that may read it; 0 for anyone

@@ -1,6 +1,5 @@
 -- Type:       fetched_message
--- Purpose:    A row of what gets from topics return: a message, why a get finds none, or the topics that it is for when it
---             found nothing.
+-- Purpose:    A row of the answer to gets from topics: a message, a refusal, or the topics of a get that found nothing.
 CREATE TYPE telesto.fetched_message AS (
     request int,                  -- the get, counted from 1; one that only confirms has no row when done
     error smallint,               -- NULL; or -1 (not executed, try again), CLIENT_NOT_EXISTING (5), SESSION_FENCED

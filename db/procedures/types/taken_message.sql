@@ -5,7 +5,7 @@ CREATE TYPE telesto.taken_message AS (
     error smallint,               -- NULL with a message; else -1 (not executed, try again), CLIENT_NOT_EXISTING (5),
                                   -- QUEUE_NOT_EXISTING (7), SESSION_FENCED (20) or MESSAGE_TOO_LARGE (26)
     related_id bigint,            -- the message that is too large, with error 26
-    message_id bigint,            -- the message
+    message_id bigint,            -- the message; each read's come in their order
     queue_id bigint,              -- its queue
     sender_id bigint,             -- who put it
     receiver_id bigint,           -- the only client that may read it; 0 for anyone
