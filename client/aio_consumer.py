@@ -276,7 +276,7 @@ class AsyncConsumer:
 
 
 class AsyncPool:
-    """Has a handler work on what a consumer is given, several messages at a time, of a partition one.
+    """Has a handler work on what a consumer is given: several messages at a time, but one of each partition.
 
     Attributes:
         ended: its consumer has left the queue.

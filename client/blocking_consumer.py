@@ -294,7 +294,7 @@ class Consumer:
 
 
 class Pool:
-    """Has a handler work on what a consumer is given, several messages at a time, of a partition one.
+    """Has a handler work on what a consumer is given: several messages at a time, but one of each partition.
 
     Attributes:
         ended: its consumer has left the queue.

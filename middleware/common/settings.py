@@ -291,7 +291,10 @@ class ServerSettings(BaseSettings):
     max_consumers: int = Field(10_000, ge=1, description="Consumers of a middleware at a time.")
     max_credit: int = Field(10_000, ge=1, description="How many messages a consumer may have at a time.")
     lease_sweep_s: float = Field(
-        0.5, gt=0, description="How often to look for leases that ran out and consumers that are gone."
+        0.5,
+        gt=0,
+        description="How often to look for leases that ran out, consumers that are gone, delayed and expired "
+        "messages, and dead letters that go on.",
     )
     lost_leases_s: float = Field(
         0.5, gt=0, description="How often a middleware asks which leases of its consumers ran out."

@@ -50,7 +50,7 @@ class Behaviour:
         self.failures = 0
 
     def late(self, since: list[float], now: float) -> bool:
-        """Messages that it has had since then are answered together; returns whether that is late.
+        """Records one answer for messages received at the times ``since``; returns whether it was late.
 
         The service does not know when it began one. It could begin when it had the message and had answered
         the one before; so a message is not late because it waited behind others at the consumer.

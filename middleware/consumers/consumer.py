@@ -246,7 +246,7 @@ class Consumer:
     # --- the time of leases --------------------------------------------------------------------
 
     def to_keep(self, now: float) -> list[LeaseKey]:
-        """Messages that wait and whose leases are to be begun anew, and the client is heard of."""
+        """The waiting messages whose leases are due for renewal and whose client was heard from."""
         due: list[LeaseKey] = []
         for key, held in self._waiting.items():
             if now < held.kept_at + self.lease_s * KEEP_AFTER:

@@ -62,7 +62,7 @@ class BatchWorker:
                 self._pace.end(turn, wrote=wrote)
 
     async def _serve(self, batch: Batch) -> bool:
-        """Returns whether a call was made that wrote, and did little else."""
+        """Executes and answers a batch; returns whether its call wrote and did little else."""
         requests = self._effects.before(batch.requests)
         wrote = False
         if requests:

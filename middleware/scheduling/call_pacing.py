@@ -52,10 +52,10 @@ class CallPacing:
         Args:
             clock: the loop's.
             under_way: tells how many requests are under way.
-            crowd: up to so many, no call waits for another.
-            many: no call waits for which so many messages have gathered.
-            quick_s: nor does any while calls that only write, for few messages, take longer on average.
-            wait_s: none waits longer than this, nor for a call that has taken longer already.
+            crowd: with at most this many, no call waits for another.
+            many: a call with at least this many messages starts at once.
+            quick_s: calls wait only while calls that only write, for few messages, take less on average.
+            wait_s: no call waits longer than this, nor for a call that has already taken longer.
         """
         self._clock = clock
         self._under_way = under_way

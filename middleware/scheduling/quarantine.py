@@ -16,6 +16,10 @@ class Quarantine:
         self._until: dict[int, float] = {}
 
     def __len__(self) -> int:
+        """How many clients are kept apart now. One whose time is over may never send another request."""
+        now = self._clock()
+        while self._until and (oldest := next(iter(self._until.items())))[1] < now:
+            del self._until[oldest[0]]
         return len(self._until)
 
     def add(self, client_ids: Iterable[int]) -> None:

@@ -88,12 +88,12 @@ class Usage:
         return self._by_client[client_id][resource] if client_id in self._several else 0
 
     def waits_most(self, address: str | None) -> Line:
-        """The largest connection of the client that has most reads that wait, at an address or at all."""
+        """Of the client with the most waiting reads (at ``address``, or overall), the largest connection."""
         return self._waiting[address][2]
 
 
 class Quotas:
-    """Sees to it that few cannot use up what all need.
+    """Keeps a few connections from using up what all of them need.
 
     An address may use a part of each budget (``address_share``), and a client no more than its address has
     left, but always a little. Where one more read is to wait than may, the client that has most gives one up.

@@ -183,6 +183,7 @@ def test_clients_in_quarantine_are_kept_apart_for_a_while() -> None:
     assert (quarantine.batch(1), quarantine.batch(3)) == (8, 0)
     clock.now += 11
     assert quarantine.batch(1) == 0
+    assert len(quarantine) == 0  # although 2 sends nothing any more
     quarantine.add([3, 4, 5])
     assert len(quarantine) == 2
     assert (quarantine.batch(3), quarantine.batch(5)) == (0, 8)

@@ -35,7 +35,7 @@ DECLARE
     -- deal_to_others does not believe in longer.
     kept_for constant interval := '2 seconds';
     kept_last constant interval := '30 seconds';
-    failures_max constant int := 3;
+    failures_per_owner constant int := 3;
     moment constant timestamptz := clock_timestamp();
     today constant date := moment AT TIME ZONE 'UTC';
     days constant date[] := telesto.known_history_days();
@@ -117,7 +117,7 @@ BEGIN
                CASE WHEN numbered.failed THEN numbered.attempt ELSE numbered.attempt - 1 END AS attempts,
                CASE WHEN numbered.receiver_id > 0 THEN NULL
                     WHEN NOT numbered.failed THEN numbered.failed_by
-                    WHEN numbered.partition_key IS NULL OR numbered.attempt % failures_max = 0
+                    WHEN numbered.partition_key IS NULL OR numbered.attempt % failures_per_owner = 0
                          OR numbered.attempt = attempts_max[width_bucket(numbered.queue_id, queues)] - 1
                     THEN numbered.consumer_id END AS shunned_id
         FROM numbered
