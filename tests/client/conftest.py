@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import psycopg
@@ -17,8 +18,8 @@ from real_service import start_middleware, stop_middleware
 from shells import LoopThread, Open, opening
 from telesto.client import ClientOptions
 
-#: On a slow machine a client needs longer to tell the service what it has taken.
-PATIENT = ClientOptions(close_timeout=30.0)
+#: On a slow machine a client needs longer than by default to tell the service what it has taken.
+CLOSE_TIMEOUT_S = 30.0
 
 
 @pytest.fixture
@@ -127,9 +128,9 @@ def connected(open_client: Open, service_url: str) -> Callable[..., Any]:
     """Opens and connects a client with a fresh name."""
 
     def connect(name: str | None = None, **attributes: Any) -> Any:
-        options = {key: attributes.pop(key) for key in ("options", "delivery") if key in attributes}
-        options.setdefault("options", PATIENT)
-        client = open_client(service_url, **options)
+        options = replace(attributes.pop("options", ClientOptions()), close_timeout=CLOSE_TIMEOUT_S)
+        delivery = {key: attributes.pop(key) for key in ("delivery",) if key in attributes}
+        client = open_client(service_url, options=options, **delivery)
         client.connect(name=name or f"client-{uuid.uuid4().hex}", **attributes)
         return client
 
