@@ -159,7 +159,7 @@ async def no_bytes(middleware: Service) -> bool:
 
 
 async def test_requests_of_peers_that_do_not_read_shut_nobody_out(database_url: str) -> None:
-    async with service(database_url, budget_requests=10_000) as middleware:
+    async with service(database_url, budget_requests=3_000) as middleware:
         others = await Others.of(middleware)
         wires, queue_id = [], await filled_queue(middleware)
         many = b"".join(packets.GetMessages(queue_id, 0, 500).encode(number) for number in range(10, 1_400))

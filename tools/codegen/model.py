@@ -172,9 +172,9 @@ class Spec:
 
     @property
     def queue_settings(self) -> list[QueueSetting]:
-        """The settings of a queue."""
-        tagged = self.by_name[QUEUE_SETTINGS].tagged
-        return [field for field in tagged if isinstance(field, QueueSetting)]
+        """The settings of a queue; none in a specification without queues."""
+        struct = self.by_name.get(QUEUE_SETTINGS)
+        return [field for field in struct.tagged if isinstance(field, QueueSetting)] if struct else []
 
     @property
     def requests(self) -> list[Packet]:
