@@ -590,7 +590,7 @@ class Consumers:
             self._set_credit(state, min(CREDIT_MOST, 2 * state.credit_messages))
 
     def _look(self, state: ConsumerState, now: float) -> None:
-        """What a consumer that has become slower does not begin soon goes back: others may be free."""
+        """Once a second lowers the credit to twice what was begun since, or is open; the rest goes back."""
         state.look_at = now + PACE_S
         pace, state.given_at_look = state.given - state.given_at_look, state.given
         most = max(CREDIT_LEAST, 2 * pace, 2 * len(state.open))

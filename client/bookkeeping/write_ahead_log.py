@@ -85,7 +85,7 @@ class WriteAheadLog:
         self.unattended: set[int] = set()
 
     def load(self, stored: StoredState) -> None:
-        """Goes on from a state."""
+        """Takes over what an earlier process stored."""
         self.client = stored.client
         for position, request in sorted(stored.requests.items()):
             self._requests[position] = request

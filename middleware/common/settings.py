@@ -195,7 +195,9 @@ class ServerSettings(BaseSettings):
     overload_retry_ms: int = Field(100, ge=1, description="The pause that OVERLOADED suggests.")
 
     # --- gathering -----------------------------------------------------------------------------
-    max_batch: int = Field(512, ge=1, description="Requests in one call; 1 switches gathering off.")
+    max_batch: int = Field(
+        512, ge=1, description="Requests in one call, and messages of one claim; 1 switches gathering off."
+    )
     max_batch_bytes: int = Field(4 << 20, ge=1, description="Bytes of requests in one call.")
     max_answer_bytes: int = Field(
         4 << 20, ge=1_024, description="Bytes of bodies that one call should return."

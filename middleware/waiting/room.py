@@ -156,7 +156,7 @@ class WaitingRoom:
         self._place(queue_id).watcher = watcher
 
     def unwatch(self, queue_id: int) -> None:
-        """Ends that."""
+        """Stops telling of a queue; without parked reads its place may be forgotten."""
         place = self._places.get(queue_id)
         if place is not None:
             place.watcher = None
