@@ -7,6 +7,8 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from .listening import stop_listening
+
 _CHUNK_BYTES = 64 * 1024
 #: A throttled direction forwards in steps of so many seconds.
 _THROTTLE_STEP_S = 0.05
@@ -146,11 +148,7 @@ class Proxy:
     async def close(self) -> None:
         """Ends everything."""
         if self._server is not None:
-            # What was just accepted gets its connection in two turns; a server that is closed would drop it.
-            for listener in self._server.sockets:
-                asyncio.get_running_loop().remove_reader(listener)
-            for _ in range(3):
-                await asyncio.sleep(0)
+            await stop_listening(self._server)
             self._server.close()
         tasks = [connection.task for connection in self._connections]
         self.cut()
