@@ -18,9 +18,7 @@ class Quarantine:
     def __len__(self) -> int:
         """How many clients are kept apart now. One whose time is over may never send another request."""
         now = self._clock()
-        while self._until and (oldest := next(iter(self._until.items())))[1] < now:
-            del self._until[oldest[0]]
-        return len(self._until)
+        return sum(until >= now for until in self._until.values())
 
     def add(self, client_ids: Iterable[int]) -> None:
         """Begins the time of clients; the oldest are let go when there are too many."""

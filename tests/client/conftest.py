@@ -127,10 +127,15 @@ def real_service_url(real_service: RealService) -> str:
 def connected(open_client: Open, service_url: str) -> Callable[..., Any]:
     """Opens and connects a client with a fresh name."""
 
-    def connect(name: str | None = None, **attributes: Any) -> Any:
-        options = replace(attributes.pop("options", ClientOptions()), close_timeout=CLOSE_TIMEOUT_S)
-        delivery = {key: attributes.pop(key) for key in ("delivery",) if key in attributes}
-        client = open_client(service_url, options=options, **delivery)
+    def connect(
+        name: str | None = None,
+        *,
+        options: ClientOptions = ClientOptions(),  # noqa: B008 - it cannot be changed
+        delivery: str = "once",
+        **attributes: Any,
+    ) -> Any:
+        options = replace(options, close_timeout=CLOSE_TIMEOUT_S)
+        client = open_client(service_url, options=options, delivery=delivery)
         client.connect(name=name or f"client-{uuid.uuid4().hex}", **attributes)
         return client
 
