@@ -13,13 +13,13 @@ class QueueSettings:
     """The settings of a queue that are in effect.
 
     Attributes:
-        max_messages: a put beyond so many messages is refused with QueueFullError. It may be set below
-            what the queue holds: then puts are refused until there is room. None: no limit.
+        max_messages: a put that would exceed this number of messages is refused with QueueFullError. It
+            may be set below what the queue holds: then puts are refused until there is room. None: no limit.
         dedup_window_ms: how long a dedup_key stands for the message that was put first under it.
         lease_ms: how long a consumer may take for a message before that goes to another one.
         max_attempts: a message whose attempts by consumers failed so often goes to the dead letters.
-        backoff_ms: how long a message waits after its first failed attempt, and twice as long after each
-            other one; by chance up to a half less.
+        backoff_ms: how long a message waits after its first failed attempt; twice as long after each
+            further one. It is shortened at random by up to a half.
         backoff_max_ms: the longest wait after a failed attempt.
         expires_ms: how long a message may wait before it expires; what has expired is never handed over.
             A change holds for what is put from then on. None: never.
@@ -32,8 +32,9 @@ class QueueSettings:
         late_after_ms: an answer of a consumer is late when it takes longer than this. It is counted from
             when the message was pushed or touched, or from the consumer's answer before, whatever was last. A
             change holds for consumers that join from then on. None: a third of lease_ms.
-        late_limit: a consumer with so many late answers within late_window_ms is slow: its partitions go
-            to others for as long as that; 0: never. A change holds for consumers that join from then on.
+        late_limit: a consumer with this many late answers within late_window_ms is slow, and its
+            partitions go to others for that long; 0: never. A change holds for consumers that join from then
+            on.
         late_window_ms: the window of late_limit, and for how long others have the partitions of a slow
             consumer. A change holds for consumers that join from then on.
         fail_limit: a consumer that fails so often in a row, by leases that run out or by different

@@ -282,18 +282,18 @@ class QueueSettings:
     """Settings of a queue, those that are given.
 
     Attributes:
-        max_messages: A put beyond so many messages is refused with QUEUE_FULL. It may be set below what
-            the queue holds: then puts are refused until there is room. 1 or more; unless it is given: no
-            limit. Tag 1; may be left out.
+        max_messages: A put that would exceed this number of messages is refused with QUEUE_FULL. It may
+            be set below what the queue holds: then puts are refused until there is room. 1 or more; unless it
+            is given: no limit. Tag 1; may be left out.
         dedup_window_ms: How long a dedup_key stands for the message that was put first under it.
             Milliseconds, 1,000 to 604,800,000; unless it is given: 300,000. Tag 2; may be left out.
         lease_ms: How long a consumer may take for a message before that goes to another one.
             Milliseconds, 100 to 86,400,000; unless it is given: 30,000. Tag 3; may be left out.
         max_attempts: A message whose attempts by consumers failed so often goes to the dead letters. 1 to
             1,000,000; unless it is given: 5. Tag 4; may be left out.
-        backoff_ms: How long a message waits after its first failed attempt, and twice as long after each
-            other one; by chance up to a half less. Milliseconds, 0 to 86,400,000; unless it is given: 1,000.
-            Tag 5; may be left out.
+        backoff_ms: How long a message waits after its first failed attempt; twice as long after each
+            further one. It is shortened at random by up to a half. Milliseconds, 0 to 86,400,000; unless it
+            is given: 1,000. Tag 5; may be left out.
         backoff_max_ms: The longest wait after a failed attempt. Milliseconds, 0 to 86,400,000; unless it
             is given: 60,000. Tag 6; may be left out.
         expires_ms: How long a message may wait before it expires; what has expired is never handed over.
@@ -310,9 +310,9 @@ class QueueSettings:
             when the message was pushed or touched, or from the consumer's answer before, whatever was last. A
             change holds for consumers that join from then on. Milliseconds, 1 to 86,400,000; unless it is
             given: a third of lease_ms. Tag 10; may be left out.
-        late_limit: A consumer with so many late answers within late_window_ms is slow: its partitions go
-            to others for as long as that; 0: never. A change holds for consumers that join from then on. 0 to
-            1,000; unless it is given: 3. Tag 11; may be left out.
+        late_limit: A consumer with this many late answers within late_window_ms is slow, and its
+            partitions go to others for that long; 0: never. A change holds for consumers that join from then
+            on. 0 to 1,000; unless it is given: 3. Tag 11; may be left out.
         late_window_ms: The window of late_limit, and for how long others have the partitions of a slow
             consumer. A change holds for consumers that join from then on. Milliseconds, 100 to 86,400,000;
             unless it is given: 60,000. Tag 12; may be left out.
