@@ -341,8 +341,9 @@ class Pool:
     def run(self) -> None:
         """Works until it is stopped, or the client or the consumer is closed; then handlers may end in time.
 
-        What has not ended in time goes back, as does what was not begun. Raises InvalidParameterError when
-        the handler turns out not to do its work when it is called.
+        What has not ended in time goes back, as does what was not begun. When all handlers ended in time,
+        their threads have ended too. Raises InvalidParameterError when the handler turns out not to do its
+        work when it is called.
         """
         from concurrent.futures import ThreadPoolExecutor
 
@@ -372,7 +373,8 @@ class Pool:
                 while self._workers and (left := self._until - time.monotonic()) > 0:
                     self._free.acquire(timeout=min(left, SIGNAL_UNHEARD_MAX))
             finally:
-                threads.shutdown(wait=False, cancel_futures=True)
+                # What ended in time leaves no thread behind; what did not is not waited for.
+                threads.shutdown(wait=not self._workers, cancel_futures=True)
         if self._unfit is not None:
             raise self._unfit
 

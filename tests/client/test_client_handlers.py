@@ -6,6 +6,7 @@ import asyncio
 import functools
 import logging
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
@@ -259,6 +260,32 @@ def test_what_comes_as_a_pool_of_threads_is_stopped_goes_back_before_handlers_en
             go_on.set()
         working.join(60)
     assert seen == [b"first"]
+
+
+def test_a_pool_whose_handlers_end_in_time_leaves_no_thread(
+    real_service_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue_id = put_two(real_service_url)
+    ended = Consumer.ended
+
+    def ended_late(self: Consumer, leased: Any) -> None:
+        time.sleep(0.5)  # the thread is slow to end
+        ended(self, leased)
+
+    monkeypatch.setattr(Consumer, "ended", ended_late)
+    with TelestoClient(real_service_url) as client:
+        client.connect("worker")
+        left: list[str] = []
+
+        def work() -> None:
+            client.run_consumer(queue_id, lambda _: client._pools.copy().pop().stop(), concurrency=2)
+            left.extend(thread.name for thread in threading.enumerate() if "consumer" in thread.name)
+
+        working = threading.Thread(target=work)
+        working.start()
+        working.join(60)
+        assert not working.is_alive()
+    assert left == []
 
 
 def message_again_by_get(url: str, queue_id: int) -> bytes | None:

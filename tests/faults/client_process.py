@@ -27,6 +27,9 @@ from .history import DONE, DOUBT, REFUSED, Began, Ended, Recorder, Recovered
 from .processes import end_with_parent
 
 _CONNECT_AGAIN_S = 0.05
+#: What ends by itself has ended after so many looks, also on a busy machine.
+_LOOKS = 200
+_LOOK_S = 0.05
 
 
 @dataclass
@@ -120,7 +123,11 @@ class ClientProcess:
             work(client)
         self._recover(client)
         client.close()
-        self._ended(_threads() + _connections())
+        for _ in range(_LOOKS):
+            if not (left := _threads() + _connections()):
+                break
+            time.sleep(_LOOK_S)
+        self._ended(left)
 
     def run_asyncio(
         self, work: Callable[[AsyncTelestoClient], Awaitable[None]], *, auto_confirm: bool = True
@@ -146,9 +153,11 @@ class ClientProcess:
             await work(client)
         await self._recover_asyncio(client)
         await client.close()
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        await asyncio.sleep(0)  # the loop closes a socket in its next turn
-        self._ended([f"task {task.get_name()}" for task in others] + _connections())
+        for _ in range(_LOOKS):
+            if not (left := _tasks() + _connections()):
+                break
+            await asyncio.sleep(_LOOK_S)
+        self._ended(left)
 
     def _recover(self, client: TelestoClient) -> None:
         """Writes down what became of puts of which no call told."""
@@ -199,6 +208,11 @@ class ClientProcess:
 
     def _stop(self, _number: int, _frame: object) -> None:
         self.stopping = True
+
+
+def _tasks() -> list[str]:
+    """The tasks of the running loop that are left, besides the one that asks."""
+    return [f"task {task.get_name()}" for task in asyncio.all_tasks() - {asyncio.current_task()}]
 
 
 def _threads() -> list[str]:
