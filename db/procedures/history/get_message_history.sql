@@ -134,7 +134,7 @@ BEGIN
     -- Where it is now comes last.
     ORDER BY record.state IN ('ready', 'delayed', 'handed_over', 'leased', 'dead_letter'), record.ended_at;
     IF NOT FOUND THEN
-        error := 64;
+        error := :MESSAGE_NOT_EXISTING;
         complete := everywhere;
         RETURN NEXT;
     END IF;

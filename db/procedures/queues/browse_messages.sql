@@ -39,7 +39,7 @@ BEGIN
     ORDER BY state.version DESC
     LIMIT 1;
     IF common_lower IS NULL THEN
-        error := 7;
+        error := :QUEUE_NOT_EXISTING;
         RETURN NEXT;
         RETURN;
     END IF;

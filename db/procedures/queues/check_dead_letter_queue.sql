@@ -24,13 +24,13 @@ BEGIN
     PERFORM pg_advisory_xact_lock(telesto.put_lock_key(0));
     WHILE queue IS NOT NULL LOOP
         IF queue = of_queue THEN
-            RETURN 12;
+            RETURN :INVALID_PARAMETER;
         END IF;
         SELECT next.dead_letter_queue INTO queue FROM telesto.queues AS next WHERE next.queue_id = queue;
         IF NOT FOUND THEN
             -- One further on may have been deleted.
             RETURN CASE WHEN EXISTS (SELECT FROM telesto.queues AS first WHERE first.queue_id = wanted)
-                        THEN NULL ELSE 7 END;
+                        THEN NULL ELSE :QUEUE_NOT_EXISTING END;
         END IF;
     END LOOP;
     RETURN NULL;

@@ -30,7 +30,7 @@ BEGIN
     error := telesto.check_dead_letter_queue(0, settings);
     IF error IS NULL THEN
         queue_id := telesto.add_queue(name, settings);
-        error := CASE WHEN queue_id IS NULL THEN 4 END;
+        error := CASE WHEN queue_id IS NULL THEN :QUEUE_NAME_NOT_UNIQUE END;
     ELSE
         missing_queue := settings ->> 'dead_letter_queue';
     END IF;

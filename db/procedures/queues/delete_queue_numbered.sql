@@ -24,7 +24,7 @@ BEGIN
     IF error IS NOT NULL THEN
         RETURN;
     END IF;
-    error := CASE WHEN NOT telesto.remove_queue(queue_id) THEN 7 END;
+    error := CASE WHEN NOT telesto.remove_queue(queue_id) THEN :QUEUE_NOT_EXISTING END;
     PERFORM telesto.finish_request(client_id, session, number, 35::smallint, 0, error,
                                    confirm_sessions, confirm_numbers);
 END

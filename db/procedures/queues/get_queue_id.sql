@@ -15,6 +15,6 @@ BEGIN
     SELECT queue.queue_id INTO get_queue_id.queue_id
     FROM telesto.queues AS queue
     WHERE queue.name = get_queue_id.name;
-    error := CASE WHEN NOT FOUND THEN 7 END;
+    error := CASE WHEN NOT FOUND THEN :QUEUE_NOT_EXISTING END;
 END
 $$;

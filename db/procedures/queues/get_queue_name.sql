@@ -15,6 +15,6 @@ BEGIN
     SELECT queue.name INTO get_queue_name.queue_name
     FROM telesto.queues AS queue
     WHERE queue.queue_id = get_queue_name.queue_id;
-    error := CASE WHEN NOT FOUND THEN 7 END;
+    error := CASE WHEN NOT FOUND THEN :QUEUE_NOT_EXISTING END;
 END
 $$;

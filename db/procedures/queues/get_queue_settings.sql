@@ -16,6 +16,6 @@ BEGIN
     INTO settings
     FROM telesto.queues AS queue
     WHERE queue.queue_id = get_queue_settings.queue_id;
-    error := CASE WHEN NOT FOUND THEN 7 END;
+    error := CASE WHEN NOT FOUND THEN :QUEUE_NOT_EXISTING END;
 END
 $$;

@@ -35,7 +35,7 @@ BEGIN
     FROM telesto.remove_messages(queue_id, max_rows) AS purged;
     IF more IS NULL THEN
         -- Deleted after earlier calls have removed something, it is purged all the same.
-        error := CASE WHEN removed_before = 0 THEN 7 END;
+        error := CASE WHEN removed_before = 0 THEN :QUEUE_NOT_EXISTING END;
         removed := 0;
         more := false;
     END IF;

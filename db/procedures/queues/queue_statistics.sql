@@ -54,7 +54,7 @@ BEGIN
                         LIMIT 1) AS taken
     WHERE queue.queue_id = queue_statistics.queue_id;
     IF NOT FOUND THEN
-        error := 7;
+        error := :QUEUE_NOT_EXISTING;
         RETURN;
     END IF;
 

@@ -27,10 +27,10 @@ BEGIN
         RETURN;
     END IF;
     error := telesto.check_dead_letter_queue(queue_id, settings);
-    IF error = 7 THEN
+    IF error = :QUEUE_NOT_EXISTING THEN
         missing_queue := settings ->> 'dead_letter_queue';
     ELSIF error IS NULL AND NOT telesto.set_queue_settings(queue_id, settings) THEN
-        error := 7;
+        error := :QUEUE_NOT_EXISTING;
         missing_queue := queue_id;
     END IF;
     PERFORM telesto.finish_request(client_id, session, number, 101::smallint, nullif(missing_queue, queue_id),
