@@ -1,5 +1,4 @@
-"""Work that one middleware does for all: retention, removal of what nobody needs, keys, partitions of the
-history, staged messages."""
+"""Maintenance jobs, each run by one middleware at a time: leases, delays, expiries, retention, history."""
 
 from __future__ import annotations
 
@@ -22,12 +21,12 @@ FROM telesto.place_staged_topics($1)
 """
 
 _JOBS = ("deleted_queues", "message_keys", "history", "topics", "subscriptions")
-#: Walks over all that was handed over, dead rows too while an old snapshot keeps them, so it is not done more
-#: often than so many times in the time after which a hand-over is given up.
+#: Scans all hand-overs, and their dead rows while an old snapshot keeps them. So it runs at most ``_SCANS``
+#: times in ``retention_s``.
 _UNCONFIRMED = "unconfirmed"
-_WALKS = 1_000
-#: Those that somebody waits for.
-_PROMPT_JOBS = (
+_SCANS = 1_000
+#: Those that handle what is due; clients wait for their effects.
+_DUE_JOBS = (
     "leases",
     "delayed",
     "expired",
@@ -37,14 +36,14 @@ _PROMPT_JOBS = (
     "dead_letters",
 )
 _PLACES = (PLACE_STAGED, PLACE_STAGED_TOPICS)
-#: A job is kept for so many periods; then another middleware may take it over.
+#: A middleware keeps a job for this many periods; then another one may take it over.
 _HOLD_PERIODS = 4
 
 _log = logger("jobs")
 
 
 class MaintenanceJobs:
-    """Runs the jobs; the database elects who does one, by a row with a deadline.
+    """Runs the jobs. The database elects the middleware that runs a job, by a row with a deadline.
 
     Attributes:
         work: what runs in the background.
@@ -61,17 +60,17 @@ class MaintenanceJobs:
         self._staged = Periodic("place_staged", self._place_staged, period_s=settings.staged_interval_s)
         self.work = [self._staged]
         self.work += [self._periodic(job, settings.sweep_interval_s) for job in _JOBS]
-        walk = self._periodic(_UNCONFIRMED, max(settings.sweep_interval_s, settings.retention_s / _WALKS))
-        # However short the lives of middlewares, each begins with one.
-        walk.poke()
-        self.work.append(walk)
-        self.work += [self._periodic(job, settings.lease_sweep_s) for job in _PROMPT_JOBS]
+        scan = self._periodic(_UNCONFIRMED, max(settings.sweep_interval_s, settings.retention_s / _SCANS))
+        # Each middleware scans when it starts, so that the job also runs where none lives for long.
+        scan.poke()
+        self.work.append(scan)
+        self.work += [self._periodic(job, settings.due_sweep_interval_s) for job in _DUE_JOBS]
 
     def _periodic(self, job: str, period_s: float) -> Periodic:
         return Periodic(job, partial(self._sweep, job, period_s), period_s=period_s)
 
     async def _sweep(self, job: str, period_s: float) -> None:
-        """Does turns of a job as long as it is this middleware's and there is more to do."""
+        """Repeats a job while this middleware is elected for it and there is more to do."""
         settings = self._settings
         hold_s = _HOLD_PERIODS * period_s
         more = True
@@ -95,7 +94,7 @@ class MaintenanceJobs:
             more = elected and more
 
     async def _place_staged(self) -> None:
-        """Places what there is, then looks less and less often until there is something again."""
+        """Places staged messages. While there are none, the pause between two looks doubles up to a limit."""
         settings = self._settings
         arrivals: Arrivals = {}
         for place in _PLACES:

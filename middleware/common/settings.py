@@ -196,7 +196,10 @@ class ServerSettings(BaseSettings):
 
     # --- gathering -----------------------------------------------------------------------------
     max_batch: int = Field(
-        512, ge=1, description="Requests in one call, and messages of one claim; 1 switches gathering off."
+        512,
+        ge=1,
+        description="Requests in one call, and messages that one claim takes for consumers; 1 executes each "
+        "request by itself.",
     )
     max_batch_bytes: int = Field(4 << 20, ge=1, description="Bytes of requests in one call.")
     max_answer_bytes: int = Field(
@@ -292,11 +295,11 @@ class ServerSettings(BaseSettings):
     # --- consumers -----------------------------------------------------------------------------
     max_consumers: int = Field(10_000, ge=1, description="Consumers of a middleware at a time.")
     max_credit: int = Field(10_000, ge=1, description="How many messages a consumer may have at a time.")
-    lease_sweep_s: float = Field(
+    due_sweep_interval_s: float = Field(
         0.5,
         gt=0,
-        description="How often to look for leases that ran out, consumers that are gone, delayed and expired "
-        "messages, and dead letters that go on.",
+        description="How often the maintenance jobs run that handle what is due: leases that ran out, "
+        "consumers that are gone, delayed and expired messages, and dead letters that go to a queue.",
     )
     lost_leases_s: float = Field(
         0.5, gt=0, description="How often a middleware asks which leases of its consumers ran out."
@@ -310,13 +313,15 @@ class ServerSettings(BaseSettings):
         6.0, gt=0, description="A middleware that is silent for longer is dead."
     )
     sweep_interval_s: float = Field(
-        5.0, gt=0, description="How often the single jobs run: retention, removal, the days of the history."
+        5.0,
+        gt=0,
+        description="How often the other maintenance jobs run: retention, removal, days of the history.",
     )
     staged_interval_s: float = Field(0.05, gt=0, description="How often to look for staged messages.")
     staged_idle_s: float = Field(
         0.25, gt=0, description="How often to look for staged messages when there were none for a while."
     )
-    sweep_rows: int = Field(1_000, ge=1, description="How many rows one call of a single job handles.")
+    sweep_rows: int = Field(1_000, ge=1, description="How many rows one call of a maintenance job handles.")
     retention_s: float = Field(
         7 * 86_400.0,
         gt=0,

@@ -18,7 +18,7 @@ from telesto.protocol import packets
 from telesto.protocol.errors import ErrorCode
 from wire import PATIENCE_S, Wire, until
 
-QUICK_SWEEPS = {"lease_sweep_s": 0.02, "lost_leases_s": 0.02}
+QUICK_SWEEPS = {"due_sweep_interval_s": 0.02, "lost_leases_s": 0.02}
 
 
 async def pair(connect: Connect, **settings: Any) -> tuple[Wire, Wire, int]:

@@ -23,7 +23,7 @@ from wire import PATIENCE_S, Wire
 LATE_S = 11.0
 """More than a third of the lease of 30 seconds."""
 
-QUICK_SWEEPS = {"lease_sweep_s": 0.02, "lost_leases_s": 0.02}
+QUICK_SWEEPS = {"due_sweep_interval_s": 0.02, "lost_leases_s": 0.02}
 
 
 class Clock:

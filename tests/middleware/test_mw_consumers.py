@@ -120,7 +120,7 @@ async def test_a_returned_message_comes_again(connect: Connect) -> None:
 async def test_a_delayed_message_is_pushed_at_its_time(
     start_middleware: StartMiddleware, connect: Connect
 ) -> None:
-    server = await start_middleware(lease_sweep_s=0.02)
+    server = await start_middleware(due_sweep_interval_s=0.02)
     wire = await (await connect(server)).register()
     queue_id = await wire.create_queue()
     member = await join(wire, queue_id)
@@ -132,7 +132,7 @@ async def test_a_delayed_message_is_pushed_at_its_time(
 async def test_a_message_given_back_for_a_time_comes_after_it(
     start_middleware: StartMiddleware, connect: Connect
 ) -> None:
-    server = await start_middleware(lease_sweep_s=0.02)
+    server = await start_middleware(due_sweep_interval_s=0.02)
     wire = await (await connect(server)).register()
     queue_id = await wire.create_queue()
     member = await join(wire, queue_id, messages=1)
@@ -149,7 +149,7 @@ async def test_a_message_given_back_for_a_time_comes_after_it(
 async def test_what_has_expired_is_removed_and_its_room_free(
     start_middleware: StartMiddleware, connect: Connect
 ) -> None:
-    server = await start_middleware(lease_sweep_s=0.02)
+    server = await start_middleware(due_sweep_interval_s=0.02)
     wire = await (await connect(server)).register()
     queue_id = await wire.create_queue(max_messages=1, bury_expired=True)
     message_id = await wire.put_one(queue_id, body=b"short", expires_ms=1)
@@ -186,7 +186,7 @@ async def test_redriving_pushes_to_who_waits(connect: Connect) -> None:
 async def test_a_dead_letter_goes_on_to_who_waits(
     start_middleware: StartMiddleware, connect: Connect
 ) -> None:
-    server = await start_middleware(lease_sweep_s=0.02)
+    server = await start_middleware(due_sweep_interval_s=0.02)
     wire = await (await connect(server)).register()
     morgue = await wire.create_queue()
     queue_id = await wire.create_queue(max_attempts=1, dead_letter_queue=morgue)
@@ -255,7 +255,7 @@ async def test_a_lost_connection_gives_back_at_once(connect: Connect) -> None:
 async def test_a_lease_that_ran_out_is_told(
     start_middleware: StartMiddleware, connect: Connect, database_url: str
 ) -> None:
-    server = await start_middleware(lease_sweep_s=0.02, lost_leases_s=0.02)
+    server = await start_middleware(due_sweep_interval_s=0.02, lost_leases_s=0.02)
     wire = await (await connect(server)).register()
     queue_id = await wire.create_queue()
     await put_all(wire, queue_id, b"1")
@@ -504,7 +504,7 @@ async def test_a_lost_consumer_leaves_its_partitions_in_order(connect: Connect) 
 async def test_a_delayed_head_lets_its_partition_go_on_at_its_time(
     start_middleware: StartMiddleware, connect: Connect
 ) -> None:
-    server = await start_middleware(lease_sweep_s=0.02)
+    server = await start_middleware(due_sweep_interval_s=0.02)
     wire = await (await connect(server)).register()
     queue_id = await wire.create_queue()
     member = await join(wire, queue_id)
@@ -518,7 +518,7 @@ async def test_partitions_without_messages_are_forgotten(
 ) -> None:
     import asyncpg
 
-    server = await start_middleware(lease_sweep_s=0.02)
+    server = await start_middleware(due_sweep_interval_s=0.02)
     wire = await (await connect(server)).register()
     queue_id = await wire.create_queue()
     member = await join(wire, queue_id)

@@ -226,7 +226,7 @@ async def test_consumers_and_middlewares_do_not_notice_that_the_clock_was_set(
     watcher: asyncpg.Connection,
     hours: int,
 ) -> None:
-    settings: dict[str, Any] = {"heartbeat_interval_s": 0.1, "lease_sweep_s": 0.05}
+    settings: dict[str, Any] = {"heartbeat_interval_s": 0.1, "due_sweep_interval_s": 0.05}
     servers = [await start_middleware(**settings) for _ in range(2)]
     was = [server._peers.middleware_id for server in servers]
     wires = [await (await connect(server)).register() for server in servers]

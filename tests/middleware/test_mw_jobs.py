@@ -1,4 +1,4 @@
-"""Tests of how often the single jobs are done."""
+"""Tests of how often the maintenance jobs run."""
 
 from __future__ import annotations
 
