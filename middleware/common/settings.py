@@ -1,4 +1,4 @@
-"""Every bound, period and address of a middleware, from the command line, TELESTO_* and a TOML file."""
+"""Every bound, period and address of a middleware, from the command pipeline, TELESTO_* and a TOML file."""
 
 from __future__ import annotations
 
@@ -150,13 +150,13 @@ class ServerSettings(BaseSettings):
     linger_s: float = Field(
         2.0, gt=0, description="How long a closed peer may take to read its last answers."
     )
-    line_requests: int = Field(
+    pipeline_requests: int = Field(
         1_024, ge=1, description="How many requests of a connection may wait for their turn."
     )
-    line_bytes: int = Field(
+    pipeline_bytes: int = Field(
         4 << 20,
         ge=1,
-        description="Bytes of requests that may wait; beyond this or line_requests nothing more is read.",
+        description="Bytes of requests that may wait; beyond this or pipeline_requests nothing more is read.",
     )
     write_high_bytes: int = Field(
         1 << 20, ge=1, description="With more unsent answers than this nothing more is read."
@@ -354,7 +354,7 @@ class ServerSettings(BaseSettings):
     log_level: str = Field(
         "info", pattern="^(debug|info|warning|error)$", description="The least level that is logged."
     )
-    log_json: bool = Field(False, description="Write log lines as JSON.")
+    log_json: bool = Field(False, description="Write log pipelines as JSON.")
 
     @field_validator("advertised_address")
     @classmethod

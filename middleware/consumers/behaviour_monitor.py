@@ -13,7 +13,7 @@ from telesto.middleware.consumers.consumer import Consumer, LeaseKey
 from telesto.middleware.consumers.consumer_changes import ConsumerChanges
 from telesto.middleware.consumers.registry import Consumers
 from telesto.middleware.metrics.counters import Counters
-from telesto.middleware.scheduling.requests import Line
+from telesto.middleware.scheduling.requests import Pipeline
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import Ack, LeaseRef, Nack, Touch
 
@@ -43,11 +43,11 @@ class BehaviourMonitor:
         self._deadlines = deadlines
         self._clock = clock
 
-    def heard(self, line: Line, packet: Ack | Nack | Touch) -> None:
+    def heard(self, pipeline: Pipeline, packet: Ack | Nack | Touch) -> None:
         """A client answers for messages, or touches them."""
         now = self._clock()
         for consumer, keys in self._by_consumer(packet.leases):
-            if consumer.line is not line:
+            if consumer.pipeline is not pipeline:
                 continue
             if isinstance(packet, Touch):
                 consumer.touched_at = now

@@ -96,4 +96,4 @@ class Claim:
 
 def _largest(consumer: Consumer) -> int:
     """The length of the longest body that a consumer's connection can carry."""
-    return max(0, consumer.line.frame_bytes - ANSWER_OVERHEAD_BYTES - DELIVERY_BYTES - KEY_BYTES)
+    return max(0, consumer.pipeline.frame_bytes - ANSWER_OVERHEAD_BYTES - DELIVERY_BYTES - KEY_BYTES)

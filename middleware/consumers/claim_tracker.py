@@ -185,7 +185,7 @@ class ClaimTracker:
 
 def _push(consumer: Consumer, rows: Sequence[Row], leased_at: float) -> None:
     """Sends messages to a consumer, in as few frames as they fit."""
-    room = consumer.line.frame_bytes - ANSWER_OVERHEAD_BYTES
+    room = consumer.pipeline.frame_bytes - ANSWER_OVERHEAD_BYTES
     deliveries: list[Delivery] = []
     left = room
     for row in rows:
@@ -197,8 +197,8 @@ def _push(consumer: Consumer, rows: Sequence[Row], leased_at: float) -> None:
             message.partition_key = row["partition_key"]
             wire_bytes += KEY_BYTES
         if deliveries and wire_bytes > left:
-            consumer.line.send(Deliver(consumer.consumer_id, deliveries).encode(0))
+            consumer.pipeline.send(Deliver(consumer.consumer_id, deliveries).encode(0))
             deliveries, left = [], room
         deliveries.append(Delivery(row["lease_id"], message))
         left -= wire_bytes
-    consumer.line.send(Deliver(consumer.consumer_id, deliveries).encode(0))
+    consumer.pipeline.send(Deliver(consumer.consumer_id, deliveries).encode(0))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from telesto.middleware.common.failures import Failure
 from telesto.middleware.consumers.behaviour import NO_LIMITS, Behaviour, BehaviourLimits
-from telesto.middleware.scheduling.requests import Client, Line
+from telesto.middleware.scheduling.requests import Client, Pipeline
 from telesto.protocol.packets import LeaseLost, LeaseRef
 
 #: Bytes of a LeaseLost beside its leases, at most, and of each of them.
@@ -64,7 +64,7 @@ class Consumer:
     Attributes:
         consumer_id: identifies it in the database.
         queue_id: the queue.
-        line: its connection.
+        pipeline: its connection.
         client: who it is.
         lease_s: how long it may take for a message, in seconds.
         epoch: rises when a claim for it got lost, so that the database refuses that one if it comes late.
@@ -93,7 +93,7 @@ class Consumer:
         "epoch",
         "failing",
         "lease_s",
-        "line",
+        "pipeline",
         "queue_id",
         "ready",
         "rests_until",
@@ -106,7 +106,7 @@ class Consumer:
         self,
         consumer_id: int,
         queue_id: int,
-        line: Line,
+        pipeline: Pipeline,
         messages: int,
         size: int,
         limits: BehaviourLimits = NO_LIMITS,
@@ -115,8 +115,8 @@ class Consumer:
         self.lease_s = lease_s
         self.consumer_id = consumer_id
         self.queue_id = queue_id
-        self.line = line
-        self.client: Client = line.client
+        self.pipeline = pipeline
+        self.client: Client = pipeline.client
         self.epoch = 0
         self.seen_claim = 0
         self.ready = False
@@ -157,7 +157,7 @@ class Consumer:
     @property
     def paused(self) -> bool:
         """It has no credit, or its client is silent: others have its partitions."""
-        return self._credit_messages == 0 or self.line.silent
+        return self._credit_messages == 0 or self.pipeline.silent
 
     @property
     def held(self) -> int:
@@ -167,8 +167,8 @@ class Consumer:
     @property
     def room(self) -> int:
         """How many more messages it may be given now."""
-        line = self.line
-        if self.ended or self.suspended or line.closed or line.held or line.silent:
+        pipeline = self.pipeline
+        if self.ended or self.suspended or pipeline.closed or pipeline.held or pipeline.silent:
             return 0
         if self._bytes >= self._credit_bytes:
             return 0
@@ -280,7 +280,7 @@ class Consumer:
 
     def _heard_since(self, moment: float) -> bool:
         """The client was heard since then, or it is the middleware that does not read."""
-        return self.line.heard_at >= moment or self.line.drained is not None
+        return self.pipeline.heard_at >= moment or self.pipeline.drained is not None
 
     def kept(self, key: LeaseKey, at: float) -> None:
         """The lease of a message was begun anew."""
@@ -306,12 +306,12 @@ class Consumer:
 
     def tell_lost(self, lost: list[LeaseRef], failure: Failure, *, ended: bool = False) -> None:
         """Tells the client that it has lost these messages, or the consumer, and why."""
-        fitting = max(1, (self.line.frame_bytes - _LOST_OVERHEAD_BYTES) // _LEASE_REF_BYTES)
+        fitting = max(1, (self.pipeline.frame_bytes - _LOST_OVERHEAD_BYTES) // _LEASE_REF_BYTES)
         while len(lost) > fitting:
             self.tell_lost(lost[:fitting], failure)
             lost = lost[fitting:]
         packet = LeaseLost(self.consumer_id, lost, ended, failure.code, failure.details)
-        self.line.send(packet.encode(0))
+        self.pipeline.send(packet.encode(0))
 
     def refs(self, keys: Iterable[LeaseKey]) -> Iterable[LeaseRef]:
         """The names of messages on the wire."""

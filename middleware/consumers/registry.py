@@ -15,7 +15,7 @@ from telesto.middleware.consumers.consumer_changes import ConsumerChanges
 from telesto.middleware.consumers.leaving_consumers import LeavingConsumers
 from telesto.middleware.consumers.queue import ConsumedQueue
 from telesto.middleware.scheduling.outcomes import error_frame
-from telesto.middleware.scheduling.requests import Line
+from telesto.middleware.scheduling.requests import Pipeline
 from telesto.middleware.waiting.queue import Watcher
 from telesto.middleware.waiting.room import WaitingRoom
 from telesto.protocol.errors import ErrorCode
@@ -67,7 +67,7 @@ class Consumers:
         self,
         consumer_id: int,
         queue_id: int,
-        line: Line,
+        pipeline: Pipeline,
         messages: int,
         size: int,
         limits: BehaviourLimits = NO_LIMITS,
@@ -75,13 +75,13 @@ class Consumers:
     ) -> None:
         """A consumer has joined in the database; one whose connection is gone meanwhile leaves at once."""
         credit = min(messages, self._max_credit)
-        consumer = Consumer(consumer_id, queue_id, line, credit, size, limits, lease_s)
-        if line.closed or self.draining:
+        consumer = Consumer(consumer_id, queue_id, pipeline, credit, size, limits, lease_s)
+        if pipeline.closed or self.draining:
             consumer.ended = True
             self._leaving.add(consumer, counted=False)
             return
         self._all[consumer_id] = consumer
-        line.consumers[consumer_id] = None
+        pipeline.consumers[consumer_id] = None
         queue = self._queues.get(queue_id)
         if queue is None:
             queue = self._queues[queue_id] = ConsumedQueue(queue_id)
@@ -89,9 +89,9 @@ class Consumers:
         queue.consumers[consumer_id] = consumer
         self.look(queue_id)
 
-    def find(self, line: Line, consumer_id: int) -> Consumer | None:
+    def find(self, pipeline: Pipeline, consumer_id: int) -> Consumer | None:
         """The consumer of a connection; None when it has none with this id."""
-        return self._all.get(consumer_id) if consumer_id in line.consumers else None
+        return self._all.get(consumer_id) if consumer_id in pipeline.consumers else None
 
     def __iter__(self) -> Iterator[Consumer]:
         return iter(self._all.values())
@@ -106,16 +106,16 @@ class Consumers:
             return
         consumer.ended = True
         del self._all[consumer.consumer_id]
-        consumer.line.consumers.pop(consumer.consumer_id, None)
+        consumer.pipeline.consumers.pop(consumer.consumer_id, None)
         queue = self._queues[consumer.queue_id]
         del queue.consumers[consumer.consumer_id]
         if not queue.consumers:
             del self._queues[consumer.queue_id]
             self._room.unwatch(consumer.queue_id)
 
-    def drop(self, line: Line) -> None:
+    def drop(self, pipeline: Pipeline) -> None:
         """A connection is gone: its consumers leave."""
-        for consumer_id in list(line.consumers):
+        for consumer_id in list(pipeline.consumers):
             consumer = self._all[consumer_id]
             self.remove(consumer)
             self._leaving.add(consumer, counted=not self.draining)
@@ -125,12 +125,12 @@ class Consumers:
 
         ``counted`` says whether what it has counts as failed.
         """
-        line = consumer.line
+        pipeline = consumer.pipeline
         self.remove(consumer)
         self._leaving.add(consumer, counted)
         if failure.code is ErrorCode.SESSION_FENCED:
-            line.send(error_frame(0, failure))
-            line.finish()
+            pipeline.send(error_frame(0, failure))
+            pipeline.finish()
             return
         consumer.tell_lost(consumer.clear(), failure, ended=True)
 
@@ -157,10 +157,10 @@ class Consumers:
             self._changes.add(consumer)
         self._consider(consumer.queue_id)
 
-    def begun(self, line: Line, refs: Iterable[LeaseRef], now: float, *, begun: bool) -> None:
+    def begun(self, pipeline: Pipeline, refs: Iterable[LeaseRef], now: float, *, begun: bool) -> None:
         """An application is given these messages, or was not after all."""
         for ref in refs:
-            consumer = self.find(line, ref.consumer_id)
+            consumer = self.find(pipeline, ref.consumer_id)
             if consumer is None:
                 continue
             if begun:
@@ -205,20 +205,20 @@ class Consumers:
 
     def waited_in_vain(self, refs: Sequence[LeaseRef]) -> None:
         """These were not begun, and their clients were silent: they go back."""
-        for line in {
-            consumer.line for ref in refs if (consumer := self._all.get(ref.consumer_id)) is not None
+        for pipeline in {
+            consumer.pipeline for ref in refs if (consumer := self._all.get(ref.consumer_id)) is not None
         }:
-            line.silent = True
-            for consumer_id in line.consumers:
+            pipeline.silent = True
+            for consumer_id in pipeline.consumers:
                 self._changes.add(self._all[consumer_id])
         self._lose(refs, "the client was silent for most of the lease")
 
-    def heard(self, line: Line) -> None:
+    def heard(self, pipeline: Pipeline) -> None:
         """A connection that was silent is heard again."""
-        line.silent = False
-        for consumer_id in line.consumers:
+        pipeline.silent = False
+        for consumer_id in pipeline.consumers:
             self._changes.add(self._all[consumer_id])
-        self.writable(line)
+        self.writable(pipeline)
 
     def came_back(self, refs: Sequence[LeaseRef]) -> None:
         """Messages before these in their partitions went back, and so did these."""
@@ -235,9 +235,9 @@ class Consumers:
             consumer.tell_lost(lost, failure)
         self.settled(refs)
 
-    def writable(self, line: Line) -> None:
+    def writable(self, pipeline: Pipeline) -> None:
         """A connection takes bytes again."""
-        for consumer_id in line.consumers:
+        for consumer_id in pipeline.consumers:
             self._consider(self._all[consumer_id].queue_id)
 
     # --- claiming ----------------------------------------------------------------------------

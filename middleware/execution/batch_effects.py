@@ -47,7 +47,7 @@ class BatchEffects:
         if requests and isinstance(requests[0], Read):
             reads = cast(list[Read], requests)
             requests = [read for read in reads if read.wait is None or not self._is_over(read, read.wait)]
-        if not any(request.line.refused or request.line.refusing for request in requests):
+        if not any(request.pipeline.refused or request.pipeline.refusing for request in requests):
             return requests
         return [request for request in requests if not self._is_refused(request)]
 
@@ -61,7 +61,7 @@ class BatchEffects:
         self._budget.leave(1, request.size)
         if isinstance(request, Read):
             self.leave(request)
-        request.line.send(error_frame(request.packet_id, failure))
+        request.pipeline.send(error_frame(request.packet_id, failure))
         return True
 
     def _is_over(self, read: Read, wait: Wait) -> bool:
@@ -95,8 +95,8 @@ class BatchEffects:
 
     def end_fenced(self, results: Results) -> None:
         """Closes the connections whose sessions are over, once their answers are on the way."""
-        for line in {request.line for request in results.fenced}:
-            line.finish()
+        for pipeline in {request.pipeline for request in results.fenced}:
+            pipeline.finish()
 
     def after_reply(self, request: Request, reply: Reply) -> None:
         """Does what follows from the answer to a single request."""
@@ -113,7 +113,7 @@ class BatchEffects:
         if reply.deleted_queue:
             self._announcer.queue_deleted(reply.deleted_queue)
         if reply.changed_topic:
-            client_id = request.line.client.client_id
+            client_id = request.pipeline.client.client_id
             self._room.subscription_changed(client_id, topic_channel(reply.changed_topic))
 
     def found_nothing(self, request: Request, scanned_at: int) -> None:
@@ -130,11 +130,11 @@ class BatchEffects:
         """A read ends without having scanned."""
         if read.wait is not None:
             self._room.leave(read)
-            read.line.waiting.pop(read.packet_id, None)
+            read.pipeline.waiting.pop(read.packet_id, None)
 
     def unrecorded(self, request: Request) -> None:
         """Nothing of a request is recorded, so nothing of it is unconfirmed."""
-        request.line.forget_number(getattr(request.packet, "number", 0))
+        request.pipeline.forget_number(getattr(request.packet, "number", 0))
 
     def failed(self, request: Request, failure: Failure) -> None:
         """A request failed as a whole, outside a batch."""
@@ -145,14 +145,14 @@ class BatchEffects:
     def _settle_reads(self, requests: list[Request], results: Results) -> None:
         taken = dict(results.handed)
         for request, receivers in results.handed:
-            if len(receivers) > 1 and request.packet.number in request.line.unconfirmed:
-                request.line.unconfirmed[request.packet.number] = len(receivers)
+            if len(receivers) > 1 and request.packet.number in request.pipeline.unconfirmed:
+                request.pipeline.unconfirmed[request.packet.number] = len(receivers)
         for request, outcome in zip(requests, results.outcomes, strict=True):
             assert isinstance(request, Read)
             wait = request.wait
             if wait is None or isinstance(outcome, Mark):
                 continue
-            request.line.waiting.pop(request.packet_id, None)
+            request.pipeline.waiting.pop(request.packet_id, None)
             if request in taken:
                 self._room.scanned(request, taken[request])
             else:

@@ -14,7 +14,7 @@ from telesto.middleware.scheduling.call_pacing import CallPacing
 from telesto.middleware.scheduling.dispatcher import Dispatcher
 from telesto.middleware.scheduling.fair_queue import Batch, FairQueue
 from telesto.middleware.scheduling.outcomes import Mark, Results, error_frame
-from telesto.middleware.scheduling.requests import Kind, Line, Read, Request, Wait
+from telesto.middleware.scheduling.requests import Kind, Pipeline, Read, Request, Wait
 
 #: Their calls take about as long as a commit does; those of reads take longer the more they return.
 _WRITING = (Kind.PUT, Kind.PUBLISH, Kind.ACK, Kind.CONFIRM)
@@ -82,13 +82,13 @@ class BatchWorker:
 
     def _settle(self, requests: list[Request], results: Results, scanned_at: int) -> None:
         self._effects.after(requests, results)
-        again: dict[Line, list[Request]] = {}
-        busy: set[Line] = set()
+        again: dict[Pipeline, list[Request]] = {}
+        busy: set[Pipeline] = set()
         answered = 0
         size = 0
         for request, outcome in zip(requests, results.outcomes, strict=True):
             if type(outcome) is bytes:
-                request.line.send(outcome)
+                request.pipeline.send(outcome)
                 answered += 1
                 size += request.size
             elif outcome is Mark.NOTHING:
@@ -98,34 +98,36 @@ class BatchWorker:
             elif isinstance(request, Read) and request.wait is not None and request.wait.readmitted:
                 self._read_again(request, request.wait, outcome is Mark.BUSY)
             else:
-                again.setdefault(request.line, []).append(request)
+                again.setdefault(request.pipeline, []).append(request)
                 if outcome is Mark.BUSY:
-                    busy.add(request.line)
+                    busy.add(request.pipeline)
         self._dispatcher.budget.leave(answered, size)
         self._give_back(again, busy)
-        for line in {request.line for request in requests if request.line.busy_count}.difference(busy):
-            line.busy_count = 0
-            line.apart = False
+        for pipeline in {request.pipeline for request in requests if request.pipeline.busy_count}.difference(
+            busy
+        ):
+            pipeline.busy_count = 0
+            pipeline.apart = False
         self._effects.end_fenced(results)
 
-    def _give_back(self, again: dict[Line, list[Request]], busy: set[Line]) -> None:
-        """Puts requests that were not executed back to the heads of their lines; busy lines rest."""
+    def _give_back(self, again: dict[Pipeline, list[Request]], busy: set[Pipeline]) -> None:
+        """Puts requests that were not executed back to the heads of their pipelines; busy pipelines rest."""
         now = self._clock()
-        for line, requests in again.items():
-            if line.closed:
+        for pipeline, requests in again.items():
+            if pipeline.closed:
                 self._dispatcher.drop(requests)
                 continue
-            if line in busy:
-                if line.busy_count == 0:
-                    line.busy_since = now
-                elif now - line.busy_since > self._busy_limit_s:
-                    line.busy_since = now
+            if pipeline in busy:
+                if pipeline.busy_count == 0:
+                    pipeline.busy_since = now
+                elif now - pipeline.busy_since > self._busy_limit_s:
+                    pipeline.busy_since = now
                     self._give_up(requests.pop(0))
-                self._dispatcher.rest(line)
-            line.give_back(requests)
+                self._dispatcher.rest(pipeline)
+            pipeline.give_back(requests)
 
     def _read_again(self, read: Read, wait: Wait, busy: bool) -> None:
-        """Tries a read again that was parked and does not stand in its line."""
+        """Tries a read again that was parked and does not stand in its pipeline."""
         now = self._clock()
         if not busy:
             self._queue.readmit(read)
@@ -143,4 +145,4 @@ class BatchWorker:
     def _answer(self, request: Request, failure: Failure) -> None:
         self._dispatcher.budget.leave(1, request.size)
         self._effects.failed(request, failure)
-        request.line.send(error_frame(request.packet_id, failure))
+        request.pipeline.send(error_frame(request.packet_id, failure))

@@ -24,7 +24,7 @@ from telesto.middleware.database.disk import Disk
 from telesto.middleware.scheduling.ordering import has_order, mark_behind
 from telesto.middleware.scheduling.outcomes import Group, Mark, Results, all_failed
 from telesto.middleware.scheduling.quarantine import Quarantine
-from telesto.middleware.scheduling.requests import Line, Request
+from telesto.middleware.scheduling.requests import Pipeline, Request
 from telesto.protocol.errors import ErrorClass, ErrorCode
 
 _log = logger("batches")
@@ -58,7 +58,7 @@ class BisectingExecutor:
             return all_failed(requests, error.failure or unavailable(self._retry_ms))
         except LostError as error:
             if error.suspicious:
-                self._quarantine.add({request.line.client.client_id for request in requests})
+                self._quarantine.add({request.pipeline.client.client_id for request in requests})
             return all_failed(requests, in_doubt(error))
         except RefusedError as error:
             return await self._refused(requests, error)
@@ -117,7 +117,7 @@ class BisectingExecutor:
         outcomes = iter(rest.outcomes)
         rest.outcomes = []
         for request in requests:
-            failure = stopped.get(request.line)
+            failure = stopped.get(request.pipeline)
             if not _is_stopped(request, stopped):
                 rest.outcomes.append(next(outcomes))
             elif failure is None:
@@ -131,25 +131,25 @@ class BisectingExecutor:
             _log.warning(
                 "request_refused",
                 packet=type(request.packet).__name__,
-                client_id=request.line.client.client_id,
+                client_id=request.pipeline.client.client_id,
                 sqlstate=error.sqlstate,
                 error=error.message,
             )
 
 
-def _stopped(requests: Sequence[Request], results: Results) -> dict[Line, Failure | None]:
+def _stopped(requests: Sequence[Request], results: Results) -> dict[Pipeline, Failure | None]:
     """The connections of which nothing more may be executed now; with a failure if it is to be told."""
-    stopped: dict[Line, Failure | None] = {
-        request.line: None
+    stopped: dict[Pipeline, Failure | None] = {
+        request.pipeline: None
         for request, outcome in zip(requests, results.outcomes, strict=True)
         if outcome is Mark.BUSY
     }
     for request, failure in results.failed:
         after = behind(failure)
         if after is not None and has_order(request):
-            stopped[request.line] = after
+            stopped[request.pipeline] = after
     return stopped
 
 
-def _is_stopped(request: Request, stopped: dict[Line, Failure | None]) -> bool:
-    return request.line in stopped and has_order(request)
+def _is_stopped(request: Request, stopped: dict[Pipeline, Failure | None]) -> bool:
+    return request.pipeline in stopped and has_order(request)

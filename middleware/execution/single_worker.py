@@ -41,7 +41,7 @@ _TAKEOVERS = (RegisterClient, IdentifyClient)
 
 
 class SingleWorker:
-    """Executes one request at a time; one that is busy goes back to its line and is tried again soon."""
+    """Executes one request at a time; one that is busy goes back to its pipeline and is tried again soon."""
 
     def __init__(
         self,
@@ -83,8 +83,8 @@ class SingleWorker:
             outcome = self._busy_failure(request)
         finally:
             self._counters.called(request.kind, 1, perf_counter() - begun)
-        request.line.busy_count = 0
-        request.line.apart = False
+        request.pipeline.busy_count = 0
+        request.pipeline.apart = False
         self._dispatcher.budget.leave(1, request.size)
         if isinstance(outcome, Failure):
             self._fail(request, outcome)
@@ -130,20 +130,20 @@ class SingleWorker:
             return await call(sql, *arguments)
 
     def _give_back(self, request: Request) -> None:
-        if request.line.closed:
+        if request.pipeline.closed:
             self._dispatcher.drop([request])
             return
-        request.line.give_back([request])
-        self._dispatcher.rest(request.line)
+        request.pipeline.give_back([request])
+        self._dispatcher.rest(request.pipeline)
 
     def _busy_too_long(self, request: Request) -> bool:
-        line = request.line
-        if line.busy_count == 0:
-            line.busy_since = self._clock()
+        pipeline = request.pipeline
+        if pipeline.busy_count == 0:
+            pipeline.busy_since = self._clock()
             return False
         takeover = isinstance(request.packet, _TAKEOVERS)
         limit_s = self._settings.takeover_limit_s if takeover else self._settings.busy_limit_s
-        return self._clock() - line.busy_since > limit_s
+        return self._clock() - pipeline.busy_since > limit_s
 
     def _busy_failure(self, request: Request) -> Failure:
         if isinstance(request.packet, _TAKEOVERS):
@@ -155,15 +155,15 @@ class SingleWorker:
     def _fail(self, request: Request, failure: Failure) -> None:
         self._effects.failed(request, failure)
         if isinstance(request.packet, _TAKEOVERS):
-            request.line.on_identity(None)
-        request.line.send(error_frame(request.packet_id, failure))
+            request.pipeline.on_identity(None)
+        request.pipeline.send(error_frame(request.packet_id, failure))
         if failure.code is ErrorCode.SESSION_FENCED:
-            request.line.finish()
+            request.pipeline.finish()
 
     def _reply(self, request: Request, reply: Reply) -> None:
         if reply.identity is not None:
-            request.line.on_identity(reply.identity)
-        request.line.send(reply.packet.encode(request.packet_id))
+            request.pipeline.on_identity(reply.identity)
+        request.pipeline.send(reply.packet.encode(request.packet_id))
         self._effects.after_reply(request, reply)
         if reply.last:
-            request.line.finish()
+            request.pipeline.finish()

@@ -15,7 +15,7 @@ class Counters:
 
     Attributes:
         connections_total: connections ever accepted.
-        refused_total: requests refused before they stood in a line, and connections, by error code.
+        refused_total: requests refused before they stood in a pipeline, and connections, by error code.
         aborted_total: connections that were ended without an answer, by reason.
         loop_lag_s: how late the loop was last.
         loop_lag_max_s: how late it was at most.
@@ -61,7 +61,7 @@ class Counters:
         self._seconds[kind] += seconds
 
     def refused(self, code: int) -> None:
-        """Counts a request that was refused before it stood in a line."""
+        """Counts a request that was refused before it stood in a pipeline."""
         self.refused_total[code] = self.refused_total.get(code, 0) + 1
 
     def aborted(self, reason: str) -> None:
@@ -80,7 +80,7 @@ class Counters:
         """Yields the metrics."""
         yield from self._calls_metrics()
         refused = CounterMetricFamily(
-            "telesto_refused", "Requests refused before they stood in a line.", labels=["code"]
+            "telesto_refused", "Requests refused before they stood in a pipeline.", labels=["code"]
         )
         for code, count in self.refused_total.items():
             refused.add_metric([str(code)], count)

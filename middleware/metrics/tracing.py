@@ -16,7 +16,7 @@ from time import monotonic
 from typing import Final
 
 from telesto.middleware.scheduling.outcomes import Mark, Outcome
-from telesto.middleware.scheduling.requests import SINGLY, Line, Read, Request
+from telesto.middleware.scheduling.requests import SINGLY, Pipeline, Read, Request
 
 #: Samples that are kept for whoever asks; older ones are forgotten.
 SAMPLES_MAX: Final = 10_000
@@ -48,7 +48,7 @@ class Sample:
         kind: of the request.
         received_at: when its last byte came, by the system's monotonic clock, in seconds.
         client_s: since the last answer on its connection; -1 when there was none.
-        parse_s: until it stood in line: decoding and checking, together with what came in the same read.
+        parse_s: until it stood in pipeline: decoding and checking, together with what came in the same read.
         since: when the phase began in which it is.
         together: how many requests came in the same read from the socket.
         fifo_s: waiting for its turn, over all its tries.
@@ -107,13 +107,13 @@ class Tracer:
         self._last = 0
         self.on = every > 0
 
-    def admitted(self, line: Line, count: int, received_at: float) -> None:
-        """So many requests came in one read and stand at the end of a line now."""
+    def admitted(self, pipeline: Pipeline, count: int, received_at: float) -> None:
+        """So many requests came in one read and stand at the end of a pipeline now."""
         while self._left <= count:
             from_end = count - self._left + 1
             # One that was cancelled in the same read stands there no more.
-            if from_end <= len(line.requests):
-                self._follow(line.requests[-from_end], line, count, received_at)
+            if from_end <= len(pipeline.requests):
+                self._follow(pipeline.requests[-from_end], pipeline, count, received_at)
             self._left += self._every
         self._left -= count
 
@@ -171,14 +171,14 @@ class Tracer:
         ]
         return ",".join(COLUMNS) + "\n" + "".join(rows)
 
-    def _follow(self, request: Request, line: Line, together: int, received_at: float) -> None:
+    def _follow(self, request: Request, pipeline: Pipeline, together: int, received_at: float) -> None:
         if request.kind in SINGLY:
             return
         followed = self._followed
         if len(followed) >= FOLLOWED_MAX:
             del followed[next(iter(followed))]
         now = monotonic()
-        client_s = received_at - line.answered_at if line.answered_at else -1.0
+        client_s = received_at - pipeline.answered_at if pipeline.answered_at else -1.0
         followed[request] = Sample(
             request.kind.name.lower(), received_at, client_s, now - received_at, now, together
         )
@@ -193,4 +193,4 @@ class Tracer:
 
 def _waits_on(request: Request) -> bool:
     """Whether a read that found nothing waits for a message, instead of being answered."""
-    return isinstance(request, Read) and request.line.waiting.get(request.packet_id) is request
+    return isinstance(request, Read) and request.pipeline.waiting.get(request.packet_id) is request

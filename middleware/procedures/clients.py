@@ -64,7 +64,7 @@ async def identify_client(call: Call, request: Request, settings: ServerSettings
     check_error(row["error"], details, packet.client_id or None)
     client = Client(row["client_id"], row["session"], ClientMode(row["mode"]))
     followed = partial(follow_up, call)
-    page = await read_page(followed, client, request.line.frame_bytes, IDENTIFY_BYTES, settings)
+    page = await read_page(followed, client, request.pipeline.frame_bytes, IDENTIFY_BYTES, settings)
     answer = IdentifyClientResponse(
         client_id=client.client_id,
         client_name=row["client_name"],
@@ -82,11 +82,11 @@ async def identify_client(call: Call, request: Request, settings: ServerSettings
 
 async def list_unconfirmed(call: Call, request: Request, settings: ServerSettings) -> Reply:
     """Lists the next page of a takeover."""
-    packet, line = request.packet, request.line
+    packet, pipeline = request.packet, request.pipeline
     page = await read_page(
         call,
-        line.client,
-        line.frame_bytes,
+        pipeline.client,
+        pipeline.frame_bytes,
         LIST_BYTES,
         settings,
         packet.after_operation,
@@ -106,13 +106,13 @@ def _delete_arguments(request: Request, _settings: ServerSettings) -> tuple[Any,
 
 def _delete_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
     row = rows[0]
-    client_id = request.line.client.client_id
+    client_id = request.pipeline.client.client_id
     check_error(row["error"], f"client {client_id} was not deleted", client_id)
     return Reply(Success(), arrivals=arrivals_of(row["queue_ids"], row["receiver_ids"]), last=True)
 
 
 def _release_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, ...]:
-    client, references = request.line.client, request.packet.hand_overs
+    client, references = request.pipeline.client, request.packet.hand_overs
     return (
         client.client_id,
         client.session,

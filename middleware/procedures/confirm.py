@@ -32,7 +32,7 @@ class ConfirmGroup(SmallAnswers):
             sessions += [session for session, _, _ in references]
             numbers += [number for _, number, _ in references]
             message_ids += [message_id for _, _, message_id in references]
-        clients = [request.line.client for request in requests]
+        clients = [request.pipeline.client for request in requests]
         return (
             [client.client_id for client in clients],
             [client.session for client in clients],
@@ -58,7 +58,7 @@ class ConfirmGroup(SmallAnswers):
 
 def _references(request: Request) -> list[tuple[int, int, int]]:
     packet = request.packet
-    session = request.line.client.session
+    session = request.pipeline.client.session
     references = [(session, number, _WHOLE) for number in packet.confirmed]
     references += [(ref.session, ref.number, _WHOLE) for ref in packet.earlier]
     references += [(ref.session, ref.number, ref.message_id) for ref in packet.hand_overs]

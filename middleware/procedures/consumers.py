@@ -13,7 +13,7 @@ from telesto.middleware.consumers.lease_renewal import LeaseRenewal
 from telesto.middleware.consumers.leaving_consumers import LeavingConsumers
 from telesto.middleware.consumers.registry import Consumers
 from telesto.middleware.procedures.leases import lease_results, own_leases
-from telesto.middleware.scheduling.requests import Line, Request
+from telesto.middleware.scheduling.requests import Pipeline, Request
 from telesto.middleware.scheduling.single_request import Call, OneCall, Reply, Row, arrivals_of, numbered
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import JoinQueueResponse, LeaseRef, NackResponse, Success, TouchResponse
@@ -31,7 +31,7 @@ class JoinQueueHandler:
         leaving: LeavingConsumers,
         leases: LeaseRenewal,
         peers: Peers,
-        may_join: Callable[[Line, int], bool],
+        may_join: Callable[[Pipeline, int], bool],
     ) -> None:
         self._consumers = consumers
         self._leaving = leaving
@@ -41,8 +41,8 @@ class JoinQueueHandler:
 
     async def __call__(self, call: Call, request: Request, settings: ServerSettings) -> Reply:
         """Makes a consumer; if nobody knows whether it was made, the connection ends, and so does it."""
-        packet, client = request.packet, request.line.client
-        if not self._may_join(request.line, len(self._consumers)):
+        packet, client = request.packet, request.pipeline.client
+        if not self._may_join(request.pipeline, len(self._consumers)):
             raise FailedError(
                 failure_of(ErrorCode.OVERLOADED, "the middleware has as many consumers as it may")
             )
@@ -58,14 +58,14 @@ class JoinQueueHandler:
                 packet.credit_messages == 0,
             )
         except LostError:
-            request.line.finish()
+            request.pipeline.finish()
             raise
         row = rows[0]
         check_error(row["error"], f"queue {packet.queue_id} cannot be joined", packet.queue_id)
         self._consumers.join(
             row["consumer_id"],
             packet.queue_id,
-            request.line,
+            request.pipeline,
             packet.credit_messages,
             packet.credit_bytes,
             _limits(row),
@@ -93,7 +93,7 @@ class LeaveQueueHandler:
 
     async def __call__(self, call: Call, request: Request, settings: ServerSettings) -> Reply:
         """Ends a consumer. Should the database not be had now, it is told as soon as it can be."""
-        consumer = self._consumers.find(request.line, request.packet.consumer_id)
+        consumer = self._consumers.find(request.pipeline, request.packet.consumer_id)
         if consumer is not None:
             self._consumers.remove(consumer)
             self._leaving.add(consumer, False, asked=True)
@@ -145,14 +145,14 @@ def _nack_reply(request: Request, rows: list[Row]) -> Reply:
 
 
 def _touch_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, ...]:
-    client = request.line.client
+    client = request.pipeline.client
     return client.client_id, client.session, *_columns(request.packet.leases)
 
 
 def _touch_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
     row, leases = rows[0], request.packet.leases
     check_error(row["error"], "no lease was touched")
-    own = request.line.consumers
+    own = request.pipeline.consumers
     told = [pair for pair in zip(leases, row["errors"], strict=True) if pair[0].consumer_id in own]
     lost = [lease for lease, error in told if error is not None]
     kept = [lease for lease, error in told if error is None]

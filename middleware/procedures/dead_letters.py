@@ -42,7 +42,7 @@ _LETTER_BYTES = MESSAGE_OVERHEAD_BYTES + 64 + 8 + 4 * 255
 
 def _bounds(request: Request, settings: ServerSettings) -> tuple[int, int]:
     """Rows and bytes of bodies of a page."""
-    frame = request.line.frame_bytes - ANSWER_OVERHEAD_BYTES
+    frame = request.pipeline.frame_bytes - ANSWER_OVERHEAD_BYTES
     rows = page_rows(request, settings, 2 * _LETTER_BYTES)
     return rows, frame - rows * _LETTER_BYTES
 

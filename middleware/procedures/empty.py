@@ -25,6 +25,6 @@ def empty_frame(read: Read) -> bytes:
 def answer_read(read: Read, failure: Failure | None = None) -> None:
     """Answers a read that took nothing, or failed; nothing of it is recorded."""
     if read.wait is not None:
-        read.line.waiting.pop(read.packet_id, None)
-    read.line.forget_number(getattr(read.packet, "number", 0))
-    read.line.send(empty_frame(read) if failure is None else error_frame(read.packet_id, failure))
+        read.pipeline.waiting.pop(read.packet_id, None)
+    read.pipeline.forget_number(getattr(read.packet, "number", 0))
+    read.pipeline.send(empty_frame(read) if failure is None else error_frame(read.packet_id, failure))

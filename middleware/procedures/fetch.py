@@ -50,7 +50,7 @@ class FetchGroup(SmallAnswers):
         """
         targets = [_target(request.packet) for request in requests]
         bounds = [self._bounds(request, len(requests)) for request in requests]
-        clients = [request.line.client for request in requests]
+        clients = [request.pipeline.client for request in requests]
         confirmed, afters = [0] * len(requests), [0] * len(requests)
         others: list[tuple[int, int, int, int]] = []
         for index, request in enumerate(requests):
@@ -107,7 +107,7 @@ class FetchGroup(SmallAnswers):
 
     def _own_bounds(self, request: Request) -> tuple[int, int]:
         packet = request.packet
-        frame = request.line.frame_bytes - ANSWER_OVERHEAD_BYTES
+        frame = request.pipeline.frame_bytes - ANSWER_OVERHEAD_BYTES
         if packet.topic:
             frame -= len(packet.topic.encode()) + 10
         # Each message may be of another topic, whose name is told too.

@@ -18,13 +18,13 @@ _RECORD_BYTES = 512 + 3 * 4 * 255
 def _arguments(request: Request, settings: ServerSettings) -> tuple[Any, ...]:
     packet = request.packet
     # Half of a frame for records, the rest for the one body.
-    space = request.line.frame_bytes - ANSWER_OVERHEAD_BYTES
+    space = request.pipeline.frame_bytes - ANSWER_OVERHEAD_BYTES
     records = min(settings.max_page_rows, max(1, space // (2 * _RECORD_BYTES)))
     body_bytes = min(settings.max_answer_bytes, max(0, space - (records + 1) * _RECORD_BYTES))
     return (
         packet.message_id,
         packet.queue_id or 0,
-        request.line.client.client_id,
+        request.pipeline.client.client_id,
         records,
         body_bytes,
         settings.max_history_probes,

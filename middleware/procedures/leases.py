@@ -25,7 +25,7 @@ class AckGroup(SmallAnswers):
         for index, request in enumerate(requests, 1):
             of_request += [index] * len(request.packet.leases)
             leases += request.packet.leases
-        clients = [request.line.client for request in requests]
+        clients = [request.pipeline.client for request in requests]
         return (
             [client.client_id for client in clients],
             [client.session for client in clients],
@@ -60,7 +60,7 @@ class AckGroup(SmallAnswers):
 
 def own_leases(request: Request) -> list[LeaseRef]:
     """The leases of the connection's own consumers; what others have is none of its business."""
-    own = request.line.consumers
+    own = request.pipeline.consumers
     return [lease for lease in request.packet.leases if lease.consumer_id in own]
 
 

@@ -27,7 +27,7 @@ class PublishGroup(SmallAnswers):
         """Makes the arrays: per request, per topic, per message, per confirmed number."""
         topics = _topics_of(requests)
         packets = [request.packet for request in requests]
-        clients = [request.line.client for request in requests]
+        clients = [request.pipeline.client for request in requests]
         messages = [(r, message) for r, packet in enumerate(packets, 1) for message in packet.messages]
         return (
             [client.client_id for client in clients],

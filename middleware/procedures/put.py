@@ -57,7 +57,7 @@ class PutGroup(SmallAnswers):
         partitions: list[str | None] = []
         for index, request in enumerate(requests, 1):
             packet = request.packet
-            client = request.line.client
+            client = request.pipeline.client
             clients.append(client.client_id)
             sessions.append(client.session)
             numbers.append(packet.number)

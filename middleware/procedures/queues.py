@@ -105,7 +105,7 @@ def _list_reply(request: Request, rows: list[Row], settings: ServerSettings) -> 
 
 
 def _active_arguments(request: Request, settings: ServerSettings) -> tuple[Any, ...]:
-    return request.line.client.client_id, *_list_arguments(request, settings)
+    return request.pipeline.client.client_id, *_list_arguments(request, settings)
 
 
 def _active_reply(request: Request, rows: list[Row], settings: ServerSettings) -> Reply:
@@ -119,7 +119,7 @@ def _queues(rows: list[Row]) -> list[Queue]:
 
 def _browse_bounds(request: Request, settings: ServerSettings) -> tuple[int, int]:
     """Rows and bytes of bodies of a page."""
-    frame = request.line.frame_bytes - ANSWER_OVERHEAD_BYTES
+    frame = request.pipeline.frame_bytes - ANSWER_OVERHEAD_BYTES
     rows = page_rows(request, settings, 2 * MESSAGE_OVERHEAD_BYTES)
     return rows, frame - rows * MESSAGE_OVERHEAD_BYTES
 
@@ -128,7 +128,7 @@ def _browse_arguments(request: Request, settings: ServerSettings) -> tuple[Any, 
     packet = request.packet
     rows, size = _browse_bounds(request, settings)
     size = min(size, settings.max_page_bytes)
-    return request.line.client.client_id, packet.queue_id, packet.after_message_id, rows, size
+    return request.pipeline.client.client_id, packet.queue_id, packet.after_message_id, rows, size
 
 
 def _browse_reply(request: Request, rows: list[Row], settings: ServerSettings) -> Reply:

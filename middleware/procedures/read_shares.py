@@ -21,7 +21,7 @@ class AnswerShares:
     def granted(self, request: Request, request_count: int) -> int:
         """Returns the bytes that a call of so many requests grants to one."""
         if request.weight >= self._max_answer_bytes:
-            return request.line.frame_bytes
+            return request.pipeline.frame_bytes
         return max(self._max_answer_bytes // request_count, request.weight)
 
     def tries_again(self, request: Request, request_count: int, own_bytes: int) -> bool:

@@ -11,7 +11,7 @@ from telesto.middleware.consumers.registry import Consumers
 from telesto.middleware.procedures import administration, clients, dead_letters, history, queues, topics
 from telesto.middleware.procedures.consumers import TOUCH, JoinQueueHandler, LeaveQueueHandler, NackHandler
 from telesto.middleware.procedures.put import queue_of as queue_of_put
-from telesto.middleware.scheduling.requests import Kind, Line, Request
+from telesto.middleware.scheduling.requests import Kind, Pipeline, Request
 from telesto.middleware.scheduling.single_request import Handler
 from telesto.protocol import packets
 
@@ -50,7 +50,7 @@ def single_handlers(
     leases: LeaseRenewal,
     leaving: LeavingConsumers,
     peers: Peers,
-    may_join: Callable[[Line, int], bool],
+    may_join: Callable[[Pipeline, int], bool],
 ) -> dict[int, Handler]:
     """All handlers of single requests, those that keep consumers included."""
     return {

@@ -78,7 +78,7 @@ class TakeGroup:
         shares = self._shares(requests)
         bounds = [self._bounds(request, shares, len(requests)) for request in requests]
         packets = [request.packet for request in requests]
-        clients = [request.line.client for request in requests]
+        clients = [request.pipeline.client for request in requests]
         return (
             [client.client_id for client in clients],
             [client.session for client in clients],
@@ -120,7 +120,7 @@ class TakeGroup:
         return messages, min(size, shares.granted(request, request_count))
 
     def _own_bounds(self, request: Request) -> tuple[int, int]:
-        frame = request.line.frame_bytes - ANSWER_OVERHEAD_BYTES
+        frame = request.pipeline.frame_bytes - ANSWER_OVERHEAD_BYTES
         packet = request.packet
         if not isinstance(packet, ReadMessage):
             return 1, frame - MESSAGE_OVERHEAD_BYTES

@@ -64,7 +64,7 @@ def _topics_reply(request: Request, rows: list[Row], settings: ServerSettings) -
 
 def _subscriptions_arguments(request: Request, settings: ServerSettings) -> tuple[Any, ...]:
     rows = page_rows(request, settings, _ROW_BYTES)
-    return request.line.client.client_id, request.packet.after_subscription_id, rows
+    return request.pipeline.client.client_id, request.packet.after_subscription_id, rows
 
 
 def _subscriptions_reply(request: Request, rows: list[Row], settings: ServerSettings) -> Reply:

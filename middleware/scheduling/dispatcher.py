@@ -1,4 +1,4 @@
-"""Puts connections into the queues of the workers."""
+"""Puts the pipelines of connections into the queues of the workers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from telesto.middleware.scheduling.fair_queue import (
     SingleFairQueue,
 )
 from telesto.middleware.scheduling.quarantine import Quarantine
-from telesto.middleware.scheduling.requests import SINGLY, Kind, Line, Read, Request
+from telesto.middleware.scheduling.requests import SINGLY, Kind, Pipeline, Read, Request
 
 _GATHERED = (Kind.PUT, Kind.TAKE, Kind.TAKE_SELECTED, Kind.PUBLISH)
 #: Calls of these are bounded by what they return, all others by what they send.
@@ -23,10 +23,10 @@ _RETURNING = (Kind.TAKE, Kind.TAKE_SELECTED, Kind.FETCH)
 
 
 class Dispatcher:
-    """Has a fair queue for each kind of requests, and puts a line into that of its next request.
+    """Has a fair queue for each kind of request, and puts a pipeline into the one of its next request.
 
-    Requests of one connection take effect in the order in which they were sent: a line has one run in flight,
-    and stands again when all of the run is answered, parked or given back.
+    Requests of one connection take effect in the order in which they were sent: a pipeline has one run in
+    flight, and joins a queue again when each request of the run is answered, parked or given back.
     """
 
     def __init__(
@@ -54,29 +54,35 @@ class Dispatcher:
             for kind in _GATHERED
         }
 
-    def stand(self, line: Line) -> None:
-        """Puts a line into the queue of its next request, unless it has to wait."""
-        if line.standing or line.in_flight or line.resting or line.held or not line.requests:
+    def stand(self, pipeline: Pipeline) -> None:
+        """Puts a pipeline into the queue of its next request, unless it has to wait."""
+        if (
+            pipeline.standing
+            or pipeline.in_flight
+            or pipeline.resting
+            or pipeline.held
+            or not pipeline.requests
+        ):
             return
-        kind = line.requests[0].kind
-        queues = self.busy_queues if line.apart and kind in self.busy_queues else self.fair_queues
-        queues[kind].join(line)
+        kind = pipeline.requests[0].kind
+        queues = self.busy_queues if pipeline.apart and kind in self.busy_queues else self.fair_queues
+        queues[kind].join(pipeline)
 
     def served(self, batch: Batch) -> None:
-        """A batch is over: its lines may stand in a queue again."""
-        for line in batch.lines:
-            line.in_flight = False
-            self.stand(line)
+        """A batch is over: its pipelines may stand in a queue again."""
+        for pipeline in batch.pipelines:
+            pipeline.in_flight = False
+            self.stand(pipeline)
 
-    def rest(self, line: Line) -> None:
-        """Requests of a line's run came back busy: it waits a little and goes apart then."""
-        line.apart = True
-        line.resting = True
-        self._loop.call_later(self._backoff(line.busy_count), self._stand_again, line)
-        line.busy_count += 1
+    def rest(self, pipeline: Pipeline) -> None:
+        """Requests of a run were busy: the pipeline pauses, and its next run is for one queue only."""
+        pipeline.apart = True
+        pipeline.resting = True
+        self._loop.call_later(self._backoff(pipeline.busy_count), self._stand_again, pipeline)
+        pipeline.busy_count += 1
 
     def rest_read(self, read: Read, busy_count: int) -> None:
-        """The same for a read that goes its way without its line."""
+        """The same for a read that was woken and is tried again without its pipeline."""
         queue = self.busy_queues.get(read.kind, self.fair_queues[read.kind])
         self._loop.call_later(self._backoff(busy_count), queue.readmit, read)
 
@@ -98,9 +104,9 @@ class Dispatcher:
     def _backoff(self, busy_count: int) -> float:
         return min(self._backoff_s * (1 << min(busy_count, 16)), self._backoff_max_s)
 
-    def _stand_again(self, line: Line) -> None:
-        line.resting = False
-        self.stand(line)
+    def _stand_again(self, pipeline: Pipeline) -> None:
+        pipeline.resting = False
+        self.stand(pipeline)
 
 
 def _limits(kind: Kind, settings: ServerSettings) -> BatchLimits:

@@ -50,7 +50,7 @@ def origin_of(stored: str | None) -> Origin | None:
 
 def page_rows(request: Request, settings: ServerSettings, row_bytes: int) -> int:
     """How many rows of a size fit a page."""
-    fitting = (request.line.frame_bytes - ANSWER_OVERHEAD_BYTES) // row_bytes
+    fitting = (request.pipeline.frame_bytes - ANSWER_OVERHEAD_BYTES) // row_bytes
     limit: int = request.packet.limit
     return max(1, min(limit, settings.max_page_rows, fitting))
 
@@ -63,7 +63,7 @@ def confirmed_of(requests: Sequence[Request]) -> tuple[list[int], list[int], lis
     for request in requests:
         confirmed = request.packet.confirmed
         if confirmed:
-            client = request.line.client
+            client = request.pipeline.client
             clients += [client.client_id] * len(confirmed)
             sessions += [client.session] * len(confirmed)
             numbers += confirmed

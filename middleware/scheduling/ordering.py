@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from telesto.middleware.common.failures import Failure, behind
-from telesto.middleware.scheduling.requests import Line, Read, Request
+from telesto.middleware.scheduling.requests import Pipeline, Read, Request
 from telesto.protocol.packets import PutMessage, PutMessages
 
 
@@ -24,7 +24,7 @@ def mark_refused(request: Request) -> None:
     would be sent again, after later ones to other queues. A mark stays when the request is busy and tried
     again. Requests that are not recorded (number 0) have no order to keep.
     """
-    refused = request.line.refused
+    refused = request.pipeline.refused
     if not refused:
         return
     packet = request.packet
@@ -40,7 +40,7 @@ def refused_for_now(request: Request) -> Failure | None:
     if not has_order(request):
         return None
     _enter_series(request)
-    return request.line.refusing
+    return request.pipeline.refusing
 
 
 def note_failed(request: Request, failure: Failure) -> None:
@@ -48,7 +48,7 @@ def note_failed(request: Request, failure: Failure) -> None:
     after = behind(failure)
     if after is not None and has_order(request):
         _enter_series(request)
-        request.line.refusing = after
+        request.pipeline.refusing = after
 
 
 def note_full(request: Request, queue_id: int) -> None:
@@ -58,7 +58,7 @@ def note_full(request: Request, queue_id: int) -> None:
     """
     if has_order(request) and queue_id not in request.refused:
         _enter_series(request)
-        request.line.refused.setdefault(queue_id, request.packet.number)
+        request.pipeline.refused.setdefault(queue_id, request.packet.number)
 
 
 def mark_behind(full: Iterable[tuple[Request, int]], requests: Sequence[Request]) -> None:
@@ -67,7 +67,7 @@ def mark_behind(full: Iterable[tuple[Request, int]], requests: Sequence[Request]
         if has_order(refused):
             for request in requests:
                 if (
-                    request.line is refused.line
+                    request.pipeline is refused.pipeline
                     and has_order(request)
                     and queue_id in _queues_of(request.packet)
                 ):
@@ -83,11 +83,11 @@ def has_order(request: Request) -> bool:
 
 def _enter_series(request: Request) -> None:
     """Forgets refusals that the client had seen when it sent a request."""
-    line: Line = request.line
-    if request.series > line.series:
-        line.series = request.series
-        line.refusing = None
-        line.refused.clear()
+    pipeline: Pipeline = request.pipeline
+    if request.series > pipeline.series:
+        pipeline.series = request.series
+        pipeline.refusing = None
+        pipeline.refused.clear()
 
 
 def _queues_of(packet: object) -> set[int]:

@@ -1,4 +1,4 @@
-"""A request on its way, the client that sent it, and the line in which a connection's requests wait."""
+"""Requests, the clients that send them, and the pipelines in which the requests of a connection wait."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Request:
     """One request, decoded and checked.
 
     Attributes:
-        line: the line of its connection.
+        pipeline: the pipeline of its connection.
         packet: its packet.
         packet_id: what its answer repeats.
         kind: with which others it is gathered.
@@ -66,10 +66,10 @@ class Request:
             and the client did not know that when it sent this one.
     """
 
-    __slots__ = ("kind", "line", "packet", "packet_id", "refused", "series", "size", "weight")
+    __slots__ = ("kind", "packet", "packet_id", "pipeline", "refused", "series", "size", "weight")
 
-    def __init__(self, line: Line, packet: Any, packet_id: int, kind: Kind, size: int) -> None:
-        self.line = line
+    def __init__(self, pipeline: Pipeline, packet: Any, packet_id: int, kind: Kind, size: int) -> None:
+        self.pipeline = pipeline
         self.packet = packet
         self.packet_id = packet_id
         self.kind = kind
@@ -89,9 +89,9 @@ class Read(Request):
     __slots__ = ("wait",)
 
     def __init__(
-        self, line: Line, packet: Any, packet_id: int, kind: Kind, size: int, wait: Wait | None
+        self, pipeline: Pipeline, packet: Any, packet_id: int, kind: Kind, size: int, wait: Wait | None
     ) -> None:
-        super().__init__(line, packet, packet_id, kind, size)
+        super().__init__(pipeline, packet, packet_id, kind, size)
         self.wait = wait
 
     @property
@@ -143,7 +143,7 @@ class WakeUp:
     Attributes:
         receiver_id: the message's receiver, 0 for anyone.
         origin: the ticket of the read that was woken first.
-        wrapped: it has been passed on beyond the end of the line.
+        wrapped: it has been passed on beyond the end of the pipeline.
     """
 
     __slots__ = ("origin", "receiver_id", "wrapped")
@@ -167,7 +167,7 @@ class Wait:
         entry: its entry among the deadlines while it is parked.
         parked: it stands in the waiting room.
         over: it must not park (again): it was cancelled, or its connection is gone.
-        readmitted: it has been parked and goes its way without its connection's line.
+        readmitted: it has been parked and goes its way without its connection's pipeline.
         wake_up: what it was woken by, None when it was not.
         busy_count: how often it was answered that something is busy.
         busy_since: since when, 0.0 while it is not.
@@ -207,10 +207,10 @@ class Wait:
         self.busy_since = 0.0
 
 
-class Line:
+class Pipeline:
     """The requests of one connection that wait, in order, and how they are answered.
 
-    A line stands in at most one fair queue and has at most one run of requests in flight.
+    A pipeline stands in at most one fair queue and has at most one run of requests in flight.
 
     Attributes:
         address: where the peer is.
@@ -240,7 +240,7 @@ class Line:
         consumers: the ids of its consumers.
         silent: nothing has been heard for so long that its consumers get nothing until it is heard again.
         heard_at: when something came over the connection last, by the loop's clock in seconds.
-        drained: called when requests were taken from the line while its connection rests from reading.
+        drained: called when requests were taken from the pipeline while nothing is read from its connection.
     """
 
     __slots__ = (
@@ -314,15 +314,15 @@ class Line:
         """
         requests = self.requests
         taken = 0
-        room = count
-        while room and requests:
+        left = count
+        while left and requests:
             request = requests[0]
             if request.kind is not kind or (taken and taken + request.weight > weight):
                 break
             into.append(requests.popleft())
             taken += request.weight
             self.size -= request.size
-            room -= 1
+            left -= 1
         return taken
 
     def messages_waiting(self, count: int) -> int:
@@ -335,7 +335,7 @@ class Line:
         self.size += sum(request.size for request in requests)
 
     def clear(self) -> list[Request]:
-        """Empties the line; returns what stood in it."""
+        """Empties the pipeline; returns its requests."""
         requests = list(self.requests)
         self.requests.clear()
         self.size = 0
@@ -346,7 +346,7 @@ class Line:
         self.unconfirmed.pop(number, None)
 
     def detach(self) -> None:
-        """Lets go of the connection, which is gone; requests that are under way still hold this line."""
+        """Lets go of the connection, which is gone; requests that are under way still hold this pipeline."""
         self.send = _send_nowhere
         self.finish = _finish_nothing
         self.on_identity = _ignore_identity

@@ -118,7 +118,7 @@ async def next_part(call: Call, settings: ServerSettings, sql: str, *arguments: 
 
 def numbered(request: Request) -> tuple[int, int, int, list[int], list[int]]:
     """The arguments that all single numbered procedures begin with."""
-    client, packet = request.line.client, request.packet
+    client, packet = request.pipeline.client, request.packet
     confirmed = packet.confirmed
     return client.client_id, client.session, packet.number, [client.session] * len(confirmed), confirmed
 

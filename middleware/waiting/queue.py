@@ -92,7 +92,7 @@ class WaitingQueue:
         assert read.wait is not None
         ticket = read.wait.ticket
         self._reads[ticket] = read
-        insort(self._by_client.setdefault(read.line.client.client_id, []), ticket)
+        insort(self._by_client.setdefault(read.pipeline.client.client_id, []), ticket)
         if not read.wait.by_context:
             insort(self._any, ticket)
 
@@ -101,7 +101,7 @@ class WaitingQueue:
         assert read.wait is not None
         ticket = read.wait.ticket
         del self._reads[ticket]
-        client_id = read.line.client.client_id
+        client_id = read.pipeline.client.client_id
         tickets = self._by_client[client_id]
         del tickets[bisect_left(tickets, ticket)]
         if not tickets:

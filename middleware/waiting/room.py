@@ -9,7 +9,7 @@ from functools import partial
 from telesto.middleware.common.deadlines import Deadlines
 from telesto.middleware.common.failures import Failure, failure_of
 from telesto.middleware.scheduling.outcomes import Arrivals
-from telesto.middleware.scheduling.requests import Kind, Line, Read, Wait, WakeUp
+from telesto.middleware.scheduling.requests import Kind, Pipeline, Read, Wait, WakeUp
 from telesto.middleware.waiting.queue import WaitingQueue, Watcher
 from telesto.middleware.waiting.topic import WaitingTopic
 from telesto.protocol.errors import ErrorCode
@@ -37,7 +37,7 @@ class WaitingRoom:
         *,
         readmit: Callable[[Read], None],
         answer: Callable[[Read, Failure | None], None],
-        whose_read_yields: Callable[[Line, int, int], Line | None],
+        whose_read_yields: Callable[[Pipeline, int, int], Pipeline | None],
     ) -> None:
         """Makes an empty room.
 
@@ -95,11 +95,11 @@ class WaitingRoom:
             wait.ticket = self._ticket
         if self._scans_again(read, wait, scanned_at):
             return True
-        at_address = self._parked_at.get(read.line.address, 0)
-        yields = self._whose_read_yields(read.line, self._parked, at_address)
+        at_address = self._parked_at.get(read.pipeline.address, 0)
+        yields = self._whose_read_yields(read.pipeline, self._parked, at_address)
         if yields is not None:
-            self._yield(read if yields is read.line else next(_parked_last(yields)))
-        if yields is not read.line:
+            self._yield(read if yields is read.pipeline else next(_parked_last(yields)))
+        if yields is not read.pipeline:
             self._park(read)
         return True
 
@@ -122,7 +122,7 @@ class WaitingRoom:
                     self._readmit(read, None)
                     return True
             elif place is not None:
-                client_id = read.line.client.client_id
+                client_id = read.pipeline.client.client_id
                 receiver_id = place.missed.claim(client_id, scanned_at, directed_only=wait.by_context)
                 if receiver_id is not None:
                     self._readmit(read, WakeUp(receiver_id, wait.ticket))
@@ -135,9 +135,9 @@ class WaitingRoom:
         for channel in wait.channels:
             self._place(channel).add(read)
         if wait.everything:
-            self._everything.setdefault(read.line.client.client_id, {})[read] = None
+            self._everything.setdefault(read.pipeline.client.client_id, {})[read] = None
         wait.parked = True
-        self._count_parked(read.line, 1)
+        self._count_parked(read.pipeline, 1)
         if wait.deadline is not None:
             wait.entry = self._deadlines.add(wait.deadline, partial(self._expire, read))
 
@@ -250,7 +250,7 @@ class WaitingRoom:
         return woken
 
     def _pass_on(self, queue_id: int, wake_up: WakeUp, after: int) -> None:
-        """Gives a wake-up to the next read, around the line once; then it is remembered as missed."""
+        """Gives a wake-up to the next read, around the pipeline once; then it is remembered as missed."""
         queue = self._places.get(queue_id)
         if not isinstance(queue, WaitingQueue):
             return
@@ -332,19 +332,19 @@ class WaitingRoom:
         assert read.wait is not None
         self._deadlines.cancel(read.wait.entry)
         if read.wait.everything:
-            client_id = read.line.client.client_id
+            client_id = read.pipeline.client.client_id
             del self._everything[client_id][read]
             if not self._everything[client_id]:
                 del self._everything[client_id]
         read.wait.parked = False
-        self._count_parked(read.line, -1)
+        self._count_parked(read.pipeline, -1)
 
-    def _count_parked(self, line: Line, change: int) -> None:
-        line.parked += change
+    def _count_parked(self, pipeline: Pipeline, change: int) -> None:
+        pipeline.parked += change
         self._parked += change
-        at_address = self._parked_at.pop(line.address, 0) + change
+        at_address = self._parked_at.pop(pipeline.address, 0) + change
         if at_address:
-            self._parked_at[line.address] = at_address
+            self._parked_at[pipeline.address] = at_address
 
     # --- interest ----------------------------------------------------------------------------
 
@@ -376,6 +376,8 @@ class WaitingRoom:
         return idle[:count]
 
 
-def _parked_last(line: Line) -> Iterator[Read]:
+def _parked_last(pipeline: Pipeline) -> Iterator[Read]:
     """The reads of a connection that wait, the last first."""
-    return (read for read in reversed(line.waiting.values()) if read.wait is not None and read.wait.parked)
+    return (
+        read for read in reversed(pipeline.waiting.values()) if read.wait is not None and read.wait.parked
+    )

@@ -46,4 +46,4 @@ class WaitingTopic:
 
     def of_client(self, client_id: int) -> list[Read]:
         """The parked gets of a client."""
-        return [read for read in self._reads.values() if read.line.client.client_id == client_id]
+        return [read for read in self._reads.values() if read.pipeline.client.client_id == client_id]

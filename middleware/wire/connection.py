@@ -11,7 +11,7 @@ from telesto.middleware.common.failures import Failure
 from telesto.middleware.common.settings import UNIDENTIFIED_FRAME_BYTES
 from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.scheduling.outcomes import error_frame
-from telesto.middleware.scheduling.requests import NOBODY, Client, Line
+from telesto.middleware.scheduling.requests import NOBODY, Client, Pipeline
 from telesto.middleware.wire.conversation import BrokenConversationError, Conversation
 from telesto.middleware.wire.descriptors import REFUSED_MAX
 from telesto.middleware.wire.flow_control import FlowControl
@@ -29,7 +29,7 @@ _FRAME_RATE_BYTES = 64 << 10
 
 
 class Connection(asyncio.Protocol):
-    """Connects a transport with a conversation and a line.
+    """Connects a transport with a conversation and a pipeline.
 
     Attributes:
         buffered: bytes of a frame that is not complete, or of frames that wait for their turn, as counted in
@@ -45,8 +45,8 @@ class Connection(asyncio.Protocol):
         self._flusher = flusher
         self._connections = connections
         self._budget = services.dispatcher.budget
-        self._line = Line(self.send, self.finish, self._on_identity)
-        self._conversation = Conversation(services, self._line)
+        self._pipeline = Pipeline(self.send, self.finish, self._on_identity)
+        self._conversation = Conversation(services, self._pipeline)
         self._decoder = FrameDecoder(UNIDENTIFIED_FRAME_BYTES)
         self.buffered = 0
         self.waits = False
@@ -55,7 +55,7 @@ class Connection(asyncio.Protocol):
         self.unsent_since = 0.0
         self._out: list[bytes] = []
         self._deaf = False
-        self._made_at = self._line.heard_at = services.loop.time()
+        self._made_at = self._pipeline.heard_at = services.loop.time()
         self._watch_entry = 0
         self._peer = ""
         self._linger: asyncio.TimerHandle | None = None
@@ -70,10 +70,10 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         self._peer = "{}:{}".format(*peer) if isinstance(peer, tuple) else "local"
-        self._line.address = address_of(peer)
+        self._pipeline.address = address_of(peer)
         loop, settings = self._services.loop, self._services.settings
         self._flow = FlowControl(
-            self._transport, self._line, settings, loop.time, self._services.deadlines, self._have_turn
+            self._transport, self._pipeline, settings, loop.time, self._services.deadlines, self._have_turn
         )
         sock = transport.get_extra_info("socket")
         if sock is not None and sock.family != getattr(socket, "AF_UNIX", None):
@@ -88,9 +88,9 @@ class Connection(asyncio.Protocol):
         """Handles what came."""
         if self._deaf:
             return
-        self._line.heard_at = self._services.loop.time()
-        if self._line.silent:
-            self._services.consumers.heard(self._line)
+        self._pipeline.heard_at = self._services.loop.time()
+        if self._pipeline.silent:
+            self._services.consumers.heard(self._pipeline)
         self._services.intake.came(self, data)
 
     def pause_writing(self) -> None:
@@ -105,8 +105,8 @@ class Connection(asyncio.Protocol):
             self._stalled.cancel()
             self._stalled = None
         self._flow.peer_reads()
-        self._services.dispatcher.stand(self._line)
-        self._services.consumers.writable(self._line)
+        self._services.dispatcher.stand(self._pipeline)
+        self._services.consumers.writable(self._pipeline)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Ends: what waits is dropped, what is under way runs on, its answers go nowhere.
@@ -117,8 +117,8 @@ class Connection(asyncio.Protocol):
         for timer in (self._linger, self._stalled):
             if timer is not None:
                 timer.cancel()
-        self._close_line()
-        self._line.detach()
+        self._close_pipeline()
+        self._pipeline.detach()
         self._out.clear()
         self._services.deadlines.cancel(self._watch_entry)
         self._services.quotas.forget(self)
@@ -126,10 +126,11 @@ class Connection(asyncio.Protocol):
 
     # --- for the intake ----------------------------------------------------------------------
 
-    def take(self, data: bytes, room: int) -> int:
-        """Handles what came, and what waits, up to so much room; returns how much that took.
+    def take(self, data: bytes, size: int) -> int:
+        """Handles new and waiting data up to a size, counted as in ``Intake``; returns the size handled.
 
-        The rest waits, if it may be kept; while the line is full or the peer does not read, it has no turn.
+        The rest waits if the quotas permit; it is not handled while the pipeline is full or the peer does not
+        read.
         """
         self.waits = False
         if self._deaf or (self._flow.full and not data):
@@ -137,19 +138,19 @@ class Connection(asyncio.Protocol):
         decoder = self._decoder
         there = len(data) + decoder.waiting
         count = 0
-        has_room = True
+        may_keep = True
         try:
             while True:
-                frames = decoder.feed(data, room)
+                frames = decoder.feed(data, size)
                 count += len(frames)
                 if frames:
                     self.frame_since = None
                     self._conversation.receive(frames)
-                has_room = self._account_buffered()
-                if has_room or not decoder.waiting:
+                may_keep = self._account_buffered()
+                if may_keep or not decoder.waiting:
                     break
-                # It cannot wait. What follows is refused, and needs no room then.
-                data, room = b"", UNBOUNDED
+                # The rest may not wait. Its requests are refused, which needs no memory.
+                data, size = b"", UNBOUNDED
         except BrokenConversationError as broken:
             self._break(broken.packet_id, broken.failure)
             return 0
@@ -160,18 +161,19 @@ class Connection(asyncio.Protocol):
             details = decoder.error.details
             self._break(0, Failure(ErrorCode.FRAME_TOO_LARGE, ErrorClass.FATAL, details))
             return 0
-        if not has_room:
-            self._break(0, Failure(ErrorCode.OVERLOADED, ErrorClass.FATAL, "there is no room for this frame"))
+        if not may_keep:
+            details = "the middleware has no memory left for this frame"
+            self._break(0, Failure(ErrorCode.OVERLOADED, ErrorClass.FATAL, details))
             return 0
         if decoder.waiting:
             self._flow.wait()
         elif self._flow.waits:
             self._flow.go_on()
-        self._flow.check_line()
+        self._flow.check_pipeline()
         self.waits = decoder.waiting > 0 and not self._flow.full
         return count * FRAME_COST + there - decoder.waiting
 
-    # --- for the line ------------------------------------------------------------------------
+    # --- for the pipeline ------------------------------------------------------------------------
 
     def send(self, frame: bytes) -> None:
         """Sends a frame with others of this turn of the loop."""
@@ -192,7 +194,7 @@ class Connection(asyncio.Protocol):
         if unsent > UNCOUNTED_UNSENT_BYTES:
             self._services.quotas.unsent(self, unsent)
         if self._services.tracer.on:
-            self._line.answered_at = monotonic()
+            self._pipeline.answered_at = monotonic()
         if (
             self._flow.slow
             and self._transport.get_write_buffer_size() > self._services.settings.write_hard_bytes
@@ -207,7 +209,7 @@ class Connection(asyncio.Protocol):
         """
         if self._linger is not None or self._transport.is_closing():
             return
-        self._close_line()
+        self._close_pipeline()
         self.flush()
         self._linger = self._services.loop.call_later(self._services.settings.linger_s, self._transport.abort)
         if self._flow.rests:
@@ -229,9 +231,9 @@ class Connection(asyncio.Protocol):
     # --- for the quotas ----------------------------------------------------------------------
 
     @property
-    def line(self) -> Line:
+    def pipeline(self) -> Pipeline:
         """Its requests."""
-        return self._line
+        return self._pipeline
 
     @property
     def slow_since(self) -> float | None:
@@ -247,7 +249,7 @@ class Connection(asyncio.Protocol):
         """Ends the connection, whose part of a budget is needed by others."""
         if resource is Resource.BYTES and not self._flow.slow:
             self._break(
-                0, Failure(ErrorCode.OVERLOADED, ErrorClass.FATAL, "others need the room of this frame")
+                0, Failure(ErrorCode.OVERLOADED, ErrorClass.FATAL, "others need the memory of this frame")
             )
         else:
             self._abort(f"keeps_{resource.name.lower()}")
@@ -260,14 +262,14 @@ class Connection(asyncio.Protocol):
     def _on_identity(self, client: Client | None) -> None:
         self._conversation.identified(client)
         if client is not None:
-            self._decoder.max_frame = self._line.frame_bytes
+            self._decoder.max_frame = self._pipeline.frame_bytes
 
     def _break(self, packet_id: int, failure: Failure) -> None:
         self._services.events.info(
             "connection_refused",
-            (self._line.address, failure.code),
+            (self._pipeline.address, failure.code),
             peer=self._peer,
-            client_id=self._line.client.client_id,
+            client_id=self._pipeline.client.client_id,
             code=failure.code.name,
             details=failure.details,
         )
@@ -279,27 +281,27 @@ class Connection(asyncio.Protocol):
         self._services.counters.aborted(reason)
         self._services.events.info(
             "connection_aborted",
-            (self._line.address, reason),
+            (self._pipeline.address, reason),
             peer=self._peer,
-            client_id=self._line.client.client_id,
+            client_id=self._pipeline.client.client_id,
             reason=reason,
         )
         self._transport.abort()
 
-    def _close_line(self) -> None:
+    def _close_pipeline(self) -> None:
         self._deaf = True
         self._forget_buffered()
-        if self._line.closed:
+        if self._pipeline.closed:
             return
-        self._line.closed = True
+        self._pipeline.closed = True
         self._flow.end()
-        self._services.dispatcher.drop(self._line.clear())
-        self._services.room.drop(self._line.waiting.values())
-        self._line.waiting.clear()
-        self._services.consumers.drop(self._line)
+        self._services.dispatcher.drop(self._pipeline.clear())
+        self._services.room.drop(self._pipeline.waiting.values())
+        self._pipeline.waiting.clear()
+        self._services.consumers.drop(self._pipeline)
 
     def _account_buffered(self) -> bool:
-        """Counts what is kept of an incomplete frame, and what waits; tells whether there is room for it."""
+        """Counts what is kept of an incomplete frame, and what waits; tells whether it may be kept."""
         incomplete = self._decoder.buffered
         buffered = incomplete + self._decoder.waiting
         grown = buffered - self.buffered
@@ -309,10 +311,10 @@ class Connection(asyncio.Protocol):
         if not incomplete:
             self.frame_since = None
         elif self.frame_since is None:
-            self.frame_since = self._line.heard_at
+            self.frame_since = self._pipeline.heard_at
         if not buffered or buffered == incomplete <= _SMALL_BYTES:
             return True
-        return self._services.quotas.may_buffer(self._line, buffered, grown)
+        return self._services.quotas.may_buffer(self._pipeline, buffered, grown)
 
     def _forget_buffered(self) -> None:
         self._decoder.clear()
@@ -325,10 +327,10 @@ class Connection(asyncio.Protocol):
         """Closes the connection when it is silent, unknown, or in one frame, for too long; or looks later."""
         settings, now = self._services.settings, self._services.loop.time()
         limits = []
-        if self._line.client is NOBODY and not self._conversation.identifying:
+        if self._pipeline.client is NOBODY and not self._conversation.identifying:
             limits.append((self._made_at + settings.identify_limit_s, "not_identified"))
         if settings.idle_limit_s:
-            limits.append((self._line.heard_at + settings.idle_limit_s, "idle"))
+            limits.append((self._pipeline.heard_at + settings.idle_limit_s, "idle"))
         if self.frame_since is not None and not self._flow.rests:
             begun = max(self.frame_since, self._flow.resumed_at)
             allowed_s = settings.frame_limit_s + self.buffered / _FRAME_RATE_BYTES

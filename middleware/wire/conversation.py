@@ -1,4 +1,4 @@
-"""The conversation with one client: requests go to the line, simple ones are answered at once."""
+"""The conversation with one client: requests go to the pipeline, simple ones are answered at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from telesto.middleware.scheduling.requests import (
     Client,
     Get,
     Kind,
-    Line,
+    Pipeline,
     Read,
     Request,
     Wait,
@@ -76,21 +76,21 @@ class Conversation:
         identifying: a takeover is under way.
     """
 
-    __slots__ = ("_frame_bytes", "_line", "_numbers", "_open", "_services", "identifying", "state")
+    __slots__ = ("_frame_bytes", "_numbers", "_open", "_pipeline", "_services", "identifying", "state")
 
-    def __init__(self, services: Services, line: Line) -> None:
+    def __init__(self, services: Services, pipeline: Pipeline) -> None:
         self._services = services
-        self._line = line
-        self._numbers = Numbers(line, services.settings.max_unconfirmed)
+        self._pipeline = pipeline
+        self._numbers = Numbers(pipeline, services.settings.max_unconfirmed)
         self._frame_bytes = UNIDENTIFIED_FRAME_BYTES
         self.identifying = False
         self._enter(ConnectionState.AWAITING_HELLO)
 
     def receive(self, frames: Iterable[Frame]) -> None:
         """Handles frames in their order; raises BrokenConversationError."""
-        line = self._line
+        pipeline = self._pipeline
         quotas = self._services.quotas
-        left = quotas.requests_left(line)
+        left = quotas.requests_left(pipeline)
         admitted = size = 0
         tracer = self._services.tracer
         received_at = monotonic() if tracer.on else 0.0
@@ -108,7 +108,7 @@ class Conversation:
                     self._refuse(packet_id, error)
                     continue
                 if admitted >= left:
-                    left = quotas.requests_left(line, admitted)
+                    left = quotas.requests_left(pipeline, admitted)
                 try:
                     self._check(route, packet, packet_id, admitted >= left)
                     if route.kind is None:
@@ -119,24 +119,24 @@ class Conversation:
                     continue
                 request = self._request(route.kind, packet, packet_id, len(payload))
                 request.series = self._numbers.series
-                line.requests.append(request)
+                pipeline.requests.append(request)
                 admitted += 1
                 size += len(payload)
         finally:
             if admitted:
-                line.size += size
+                pipeline.size += size
                 self._services.dispatcher.budget.enter(admitted, size)
-                quotas.admitted(line, admitted, size)
+                quotas.admitted(pipeline, admitted, size)
                 if tracer.on:
-                    tracer.admitted(line, admitted, received_at)
-                self._services.dispatcher.stand(line)
+                    tracer.admitted(pipeline, admitted, received_at)
+                self._services.dispatcher.stand(pipeline)
 
     def identified(self, client: Client | None) -> None:
         """A takeover is over: the connection is this client's, or nobody's as before."""
         self.identifying = False
         if client is None:
             return
-        self._line.client = client
+        self._pipeline.client = client
         if self.state is ConnectionState.AWAITING_IDENTITY:
             self._enter(ConnectionState.IDENTIFIED)
 
@@ -146,7 +146,7 @@ class Conversation:
 
     def _enter(self, state: ConnectionState) -> None:
         self.state = state
-        self._open = open_routes(state, self._line.client.mode)
+        self._open = open_routes(state, self._pipeline.client.mode)
 
     # --- checking ----------------------------------------------------------------------------
 
@@ -158,7 +158,7 @@ class Conversation:
             check_confirmed(packet.number, packet.confirmed, settings)
         route.check(packet, settings, self._frame_bytes)
         # To say who one is needs no room: a connection does it once, in a small frame.
-        if overloaded and route.kind is not None and self._line.client is not NOBODY:
+        if overloaded and route.kind is not None and self._pipeline.client is not NOBODY:
             if not (route.numbered and packet.number):
                 raise self._overloaded()
             numbers.refusal = self._overloaded()
@@ -167,11 +167,11 @@ class Conversation:
             raise copy(numbers.refusal)
         if not packet_id and route.answered:
             raise UnexpectedPacketError("packet id 0 is for what the server sends on its own")
-        if packet_id in self._line.waiting and route.kind is not None:
+        if packet_id in self._pipeline.waiting and route.kind is not None:
             raise UnexpectedPacketError(f"packet id {packet_id} is that of a read that waits")
         if route.numbered:
             numbers.admit(packet.number, packet.confirmed)
-        elif route.kind is Kind.SINGLE and self._line.client is NOBODY:
+        elif route.kind is Kind.SINGLE and self._pipeline.client is NOBODY:
             if self.identifying:
                 raise UnexpectedPacketError("the connection is being identified already")
             self.identifying = True
@@ -187,7 +187,7 @@ class Conversation:
         """Says why a request is refused that is not open now; one that may come again is not overtaken."""
         error = why_refused(method_id, self.state)
         info = REQUESTS.get(method_id)
-        if info is not None and info.numbered and self._line.client is not NOBODY:
+        if info is not None and info.numbered and self._pipeline.client is not NOBODY:
             number = self._numbers.see_in(payload)
             if number and error.error_class is ErrorClass.RETRYABLE:
                 self._numbers.refusal = error
@@ -201,13 +201,13 @@ class Conversation:
         if error_class is ErrorClass.FATAL:
             raise BrokenConversationError(packet_id, failure)
         self._services.counters.refused(code)
-        self._line.send(error_frame(packet_id, failure))
+        self._pipeline.send(error_frame(packet_id, failure))
 
-    # --- requests for the line ---------------------------------------------------------------
+    # --- requests for the pipeline ---------------------------------------------------------------
 
     def _request(self, kind: Kind, packet: Any, packet_id: int, size: int) -> Request:
         if kind is Kind.PUT or kind is Kind.PUBLISH:
-            request = Request(self._line, packet, packet_id, kind, size)
+            request = Request(self._pipeline, packet, packet_id, kind, size)
             request.weight = weight_of_put(packet, size)
             return request
         if kind is Kind.FETCH:
@@ -216,21 +216,21 @@ class Conversation:
             return self._read(packet, packet_id, size)
         note_references(self._numbers, packet)
         if isinstance(packet, _ANSWERS):
-            self._services.monitor.heard(self._line, packet)
-        return Request(self._line, packet, packet_id, kind, size)
+            self._services.monitor.heard(self._pipeline, packet)
+        return Request(self._pipeline, packet, packet_id, kind, size)
 
     def _read(self, packet: Any, packet_id: int, size: int) -> Read:
         plain = isinstance(packet, packets.ReadMessage)
         by_priority = plain and packet.mode is ReadMode.PRIORITY and packet.sender_id == 0
         kind = Kind.TAKE if by_priority else Kind.TAKE_SELECTED
-        read = Read(self._line, packet, packet_id, kind, size, None)
+        read = Read(self._pipeline, packet, packet_id, kind, size, None)
         read.weight = max(size, self._services.expected_sizes.of(packet.queue_id))
         selective = not plain or packet.sender_id != 0
         self._let_wait(read, (packet.queue_id,), by_context=not plain, selective=selective)
         return read
 
     def _get(self, packet: Any, packet_id: int, size: int) -> Get:
-        get = Get(self._line, packet, packet_id, Kind.FETCH, size, None)
+        get = Get(self._pipeline, packet, packet_id, Kind.FETCH, size, None)
         if isinstance(packet, packets.GetFromTopics):
             get.weight = max(size, self._services.expected_sizes.of(-packet.subscription_id))
             self._let_wait(get, (), by_context=False, selective=False)
@@ -246,19 +246,19 @@ class Conversation:
         if wait_ms != _FOREVER_MS:
             deadline = self._services.loop.time() + wait_ms / 1000
         read.wait = Wait(channels, deadline, by_context=by_context, selective=selective)
-        self._line.waiting[read.packet_id] = read
+        self._pipeline.waiting[read.packet_id] = read
 
     # --- answered at once --------------------------------------------------------------------
 
     def _answer_at_once(self, packet_id: int, packet: Any) -> None:
         if isinstance(packet, packets.Begin):
             consumers = self._services.consumers
-            consumers.begun(self._line, packet.leases, monotonic(), begun=packet.begun)
+            consumers.begun(self._pipeline, packet.leases, monotonic(), begun=packet.begun)
         elif isinstance(packet, packets.Ping):
-            self._line.send(packets.Pong().encode(packet_id))
+            self._pipeline.send(packets.Pong().encode(packet_id))
         elif isinstance(packet, packets.CancelRequest):
             cancelled = self._cancel(packet.packet_id)
-            self._line.send(packets.CancelRequestResponse(cancelled).encode(packet_id))
+            self._pipeline.send(packets.CancelRequestResponse(cancelled).encode(packet_id))
         elif isinstance(packet, packets.Credit):
             self._set_credit(packet_id, packet)
         else:
@@ -270,39 +270,39 @@ class Conversation:
         A read that carries confirmations has its turn all the same: a success tells the client that they
         were applied.
         """
-        read = self._line.waiting.get(packet_id)
+        read = self._pipeline.waiting.get(packet_id)
         if read is None:
             return False
         if self._services.room.cancel(read):
             return True
-        if read not in self._line.requests or read.confirms:
+        if read not in self._pipeline.requests or read.confirms:
             return False
-        self._line.requests.remove(read)
-        self._line.size -= read.size
-        del self._line.waiting[packet_id]
+        self._pipeline.requests.remove(read)
+        self._pipeline.size -= read.size
+        del self._pipeline.waiting[packet_id]
         self._services.dispatcher.drop([read])
-        self._line.forget_number(getattr(read.packet, "number", 0))
-        self._line.send(empty_frame(read))
+        self._pipeline.forget_number(getattr(read.packet, "number", 0))
+        self._pipeline.send(empty_frame(read))
         return True
 
     def _set_credit(self, packet_id: int, packet: packets.Credit) -> None:
         consumers = self._services.consumers
-        consumer = consumers.find(self._line, packet.consumer_id)
+        consumer = consumers.find(self._pipeline, packet.consumer_id)
         if consumer is None:
             details = f"there is no consumer {packet.consumer_id} of this connection"
             self._refuse(packet_id, ConsumerNotExistingError(details))
             return
         consumers.set_credit(consumer, packet.credit_messages, packet.credit_bytes)
-        self._line.send(packets.Success().encode(packet_id))
+        self._pipeline.send(packets.Success().encode(packet_id))
 
     def _hello(self, packet_id: int, hello: packets.Hello) -> None:
         if hello.max_frame < MAX_FRAME_LEAST:
             rule = f"it must be at least {MAX_FRAME_LEAST}"
             raise InvalidParameterError(f"max_frame: {hello.max_frame} is not allowed; {rule}")
         settings = self._services.settings
-        self._frame_bytes = self._line.frame_bytes = min(hello.max_frame, settings.max_frame)
+        self._frame_bytes = self._pipeline.frame_bytes = min(hello.max_frame, settings.max_frame)
         self._enter(ConnectionState.AWAITING_IDENTITY)
-        self._line.send(self._hello_response(hello).encode(packet_id))
+        self._pipeline.send(self._hello_response(hello).encode(packet_id))
 
     def _hello_response(self, hello: packets.Hello) -> packets.HelloResponse:
         settings, peers = self._services.settings, self._services.peers

@@ -7,28 +7,28 @@ from collections.abc import Callable
 
 from telesto.middleware.common.deadlines import Deadlines
 from telesto.middleware.common.settings import ServerSettings
-from telesto.middleware.scheduling.requests import Line
+from telesto.middleware.scheduling.requests import Pipeline
 from telesto.protocol.packets import Alive
 
-#: So often a peer of which nothing is read is told that it is heard later, in seconds.
+#: How often Alive is sent to a peer from which nothing is read, in seconds.
 _ALIVE_S = 0.5
 _ALIVE = Alive().encode(0)
 
 
 class FlowControl:
-    """Lets reading rest while the line is full, what has come waits, or the peer does not read its answers.
+    """Pauses reading while the pipeline is full, received data waits, or the peer does not read its answers.
 
-    The line's bound is soft by what is handled at once. A peer that does not read gets no turns
-    either, so that what is unsent is bounded by one run and its woken reads.
+    The pipeline may exceed its bound by the requests that are handled at once. No requests are executed for a
+    peer that does not read, so at most the answers of one run and of its woken reads are unsent.
 
-    Where the line is full a Ping would not be read either, so the peer is told that this one lives.
+    While the pipeline is full, a Ping is not read; so the peer is sent Alive instead.
 
     Attributes:
-        line_full: the line is full.
-        slow: too much is unsent.
+        pipeline_full: the pipeline is full.
+        slow: too many answers are unsent.
         slow_since: since when, by the loop's clock in seconds; None when it is not.
-        waits: what has come waits for its turn (see Intake).
-        resumed_at: when reading went on last.
+        waits: received data waits for its turn (see Intake).
+        resumed_at: when reading was resumed last.
     """
 
     __slots__ = (
@@ -36,10 +36,10 @@ class FlowControl:
         "_alive_entry",
         "_clock",
         "_deadlines",
-        "_line",
+        "_pipeline",
         "_settings",
         "_transport",
-        "line_full",
+        "pipeline_full",
         "resumed_at",
         "slow",
         "slow_since",
@@ -49,21 +49,21 @@ class FlowControl:
     def __init__(
         self,
         transport: asyncio.Transport,
-        line: Line,
+        pipeline: Pipeline,
         settings: ServerSettings,
         clock: Callable[[], float],
         deadlines: Deadlines,
         again: Callable[[], None],
     ) -> None:
-        """``again`` is called when what has come may have its turn again."""
+        """``again`` is called when the received data that waits may be handled again."""
         self._transport = transport
         self._clock = clock
         self._deadlines = deadlines
         self._again = again
         self._alive_entry = 0
-        self._line = line
+        self._pipeline = pipeline
         self._settings = settings
-        self.line_full = False
+        self.pipeline_full = False
         self.slow = False
         self.waits = False
         self.slow_since: float | None = None
@@ -72,8 +72,8 @@ class FlowControl:
 
     @property
     def full(self) -> bool:
-        """Nothing more is handled of the peer now."""
-        return self.line_full or self.slow
+        """No more data of the peer is handled now."""
+        return self.pipeline_full or self.slow
 
     @property
     def rests(self) -> bool:
@@ -81,59 +81,62 @@ class FlowControl:
         return self.full or self.waits
 
     def wait(self) -> None:
-        """What has come waits for its turn."""
+        """Received data waits for its turn."""
         if not self.waits:
             self.waits = True
             self._transport.pause_reading()
 
     def go_on(self) -> None:
-        """All that has come has had its turn."""
+        """All received data was handled."""
         self.waits = False
         self._go_on()
 
-    def check_line(self) -> None:
-        """Lets reading rest if the line is full."""
-        line, settings = self._line, self._settings
-        if not self.line_full and (
-            len(line.requests) >= settings.line_requests or line.size >= settings.line_bytes
+    def check_pipeline(self) -> None:
+        """Pauses reading if the pipeline is full."""
+        pipeline, settings = self._pipeline, self._settings
+        if not self.pipeline_full and (
+            len(pipeline.requests) >= settings.pipeline_requests or pipeline.size >= settings.pipeline_bytes
         ):
-            self.line_full = True
-            line.drained = self._on_drained
+            self.pipeline_full = True
+            pipeline.drained = self._on_drained
             self._transport.pause_reading()
             if not self._alive_entry:
                 self._alive_entry = self._deadlines.add(self._clock() + _ALIVE_S, self._say_alive)
 
     def peer_is_slow(self) -> None:
-        """Too much is unsent."""
-        self.slow = self._line.held = True
+        """Too many answers are unsent."""
+        self.slow = self._pipeline.held = True
         self.slow_since = self._clock()
         self._transport.pause_reading()
 
     def peer_reads(self) -> None:
-        """What is unsent has fallen enough."""
-        self.slow = self._line.held = False
+        """The unsent answers have fallen below the limit."""
+        self.slow = self._pipeline.held = False
         self.slow_since = None
         self._go_on()
 
     def end(self) -> None:
         """The connection ends."""
         self._deadlines.cancel(self._alive_entry)
-        self._again = _have_no_turn
+        self._again = _ignore_rest
 
     def _say_alive(self) -> None:
-        # A line is full and drained again many times a second, so this goes on until it finds it drained.
+        # A pipeline fills and drains many times a second, so the timer runs until it finds it drained.
         self._alive_entry = 0
-        if not self.line_full:
+        if not self.pipeline_full:
             return
         if not self.slow:
-            self._line.send(_ALIVE)
+            self._pipeline.send(_ALIVE)
         self._alive_entry = self._deadlines.add(self._clock() + _ALIVE_S, self._say_alive)
 
     def _on_drained(self) -> None:
-        line, settings = self._line, self._settings
-        if len(line.requests) <= settings.line_requests // 2 and line.size <= settings.line_bytes // 2:
-            self.line_full = False
-            line.drained = None
+        pipeline, settings = self._pipeline, self._settings
+        if (
+            len(pipeline.requests) <= settings.pipeline_requests // 2
+            and pipeline.size <= settings.pipeline_bytes // 2
+        ):
+            self.pipeline_full = False
+            pipeline.drained = None
             self._go_on()
 
     def _go_on(self) -> None:
@@ -146,5 +149,5 @@ class FlowControl:
             self._transport.resume_reading()
 
 
-def _have_no_turn() -> None:
-    """What came over a connection that ends is not handled."""
+def _ignore_rest() -> None:
+    """Data that came over a connection that ends is not handled."""

@@ -6,7 +6,7 @@ import struct
 from copy import copy
 from typing import Any
 
-from telesto.middleware.scheduling.requests import Line
+from telesto.middleware.scheduling.requests import Pipeline
 from telesto.middleware.wire.checking import invalid
 from telesto.protocol import packets
 from telesto.protocol.errors import NumberRepeatedError, TelestoError, TooManyUnconfirmedError
@@ -26,14 +26,14 @@ class Numbers:
 
     Attributes:
         series: how often a number was left out.
-        refusal: how a request of this series was refused for now before it stood in the line; so are all
+        refusal: how a request of this series was refused for now before it stood in the pipeline; so are all
             numbered requests behind it. None when none was.
     """
 
-    __slots__ = ("_last", "_line", "_max_unconfirmed", "_unread", "refusal", "series")
+    __slots__ = ("_last", "_max_unconfirmed", "_pipeline", "_unread", "refusal", "series")
 
-    def __init__(self, line: Line, max_unconfirmed: int) -> None:
-        self._line = line
+    def __init__(self, pipeline: Pipeline, max_unconfirmed: int) -> None:
+        self._pipeline = pipeline
         self._max_unconfirmed = max_unconfirmed
         self._last = 0
         self._unread = 0
@@ -67,7 +67,7 @@ class Numbers:
 
     def admit(self, number: int, confirmed: list[int]) -> None:
         """Takes note of a request, or raises TooManyUnconfirmedError."""
-        unconfirmed = self._line.unconfirmed
+        unconfirmed = self._pipeline.unconfirmed
         if number:
             if len(unconfirmed) >= self._max_unconfirmed:
                 self._check_bound(confirmed)
@@ -78,20 +78,20 @@ class Numbers:
     def note_confirm(self, packet: packets.Confirm) -> None:
         """Takes note of a Confirm."""
         for number in packet.confirmed:
-            self._line.unconfirmed.pop(number, None)
+            self._pipeline.unconfirmed.pop(number, None)
         self.note_hand_overs(packet.hand_overs)
 
     def note_hand_overs(self, references: list[packets.HandOverRef]) -> None:
         """Takes note of single messages that are confirmed or given back."""
-        unconfirmed = self._line.unconfirmed
+        unconfirmed = self._pipeline.unconfirmed
         for reference in references:
-            if reference.session == self._line.client.session and reference.number in unconfirmed:
+            if reference.session == self._pipeline.client.session and reference.number in unconfirmed:
                 unconfirmed[reference.number] -= 1
                 if unconfirmed[reference.number] <= 0:
                     del unconfirmed[reference.number]
 
     def _check_bound(self, confirmed: list[int]) -> None:
-        unconfirmed = self._line.unconfirmed
+        unconfirmed = self._pipeline.unconfirmed
         remaining = len(unconfirmed) - sum(number in unconfirmed for number in set(confirmed))
         if remaining >= self._max_unconfirmed:
             self.refusal = TooManyUnconfirmedError(

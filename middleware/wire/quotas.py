@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from telesto.middleware.common.budget import Budget
 from telesto.middleware.common.event_log import EventLog
 from telesto.middleware.common.settings import ServerSettings
-from telesto.middleware.scheduling.requests import NOBODY, Line
+from telesto.middleware.scheduling.requests import NOBODY, Pipeline
 
 if TYPE_CHECKING:
     from telesto.middleware.wire.connection import Connection, Connections
@@ -62,32 +62,39 @@ class Usage:
         by_address: what each address uses.
     """
 
-    def __init__(self, lines: list[tuple[Line, _Use]], taken_at: float) -> None:
+    def __init__(self, pipelines: list[tuple[Pipeline, _Use]], taken_at: float) -> None:
         self.taken_at = taken_at
         self.by_address: defaultdict[str, _Use] = defaultdict(_nothing)
         self._by_client: defaultdict[int, _Use] = defaultdict(_nothing)
-        self._waiting: dict[str | None, tuple[int, int, Line]] = {}
+        self._waiting: dict[str | None, tuple[int, int, Pipeline]] = {}
         once: set[int] = set()
         several: set[int] = set()
-        for line, use in lines:
-            of_address, of_client = self.by_address[line.address], self._by_client[line.client.client_id]
+        for pipeline, use in pipelines:
+            of_address, of_client = (
+                self.by_address[pipeline.address],
+                self._by_client[pipeline.client.client_id],
+            )
             for resource, count in enumerate(use):
                 of_address[resource] += count
                 of_client[resource] += count
-            (several if line.client.client_id in once else once).add(line.client.client_id)
+            (several if pipeline.client.client_id in once else once).add(pipeline.client.client_id)
         self._several = several - {NOBODY.client_id}
-        for line, use in lines:
-            rank = self._by_client[line.client.client_id][Resource.WAITING], use[Resource.WAITING], line
-            for scope in (None, line.address):
+        for pipeline, use in pipelines:
+            rank = (
+                self._by_client[pipeline.client.client_id][Resource.WAITING],
+                use[Resource.WAITING],
+                pipeline,
+            )
+            for scope in (None, pipeline.address):
                 if scope not in self._waiting or rank[:2] > self._waiting[scope][:2]:
                     self._waiting[scope] = rank
 
-    def of_client(self, line: Line, resource: Resource) -> int:
+    def of_client(self, pipeline: Pipeline, resource: Resource) -> int:
         """What a client with several connections uses; 0 for one whose only connection this is."""
-        client_id = line.client.client_id
+        client_id = pipeline.client.client_id
         return self._by_client[client_id][resource] if client_id in self._several else 0
 
-    def waits_most(self, address: str | None) -> Line:
+    def waits_most(self, address: str | None) -> Pipeline:
         """Of the client with the most waiting reads (at ``address``, or overall), the largest connection."""
         return self._waiting[address][2]
 
@@ -134,40 +141,40 @@ class Quotas:
 
     # --- admission ---------------------------------------------------------------------------
 
-    def requests_left(self, line: Line, admitted: int = 0) -> int:
-        """How many requests may be admitted of what a connection sends, beside those that stand in its line.
+    def requests_left(self, pipeline: Pipeline, admitted: int = 0) -> int:
+        """How many requests of a connection may be admitted, beside those that its pipeline holds.
 
-        ``admitted`` are those among them that the budget does not know yet. More may be admitted later on if
-        the result is not above ``admitted``.
+        ``admitted`` of them were admitted already and are not counted in the budget yet. If the result is not
+        above ``admitted``, more may be admitted later.
         """
         budget = self._budget
         used = budget.requests + admitted
         if used < self._calm[Resource.REQUESTS] and budget.bytes < self._calm[Resource.BYTES]:
             return self._calm[Resource.REQUESTS] - budget.requests
-        self._current_usage(line, admitted)
-        if not self._has_room(line, Resource.BYTES, line.size, budget.bytes):
+        self._current_usage(pipeline, admitted)
+        if not self._has_room(pipeline, Resource.BYTES, pipeline.size, budget.bytes):
             return 0
-        use = self._use(line, Resource.REQUESTS, len(line.requests))
-        room = self._room(line, Resource.REQUESTS, budget.requests) - admitted
+        use = self._use(pipeline, Resource.REQUESTS, len(pipeline.requests))
+        room = self._room(pipeline, Resource.REQUESTS, budget.requests) - admitted
         small = min(_SMALL[Resource.REQUESTS] - use, self._limits[Resource.REQUESTS] - used)
         return admitted + max(0, small, (room - use + 1) // 2)
 
-    def admitted(self, line: Line, requests: int, size: int) -> None:
+    def admitted(self, pipeline: Pipeline, requests: int, size: int) -> None:
         """Notes what has come since the connections were looked at."""
         if self._usage is not None:
-            use = self._usage.by_address[line.address]
+            use = self._usage.by_address[pipeline.address]
             use[Resource.REQUESTS] += requests
             use[Resource.BYTES] += size
 
-    def may_buffer(self, line: Line, buffered: int, grown: int) -> bool:
+    def may_buffer(self, pipeline: Pipeline, buffered: int, grown: int) -> bool:
         """Tells whether a connection may go on with a frame of so many bytes, of which some came just now."""
-        self.admitted(line, 0, grown)
+        self.admitted(pipeline, 0, grown)
         used = self._budget.bytes
         if used < self._calm[Resource.BYTES]:
             return True
-        return self._has_room(line, Resource.BYTES, line.size + buffered, used)
+        return self._has_room(pipeline, Resource.BYTES, pipeline.size + buffered, used)
 
-    def whose_read_yields(self, line: Line, parked: int, at_address: int) -> Line | None:
+    def whose_read_yields(self, pipeline: Pipeline, parked: int, at_address: int) -> Pipeline | None:
         """Tells which connection has to give up a read when one more of another is to wait.
 
         None when there is room for it, the other connection itself when no client has more than its own.
@@ -177,30 +184,30 @@ class Quotas:
         of_address = at_address >= self._caps[resource]
         if parked < self._limits[resource] and not of_address:
             return None
-        largest = self._current_usage().waits_most(line.address if of_address else None)
-        if largest.parked <= self._use(line, resource, line.parked) + 1:
-            return line
+        largest = self._current_usage().waits_most(pipeline.address if of_address else None)
+        if largest.parked <= self._use(pipeline, resource, pipeline.parked) + 1:
+            return pipeline
         return largest
 
-    def may_join(self, line: Line, consumers: int) -> bool:
+    def may_join(self, pipeline: Pipeline, consumers: int) -> bool:
         """Tells whether a connection may have one more consumer, beside so many of all."""
         if consumers < self._calm[Resource.CONSUMERS]:
             return True
-        return self._has_room(line, Resource.CONSUMERS, len(line.consumers), consumers)
+        return self._has_room(pipeline, Resource.CONSUMERS, len(pipeline.consumers), consumers)
 
-    def _has_room(self, line: Line, resource: Resource, own: int, used: int) -> bool:
+    def _has_room(self, pipeline: Pipeline, resource: Resource, own: int, used: int) -> bool:
         if used >= self._limits[resource]:
             return False
-        use = self._use(line, resource, own)
-        return use < _SMALL[resource] or use < self._room(line, resource, used)
+        use = self._use(pipeline, resource, own)
+        return use < _SMALL[resource] or use < self._room(pipeline, resource, used)
 
-    def _use(self, line: Line, resource: Resource, own: int) -> int:
+    def _use(self, pipeline: Pipeline, resource: Resource, own: int) -> int:
         """What a client uses, if this connection uses so much."""
-        return max(own, self._current_usage().of_client(line, resource))
+        return max(own, self._current_usage().of_client(pipeline, resource))
 
-    def _room(self, line: Line, resource: Resource, used: int) -> int:
+    def _room(self, pipeline: Pipeline, resource: Resource, used: int) -> int:
         """What is left for an address, of a budget of which so much is used."""
-        of_address = self._current_usage().by_address[line.address][resource]
+        of_address = self._current_usage().by_address[pipeline.address][resource]
         return min(self._common[resource] - used, self._caps[resource] - of_address)
 
     # --- counting ----------------------------------------------------------------------------
@@ -235,15 +242,15 @@ class Quotas:
             else:
                 self.forget(connection)
 
-    def _current_usage(self, line: Line | None = None, admitted: int = 0) -> Usage:
+    def _current_usage(self, pipeline: Pipeline | None = None, admitted: int = 0) -> Usage:
         """What is used now, or was a moment ago; ``admitted`` as in ``requests_left``."""
         self._watch()
         now = self._loop.time()
         if self._usage is None or now - self._usage.taken_at >= self._period_s:
-            uses = [(connection.line, _use_of(connection)) for connection in self._connections.snapshot()]
+            uses = [(connection.pipeline, _use_of(connection)) for connection in self._connections.snapshot()]
             self._usage = Usage(uses, now)
-            if line is not None:
-                self._usage.by_address[line.address][Resource.REQUESTS] -= admitted
+            if pipeline is not None:
+                self._usage.by_address[pipeline.address][Resource.REQUESTS] -= admitted
             self._period_s = max(_PERIOD_S, _PERIOD_FACTOR * (self._loop.time() - now))
         return self._usage
 
@@ -290,26 +297,26 @@ class Quotas:
 
 
 def _use_of(connection: Connection) -> _Use:
-    line = connection.line
+    pipeline = connection.pipeline
     use = _nothing()
-    use[Resource.BYTES] = line.size + connection.buffered
-    use[Resource.REQUESTS] = len(line.requests)
-    use[Resource.WAITING] = line.parked
+    use[Resource.BYTES] = pipeline.size + connection.buffered
+    use[Resource.REQUESTS] = len(pipeline.requests)
+    use[Resource.WAITING] = pipeline.parked
     use[Resource.UNSENT] = connection.unsent
-    use[Resource.CONSUMERS] = len(line.consumers)
+    use[Resource.CONSUMERS] = len(pipeline.consumers)
     return use
 
 
 def _kept_by(connection: Connection, resource: Resource, since: float) -> int:
     """What a connection keeps that has not moved since a moment; 0 for one that has."""
-    line = connection.line
+    pipeline = connection.pipeline
     if resource is Resource.UNSENT:
         return connection.unsent if connection.unsent_since <= since else 0
     slow = connection.slow_since is not None and connection.slow_since <= since
     if resource is Resource.REQUESTS:
-        return len(line.requests) if slow else 0
+        return len(pipeline.requests) if slow else 0
     late = connection.frame_since is not None and connection.frame_since <= since
-    return (line.size if slow else 0) + (connection.buffered if slow or late else 0)
+    return (pipeline.size if slow else 0) + (connection.buffered if slow or late else 0)
 
 
 def _largest_first(kept: list[tuple[Connection, int]]) -> Iterable[tuple[Connection, int]]:
@@ -319,7 +326,7 @@ def _largest_first(kept: list[tuple[Connection, int]]) -> Iterable[tuple[Connect
         of_client[_client_of(connection)] += size
     by_address: defaultdict[str, list[tuple[Connection, int]]] = defaultdict(list)
     for connection, size in sorted(kept, key=lambda item: (of_client[_client_of(item[0])], item[1])):
-        by_address[connection.line.address].append((connection, size))
+        by_address[connection.pipeline.address].append((connection, size))
     heap = [(-sum(size for _, size in items), address) for address, items in by_address.items()]
     heapify(heap)
     while heap:
@@ -331,7 +338,7 @@ def _largest_first(kept: list[tuple[Connection, int]]) -> Iterable[tuple[Connect
 
 
 def _client_of(connection: Connection) -> object:
-    client = connection.line.client
+    client = connection.pipeline.client
     return connection if client is NOBODY else client.client_id
 
 

@@ -1,4 +1,4 @@
-"""Checks the parameters of requests before they stand in a line: whatever passes cannot spoil a batch."""
+"""Checks the parameters of requests before they stand in a pipeline: whatever passes cannot spoil a batch."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import pytest
 from conftest import Connect, StartMiddleware
 from members import Member, join, put_all, put_keyed
 from telesto.middleware.consumers.consumer import Consumer, LeaseKey
-from telesto.middleware.scheduling.requests import Line
+from telesto.middleware.scheduling.requests import Pipeline
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorCode
 from wire import PATIENCE_S, Wire, until
@@ -214,8 +214,8 @@ async def test_what_was_begun_and_not_answered_in_time_counts(
 
 
 def consumer(lease_s: float = 30.0) -> Consumer:
-    line = Line(lambda frame: None, lambda: None, lambda client: None)
-    return Consumer(1, 1, line, 10, 0, lease_s=lease_s)
+    pipeline = Pipeline(lambda frame: None, lambda: None, lambda client: None)
+    return Consumer(1, 1, pipeline, 10, 0, lease_s=lease_s)
 
 
 def given(member: Consumer, at: float, *ids: int) -> list[LeaseKey]:
@@ -229,12 +229,12 @@ def test_leases_of_what_waits_are_kept_after_a_third() -> None:
     member = consumer()
     first, second = given(member, 0.0, 1, 2)
     (third,) = given(member, 5.0, 3)
-    member.line.heard_at = 6.0
+    member.pipeline.heard_at = 6.0
     assert member.to_keep(9.9) == []
     assert member.to_keep(10.0) == [first, second]
     member.kept(first, 10.0)
     member.kept(second, 10.0)
-    member.line.heard_at = 11.0
+    member.pipeline.heard_at = 11.0
     assert member.to_keep(15.0) == [third]
     member.begin(third, 16.0)
     assert member.to_keep(20.0) == [first, second]
@@ -244,11 +244,11 @@ def test_the_silent_lose_what_waits_but_not_what_they_have_begun() -> None:
     member = consumer()
     first, second = given(member, 1.0, 1, 2)
     member.begin(first, 1.0)
-    member.line.heard_at = 0.5
+    member.pipeline.heard_at = 0.5
     assert member.to_keep(29.0) == []
     assert member.to_return(29.0) == []  # silence is found once
     assert member.to_return(29.5) == [second]
-    member.line.heard_at = 29.6
+    member.pipeline.heard_at = 29.6
     assert member.to_return(29.7) == []
     assert member.to_keep(29.7) == [second]
 
@@ -285,7 +285,7 @@ def test_what_is_dropped_is_gone_everywhere() -> None:
     member.begin(first, 0.0)
     assert member.drop(first)
     assert member.drop(second)
-    member.line.heard_at = 1.0
+    member.pipeline.heard_at = 1.0
     assert (member.to_keep(99.0), member.to_note(99.0), member.to_return(99.0)) == ([], [], [])
     assert member.begun_ids == []
     member.begin(second, 1.0)
@@ -298,6 +298,6 @@ def test_what_was_taken_back_is_kept_like_what_waits() -> None:
     first, second = given(member, 0.0, 1, 2)
     member.begin(second, 1.0)
     member.take_back(second)
-    member.line.heard_at = 2.0
+    member.pipeline.heard_at = 2.0
     assert (member.begun_ids, member.to_note(9.0)) == ([], [])
     assert sorted(member.to_keep(10.0)) == [first, second]

@@ -22,7 +22,7 @@ from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.procedures.put import PutGroup
 from telesto.middleware.scheduling.outcomes import Results
 from telesto.middleware.scheduling.quarantine import Quarantine
-from telesto.middleware.scheduling.requests import Client, Kind, Line, Request
+from telesto.middleware.scheduling.requests import Client, Kind, Pipeline, Request
 from telesto.middleware.server import MiddlewareServer
 from telesto.middleware.waiting.announcer import Announcer
 from telesto.protocol import packets
@@ -86,9 +86,9 @@ class Bench:
         self.consumers, _ = without_database(room, announcer, self.settings)
         self.claims = ClaimTracker(self.consumers, announcer, Counters(), self.settings)
         self.sent: list[bytes] = []
-        self.line = Line(self.sent.append, lambda: None, lambda client: None)
-        self.line.client = Client(1, 1, FULL)
-        self.line.frame_bytes = 1 << 20
+        self.pipeline = Pipeline(self.sent.append, lambda: None, lambda client: None)
+        self.pipeline.client = Client(1, 1, FULL)
+        self.pipeline.frame_bytes = 1 << 20
         group = PutGroup(lambda: 7)
         quarantine = Quarantine(asyncio.get_running_loop().time, 1.0, 1, 10)
         disk = Disk(self.call, Counters(), self.settings, asyncio.get_running_loop().time)
@@ -99,7 +99,7 @@ class Bench:
     def join(self, *queue_ids: int, credit: int = 10) -> None:
         """A consumer joins each queue, and finds it empty."""
         for queue_id in queue_ids:
-            self.consumers.join(queue_id, queue_id, self.line, credit, 0)
+            self.consumers.join(queue_id, queue_id, self.pipeline, credit, 0)
         claim = self.claims.begin()
         self.claims.settle(claim, [])
         self.claims.over(claim)
@@ -112,7 +112,7 @@ class Bench:
     async def put(self, *answers: Answer | list[Any], messages: Sequence[packets.PutMessage]) -> Results:
         self.answers = [answer if callable(answer) else lambda _, rows=answer: rows for answer in answers]  # type: ignore[misc]
         requests = [
-            Request(self.line, packet, number, Kind.PUT, 100) for number, packet in enumerate(messages)
+            Request(self.pipeline, packet, number, Kind.PUT, 100) for number, packet in enumerate(messages)
         ]
         results = await self.executor.run(requests)
         assert len(results.outcomes) == len(requests)

@@ -22,7 +22,7 @@ async def test_a_read_cancelled_before_its_turn_confirms(connect: Connect) -> No
     queue_id = await wire.create_queue()  # number 1
     await wire.put_one(queue_id)  # number 2
     assert len(await wire.read_now(queue_id)) == 1  # number 3
-    before = wire.put(queue_id)  # number 4; keeps the line busy
+    before = wire.put(queue_id)  # number 4; keeps the pipeline busy
     cancelled = wire.send(read(wire.number(), queue_id, wait_ms=5000, confirmed=[1, 2, 3]))
     answer = wire.send(packets.CancelRequest(cancelled.packet_id))  # type: ignore[attr-defined]
     await asyncio.wait_for(asyncio.gather(before, cancelled, answer), PATIENCE_S)

@@ -14,7 +14,7 @@ from telesto.middleware.consumers.claim_loop import ClaimLoop
 from telesto.middleware.consumers.claim_tracker import ClaimTracker
 from telesto.middleware.database.disk import Disk
 from telesto.middleware.metrics.counters import Counters
-from telesto.middleware.scheduling.requests import Line
+from telesto.middleware.scheduling.requests import Pipeline
 from telesto.middleware.server import MiddlewareServer
 from telesto.middleware.waiting.announcer import Announcer
 from telesto.protocol import packets
@@ -380,7 +380,7 @@ async def test_a_queue_whose_consumers_have_lost_their_room_is_not_forgotten() -
     room = empty_room()
     announcer = Announcer(room, lambda arrivals: None)
     consumers, _ = without_database(room, announcer, settings)
-    line = Line(lambda frame: None, lambda: None, lambda client: None)
+    pipeline = Pipeline(lambda frame: None, lambda: None, lambda client: None)
     claims: list[tuple[Any, ...]] = []
 
     async def claim(*arguments: Any) -> list[Any]:
@@ -393,8 +393,8 @@ async def test_a_queue_whose_consumers_have_lost_their_room_is_not_forgotten() -
     claim_loop = ClaimLoop(
         consumers, ClaimTracker(consumers, announcer, counters, settings), claim, disk, settings
     )
-    consumers.join(1, 1, line, 5, 0)
-    consumer = consumers.find(line, 1)
+    consumers.join(1, 1, pipeline, 5, 0)
+    consumer = consumers.find(pipeline, 1)
     assert consumer is not None
     consumers.set_credit(consumer, 0, 0)
     work = asyncio.create_task(claim_loop.run())

@@ -1,4 +1,4 @@
-"""Bounds: slow peers, full lines, a full middleware, silent and nameless connections."""
+"""Bounds: slow peers, full pipelines, a full middleware, silent and nameless connections."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def test_a_slow_peer_goes_on_where_it_was(connect: Connect, start_middlewa
 async def test_a_full_line_stops_reading_and_loses_nothing(
     connect: Connect, start_middleware: StartMiddleware
 ) -> None:
-    server = await start_middleware(line_requests=4, max_batch=2)
+    server = await start_middleware(pipeline_requests=4, max_batch=2)
     wire = await connect(server)
     await wire.register()
     queue_id = await wire.create_queue()
@@ -82,7 +82,7 @@ async def test_a_full_line_stops_reading_and_loses_nothing(
 async def test_a_peer_is_told_that_the_middleware_lives_while_nothing_is_read(
     connect: Connect, start_middleware: StartMiddleware, database_url: str
 ) -> None:
-    server = await start_middleware(line_requests=4, max_batch=2)
+    server = await start_middleware(pipeline_requests=4, max_batch=2)
     wire = await connect(server)
     await wire.register()
     queue_id = await wire.create_queue()
@@ -90,7 +90,7 @@ async def test_a_peer_is_told_that_the_middleware_lives_while_nothing_is_read(
     await holder.execute("BEGIN")
     await holder.execute("SELECT pg_advisory_xact_lock(telesto.put_lock_key($1))", queue_id)
     answers = [wire.put(queue_id) for _ in range(20)]
-    await until(lambda: any(connection._flow.line_full for connection in server._connections.snapshot()))
+    await until(lambda: any(connection._flow.pipeline_full for connection in server._connections.snapshot()))
     ping = wire.send(packets.Ping())
     for _ in range(3):
         assert isinstance(await asyncio.wait_for(wire.unasked.get(), PATIENCE_S), packets.Alive)

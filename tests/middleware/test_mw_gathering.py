@@ -178,7 +178,7 @@ async def test_what_stays_busy_is_given_up() -> None:
         await bench.until(lambda: sender.answers)
         answer = sender.answers[1]
         assert (answer.code, answer.error_class) == (ErrorCode.OVERLOADED, ErrorClass.RETRYABLE)
-        assert not sender.line.unconfirmed
+        assert not sender.pipeline.unconfirmed
 
 
 async def test_a_poisonous_request_is_found_and_hurts_nobody_else() -> None:
@@ -273,7 +273,7 @@ async def test_without_a_database_nothing_was_done() -> None:
         await bench.until(lambda: sender.answers)
         answer = sender.answers[1]
         assert (answer.code, answer.error_class) == (ErrorCode.DATABASE_UNAVAILABLE, ErrorClass.RETRYABLE)
-        assert not sender.line.unconfirmed
+        assert not sender.pipeline.unconfirmed
 
 
 async def test_rows_that_make_no_sense_leave_doubt() -> None:
@@ -355,7 +355,7 @@ async def test_the_budget_returns_to_nothing() -> None:
         assert bench.budget.requests == 10
         bench.go()
         await bench.until(lambda: len(sender.order) == 10)
-        assert (bench.budget.requests, bench.budget.bytes, sender.line.size) == (0, 0, 0)
+        assert (bench.budget.requests, bench.budget.bytes, sender.pipeline.size) == (0, 0, 0)
         assert bench.counters.requests(Kind.PUT) == 5
 
 
@@ -465,7 +465,7 @@ async def test_an_answer_fits_the_frame(max_messages: int) -> None:
 
     async with workbench(take_procedure=procedure) as bench:
         sender = bench.sender(1)
-        sender.line.frame_bytes = 4_096
+        sender.pipeline.frame_bytes = 4_096
         sender.read(1, max_messages=max_messages)
         bench.go()
         await bench.until(lambda: sender.answers)

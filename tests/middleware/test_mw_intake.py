@@ -163,7 +163,7 @@ def connection_of(server: MiddlewareServer, wire: Wire) -> Connection:
     (found,) = (
         connection
         for connection in server._connections.snapshot()
-        if connection.line.client.client_id == wire.client_id
+        if connection.pipeline.client.client_id == wire.client_id
     )
     return found
 
@@ -179,10 +179,10 @@ async def test_frames_of_a_greedy_connection_and_a_modest_one_interleave(
     theirs, ours = connection_of(server, greedy), connection_of(server, modest)
     # Both came in one turn of the loop, the greedy one's first.
     theirs.data_received(frames)
-    assert 0 < len(theirs.line.requests) <= AT_ONCE
+    assert 0 < len(theirs.pipeline.requests) <= AT_ONCE
     packet_id, answer = modest.expect()
     ours.data_received(put(modest.number(), queue_id).encode(packet_id))
-    assert len(ours.line.requests) == 1
+    assert len(ours.pipeline.requests) == 1
     assert theirs.waits
     assert theirs._flow.rests
     answered = await asyncio.wait_for(answer, PATIENCE_S)
@@ -202,7 +202,7 @@ async def test_frames_of_a_greedy_connection_and_a_modest_one_interleave(
 async def test_frames_wait_while_the_line_is_full(
     connect: Connect, start_middleware: StartMiddleware, database_url: str
 ) -> None:
-    server = await start_middleware(line_requests=200, max_unconfirmed=2_000)
+    server = await start_middleware(pipeline_requests=200, max_unconfirmed=2_000)
     wire, other = await (await connect(server)).register(), await (await connect(server)).register()
     queue_id = await wire.create_queue("some")
     connection = connection_of(server, wire)
@@ -213,8 +213,8 @@ async def test_frames_wait_while_the_line_is_full(
         sent = [wire.expect() for _ in range(1_000)]
         data = b"".join(put(wire.number(), queue_id).encode(packet_id) for packet_id, _ in sent)
         connection.data_received(data)
-        await until(lambda: connection._flow.line_full and not len(server._intake))
-        # What stands in the line and what its next call has taken of it.
+        await until(lambda: connection._flow.pipeline_full and not len(server._intake))
+        # What stands in the pipeline and what its next call has taken of it.
         assert server._budget.requests <= 200 + 2 * AT_ONCE
         assert connection.buffered > len(data) // 2
         assert (await other.ask(packets.GetQueueId("some"))).queue_id == queue_id
@@ -240,12 +240,12 @@ async def test_frames_wait_while_the_peer_does_not_read(
         b"".join(packets.GetMessages(queue_id, 0, 1).encode(packet_id) for packet_id, _ in sent[:30])
     )
     await until(lambda: connection._flow.slow)
-    before = len(connection.line.requests)
+    before = len(connection.pipeline.requests)
     connection.data_received(
         b"".join(packets.GetQueueId("none").encode(packet_id) for packet_id, _ in sent[30:])
     )
     await until(lambda: not len(server._intake))
-    assert len(connection.line.requests) <= before + AT_ONCE
+    assert len(connection.pipeline.requests) <= before + AT_ONCE
     wire.resume_reading()
     for _, answer in sent[:30]:
         assert len((await asyncio.wait_for(answer, PATIENCE_S)).messages) == 1
@@ -309,7 +309,7 @@ async def test_pages_of_messages_hold_up_nothing_else(
     try:
         await holder.execute("BEGIN; LOCK telesto.take_states")
         pages = [browsing.send(packets.GetMessages(queue_id, 0, 10)) for _ in range(5)]
-        await until(lambda: connection_of(server, browsing).line.in_flight)
+        await until(lambda: connection_of(server, browsing).pipeline.in_flight)
         answer = await other.ask(packets.GetQueueId("some"))
         assert answer.queue_id == queue_id
         assert not any(page.done() for page in pages)

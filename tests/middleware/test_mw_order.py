@@ -85,7 +85,7 @@ async def test_order_holds_whatever_happens(seed: int) -> None:
 
 def check(sender: Sender, database: Database) -> None:
     took_effect = [
-        number for client_id, number in database.effects if client_id == sender.line.client.client_id
+        number for client_id, number in database.effects if client_id == sender.pipeline.client.client_id
     ]
     assert took_effect == list(range(1, sender._packet_id + 1))
     assert not any(isinstance(answer, packets.Error) for answer in sender.answers.values())

@@ -15,13 +15,13 @@ from telesto.middleware.common.event_log import PERIOD_S, EventLog
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.scheduling.fair_queue import BatchLimits, SingleFairQueue
 from telesto.middleware.scheduling.quarantine import Quarantine
-from telesto.middleware.scheduling.requests import Client, Kind, Line, Request
+from telesto.middleware.scheduling.requests import Client, Kind, Pipeline, Request
 from telesto.middleware.wire.quotas import Quotas, Resource, address_of
 from telesto.protocol import packets
 from wire import FULL
 
 REQUEST = Request(
-    Line(lambda frame: None, lambda: None, lambda client: None), packets.Ping(), 1, Kind.PUT, 10
+    Pipeline(lambda frame: None, lambda: None, lambda client: None), packets.Ping(), 1, Kind.PUT, 10
 )
 
 
@@ -29,7 +29,7 @@ REQUEST = Request(
 class Member:
     """Stands for a connection."""
 
-    line: Line
+    pipeline: Pipeline
     buffered: int = 0
     unsent: int = 0
     unsent_since: float = 0.0
@@ -84,29 +84,31 @@ class Crowd:
         return self.members
 
     def come(self, address: str, client_id: int) -> Member:
-        line = Line(lambda frame: None, lambda: None, lambda client: None)
-        line.address = address
-        line.client = Client(client_id, 1, FULL)
-        self.members.append(Member(line))
+        pipeline = Pipeline(lambda frame: None, lambda: None, lambda client: None)
+        pipeline.address = address
+        pipeline.client = Client(client_id, 1, FULL)
+        self.members.append(Member(pipeline))
         return self.members[-1]
 
     def send(self, member: Member, count: int) -> int:
         """Sends requests in one piece; returns how many are admitted."""
-        line = member.line
-        left, admitted = self.quotas.requests_left(line), 0
+        pipeline = member.pipeline
+        left, admitted = self.quotas.requests_left(pipeline), 0
         for _ in range(count):
             if admitted >= left:
-                left = self.quotas.requests_left(line, admitted)
+                left = self.quotas.requests_left(pipeline, admitted)
             if admitted < left:
-                line.requests.append(REQUEST)
+                pipeline.requests.append(REQUEST)
                 admitted += 1
-        line.size += 10 * admitted
+        pipeline.size += 10 * admitted
         self.budget.enter(admitted, 10 * admitted)
-        self.quotas.admitted(line, admitted, 10 * admitted)
+        self.quotas.admitted(pipeline, admitted, 10 * admitted)
         return admitted
 
     def requests_of(self, address: str) -> int:
-        return sum(len(member.line.requests) for member in self.members if member.line.address == address)
+        return sum(
+            len(member.pipeline.requests) for member in self.members if member.pipeline.address == address
+        )
 
 
 @settings(max_examples=50)
@@ -136,13 +138,13 @@ def test_greedy_clients_get_the_same_each_once_requests_are_done() -> None:
     for _ in range(20):
         for member in members:
             crowd.send(member, 1_000)
-            done = len(member.line.requests) // 4
+            done = len(member.pipeline.requests) // 4
             for _ in range(done):
-                member.line.requests.popleft()
+                member.pipeline.requests.popleft()
             crowd.budget.leave(done, 0)
         crowd.clock.now += 1.0
     # Five equal parts of what an address may have: four are used, one is left.
-    kept = [len(member.line.requests) for member in members]
+    kept = [len(member.pipeline.requests) for member in members]
     assert max(kept) < 2 * min(kept)
     assert crowd.send(crowd.come("b", 9), 1_000) > 150
 
@@ -157,21 +159,21 @@ def test_the_connections_of_a_client_share_what_one_may_have() -> None:
 
 def test_the_client_with_most_waiting_reads_gives_one_up() -> None:
     crowd = Crowd(max_waiting_reads=1_000, address_share=0.8)
-    greedy, modest = crowd.come("a", 1).line, crowd.come("a", 2).line
+    greedy, modest = crowd.come("a", 1).pipeline, crowd.come("a", 2).pipeline
     parked = 0
 
-    def wait(line: Line) -> Line | None:
+    def wait(pipeline: Pipeline) -> Pipeline | None:
         """One more read is to wait; returns whose is refused."""
         nonlocal parked
         at_address = sum(
-            member.line.parked for member in crowd.members if member.line.address == line.address
+            member.pipeline.parked for member in crowd.members if member.pipeline.address == pipeline.address
         )
-        yields = crowd.quotas.whose_read_yields(line, parked, at_address)
+        yields = crowd.quotas.whose_read_yields(pipeline, parked, at_address)
         if yields is None:
             parked += 1
         else:
             yields.parked -= 1
-        line.parked += 1
+        pipeline.parked += 1
         return yields
 
     while wait(greedy) is None:
@@ -180,7 +182,7 @@ def test_the_client_with_most_waiting_reads_gives_one_up() -> None:
     while wait(modest) is greedy:
         crowd.clock.now += 0.01
     assert (greedy.parked, modest.parked) == pytest.approx((400, 400), abs=1)
-    other = crowd.come("b", 3).line
+    other = crowd.come("b", 3).pipeline
     for _ in range(200):
         assert wait(other) is None
         crowd.clock.now += 0.01
@@ -194,14 +196,14 @@ def test_consumers_are_shared_in_the_same_way() -> None:
     crowd = Crowd(max_consumers=1_000, address_share=0.8)
     joined = 0
     for client_id in range(1, 21):
-        line = crowd.come("a", client_id).line
-        while crowd.quotas.may_join(line, joined):
-            line.consumers[joined] = None
+        pipeline = crowd.come("a", client_id).pipeline
+        while crowd.quotas.may_join(pipeline, joined):
+            pipeline.consumers[joined] = None
             joined += 1
             crowd.clock.now += 1.0
     assert joined < 900
     for address in "ab":
-        assert crowd.quotas.may_join(crowd.come(address, 99).line, joined)
+        assert crowd.quotas.may_join(crowd.come(address, 99).pipeline, joined)
 
 
 def test_large_frames_are_refused_before_small_ones() -> None:
@@ -211,9 +213,9 @@ def test_large_frames_are_refused_before_small_ones() -> None:
         member.buffered = 200_000
         crowd.budget.enter(0, 200_000)
     member = crowd.come("a", 4)
-    assert not crowd.quotas.may_buffer(member.line, 250_000, 250_000)
+    assert not crowd.quotas.may_buffer(member.pipeline, 250_000, 250_000)
     crowd.clock.now += 1.0
-    assert crowd.quotas.may_buffer(member.line, 100_000, 100_000)
+    assert crowd.quotas.may_buffer(member.pipeline, 100_000, 100_000)
 
 
 def test_what_is_kept_without_moving_is_taken_back_where_most_of_it_is() -> None:
@@ -224,9 +226,9 @@ def test_what_is_kept_without_moving_is_taken_back_where_most_of_it_is() -> None
     moving = crowd.come("a", 4)
     for member, count in zip(crowd.members, (100, 90, 95, 110, 400), strict=True):
         member.slow_since = None if member is moving else 10.0
-        member.line.requests.extend([REQUEST] * count)
+        member.pipeline.requests.extend([REQUEST] * count)
         crowd.budget.enter(count, 0)
-    crowd.quotas.requests_left(small.line)
+    crowd.quotas.requests_left(small.pipeline)
     crowd.clock.look()
     assert [bool(member.given_up) for member in crowd.members] == [False, False, True, False, False]
 
@@ -265,8 +267,8 @@ async def test_newcomers_have_every_other_turn() -> None:
     queue = SingleFairQueue(Kind.SINGLE, BatchLimits(1, 100, 1), Quarantine(lambda: 0.0, 1.0, 1, 1))
     order: list[str] = []
 
-    def line(name: str, client_id: int) -> Line:
-        made = Line(lambda frame: None, lambda: None, lambda client: None)
+    def pipeline(name: str, client_id: int) -> Pipeline:
+        made = Pipeline(lambda frame: None, lambda: None, lambda client: None)
         made.address = name
         if client_id:
             made.client = Client(client_id, 1, FULL)
@@ -274,13 +276,13 @@ async def test_newcomers_have_every_other_turn() -> None:
         return made
 
     for number in range(1, 6):
-        queue.join(line(f"known {number}", number))
+        queue.join(pipeline(f"known {number}", number))
     for number in range(1, 4):
-        queue.join(line(f"new {number}", 0))
+        queue.join(pipeline(f"new {number}", 0))
     assert len(queue) == 8
     while len(queue):
         assert await queue.wait()
-        order += [request.line.address for request in queue.take(lambda line: None).requests]
+        order += [request.pipeline.address for request in queue.take(lambda pipeline: None).requests]
     assert order == ["new 1", "known 1", "new 2", "known 2", "new 3", "known 3", "known 4", "known 5"]
 
 

@@ -383,8 +383,8 @@ async def test_a_plain_put_is_not_slowed_by_an_old_refusal() -> None:
     """The rule of a series that is over is forgotten."""
     async with workbench(put_all) as bench:
         sender = bench.sender(1)
-        sender.line.refused = {1: 1}
+        sender.pipeline.refused = {1: 1}
         sender.put(1, resumes=True)
         bench.go()
         await bench.until(lambda: sender.answers)
-        assert sender.line.refused == {}
+        assert sender.pipeline.refused == {}

@@ -107,12 +107,12 @@ async def with_a_full_line(scene: Scene) -> None:
     await scene.wire.register()
     queue_id = await scene.wire.create_queue()
     dispatcher, connection = scene.server._dispatcher, scene.server._connections.snapshot()[1]
-    dispatcher.fair_queues[Kind.PUT].join = lambda _line: None  # type: ignore[method-assign]
+    dispatcher.fair_queues[Kind.PUT].join = lambda _pipeline: None  # type: ignore[method-assign]
     for _ in range(500):
         scene.wire.put(queue_id)
-    await until(lambda: connection._flow.line_full)
+    await until(lambda: connection._flow.pipeline_full)
     del dispatcher.fair_queues[Kind.PUT].join
-    dispatcher.stand(connection._line)
+    dispatcher.stand(connection._pipeline)
 
 
 async def after_a_refusal(scene: Scene) -> None:
@@ -146,7 +146,7 @@ async def test_a_connection_goes_with_all_that_it_holds(
     connect: Connect, start_middleware: StartMiddleware, end: Callable[[Scene], Awaitable[None]]
 ) -> None:
     server = await start_middleware(
-        linger_s=0.05, line_requests=100, write_high_bytes=1 << 16, write_low_bytes=1 << 14
+        linger_s=0.05, pipeline_requests=100, write_high_bytes=1 << 16, write_low_bytes=1 << 14
     )
     other = await (await connect(server)).register()
     wire = await connect(server)

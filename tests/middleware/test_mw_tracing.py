@@ -13,7 +13,7 @@ from conftest import Connect, StartMiddleware
 from telesto.middleware.metrics import tracing
 from telesto.middleware.metrics.tracing import COLUMNS, FOLLOWED_MAX, SAMPLES_MAX, Tracer
 from telesto.middleware.scheduling.outcomes import Mark, Outcome
-from telesto.middleware.scheduling.requests import Kind, Line, Read, Request, Wait
+from telesto.middleware.scheduling.requests import Kind, Pipeline, Read, Request, Wait
 from test_mw_running import fetch
 from test_mw_wake_ups import until_waiting
 
@@ -35,17 +35,17 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return made
 
 
-def line() -> Line:
-    return Line(lambda frame: None, lambda: None, lambda client: None)
+def pipeline() -> Pipeline:
+    return Pipeline(lambda frame: None, lambda: None, lambda client: None)
 
 
-def put(of: Line, kind: Kind = Kind.PUT) -> Request:
+def put(of: Pipeline, kind: Kind = Kind.PUT) -> Request:
     request = Request(of, None, 0, kind, 10)
     of.requests.append(request)
     return request
 
 
-def waiting_read(of: Line) -> Read:
+def waiting_read(of: Pipeline) -> Read:
     read = Read(of, None, 7, Kind.TAKE, 10, Wait((1,), None, by_context=False, selective=False))
     of.waiting[7] = read
     of.requests.append(read)
@@ -67,7 +67,7 @@ async def serve(tracer: Tracer, requests: list[Request], outcomes: list[Outcome]
 @pytest.mark.parametrize("together", [1, 2, 7, 25])
 async def test_every_so_many_th_request_is_followed(every: int, together: int) -> None:
     tracer = Tracer(asyncio.get_running_loop(), every)
-    of = line()
+    of = pipeline()
     chosen = []
     for _ in range(12):
         admitted = [put(of) for _ in range(together)]
@@ -80,7 +80,7 @@ async def test_every_so_many_th_request_is_followed(every: int, together: int) -
 
 async def test_each_moment_counts_for_one_phase(clock: Clock) -> None:
     tracer = Tracer(asyncio.get_running_loop(), 1)
-    of = line()
+    of = pipeline()
     of.answered_at = clock.now
     clock.now += 1
     received_at = clock.now
@@ -130,7 +130,7 @@ async def test_each_moment_counts_for_one_phase(clock: Clock) -> None:
 
 async def test_a_read_that_is_answered_with_nothing_has_its_sample() -> None:
     tracer = Tracer(asyncio.get_running_loop(), 1)
-    of = line()
+    of = pipeline()
     read = waiting_read(of)
     tracer.admitted(of, 1, 1.0)
     of.waiting.clear()
@@ -141,7 +141,7 @@ async def test_a_read_that_is_answered_with_nothing_has_its_sample() -> None:
 async def test_what_is_never_answered_here_is_given_up() -> None:
     """Parked reads whose clients went, singles: what is kept has a bound."""
     tracer = Tracer(asyncio.get_running_loop(), 1)
-    of = line()
+    of = pipeline()
     put(of, Kind.SINGLE)
     tracer.admitted(of, 1, 1.0)
     requests = []
@@ -153,7 +153,7 @@ async def test_what_is_never_answered_here_is_given_up() -> None:
 
 async def test_one_given_up_while_its_call_runs_does_no_harm() -> None:
     tracer = Tracer(asyncio.get_running_loop(), 1)
-    of = line()
+    of = pipeline()
     request = put(of)
     tracer.admitted(of, 1, 1.0)
     followed = tracer.called([request])
@@ -168,13 +168,13 @@ async def test_one_given_up_while_its_call_runs_does_no_harm() -> None:
 
 async def test_a_request_that_was_cancelled_in_the_same_read_is_passed_over() -> None:
     tracer = Tracer(asyncio.get_running_loop(), 1)
-    tracer.admitted(line(), 2, 1.0)
+    tracer.admitted(pipeline(), 2, 1.0)
     assert rows_of(tracer.as_csv(0)) == []
 
 
 async def test_samples_are_numbered_and_the_oldest_are_forgotten() -> None:
     tracer = Tracer(asyncio.get_running_loop(), 1)
-    of = line()
+    of = pipeline()
     for _ in range(SAMPLES_MAX + 3):
         request = put(of)
         tracer.admitted(of, 1, 1.0)

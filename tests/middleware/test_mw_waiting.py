@@ -8,7 +8,7 @@ import pytest
 
 from telesto.middleware.cluster.wake_listener import parse_items
 from telesto.middleware.common.failures import Failure, failure_of
-from telesto.middleware.scheduling.requests import Client, Kind, Line, Read, Wait
+from telesto.middleware.scheduling.requests import Client, Kind, Pipeline, Read, Wait
 from telesto.middleware.waiting.room import WaitingRoom
 from telesto.protocol.errors import ErrorCode
 from wire import FULL, read
@@ -24,7 +24,7 @@ class Room:
             asyncio.get_running_loop(),
             readmit=lambda reader: self.woken.append(reader),
             answer=self._answer,
-            whose_read_yields=lambda line, parked, _at_address: line if parked >= reads_max else None,
+            whose_read_yields=lambda pipeline, parked, _at_address: pipeline if parked >= reads_max else None,
         )
         self.woken: list[Read] = []
         self.answered: list[tuple[Read, Failure | None]] = []
@@ -37,11 +37,11 @@ class Room:
     def reader(
         self, client_id: int = 1, *, sender_id: int = 0, by_context: bool = False, wait_s: float | None = None
     ) -> Read:
-        line = Line(lambda frame: None, lambda: None, lambda client: None)
-        line.client = Client(client_id, 1, FULL)
+        pipeline = Pipeline(lambda frame: None, lambda: None, lambda client: None)
+        pipeline.client = Client(client_id, 1, FULL)
         deadline = None if wait_s is None else asyncio.get_running_loop().time() + wait_s
         wait = Wait((QUEUE,), deadline, by_context=by_context, selective=by_context or sender_id != 0)
-        return Read(line, read(1, QUEUE, sender_id=sender_id), 1, Kind.TAKE, 1, wait)
+        return Read(pipeline, read(1, QUEUE, sender_id=sender_id), 1, Kind.TAKE, 1, wait)
 
     def park(self, *readers: Read) -> None:
         """Parks readers that have just found nothing."""

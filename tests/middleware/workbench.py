@@ -26,7 +26,7 @@ from telesto.middleware.procedures.take import TakeGroup
 from telesto.middleware.scheduling.call_pacing import CallPacing
 from telesto.middleware.scheduling.dispatcher import Dispatcher
 from telesto.middleware.scheduling.expected_size import ExpectedSizes
-from telesto.middleware.scheduling.requests import Client, Kind, Line, Read, Request, Wait
+from telesto.middleware.scheduling.requests import Client, Kind, Pipeline, Read, Request, Wait
 from telesto.middleware.waiting.announcer import Announcer
 from telesto.middleware.waiting.room import WaitingRoom
 from telesto.protocol import packets
@@ -50,7 +50,7 @@ def empty_room() -> WaitingRoom:
         asyncio.get_running_loop(),
         readmit=no_read,
         answer=no_read,
-        whose_read_yields=lambda _line, _parked, _at_address: None,
+        whose_read_yields=lambda _pipeline, _parked, _at_address: None,
     )
 
 
@@ -89,7 +89,7 @@ class FakeConnection:
 
 
 class Sender:
-    """Stands for a connection: a line, and the answers that it was given."""
+    """Stands for a connection: a pipeline, and the answers that it was given."""
 
     def __init__(self, bench: Workbench, client_id: int) -> None:
         self._bench = bench
@@ -97,15 +97,15 @@ class Sender:
         self.answers: dict[int, Any] = {}
         self.order: list[int] = []
         self.finished = False
-        self.line = Line(self._answer, self._finish, lambda client: None)
-        self.line.client = Client(client_id, 1, FULL)
-        self.line.frame_bytes = 1 << 20
+        self.pipeline = Pipeline(self._answer, self._finish, lambda client: None)
+        self.pipeline.client = Client(client_id, 1, FULL)
+        self.pipeline.frame_bytes = 1 << 20
         self._packet_id = 0
         self._series = 0
 
     def put(self, *queue_ids: int, resumes: bool = False, **fields: Any) -> int:
         packet_id = self._next_id()
-        request = Request(self.line, put(packet_id, *queue_ids, **fields), packet_id, Kind.PUT, 100)
+        request = Request(self.pipeline, put(packet_id, *queue_ids, **fields), packet_id, Kind.PUT, 100)
         self._series += resumes
         request.series = self._series
         self._admit(request)
@@ -118,10 +118,10 @@ class Sender:
         if wait_s is not None:
             deadline = asyncio.get_running_loop().time() + wait_s
             wait = Wait((queue_id,), deadline, by_context=False, selective=packet.sender_id != 0)
-        request = Read(self.line, packet, packet_id, Kind.TAKE, 50, wait)
+        request = Read(self.pipeline, packet, packet_id, Kind.TAKE, 50, wait)
         request.weight = max(50, self._bench.expected_sizes.of(queue_id))
         if wait is not None:
-            self.line.waiting[packet_id] = request
+            self.pipeline.waiting[packet_id] = request
         self._admit(request)
         return request
 
@@ -130,12 +130,12 @@ class Sender:
         return self._packet_id
 
     def _admit(self, request: Request) -> None:
-        self.line.requests.append(request)
-        self.line.size += request.size
+        self.pipeline.requests.append(request)
+        self.pipeline.size += request.size
         if getattr(request.packet, "number", 0):
-            self.line.unconfirmed[request.packet.number] = 1
+            self.pipeline.unconfirmed[request.packet.number] = 1
         self._bench.budget.enter(1, request.size)
-        self._bench.dispatcher.stand(self.line)
+        self._bench.dispatcher.stand(self.pipeline)
 
     def _answer(self, data: bytes) -> None:
         for frame in self._decoder.feed(data):
@@ -162,8 +162,8 @@ class Workbench:
             loop,
             readmit=self.dispatcher.readmit,
             answer=answer_read,
-            whose_read_yields=lambda line, parked, _at_address: (
-                line if parked >= self.settings.max_waiting_reads else None
+            whose_read_yields=lambda pipeline, parked, _at_address: (
+                pipeline if parked >= self.settings.max_waiting_reads else None
             ),
         )
         self.told: list[dict[tuple[int, int], int]] = []
