@@ -21,7 +21,7 @@ from telesto.middleware.scheduling.single_request import OneCall
 from telesto.protocol.errors import ErrorClass, ErrorCode
 from wire import PATIENCE_S
 
-PROCEDURES = Path(__file__).parents[2] / "db" / "procedures"
+PROCEDURES = Path(__file__).parents[3] / "db" / "procedures"
 ONE, TWO, THREE = (Server(name, 5432) for name in ("one", "two", "three"))
 
 Ask = Callable[[Server], Awaitable[Found]]

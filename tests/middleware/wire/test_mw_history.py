@@ -10,10 +10,10 @@ import asyncpg
 import pytest
 
 from conftest import Connect, StartMiddleware
+from members import join
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorClass, ErrorCode
 from telesto.protocol.packets import HistoryMode, MessageState
-from test_mw_consumers import join
 from wire import READ_ONLY, Wire, until
 
 FULL_HISTORY = {"history": HistoryMode.FULL}

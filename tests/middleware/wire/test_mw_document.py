@@ -14,7 +14,7 @@ from telesto.protocol.framing import FrameDecoder
 from telesto.protocol.packets import MAX_FRAME_DEFAULT, PACKETS, REQUESTS
 from wire import PATIENCE_S
 
-_PATH = Path(__file__).parents[2] / "protocol" / "vectors" / "takeover.json"
+_PATH = Path(__file__).parents[3] / "protocol" / "vectors" / "takeover.json"
 _SIZE_MAX = MAX_FRAME_DEFAULT - 65_536
 
 

@@ -30,7 +30,7 @@ from test_mw_refusals import _drain, _overload, _relieve, _shut
 from tools.codegen.loading import load
 from wire import FOREVER_MS, READ_ONLY, Wire, frame, hello, put
 
-SPEC = load(Path(__file__).parents[2] / "protocol" / "spec" / "telesto.toml")
+SPEC = load(Path(__file__).parents[3] / "protocol" / "spec" / "telesto.toml")
 ERRORS = {error.name: error for error in SPEC.errors}
 NUMBERED = {error.name for error in SPEC.errors if error.number != "none"}
 MAX_UNCONFIRMED = 12
