@@ -1,4 +1,9 @@
-"""Services and clients for the tests of the client library."""
+"""Services and clients for the tests of the client library.
+
+`calls` tests what an application calls, with clients of all kinds. `session` tests the core without I/O, by
+itself or against the service in memory. `io` tests sockets, threads, signals and cancelling, and `durable`
+clients with a state. What more than one folder uses stands here.
+"""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ def setting_kind(setting: dict[str, Any]) -> tuple[Any, st.SearchStrategy[Any]]:
     return setting["least"], whole(setting["least"], setting.get("most", ID_MAX), none=True)
 
 
-SPECIFICATION = Path(__file__).parents[2] / "protocol" / "spec" / "telesto.toml"
+SPECIFICATION = Path(__file__).parents[3] / "protocol" / "spec" / "telesto.toml"
 SETTINGS = {
     setting["name"]: setting_kind(setting)
     for struct in tomllib.loads(SPECIFICATION.read_text(encoding="utf-8"))["struct"]

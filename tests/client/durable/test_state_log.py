@@ -334,7 +334,8 @@ log.write(put(3))
 @pytest.mark.parametrize("point", ["write", "fsync", "rename", "renamed", "directory"])
 def test_a_process_killed_while_compacting_loses_nothing(path: Path, point: str) -> None:
     arguments = [sys.executable, "-c", KILLED_WHILE_COMPACTING, str(path), point]
-    killed = subprocess.run(arguments, cwd=Path(__file__).parent, timeout=60, check=False)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    killed = subprocess.run(arguments, env=environment, timeout=60, check=False)
     assert killed.returncode == -signal.SIGKILL
     with log(path) as opened:
         assert list(opened.stored.requests) == [1, 2, 3]
