@@ -174,7 +174,7 @@ def _pytest(*arguments: str, **environment: str) -> tuple[int, str]:
 
 def test_a_run_says_what_it_ran_on(no_docker: None, tmp_path: Path) -> None:
     release = find_binaries().major
-    one = "tests/db/test_schema.py::test_the_incarnation_survives_upgrades"
+    one = "tests/db/install/test_schema.py::test_the_incarnation_survives_upgrades"
     code, said = _pytest("-n", "2", "--postgres", str(release), one)
     assert code == 0, said
     assert f"These tests ran on PostgreSQL {release}." in said
@@ -191,7 +191,7 @@ def test_a_run_says_what_it_ran_on(no_docker: None, tmp_path: Path) -> None:
 def test_a_run_that_cannot_be_fails_at_once(
     no_docker: None, arguments: list[str], environment: dict[str, str], reason: str
 ) -> None:
-    code, said = _pytest(*arguments, "tests/db/test_schema.py", **environment)
+    code, said = _pytest(*arguments, "tests/db/install/test_schema.py", **environment)
     assert (code, reason in said) == (pytest.ExitCode.USAGE_ERROR, True), said
 
 

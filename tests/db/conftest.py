@@ -1,4 +1,9 @@
-"""Connections to a fresh database, for the tests of the procedures."""
+"""Connections to a fresh database, for the tests of the procedures.
+
+`install` tests how a database is made and what runs it. `queues`, `consumers` and `topics` test the
+procedures of these subjects, as middlewares and SQL users call them, `maintenance` what becomes of messages
+with time, and `plans` how the planner executes calls. What more than one folder uses stands here.
+"""
 
 from __future__ import annotations
 

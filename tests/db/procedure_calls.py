@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -26,6 +27,9 @@ NUMBER_REPEATED = 36
 FULL, READ_ONLY = 1, 2
 BY_PRIORITY, BY_AGE = 1, 2
 PUT_METHOD = 0x31
+
+PATIENCE_S = 60.0
+WAITING = "SELECT count(*) FROM pg_stat_activity WHERE pid = %s AND wait_event_type = 'Lock'"
 
 PARAMETER_TYPES = """
 SELECT p.proname::text,
@@ -345,3 +349,10 @@ def _taken(numbers: Sequence[int], rows: list[dict[str, Any]]) -> list[Taken]:
         else:
             answer.error, answer.related_id = row["error"], row["related_id"]
     return answers
+
+
+def until_blocked(observer: Calls, blocked: Calls) -> None:
+    """Return when the other connection waits for a lock."""
+    deadline = time.monotonic() + PATIENCE_S
+    while observer.scalar(WAITING, blocked.pid) == 0:
+        assert time.monotonic() < deadline, "nothing waits"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ import pytest
 from procedure_calls import (
     BUSY,
     BY_AGE,
+    PATIENCE_S,
     QUEUE_FULL,
     QUEUE_NAME_NOT_UNIQUE,
     SESSION_FENCED,
@@ -23,21 +23,12 @@ from procedure_calls import (
     Element,
     Put,
     Read,
+    until_blocked,
 )
 
 pytestmark = pytest.mark.usefixtures("consistent")
 
-PATIENCE_S = 60.0
-WAITING = "SELECT count(*) FROM pg_stat_activity WHERE pid = %s AND wait_event_type = 'Lock'"
-
 Open = Callable[[], Calls]
-
-
-def until_blocked(observer: Calls, blocked: Calls) -> None:
-    """Return when the other connection waits for a lock."""
-    deadline = time.monotonic() + PATIENCE_S
-    while observer.scalar(WAITING, blocked.pid) == 0:
-        assert time.monotonic() < deadline, "nothing waits"
 
 
 @contextmanager

@@ -8,8 +8,7 @@ import pytest
 
 from conftest import Open
 from consumer_calls import Consuming
-from procedure_calls import Calls
-from test_procedures_concurrency import until_blocked
+from procedure_calls import Calls, until_blocked
 
 LOST = "SELECT * FROM telesto.lost_leases"
 

@@ -9,8 +9,7 @@ import psycopg
 import pytest
 
 from consumer_calls import LEASE_LOST, Consumer, Consuming, Lease
-from procedure_calls import Calls, Client, Element, Put
-from test_procedures_concurrency import until_blocked
+from procedure_calls import Calls, Client, Element, Put, until_blocked
 
 pytestmark = pytest.mark.usefixtures("consistent")
 
