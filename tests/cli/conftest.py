@@ -1,4 +1,4 @@
-"""The command line, and a service for it."""
+"""The command line, and a service for it. The folders are those of the command line's rooms."""
 
 from __future__ import annotations
 

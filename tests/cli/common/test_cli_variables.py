@@ -13,7 +13,7 @@ from command_line import TIMEOUT_S, CommandLine
 from telesto.cli.common.variables import OTHERS, PREFIX
 from telesto.middleware.common.settings import ServerSettings
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 LINKS = {
