@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from fake_service import FakeConnection, FakeService
-from faults.listening import stop_listening
+from faults.service.listening import stop_listening
 
 #: What a test waits for takes no longer, on a very busy machine.
 PATIENCE_S = 30.0

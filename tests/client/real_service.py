@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from faults.listening import stop_listening
+from faults.service.listening import stop_listening
 
 #: How long a stop may take on a very busy machine; it waits for clients and the database.
 PATIENCE_S = 60.0

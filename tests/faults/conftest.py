@@ -10,7 +10,7 @@ import psycopg
 import pytest
 import pytest_asyncio
 
-from .service import Service, running
+from .steps.service import Service, running
 
 
 def pytest_configure(config: pytest.Config) -> None:

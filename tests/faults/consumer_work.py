@@ -11,12 +11,12 @@ from typing import ClassVar
 from telesto.client import AsyncTelestoClient, ClientOptions
 from telesto.protocol.errors import LeaseLostError
 
-from .calls import Bounds
-from .checker import Verdict
-from .consumer import Settle, Take
-from .consumer_checker import check_consumers
-from .history import Began, Ended, Event, Recorder
-from .processes import PATIENCE_S, Database
+from .checkers.calls import Bounds
+from .checkers.checker import Verdict
+from .checkers.consumer_checker import check_consumers
+from .clients.consumer import Settle, Take
+from .clients.history import Began, Ended, Event, Recorder
+from .service.processes import PATIENCE_S, Database
 from .workload import CLIENT_OPTIONS, Part, Size, Workload, register, rows_left
 
 _CONSUMERS = ("blocking", "cancelling", "slow", "untold", "handlers", "pool", "forwarding")

@@ -8,8 +8,8 @@ from typing import Any
 
 from telesto.client import AsyncTelestoClient, ClientOptions
 
-from .history import Began, Ended, Recorder
-from .reader import Call
+from .clients.history import Began, Ended, Recorder
+from .clients.reader import Call
 
 _BATCH = 200
 #: No process has run so often; the drain's hand-overs are those of a last process of each reader.

@@ -8,11 +8,11 @@ from typing import ClassVar
 
 from telesto.client import AsyncTelestoClient
 
-from .calls import Bounds
-from .checker import Verdict, check
+from .checkers.calls import Bounds
+from .checkers.checker import Verdict, check
+from .clients.history import Event
 from .drain import drain
-from .history import Event
-from .processes import Database
+from .service.processes import Database
 from .workload import CLIENT_OPTIONS, Part, Size, Workload, part_of, register, rows_left
 
 _READERS = ("blocking", "cancelling", "concurrent")

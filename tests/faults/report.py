@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from statistics import median
 from types import UnionType
 
-from .checker import Verdict
-from .history import (
+from .checkers.checker import Verdict
+from .clients.history import (
     Event,
     Fault,
     GetBegan,

@@ -19,18 +19,18 @@ from pathlib import Path
 
 from telesto.db.embedded.process import end_leftovers
 
-from .calls import Bounds
-from .client_process import Task
-from .cluster import Cluster
+from .checkers.calls import Bounds
+from .clients.client_process import Task
+from .clients.history import Fault, Killed, Left, Recorder, read_histories
+from .clients.states import puts_of_state
 from .consumer_work import ConsumerWork
-from .faults import KINDS, PAIR_KINDS, Blow, End, Strike
-from .history import Fault, Killed, Left, Recorder, read_histories
-from .logs import client_complaints, middleware_complaints, warnings_of
-from .pair import Pair
-from .processes import Client, Database, SingleServer
 from .queue_work import QueueWork
 from .report import Report, recoveries_of, struck_kinds
-from .states import puts_of_state
+from .service.cluster import Cluster
+from .service.faults import KINDS, PAIR_KINDS, Blow, End, Strike
+from .service.logs import client_complaints, middleware_complaints, warnings_of
+from .service.pair import Pair
+from .service.processes import Client, Database, SingleServer
 from .topic_work import TopicWork
 from .workload import CLIENT_OPTIONS, Part, Size, Workload
 

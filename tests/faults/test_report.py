@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .history import DONE, Event, Fault, PutBegan, PutEnded, ReadBegan
+from .clients.history import DONE, Event, Fault, PutBegan, PutEnded, ReadBegan
 from .report import recoveries_of, struck_kinds, table
 
 

@@ -8,12 +8,12 @@ from typing import ClassVar
 
 from telesto.client import AsyncTelestoClient, ClientOptions
 
-from .calls import Bounds
-from .checker import Verdict
-from .history import Began, Ended, Event, Recorder, Subscribed
-from .processes import PATIENCE_S, Database
-from .subscriber import Call
-from .topic_checker import check_topics
+from .checkers.calls import Bounds
+from .checkers.checker import Verdict
+from .checkers.topic_checker import check_topics
+from .clients.history import Began, Ended, Event, Recorder, Subscribed
+from .clients.subscriber import Call
+from .service.processes import PATIENCE_S, Database
 from .workload import CLIENT_OPTIONS, Part, Size, Workload, part_of, register, rows_left
 
 _TOPICS = ("news", "prices", "weather")

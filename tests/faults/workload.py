@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 
 from telesto.client import AsyncTelestoClient, ClientOptions
 
-from .calls import Bounds
-from .checker import Verdict
-from .history import Event
-from .processes import Database
+from .checkers.calls import Bounds
+from .checkers.checker import Verdict
+from .clients.history import Event
+from .service.processes import Database
 
 CLIENT_OPTIONS: dict[str, Any] = {
     "call_timeout": 25.0,

@@ -12,9 +12,9 @@ import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
-from faults.pair import Pair
 from faults.run import remove_directory, scratch_directory
-from faults.standby import Node
+from faults.service.pair import Pair
+from faults.service.standby import Node
 from telesto.benchmarks.pages.page import Report
 from telesto.benchmarks.service_report.report import service_report
 from telesto.benchmarks.spark.archive import add_to_archive

@@ -17,8 +17,8 @@ import pytest_asyncio
 from telesto.client import AsyncTelestoClient
 from telesto.protocol.errors import SessionFencedError
 
-from .cluster import Site
-from .processes import Process
+from ..service.cluster import Site
+from ..service.processes import Process
 from .service import PATIENCE_S, Service, read_now
 
 pytestmark = [pytest.mark.faults, pytest.mark.asyncio(loop_scope="module")]
@@ -227,7 +227,7 @@ def taker_name(scene: Scene) -> str:
 async def taker(scene: Scene, tmp_path: Path) -> AsyncIterator[Process]:
     url = "telesto://{}:{}".format(*scene.first.front.address)
     log = tmp_path / "taker.log"
-    process = Process("taker", log, {}, url, taker_name(scene), str(scene.queue_id))
+    process = Process("clients.taker", log, {}, url, taker_name(scene), str(scene.queue_id))
     await process.start()
     assert await process.line() == "connected\n"
     yield process

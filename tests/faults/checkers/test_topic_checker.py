@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from .calls import Bounds
-from .history import (
+from ..clients.history import (
     DONE,
     DOUBT,
     REFUSED,
@@ -29,6 +28,7 @@ from .history import (
     Subscribed,
     UnsubscribeBegan,
 )
+from .calls import Bounds
 from .topic_checker import check_topics
 
 TOPIC = "news"

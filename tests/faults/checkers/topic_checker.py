@@ -20,9 +20,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 
+from ..clients.history import DONE, DOUBT, REFUSED, Event
 from .calls import Bounds, misbehaviour, slowest_s
 from .checker import Verdict, forgotten
-from .history import DONE, DOUBT, REFUSED, Event
 from .topic_ledger import Life, Publish, Receipt, TopicLedger
 
 SEQUENCE_GAP = "SequenceGapError"

@@ -15,8 +15,8 @@ import asyncpg
 from telesto.client import AsyncTelestoClient, ClientOptions
 from telesto.db import schema
 
-from .cluster import Cluster, Site
-from .logs import middleware_complaints
+from ..service.cluster import Cluster, Site
+from ..service.logs import middleware_complaints
 
 #: Nothing that a test waits for takes longer, or the test fails.
 PATIENCE_S = 60.0

@@ -15,13 +15,13 @@ from telesto.client import AsyncTelestoClient, ClientOptions
 from telesto.db import schema
 from telesto.protocol.errors import ErrorClass, StandbyUnavailableError, TelestoError
 
-from .cluster import Cluster, Site
-from .logs import middleware_complaints, warnings_of
-from .pair import Pair
-from .proxy import Direction
-from .run import remove_directory, scratch_directory
+from ..run import remove_directory, scratch_directory
+from ..service.cluster import Cluster, Site
+from ..service.logs import middleware_complaints, warnings_of
+from ..service.pair import Pair
+from ..service.proxy import Direction
+from ..service.standby import Node
 from .service import PATIENCE_S, QUICK, read_now
-from .standby import Node
 
 pytestmark = [pytest.mark.faults, pytest.mark.asyncio(loop_scope="module")]
 

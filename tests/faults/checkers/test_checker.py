@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .calls import Bounds
-from .checker import Verdict, check
-from .history import (
+from ..clients.history import (
     DONE,
     DOUBT,
     REFUSED,
@@ -31,6 +29,8 @@ from .history import (
     Trouble,
     read_histories,
 )
+from .calls import Bounds
+from .checker import Verdict, check
 
 QUEUE = 7
 SENDER, READER, OTHER = 101, 102, 103

@@ -7,7 +7,7 @@ import threading
 
 from telesto.client import ClientOptions, TelestoClient
 
-from .processes import end_with_parent
+from ..service.processes import end_with_parent
 
 
 def main() -> None:

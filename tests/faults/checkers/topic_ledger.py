@@ -6,8 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from .calls import Calls
-from .history import (
+from ..clients.history import (
     DONE,
     DOUBT,
     REFUSED,
@@ -25,6 +24,7 @@ from .history import (
     Subscribed,
     UnsubscribeBegan,
 )
+from .calls import Calls
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from .history import Began, Ended, Event, Killed, Left, Trouble
+from ..clients.history import Began, Ended, Event, Killed, Left, Trouble
 
 FENCED = "SessionFencedError"
 

@@ -13,8 +13,8 @@ import pytest_asyncio
 from telesto.client import AsyncTelestoClient
 from telesto.middleware.common.settings import ServerSettings
 
-from .cluster import SETTINGS as QUICK_SETTINGS
-from .logs import middleware_complaints
+from ..service.cluster import SETTINGS as QUICK_SETTINGS
+from ..service.logs import middleware_complaints
 from .service import PATIENCE_S, Service, read_now, running
 
 pytestmark = pytest.mark.faults

@@ -22,9 +22,9 @@ from typing import Any
 from telesto.client import AsyncTelestoClient, ClientOptions, RecoveredPut, TelestoClient
 from telesto.protocol.errors import ErrorClass, TelestoError
 
+from ..service.processes import end_with_parent
 from .bodies import read_body
 from .history import DONE, DOUBT, REFUSED, Began, Ended, Recorder, Recovered
-from .processes import end_with_parent
 
 _CONNECT_AGAIN_S = 0.05
 #: What ends by itself has ended after so many looks, also on a busy machine.

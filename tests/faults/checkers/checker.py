@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
+from ..clients.history import DONE, DOUBT, REFUSED, Event
 from .calls import Bounds, Calls, misbehaviour, slowest_s
-from .history import DONE, DOUBT, REFUSED, Event
 from .ledger import HandOver, Ledger, Name, Put
 
 QUEUE_FULL, CANCELLED = "QueueFullError", "CancelledError"

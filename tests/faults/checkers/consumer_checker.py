@@ -19,11 +19,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 
+from ..clients.consumer import AT_A_TIME, RESULT
+from ..clients.history import DONE, DOUBT, REFUSED, Event
 from .calls import Bounds, misbehaviour, slowest_s
 from .checker import Verdict, disordered_puts
-from .consumer import AT_A_TIME, RESULT
 from .consumer_ledger import ConsumerLedger, Lease
-from .history import DONE, DOUBT, REFUSED, Event
 from .ledger import Name
 from .partition_checker import partition_faults, partitions_of
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from .history import DONE, DOUBT, Event, Leased, SettleBegan, SettleEnded, TakeBegan, TakeEnded
+from ..clients.history import DONE, DOUBT, Event, Leased, SettleBegan, SettleEnded, TakeBegan, TakeEnded
 from .ledger import Ledger
 
 ACK, TOUCH = "ack", "touch"

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from .calls import Calls
-from .history import (
+from ..clients.history import (
     DOUBT,
     Confirmed,
     Event,
@@ -21,6 +20,7 @@ from .history import (
     Released,
     Taken,
 )
+from .calls import Calls
 
 
 class Name(NamedTuple):

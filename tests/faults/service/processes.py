@@ -60,12 +60,13 @@ def free_port() -> int:
 
 
 def _command(module: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
-    """How to run a module of this package, and its environment, free of the user's settings."""
+    """How to run a module of the fault tests, and its environment, free of the user's settings."""
     assert __package__ is not None
+    package = __package__.rpartition(".")[0]
     root = Path(__file__).resolve().parents[len(__package__.split("."))]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TELESTO_")}
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [environment.get("PYTHONPATH"), str(root)]))
-    return [sys.executable, "-m", f"{__package__}.{module}", *arguments], environment
+    return [sys.executable, "-m", f"{package}.{module}", *arguments], environment
 
 
 class Database(ABC):
@@ -237,7 +238,7 @@ def process_end(pid: int) -> asyncio.Future[None]:
 
 
 class Process:
-    """A process of this package's modules."""
+    """A process that runs a module of the fault tests, named from their folder on."""
 
     def __init__(self, module: str, log: Path, environment: Mapping[str, str], *arguments: str) -> None:
         command, clean = _command(module, *arguments)
@@ -308,7 +309,7 @@ class Middleware(Process):
             **settings,
         }
         environment = {f"TELESTO_{name.upper()}": str(value) for name, value in values.items()}
-        super().__init__("middleware_process", log, environment)
+        super().__init__("service.middleware_process", log, environment)
 
     async def start(self) -> None:
         """Starts the middleware and returns once it serves."""
@@ -339,7 +340,7 @@ class Client(Process):
     """A client: a producer or a reader, see the modules of these names.
 
     Attributes:
-        role: which of these modules.
+        role: which of these modules, in the folder `clients`.
         replaced: another process takes its place or is about to, or it takes the place of one and is not up.
     """
 
@@ -349,7 +350,7 @@ class Client(Process):
         self.name: str = task["name"]
         self.run: int = task["run"]
         self.log = directory / f"{self.name}.{self.run}.log"
-        super().__init__(role, self.log, {}, json.dumps({"history": str(directory), **task}))
+        super().__init__(f"clients.{role}", self.log, {}, json.dumps({"history": str(directory), **task}))
 
     async def end(self) -> int | None:
         """Asks the client to end; returns its exit code. One that does not end shows what it is doing."""

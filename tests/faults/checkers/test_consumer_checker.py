@@ -6,10 +6,8 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from .calls import Bounds
-from .consumer import RESULT
-from .consumer_checker import check_consumers
-from .history import (
+from ..clients.consumer import RESULT
+from ..clients.history import (
     DONE,
     DOUBT,
     REFUSED,
@@ -25,6 +23,8 @@ from .history import (
     TakeBegan,
     TakeEnded,
 )
+from .calls import Bounds
+from .consumer_checker import check_consumers
 
 QUEUE, RESULTS = 7, 8
 IDS = {"producer": 1, "one": 2, "two": 3, "many": 4}

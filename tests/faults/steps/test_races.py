@@ -11,8 +11,8 @@ import pytest
 from telesto.client import AsyncTelestoClient
 from telesto.protocol.errors import QueueFullError, QueueNotExistingError, SessionFencedError
 
-from .checker import Bounds, check
-from .history import DONE, REFUSED, Began, Ended, Event, PutBegan, PutEnded, ReadEnded, Taken
+from ..checkers.checker import Bounds, check
+from ..clients.history import DONE, REFUSED, Began, Ended, Event, PutBegan, PutEnded, ReadEnded, Taken
 from .service import PATIENCE_S, Service, read_now
 
 pytestmark = [pytest.mark.faults, pytest.mark.asyncio(loop_scope="module")]
