@@ -8,11 +8,11 @@ import os
 import sys
 from typing import NoReturn
 
-from telesto.cli.common.exit_codes import ExitCode
+from telesto.cli.terminal.exit_codes import ExitCode
 
 
 def run() -> NoReturn:
-    """Run the command line of this process and exit with one of `telesto.cli.common.exit_codes`."""
+    """Run the command line of this process and exit with one of `telesto.cli.terminal.exit_codes`."""
     _occupy_standard_descriptors()
     try:
         from telesto.cli.common.app import execute

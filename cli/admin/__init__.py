@@ -1,4 +1,4 @@
 """The commands for queues, dead letters, clients and the database.
 
-It imports `common` and `messages`. Begin with `queue`.
+It imports `messages`, `common` and `terminal`. Begin with `queue`.
 """

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from telesto.cli.common.exit_codes import ExitCode
-from telesto.cli.common.failures import CommandError, usage_error
+from telesto.cli.terminal.exit_codes import ExitCode
+from telesto.cli.terminal.failures import CommandError, usage_error
 from telesto.db.install.url import parameters_of, without_password
 
 

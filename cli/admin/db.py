@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from telesto.cli.common import output
-from telesto.cli.common.exit_codes import ExitCode
 from telesto.cli.common.options import DEFAULT_DATA_DIRECTORY, DatabaseUrl, Json, Yes
+from telesto.cli.terminal import output
+from telesto.cli.terminal.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from telesto.db.install.roles import RolesReport
@@ -144,8 +144,8 @@ def restored(
     its identity.
     """
     from telesto.cli.admin.database import database_for, explained_errors
-    from telesto.cli.common.asking import ask
-    from telesto.cli.common.failures import CommandError
+    from telesto.cli.terminal.asking import ask
+    from telesto.cli.terminal.failures import CommandError
     from telesto.db.restored import MiddlewaresAliveError, NotInstalledError, note_move, renew_incarnation
 
     with database_for(database_url, data_dir) as url, explained_errors(url):

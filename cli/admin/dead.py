@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from telesto.cli.common import output
 from telesto.cli.common.options import DEFAULT_URL, ClientName, Json, QueueName, Url, Yes
+from telesto.cli.terminal import output
 
 if TYPE_CHECKING:
     from telesto.client import DeadLetter, TelestoClient
@@ -144,8 +144,8 @@ def delete(
     as_json: Json = False,
 ) -> None:
     """Delete dead letters for good."""
-    from telesto.cli.common.asking import ask
     from telesto.cli.common.connection import connected, find_queue
+    from telesto.cli.terminal.asking import ask
 
     _check_which(message_ids, all_letters)
     with connected(url, client_name) as client:
@@ -160,15 +160,15 @@ def delete(
 
 
 def _check_which(message_ids: list[int] | None, all_letters: bool) -> None:
-    from telesto.cli.common.failures import usage_error
+    from telesto.cli.terminal.failures import usage_error
 
     if bool(message_ids) == all_letters:
         raise usage_error("give the ids of dead letters, or --all")
 
 
 def _find(client: TelestoClient, queue_id: int, queue: str, message_id: int) -> DeadLetter:
-    from telesto.cli.common.exit_codes import ExitCode
-    from telesto.cli.common.failures import CommandError
+    from telesto.cli.terminal.exit_codes import ExitCode
+    from telesto.cli.terminal.failures import CommandError
 
     for letter in client.dead_letters(queue_id, after_message_id=message_id - 1):
         if letter.message.message_id == message_id:

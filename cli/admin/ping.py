@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from telesto.cli.common import output
 from telesto.cli.common.options import DEFAULT_URL, Json, Url
+from telesto.cli.terminal import output
 
 
 def register(root: typer.Typer) -> None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from telesto.cli.admin.queue_settings import as_dict, as_properties, with_queue_settings
-from telesto.cli.common import output
 from telesto.cli.common.options import DEFAULT_URL, ClientName, Json, Url, Yes
+from telesto.cli.terminal import output
 from telesto.protocol.queue_settings import QUEUE_SETTINGS
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ def create(
 ) -> None:
     """Create a queue."""
     from telesto.cli.common.connection import connected
-    from telesto.cli.common.exit_codes import ExitCode
-    from telesto.cli.common.failures import CommandError
+    from telesto.cli.terminal.exit_codes import ExitCode
+    from telesto.cli.terminal.failures import CommandError
     from telesto.client import QueueNameNotUniqueError
 
     with connected(url, client_name) as client:
@@ -155,7 +155,7 @@ def update(
 ) -> None:
     """Change settings of a queue; settings that are not given stay as they are."""
     from telesto.cli.common.connection import connected, find_queue
-    from telesto.cli.common.failures import usage_error
+    from telesto.cli.terminal.failures import usage_error
 
     if not settings:
         raise usage_error("no setting to change is given; see: telesto queue update --help")
@@ -178,8 +178,8 @@ def delete(
     as_json: Json = False,
 ) -> None:
     """Delete a queue and its messages."""
-    from telesto.cli.common.asking import ask
     from telesto.cli.common.connection import connected, find_queue
+    from telesto.cli.terminal.asking import ask
 
     with connected(url, client_name) as client:
         queue = find_queue(client, name)
@@ -199,8 +199,8 @@ def purge(
     as_json: Json = False,
 ) -> None:
     """Remove all messages that wait in a queue; the queue stays."""
-    from telesto.cli.common.asking import ask
     from telesto.cli.common.connection import connected, find_queue
+    from telesto.cli.terminal.asking import ask
 
     with connected(url, client_name) as client:
         queue = find_queue(client, name)

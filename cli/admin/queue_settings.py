@@ -111,7 +111,7 @@ def _value(setting: QueueSetting, given: Any) -> Any:
 
 
 def _number(setting: QueueSetting, text: str) -> int:
-    from telesto.cli.common.failures import usage_error
+    from telesto.cli.terminal.failures import usage_error
 
     if not text.isascii() or not text.isdigit() or int(text) == 0:
         option = "--" + setting.name.replace("_", "-")

@@ -1,4 +1,4 @@
-"""What every command uses: options, the connection, output, signals, exit codes.
+"""What every command uses: the application, options, variables, the connection and the client of a command.
 
-It imports no other room. Begin with `app` and `connection`.
+It imports `terminal`. Begin with `app` and `connection`.
 """

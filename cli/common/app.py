@@ -13,11 +13,12 @@ from typing import Annotated, Any
 
 import typer
 
-from telesto.cli.common import exit_codes, output, variables
-from telesto.cli.common.exit_codes import ExitCode
-from telesto.cli.common.failures import CommandError, OutputClosedError
-from telesto.cli.common.interrupts import take_over
+from telesto.cli.common import variables
 from telesto.cli.common.options import STATE_DIR_VARIABLE
+from telesto.cli.terminal import exit_codes, output
+from telesto.cli.terminal.exit_codes import ExitCode
+from telesto.cli.terminal.failures import CommandError, OutputClosedError
+from telesto.cli.terminal.interrupts import take_over
 
 COMMANDS = {
     "serve": "serve.serve",

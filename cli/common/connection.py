@@ -10,9 +10,9 @@ from contextlib import contextmanager, suppress
 
 from telesto.cli.common import left_clients
 from telesto.cli.common.connection_notices import impatient, watched
-from telesto.cli.common.exit_codes import ExitCode
-from telesto.cli.common.failures import CommandError, usage_error
 from telesto.cli.common.named_clients import connected_as
+from telesto.cli.terminal.exit_codes import ExitCode
+from telesto.cli.terminal.failures import CommandError, usage_error
 from telesto.client import (
     ClientOptions,
     Queue,

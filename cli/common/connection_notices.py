@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from telesto.cli.common import output
+from telesto.cli.terminal import output
 from telesto.client import ClientOptions
 
 NOTICE_AFTER_S = 3.0

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from telesto.cli.common import output
 from telesto.cli.common.connection_notices import impatient, watched
+from telesto.cli.terminal import output
 from telesto.client import TelestoClient, TelestoError
 
 REMOVED_MAX = 16

@@ -14,12 +14,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-from telesto.cli.common import output
 from telesto.cli.common.connection_notices import impatient, watched
-from telesto.cli.common.exit_codes import ExitCode
-from telesto.cli.common.failures import CommandError
 from telesto.cli.common.options import STATE_DIR_VARIABLE
 from telesto.cli.common.service_errors import describe
+from telesto.cli.terminal import output
+from telesto.cli.terminal.exit_codes import ExitCode
+from telesto.cli.terminal.failures import CommandError
 from telesto.client import (
     ClientOptions,
     OutcomeUnknownError,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from telesto.cli.common.exit_codes import ExitCode
-from telesto.cli.common.failures import CommandError
+from telesto.cli.terminal.exit_codes import ExitCode
+from telesto.cli.terminal.failures import CommandError
 from telesto.client import (
     AddressError,
     ConnectionLostError,

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from difflib import get_close_matches
 
-from telesto.cli.common import output
+from telesto.cli.terminal import output
 
 PREFIX = "TELESTO_"
 OTHERS = frozenset(

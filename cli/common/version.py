@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from telesto.cli.common import output
 from telesto.cli.common.options import Json
+from telesto.cli.terminal import output
 
 
 def register(root: typer.Typer) -> None:

@@ -1,4 +1,4 @@
 """`telesto demo`: a service, producers and readers on one screen, and a check of what came.
 
-It imports `admin` and `common`. Begin with `demo`, then `run`.
+It imports `admin`, `common` and `terminal`. Begin with `demo`, then `run`.
 """

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from telesto.cli.common.exit_codes import ExitCode
 from telesto.cli.common.options import Json
+from telesto.cli.terminal.exit_codes import ExitCode
 
 PRODUCERS = 3
 READERS = 3

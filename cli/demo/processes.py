@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from telesto.cli.common.exit_codes import ExitCode
-from telesto.cli.common.failures import CommandError
+from telesto.cli.terminal.exit_codes import ExitCode
+from telesto.cli.terminal.failures import CommandError
 
 STOP_TIMEOUT_S = 20.0
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from telesto.cli.common import output
 from telesto.cli.demo.check import Verdict
 from telesto.cli.demo.source import Text
+from telesto.cli.terminal import output
 
 
 @dataclass(frozen=True)

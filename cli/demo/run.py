@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from telesto.cli.common import output
-from telesto.cli.common.exit_codes import ExitCode
-from telesto.cli.common.interrupts import handled, raise_for
 from telesto.cli.demo.check import Verdict, check, read_records
 from telesto.cli.demo.processes import Process, ready_client, running, start, wait_for
 from telesto.cli.demo.report import Figures, report
 from telesto.cli.demo.service import running_service
 from telesto.cli.demo.source import Text, prepare_text
+from telesto.cli.terminal import output
+from telesto.cli.terminal.exit_codes import ExitCode
+from telesto.cli.terminal.interrupts import handled, raise_for
 from telesto.client import TelestoClient
 
 LOWEST_PRIORITY = 1

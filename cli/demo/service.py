@@ -8,9 +8,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from telesto.cli.admin.database import explained_errors
-from telesto.cli.common.exit_codes import ExitCode
-from telesto.cli.common.failures import CommandError
 from telesto.cli.demo.processes import Process, last_line, running
+from telesto.cli.terminal.exit_codes import ExitCode
+from telesto.cli.terminal.failures import CommandError
 
 MIDDLEWARES = 2
 

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from telesto.cli.common.exit_codes import ExitCode
-from telesto.cli.common.failures import CommandError, usage_error
+from telesto.cli.terminal.exit_codes import ExitCode
+from telesto.cli.terminal.failures import CommandError, usage_error
 
 LINE_BYTES_MAX = 1 << 20
 """A longer line is shipped in pieces of so many bytes, each counted as a line."""

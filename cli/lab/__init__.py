@@ -1,4 +1,4 @@
 """The commands that measure and report; they need the extra packages.
 
-It imports `admin` and `common`. Begin with `bench`.
+It imports `admin`, `common` and `terminal`. Begin with `bench`.
 """

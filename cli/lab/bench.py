@@ -9,11 +9,11 @@ from typing import Annotated
 
 import typer
 
-from telesto.cli.common import output
-from telesto.cli.common.exit_codes import ExitCode
-from telesto.cli.common.failures import CommandError
 from telesto.cli.common.options import Json
-from telesto.cli.common.stopping import run_to_its_end
+from telesto.cli.terminal import output
+from telesto.cli.terminal.exit_codes import ExitCode
+from telesto.cli.terminal.failures import CommandError
+from telesto.cli.terminal.stopping import run_to_its_end
 
 Directory = Annotated[Path, typer.Argument(help="The directory of an experiment.", metavar="DIR")]
 

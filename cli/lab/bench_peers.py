@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from telesto.cli.common import output
-from telesto.cli.common.exit_codes import ExitCode
-from telesto.cli.common.stopping import run_to_its_end
+from telesto.cli.terminal import output
+from telesto.cli.terminal.exit_codes import ExitCode
+from telesto.cli.terminal.stopping import run_to_its_end
 
 if TYPE_CHECKING:
     from telesto.benchmarks.comparison.compare import Comparison, Work
@@ -108,7 +108,7 @@ async def _compare(
 
 def _chosen(option: str, given: list[str] | None, known: Iterable[str]) -> list[str]:
     """What was asked for of what there is, in its order; all of it when nothing was."""
-    from telesto.cli.common.failures import usage_error
+    from telesto.cli.terminal.failures import usage_error
 
     names = list(known)
     for name in given or ():

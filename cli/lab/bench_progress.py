@@ -20,8 +20,8 @@ from rich.progress import (
 from telesto.benchmarks.harness.design import Run
 from telesto.benchmarks.harness.execution import Listener
 from telesto.benchmarks.harness.one_run import OnSecond
-from telesto.cli.common import output
-from telesto.cli.common.progress import STANDARD_ERROR
+from telesto.cli.terminal import output
+from telesto.cli.terminal.progress import STANDARD_ERROR
 
 
 @contextmanager

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from telesto.cli.common import output
-from telesto.cli.common.exit_codes import ExitCode
-from telesto.cli.common.failures import CommandError
 from telesto.cli.common.options import DEFAULT_DATA_DIRECTORY, DatabaseUrl
+from telesto.cli.terminal import output
+from telesto.cli.terminal.exit_codes import ExitCode
+from telesto.cli.terminal.failures import CommandError
 
 if TYPE_CHECKING:
     from telesto.benchmarks.spark.tables import Table
@@ -97,7 +97,7 @@ def service(
         from telesto.benchmarks.spark.session import parse_settings, require_setup, spark_session
         from telesto.benchmarks.spark.tables import TABLES
         from telesto.cli.admin.database import database_for, explained_errors
-        from telesto.cli.common.progress import progress_of
+        from telesto.cli.terminal.progress import progress_of
 
         require_place(out, replace)
         settings = parse_settings(spark or [])
@@ -161,7 +161,7 @@ def stability(
         from telesto.benchmarks.spark.session import parse_settings, spark_session
         from telesto.benchmarks.stability_report.report import STEPS, stability_report
         from telesto.benchmarks.stability_report.verdict import Limits
-        from telesto.cli.common.progress import progress_of
+        from telesto.cli.terminal.progress import progress_of
 
         require_place(out, replace)
         settings = parse_settings(spark or [])
@@ -239,7 +239,7 @@ def scalability(
         from telesto.benchmarks.run_data.runs import open_runs
         from telesto.benchmarks.scalability_report.report import STEPS_OF_RUNS, scalability_report
         from telesto.benchmarks.spark.session import parse_settings, spark_session
-        from telesto.cli.common.progress import progress_of
+        from telesto.cli.terminal.progress import progress_of
 
         require_place(out, replace)
         settings = parse_settings(spark or [])
@@ -281,7 +281,7 @@ def factorial(
             factorial_report,
         )
         from telesto.benchmarks.spark.session import parse_settings, spark_session
-        from telesto.cli.common.progress import progress_of
+        from telesto.cli.terminal.progress import progress_of
 
         require_place(out, replace)
         settings = parse_settings(spark or [])

@@ -1,4 +1,4 @@
 """The commands that put, read, consume and show messages.
 
-It imports `common`. Begin with `put` and `get`.
+It imports `common` and `terminal`. Begin with `put` and `get`.
 """

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from telesto.cli.common import output
 from telesto.cli.common.options import DEFAULT_URL, ClientName, Json, QueueName, Url
+from telesto.cli.terminal import output
 
 PREVIEW_LENGTH_MAX = 60
 LIMIT = 20

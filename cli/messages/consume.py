@@ -67,9 +67,9 @@ def consume(
     run; a second Ctrl-C ends those too. The exit code is 4 when there was no message, 1 when a command
     failed.
     """
-    from telesto.cli.common.failures import usage_error
     from telesto.cli.messages.consume_exec import ExecPlan, consume_by_commands
     from telesto.cli.messages.consume_print import PrintPlan, consume_by_printing
+    from telesto.cli.terminal.failures import usage_error
 
     if command is None:
         if concurrency is not None:

@@ -13,13 +13,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 
-from telesto.cli.common import output
-from telesto.cli.common.background import POLL_S
 from telesto.cli.common.connection import connected, find_queue
-from telesto.cli.common.exit_codes import ExitCode
-from telesto.cli.common.failures import CommandError
 from telesto.cli.messages.consume_print import report_lost
 from telesto.cli.messages.taking import exit_code
+from telesto.cli.terminal import output
+from telesto.cli.terminal.background import POLL_S
+from telesto.cli.terminal.exit_codes import ExitCode
+from telesto.cli.terminal.failures import CommandError
 from telesto.client import Consumer, LeasedMessage, Message, TelestoError
 
 CANNOT_RUN = {126: "cannot be executed", 127: "was not found"}

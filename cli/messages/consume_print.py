@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from telesto.cli.common import output
-from telesto.cli.common.background import BackgroundCall
 from telesto.cli.common.connection import connected, find_queue
-from telesto.cli.common.exit_codes import ExitCode
-from telesto.cli.common.interrupts import Interrupts
-from telesto.cli.common.output_watch import OutputWatch
-from telesto.cli.common.piece_writer import PieceWriter
 from telesto.cli.messages.message_lines import as_json_line, as_raw_line
 from telesto.cli.messages.taking import BATCH_MESSAGES_MAX, exit_code, whole_lines
+from telesto.cli.terminal import output
+from telesto.cli.terminal.background import BackgroundCall
+from telesto.cli.terminal.exit_codes import ExitCode
+from telesto.cli.terminal.interrupts import Interrupts
+from telesto.cli.terminal.output_watch import OutputWatch
+from telesto.cli.terminal.piece_writer import PieceWriter
 from telesto.client import Consumer, LeasedMessage
 from telesto.client.bookkeeping.consumers import CREDIT_MOST
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 from telesto.cli.common.connection import connected
-from telesto.cli.common.exit_codes import ExitCode
 from telesto.cli.messages.message_lines import as_raw_line, body_fields
 from telesto.cli.messages.subscriptions import explained_subscription
 from telesto.cli.messages.taking import TakePlan, Taking, exit_code
+from telesto.cli.terminal.exit_codes import ExitCode
 from telesto.client import ClientOptions, TopicMessage
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from telesto.cli.common.connection import connected, find_queue
-from telesto.cli.common.exit_codes import ExitCode
 from telesto.cli.messages.message_lines import as_json_line, as_raw_line
 from telesto.cli.messages.taking import TakePlan, Taking, exit_code
+from telesto.cli.terminal.exit_codes import ExitCode
 from telesto.client import ClientOptions, Message, ReadMode
 
 

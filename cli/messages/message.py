@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from telesto.cli.common import output
 from telesto.cli.common.options import DEFAULT_URL, ClientName, Json, Url
+from telesto.cli.terminal import output
 
 if TYPE_CHECKING:
     from telesto.client import MessageRecord

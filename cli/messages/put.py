@@ -88,10 +88,10 @@ def put(
     as_json: Json = False,
 ) -> None:
     """Put a message, or every line of a file, into a queue."""
-    from telesto.cli.common import inputs
     from telesto.cli.common.connection import connected, find_queue
-    from telesto.cli.common.failures import usage_error
     from telesto.cli.messages.put_lines import Destination, put_lines
+    from telesto.cli.terminal import inputs
+    from telesto.cli.terminal.failures import usage_error
     from telesto.client import NewMessage
 
     inputs.check_one_given(body, lines, file)
@@ -113,7 +113,7 @@ def put(
 
 
 def _put_one(client: TelestoClient, queue: Queue, message: NewMessage, as_json: bool) -> None:
-    from telesto.cli.common import output
+    from telesto.cli.terminal import output
 
     result = client.put_messages(
         [queue.queue_id],

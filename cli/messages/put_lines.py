@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from telesto.cli.common import output
-from telesto.cli.common.failures import CommandError
-from telesto.cli.common.inputs import LineSource
-from telesto.cli.common.progress import Progress, progress_of
 from telesto.cli.common.service_errors import describe, explain
+from telesto.cli.terminal import output
+from telesto.cli.terminal.failures import CommandError
+from telesto.cli.terminal.inputs import LineSource
+from telesto.cli.terminal.progress import Progress, progress_of
 from telesto.client import PutResult, TelestoError, TopicPutResult
 
 GROUP_MESSAGES_MAX = 4096

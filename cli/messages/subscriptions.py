@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from telesto.cli.common.exit_codes import ExitCode
-from telesto.cli.common.failures import CommandError
+from telesto.cli.terminal.exit_codes import ExitCode
+from telesto.cli.terminal.failures import CommandError
 from telesto.client import NotSubscribedError, TelestoClient
 
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar
 
-from telesto.cli.common import output
-from telesto.cli.common.background import BackgroundCall
-from telesto.cli.common.exit_codes import ExitCode
-from telesto.cli.common.interrupts import Interrupts
-from telesto.cli.common.output_watch import OutputWatch
-from telesto.cli.common.piece_writer import PieceWriter
+from telesto.cli.terminal import output
+from telesto.cli.terminal.background import BackgroundCall
+from telesto.cli.terminal.exit_codes import ExitCode
+from telesto.cli.terminal.interrupts import Interrupts
+from telesto.cli.terminal.output_watch import OutputWatch
+from telesto.cli.terminal.piece_writer import PieceWriter
 from telesto.client import Message, TelestoClient, TopicMessage
 
 BATCH_MESSAGES_MAX = 256

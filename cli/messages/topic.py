@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from telesto.cli.common import output
 from telesto.cli.common.options import DEFAULT_URL, ClientName, Json, Url
 from telesto.cli.messages.get import Count, Follow, Wait
 from telesto.cli.messages.put import Body, File, Lines
+from telesto.cli.terminal import output
 
 if TYPE_CHECKING:
     from telesto.client import Subscription, Topic
@@ -55,8 +55,8 @@ def subscribe(
 ) -> None:
     """Subscribe a client to a topic: it gets every message that is put from now on, until it unsubscribes."""
     from telesto.cli.common.connection import connected, require_name
-    from telesto.cli.common.exit_codes import ExitCode
-    from telesto.cli.common.failures import CommandError, usage_error
+    from telesto.cli.terminal.exit_codes import ExitCode
+    from telesto.cli.terminal.failures import CommandError, usage_error
     from telesto.client import AlreadySubscribedError
 
     if drop and max_behind is None and max_age is None:
@@ -108,10 +108,10 @@ def put(
     as_json: Json = False,
 ) -> None:
     """Put a message, or every line of a file, to a topic. A topic without subscribers keeps no message."""
-    from telesto.cli.common import inputs
     from telesto.cli.common.connection import connected
-    from telesto.cli.common.failures import usage_error
     from telesto.cli.messages.put_lines import Destination, put_lines
+    from telesto.cli.terminal import inputs
+    from telesto.cli.terminal.failures import usage_error
     from telesto.client import NewTopicMessage
 
     inputs.check_one_given(body, lines, file)
@@ -157,9 +157,9 @@ def get(
     shows its number. The exit code is 4 when there was no message.
     """
     from telesto.cli.common.connection import require_name
-    from telesto.cli.common.failures import usage_error
     from telesto.cli.messages.get_from_topics import get_from_topics
     from telesto.cli.messages.taking import TakePlan
+    from telesto.cli.terminal.failures import usage_error
 
     if all_topics == (topic is not None):
         raise usage_error("give either a TOPIC or --all-topics")
@@ -192,8 +192,8 @@ def delete(
 ) -> None:
     """Delete a topic to which nobody subscribes. One that is created later begins at number 1."""
     from telesto.cli.common.connection import connected
-    from telesto.cli.common.exit_codes import ExitCode
-    from telesto.cli.common.failures import CommandError
+    from telesto.cli.terminal.exit_codes import ExitCode
+    from telesto.cli.terminal.failures import CommandError
     from telesto.client import TopicInUseError, TopicNotExistingError
 
     with connected(url, client_name) as client:

@@ -1,4 +1,4 @@
 """`telesto serve`: settings, processes, the embedded database, stopping in order.
 
-It imports `admin` and `common`. Begin with `serve`, then `run`.
+It imports `admin`, `common` and `terminal`. Begin with `serve`, then `run`.
 """

@@ -10,8 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from telesto.cli.common import output
-from telesto.cli.common.failures import CommandError, OutputClosedError
+from telesto.cli.terminal import output
+from telesto.cli.terminal.failures import CommandError, OutputClosedError
 
 WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from telesto.cli.admin.database import explained_errors
-from telesto.cli.common import output
+from telesto.cli.terminal import output
 from telesto.db import schema
 from telesto.db.embedded.cluster import DataDirectory
 from telesto.db.embedded.server import EmbeddedServer, EmbeddedServerError

@@ -6,9 +6,9 @@ import multiprocessing
 import socket
 import threading
 
-from telesto.cli.common.exit_codes import ExitCode
 from telesto.cli.serve.announce import WILDCARDS, Announcement
 from telesto.cli.serve.stop import Stop
+from telesto.cli.terminal.exit_codes import ExitCode
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.processes import Supervisor, serve_process
 from telesto.middleware.wire import listening

@@ -13,15 +13,16 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from telesto.cli.admin.database import explained_errors
-from telesto.cli.common import output, variables
-from telesto.cli.common.exit_codes import ExitCode
-from telesto.cli.common.failures import CommandError, usage_error
+from telesto.cli.common import variables
 from telesto.cli.serve.announce import Announcement
 from telesto.cli.serve.embedded import embedded_database
 from telesto.cli.serve.processes import serve_processes
 from telesto.cli.serve.settings import has_database
 from telesto.cli.serve.single import serve_single
 from telesto.cli.serve.stop import Stop
+from telesto.cli.terminal import output
+from telesto.cli.terminal.exit_codes import ExitCode
+from telesto.cli.terminal.failures import CommandError, usage_error
 from telesto.db import schema
 from telesto.db.install.url import without_password
 from telesto.middleware.common.logs import configure, logger

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from pydantic import SecretStr, ValidationError
 
-from telesto.cli.common import output, variables
-from telesto.cli.common.failures import usage_error
+from telesto.cli.common import variables
+from telesto.cli.terminal import output
+from telesto.cli.terminal.failures import usage_error
 from telesto.db.install.url import without_password
 from telesto.middleware.common.settings import ServerSettings
 

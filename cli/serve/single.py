@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 
-from telesto.cli.common.exit_codes import ExitCode
 from telesto.cli.serve.announce import Announcement
 from telesto.cli.serve.stop import Stop
+from telesto.cli.terminal.exit_codes import ExitCode
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.server import MiddlewareServer
 

@@ -7,9 +7,9 @@ import signal
 from collections.abc import Callable
 from types import FrameType
 
-from telesto.cli.common import output
-from telesto.cli.common.exit_codes import ExitCode
-from telesto.cli.common.interrupts import handled, raise_for
+from telesto.cli.terminal import output
+from telesto.cli.terminal.exit_codes import ExitCode
+from telesto.cli.terminal.interrupts import handled, raise_for
 from telesto.middleware.common.signals import SIGNALS_WITHOUT_EFFECT
 
 

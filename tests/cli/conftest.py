@@ -1,4 +1,4 @@
-"""The command line, and a service for it. The folders are those of the command line's rooms."""
+"""The command line, and a service for it. The folders are its rooms; `common` tests `terminal` too."""
 
 from __future__ import annotations
 

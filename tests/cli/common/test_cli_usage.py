@@ -7,7 +7,7 @@ import pytest
 
 from command_line import TIMEOUT_S, CommandLine
 from telesto.cli.common.app import COMMANDS
-from telesto.cli.common.exit_codes import MEANINGS, ExitCode
+from telesto.cli.terminal.exit_codes import MEANINGS, ExitCode
 
 
 def test_help_lists_commands_and_exit_codes(bare_telesto: CommandLine) -> None:

@@ -8,8 +8,8 @@ import signal
 
 import pytest
 
-from telesto.cli.common.interrupts import SIGNALS
-from telesto.cli.common.stopping import run_to_its_end
+from telesto.cli.terminal.interrupts import SIGNALS
+from telesto.cli.terminal.stopping import run_to_its_end
 
 
 @pytest.mark.parametrize("number", SIGNALS)

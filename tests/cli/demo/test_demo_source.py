@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from telesto.cli.common.exit_codes import ExitCode
-from telesto.cli.common.failures import CommandError
 from telesto.cli.demo import source
 from telesto.cli.demo.source import digest, lines_of, prepare_text
+from telesto.cli.terminal.exit_codes import ExitCode
+from telesto.cli.terminal.failures import CommandError
 
 TEXT = b"one\n\ntwo\r\n\x00\xff three"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import select
 
-from telesto.cli.common import output
-from telesto.cli.common.interrupts import Interrupts
+from telesto.cli.terminal import output
+from telesto.cli.terminal.interrupts import Interrupts
 
 PIECE_BYTES_MAX = select.PIPE_BUF
 """So many bytes a pipe takes without blocking when it is ready."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from telesto.cli.common.exit_codes import ExitCode
+from telesto.cli.terminal.exit_codes import ExitCode
 
 
 class CommandError(Exception):

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from telesto.cli.common.exit_codes import ExitCode
-from telesto.cli.common.failures import CommandError, usage_error
+from telesto.cli.terminal.exit_codes import ExitCode
+from telesto.cli.terminal.failures import CommandError, usage_error
 
 STANDARD_INPUT = "-"
 BODY_BYTES_MAX = 16 << 20

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from telesto.cli.common.failures import OutputClosedError
-from telesto.cli.common.output import STANDARD_OUTPUT
+from telesto.cli.terminal.failures import OutputClosedError
+from telesto.cli.terminal.output import STANDARD_OUTPUT
 
 WAKE_SIGNAL = signal.SIGUSR1
 

@@ -12,8 +12,8 @@ import select
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 
-from telesto.cli.common.exit_codes import ExitCode
-from telesto.cli.common.failures import CommandError, OutputClosedError
+from telesto.cli.terminal.exit_codes import ExitCode
+from telesto.cli.terminal.failures import CommandError, OutputClosedError
 
 STANDARD_OUTPUT = 1
 

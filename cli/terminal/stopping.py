@@ -8,7 +8,7 @@ from collections.abc import Coroutine
 from types import FrameType
 from typing import Any, TypeVar
 
-from telesto.cli.common.interrupts import handled, raise_for
+from telesto.cli.terminal.interrupts import handled, raise_for
 
 ResultT = TypeVar("ResultT")
 

@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from telesto.cli.common.failures import usage_error
+from telesto.cli.terminal.failures import usage_error
 
 
 def ask(yes: bool, question: str) -> None:

@@ -1,0 +1,4 @@
+"""What a command has to do with its terminal: output, input, questions, progress, signals, exit codes.
+
+It imports no other room. Begin with `output` and `interrupts`.
+"""
