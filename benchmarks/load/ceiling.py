@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
@@ -21,6 +22,7 @@ from telesto.benchmarks.load.operations import Operation
 from telesto.benchmarks.load.recorder import Recorder
 from telesto.benchmarks.load.slot import PRIORITY_ALONE
 from telesto.benchmarks.load.worker import Plan, Result, StartSignal, run_worker
+from telesto.db import calls
 
 PUT_METHOD: Final = 0x31
 FULL_MODE: Final = 1
@@ -29,20 +31,6 @@ BATCHES_AHEAD_MAX: Final = 8
 """How many batches the putting connection may be ahead of the taking one."""
 PUT_SLOT: Final = 0
 TAKE_SLOT: Final = 1
-
-
-def _call(procedure: str, element_types: str) -> str:
-    """Return the statement that calls a procedure with arrays of these types."""
-    arguments = (f"${position}::{name}[]" for position, name in enumerate(element_types.split(), 1))
-    return f"SELECT * FROM telesto.{procedure}({', '.join(arguments)})"
-
-
-_CONFIRMED: Final = "bigint bigint bigint"
-_PUT: Final = _call(
-    "put_batch", f"bigint bigint bigint smallint int bigint bigint smallint bigint bytea {_CONFIRMED}"
-)
-_TAKE: Final = _call("take_batch", f"bigint bigint bigint bigint int int {_CONFIRMED}")
-_REGISTER: Final = "SELECT client_id, session FROM telesto.register_client($1, $2::smallint, $3)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +74,7 @@ class Requests:
 class Calls:
     """Calls of one procedure on one connection, one after the other."""
 
-    procedure: str
+    procedure: Callable[..., calls.Statement]
     purpose: str
 
     def __init__(self, connection: asyncpg.Connection, plan: CeilingPlan, recorder: Recorder) -> None:
@@ -102,11 +90,18 @@ class Calls:
     async def prepare(self) -> None:
         """Register the clients, and prepare the statement."""
         names = [f"ceiling-{self.purpose}-{index}" for index in range(self._plan.clients)]
-        rows = [await self._connection.fetch(_REGISTER, name, FULL_MODE, os.urandom(16)) for name in names]
-        chosen = [rows[position % len(rows)][0] for position in range(self._plan.batch)]
+        rows = []
+        for name in names:
+            register = calls.register_client(name=name, mode=FULL_MODE, token=os.urandom(16), attempt=None)
+            rows += await self._connection.fetch(*register)
+        chosen = [rows[position % len(rows)] for position in range(self._plan.batch)]
         self._clients = [row["client_id"] for row in chosen]
         self._sessions = [row["session"] for row in chosen]
-        self._statement = await self._connection.prepare(self.procedure)
+        self._statement = await self._connection.prepare(calls.text_of(self.procedure))
+
+    async def _fetch(self, statement: calls.Statement) -> list[asyncpg.Record]:
+        _, *arguments = statement
+        return await self._statement.fetch(*arguments)
 
     def _next(self) -> Requests:
         """Number the next batch. Numbers rise; a client's requests in one batch have different ones."""
@@ -117,7 +112,7 @@ class Calls:
 class PutCalls(Calls):
     """Calls of put_batch."""
 
-    procedure = _PUT
+    procedure = staticmethod(calls.put_batch)
     purpose = "put"
 
     def __init__(self, connection: asyncpg.Connection, plan: CeilingPlan, recorder: Recorder) -> None:
@@ -133,13 +128,30 @@ class PutCalls(Calls):
         made = [stream.next(began, PRIORITY_ALONE) for stream in self._streams]
         bodies = [body for _, body in made]
         began = time.monotonic()
-        row = await self._statement.fetchrow(
-            *(requests.clients, requests.sessions, requests.numbers, [PUT_METHOD] * count),
-            *(range(1, count + 1), self._queues, [0] * count, [PRIORITY_ALONE] * count),
-            *([None] * count, bodies, last.clients, last.sessions, last.numbers),
+        rows = await self._fetch(
+            calls.put_batch(
+                client_ids=requests.clients,
+                sessions=requests.sessions,
+                numbers=requests.numbers,
+                method_ids=[PUT_METHOD] * count,
+                element_requests=range(1, count + 1),
+                queue_ids=self._queues,
+                receiver_ids=[0] * count,
+                priorities=[PRIORITY_ALONE] * count,
+                contexts=[None] * count,
+                bodies=bodies,
+                confirm_clients=last.clients,
+                confirm_sessions=last.sessions,
+                confirm_numbers=last.numbers,
+                dedup_keys=None,
+                delays_ms=None,
+                lives_ms=None,
+                partition_keys=None,
+                middleware_id=None,
+            )
         )
-        if row is None or row["errors"] is not None:
-            raise CallFailedError(f"put_batch reported {row}")
+        if rows[0]["errors"] is not None:
+            raise CallFailedError(f"put_batch reported {rows[0]}")
         self._recorder.add_batch(
             Operation.PUT,
             PUT_SLOT,
@@ -155,16 +167,26 @@ class PutCalls(Calls):
 class TakeCalls(Calls):
     """Calls of take_batch."""
 
-    procedure = _TAKE
+    procedure = staticmethod(calls.take_batch)
     purpose = "take"
 
     async def call(self) -> None:
         """Take one message for each request, and confirm the call before."""
         requests, last, count = self._next(), self._last, self._plan.batch
         began = time.monotonic()
-        rows = await self._statement.fetch(
-            *(requests.clients, requests.sessions, requests.numbers, self._queues),
-            *([1] * count, [BYTES_MAX] * count, last.clients, last.sessions, last.numbers),
+        rows = await self._fetch(
+            calls.take_batch(
+                client_ids=requests.clients,
+                sessions=requests.sessions,
+                numbers=requests.numbers,
+                queue_ids=self._queues,
+                max_messages=[1] * count,
+                max_bytes=[BYTES_MAX] * count,
+                confirm_clients=last.clients,
+                confirm_sessions=last.sessions,
+                confirm_numbers=last.numbers,
+                middleware_id=None,
+            )
         )
         ended = time.monotonic()
         failed = [row["error"] for row in rows if row["error"] is not None]

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from telesto.db import calls
 from telesto.middleware.common.peers import Peers
 from telesto.middleware.common.periodic import Periodic
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.scheduling.requests import topic_channel
 from telesto.middleware.scheduling.single_request import Call
 from telesto.middleware.waiting.room import WaitingRoom
-
-REGISTER = "SELECT telesto.register_interest($1, $2)"
-WITHDRAW = "SELECT telesto.withdraw_interest($1, $2)"
-READY = "SELECT * FROM telesto.ready_queues($1)"
-NUMBERS = "SELECT * FROM telesto.topic_numbers($1)"
 
 
 class Interests:
@@ -34,14 +30,18 @@ class Interests:
         await self._withdraw()
         while self._room.unregistered:
             channels = list(self._room.unregistered)[: self._queues_max]
-            await self._call(REGISTER, self._peers.middleware_id, channels)
+            await self._call(
+                *calls.register_interest(middleware_id=self._peers.middleware_id, queue_ids=channels)
+            )
             for channel in channels:
                 self._room.interest_known(channel)
 
     async def _withdraw(self) -> None:
         idle = self._room.pop_idle(self._idle_s, self._queues_max)
         if idle:
-            await self._call(WITHDRAW, self._peers.middleware_id, idle)
+            await self._call(
+                *calls.withdraw_interest(middleware_id=self._peers.middleware_id, queue_ids=idle)
+            )
 
 
 class WakeSweep:
@@ -66,7 +66,7 @@ class WakeSweep:
 
     async def _look_at_queues(self, queue_ids: list[int]) -> None:
         for at in range(0, len(queue_ids), self._queues_max):
-            rows = await self._call(READY, queue_ids[at : at + self._queues_max])
+            rows = await self._call(*calls.ready_queues(queue_ids=queue_ids[at : at + self._queues_max]))
             for queue_id, depth, exists in rows:
                 if not exists:
                     self._room.queue_deleted(queue_id)
@@ -75,6 +75,6 @@ class WakeSweep:
 
     async def _look_at_topics(self, topic_ids: list[int]) -> None:
         for at in range(0, len(topic_ids), self._queues_max):
-            rows = await self._call(NUMBERS, topic_ids[at : at + self._queues_max])
+            rows = await self._call(*calls.topic_numbers(topic_ids=topic_ids[at : at + self._queues_max]))
             for topic_id, last_number in rows:
                 self._room.topic_stands_at(topic_channel(topic_id), last_number)

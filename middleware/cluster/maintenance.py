@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from functools import partial
 
+from telesto.db import calls
 from telesto.middleware.common.logs import logger
 from telesto.middleware.common.peers import Peers
 from telesto.middleware.common.periodic import Periodic
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.database.clock import DatabaseClock
 from telesto.middleware.scheduling.outcomes import Arrivals
+from telesto.middleware.scheduling.requests import topic_channel
 from telesto.middleware.scheduling.single_request import Call, arrivals_of
 from telesto.middleware.waiting.announcer import Announcer
-
-SWEEP = "SELECT elected, done, more, queue_ids, receiver_ids FROM telesto.sweep($1, $2, $3, $4, $5, $6, $7)"
-PLACE_STAGED = "SELECT queue_ids, receiver_ids, counts FROM telesto.place_staged($1)"
-PLACE_STAGED_TOPICS = """
-SELECT ARRAY(SELECT -unnest(topic_ids)), array_fill(0::bigint, ARRAY[cardinality(topic_ids)]), counts
-FROM telesto.place_staged_topics($1)
-"""
 
 _JOBS = ("deleted_queues", "message_keys", "history", "topics", "subscriptions")
 #: Scans all hand-overs, and their dead rows while an old snapshot keeps them. So it runs at most ``_SCANS``
@@ -35,7 +30,6 @@ _DUE_JOBS = (
     "partitions",
     "dead_letters",
 )
-_PLACES = (PLACE_STAGED, PLACE_STAGED_TOPICS)
 #: A middleware keeps a job for this many periods; then another one may take it over.
 _HOLD_PERIODS = 4
 
@@ -76,32 +70,36 @@ class MaintenanceJobs:
         more = True
         while more:
             rows = await self._call(
-                SWEEP,
-                self._peers.middleware_id,
-                job,
-                settings.sweep_rows,
-                hold_s,
-                settings.retention_s,
-                self._clock.latest(),
-                settings.topic_idle_s,
+                *calls.sweep(
+                    middleware_id=self._peers.middleware_id,
+                    job=job,
+                    max_rows=settings.sweep_rows,
+                    hold_s=hold_s,
+                    retention_s=settings.retention_s,
+                    latest=self._clock.latest(),
+                    topic_idle_s=settings.topic_idle_s,
+                )
             )
-            elected, done, more, queue_ids, receiver_ids = rows[0]
-            if done:
-                _log.info("swept", job=job, done=done)
-            arrivals = arrivals_of(queue_ids, receiver_ids)
+            row = rows[0]
+            if row["done"]:
+                _log.info("swept", job=job, done=row["done"])
+            arrivals = arrivals_of(row["queue_ids"], row["receiver_ids"])
             if arrivals:
                 self._announcer.arrived(arrivals)
-            more = elected and more
+            more = row["elected"] and row["more"]
 
     async def _place_staged(self) -> None:
         """Places staged messages. While there are none, the pause between two looks doubles up to a limit."""
         settings = self._settings
         arrivals: Arrivals = {}
-        for place in _PLACES:
-            rows = await self._call(place, settings.sweep_rows)
-            channels, receiver_ids, counts = (column or () for column in rows[0])
-            for channel, receiver_id, count in zip(channels, receiver_ids, counts, strict=True):
-                arrivals[channel, receiver_id] = arrivals.get((channel, receiver_id), 0) + count
+        row = (await self._call(*calls.place_staged(max_rows=settings.sweep_rows)))[0]
+        for queue_id, receiver_id, count in zip(
+            row["queue_ids"], row["receiver_ids"], row["counts"], strict=True
+        ):
+            arrivals[queue_id, receiver_id] = count
+        row = (await self._call(*calls.place_staged_topics(max_rows=settings.sweep_rows)))[0]
+        for topic_id, count in zip(row["topic_ids"], row["counts"], strict=True):
+            arrivals[topic_channel(topic_id), 0] = count
         if arrivals:
             self._announcer.arrived(arrivals)
             self._staged.period_s = settings.staged_interval_s

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from telesto.db import calls
 from telesto.middleware.common.peers import Peers
 from telesto.middleware.common.periodic import Periodic
 from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.scheduling.outcomes import Arrivals
 from telesto.middleware.scheduling.single_request import Call
-
-NOTIFY = "SELECT telesto.notify_puts($1, $2, $3, $4)"
 
 
 class Notifier:
@@ -46,10 +45,11 @@ class Notifier:
         if not arrivals:
             return
         await self._call(
-            NOTIFY,
-            self._peers.middleware_id,
-            [queue_id for queue_id, _ in arrivals],
-            [receiver_id for _, receiver_id in arrivals],
-            list(arrivals.values()),
+            *calls.notify_puts(
+                middleware_id=self._peers.middleware_id,
+                queue_ids=[queue_id for queue_id, _ in arrivals],
+                receiver_ids=[receiver_id for _, receiver_id in arrivals],
+                counts=list(arrivals.values()),
+            )
         )
         self._counters.notifies_total += 1

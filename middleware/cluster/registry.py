@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from telesto.db import calls
 from telesto.middleware.common.logs import identify, logger
 from telesto.middleware.common.peers import Peers
 from telesto.middleware.common.periodic import Periodic
@@ -11,10 +12,6 @@ from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.database.clock import DatabaseClock
 from telesto.middleware.database.gate import Gate
 from telesto.middleware.scheduling.single_request import Call
-
-REGISTER = "SELECT telesto.register_middleware($1, $2)"
-UNREGISTER = "SELECT telesto.unregister_middleware($1)"
-HEARTBEAT = "SELECT * FROM telesto.heartbeat($1, $2, $3, $4)"
 
 _log = logger("registry")
 
@@ -75,27 +72,28 @@ class Registry:
     async def register(self, address: str) -> None:
         """Registers under an address; raises what Call raises."""
         self._address = address
-        rows = await self._call(REGISTER, address, self._peers.version)
-        self._registered(rows[0][0])
+        await self._register()
         await self._beat()
         _log.info("registered", address=address)
 
     async def unregister(self) -> None:
         """Removes the row; raises what Call raises."""
         if self._peers.middleware_id:
-            await self._call(UNREGISTER, self._peers.middleware_id)
+            await self._call(*calls.unregister_middleware(middleware_id=self._peers.middleware_id))
 
-    def _registered(self, middleware_id: int) -> None:
-        self._peers.middleware_id = middleware_id
-        identify(middleware_id)
+    async def _register(self) -> None:
+        call = calls.register_middleware(address=self._address, version=self._peers.version)
+        self._peers.middleware_id = (await self._call(*call))[0][0]
+        identify(self._peers.middleware_id)
 
     async def _beat(self) -> None:
         rows = await self._call(
-            HEARTBEAT,
-            self._peers.middleware_id,
-            sorted(self._pids()),
-            self._others_silent_s(),
-            self._database_clock.latest(),
+            *calls.heartbeat(
+                own_id=self._peers.middleware_id,
+                pids=sorted(self._pids()),
+                timeout_s=self._others_silent_s(),
+                latest=self._database_clock.latest(),
+            )
         )
         self._note_beat()
         alive = {row["middleware_id"]: row["address"] for row in rows if row["alive"]}
@@ -128,8 +126,7 @@ class Registry:
         return silent_s > 2 * self._interval_s
 
     async def _register_again(self) -> None:
-        rows = await self._call(REGISTER, self._address, self._peers.version)
         was = self._peers.middleware_id
-        self._registered(rows[0][0])
+        await self._register()
         _log.warning("registered_again", was=was)
         self._on_registered_again()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from telesto.db import calls
 from telesto.middleware.common.failures import LostError, RefusedError, UnavailableError
 from telesto.middleware.common.logs import logger
 from telesto.middleware.common.settings import ServerSettings
@@ -11,9 +12,6 @@ from telesto.middleware.consumers.claim_tracker import ClaimTracker
 from telesto.middleware.consumers.registry import Consumers
 from telesto.middleware.database.disk import Disk
 from telesto.middleware.scheduling.single_request import Call
-
-CLAIM = "SELECT * FROM telesto.claim_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
-RECOVER = "SELECT * FROM telesto.recover_leases($1, $2, $3, $4)"
 
 _log = logger("claims")
 
@@ -58,7 +56,7 @@ class ClaimLoop:
         pause = 0.0
         if claim.consumers:
             try:
-                rows = await self._call(CLAIM, *claim.arguments(self._answer_bytes, waits=True))
+                rows = await self._call(*claim.statement(self._answer_bytes, waits=True))
             except LostError:
                 self._claims.lost(claim)
             except (UnavailableError, RefusedError) as error:
@@ -79,11 +77,12 @@ class ClaimLoop:
         if consumers:
             try:
                 rows = await self._call(
-                    RECOVER,
-                    [consumer.queue_id for consumer in consumers],
-                    [consumer.consumer_id for consumer in consumers],
-                    epochs,
-                    [consumer.seen_claim for consumer in consumers],
+                    *calls.recover_leases(
+                        queue_ids=[consumer.queue_id for consumer in consumers],
+                        consumer_ids=[consumer.consumer_id for consumer in consumers],
+                        epochs=epochs,
+                        seen_claims=[consumer.seen_claim for consumer in consumers],
+                    )
                 )
             except (LostError, UnavailableError, RefusedError) as error:
                 _log.warning("recovery_failed", error=str(error))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from telesto.db import calls
 from telesto.middleware.consumers.consumer import Consumer
 from telesto.middleware.consumers.queue import ConsumedQueue
 from telesto.middleware.scheduling.message_rows import ANSWER_OVERHEAD_BYTES, MESSAGE_OVERHEAD_BYTES
@@ -71,26 +71,26 @@ class Claim:
             consumer.ready = False
         self._slots += [places[consumer] for consumer in slots]
 
-    def arguments(self, answer_bytes: int, *, waits: bool) -> tuple[Any, ...]:
-        """The arguments of the procedure.
+    def statement(self, answer_bytes: int, *, waits: bool) -> calls.Statement:
+        """The call of the procedure.
 
         Args:
             answer_bytes: how many bytes of bodies are taken from each queue.
             waits: whether the lock of a single queue is waited for.
         """
         consumers = self.consumers
-        return (
-            [consumer.queue_id for consumer in consumers],
-            [consumer.consumer_id for consumer in consumers],
-            [consumer.client.client_id for consumer in consumers],
-            [consumer.client.session for consumer in consumers],
-            [consumer.epoch for consumer in consumers],
-            [consumer.room_bytes for consumer in consumers],
-            [_largest(consumer) for consumer in consumers],
-            [consumer.held == 0 for consumer in consumers],
-            self._slots,
-            answer_bytes,
-            waits,
+        return calls.claim_batch(
+            queue_ids=[consumer.queue_id for consumer in consumers],
+            consumer_ids=[consumer.consumer_id for consumer in consumers],
+            client_ids=[consumer.client.client_id for consumer in consumers],
+            sessions=[consumer.client.session for consumer in consumers],
+            epochs=[consumer.epoch for consumer in consumers],
+            max_bytes=[consumer.room_bytes for consumer in consumers],
+            largest=[_largest(consumer) for consumer in consumers],
+            idle=[consumer.held == 0 for consumer in consumers],
+            slots=self._slots,
+            answer_bytes=answer_bytes,
+            waits=waits,
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from telesto.db import calls
 from telesto.middleware.common.failures import failure_of
 from telesto.middleware.common.periodic import Periodic
 from telesto.middleware.common.settings import ServerSettings
@@ -9,8 +10,6 @@ from telesto.middleware.consumers.consumer import Consumer
 from telesto.middleware.scheduling.single_request import Call, arrivals_of
 from telesto.middleware.waiting.announcer import Announcer
 from telesto.protocol.errors import ErrorCode
-
-CHANGE = "SELECT * FROM telesto.change_consumers($1, $2, $3, $4)"
 
 #: Consumers that one call changes.
 _CONSUMERS_MAX = 256
@@ -50,11 +49,12 @@ class ConsumerChanges:
     async def _tell(self, members: list[Consumer], slow: dict[Consumer, bool]) -> None:
         try:
             rows = await self._call(
-                CHANGE,
-                [consumer.queue_id for consumer in members],
-                [consumer.consumer_id for consumer in members],
-                [slow[consumer] for consumer in members],
-                [consumer.paused for consumer in members],
+                *calls.change_consumers(
+                    queue_ids=[consumer.queue_id for consumer in members],
+                    consumer_ids=[consumer.consumer_id for consumer in members],
+                    slow=[slow[consumer] for consumer in members],
+                    paused=[consumer.paused for consumer in members],
+                )
             )
         except Exception:
             # Another change meanwhile is told with it.

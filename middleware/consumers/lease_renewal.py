@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from telesto.db import calls
 from telesto.middleware.common.failures import BUSY
 from telesto.middleware.common.periodic import Periodic
 from telesto.middleware.common.settings import ServerSettings
@@ -13,9 +14,6 @@ from telesto.middleware.consumers.registry import Consumers
 from telesto.middleware.scheduling.single_request import Call, arrivals_of
 from telesto.middleware.waiting.announcer import Announcer
 from telesto.protocol.packets import LeaseRef
-
-KEEP = "SELECT telesto.keep_leases($1, $2, $3, $4) AS errors"
-RETURN = "SELECT * FROM telesto.return_waiting($1, $2, $3)"
 
 #: So often in the time of the shortest lease it looks, within these bounds in seconds.
 _LOOKS = 20
@@ -73,13 +71,14 @@ class LeaseRenewal:
     async def _keep(self, keeping: list[tuple[Consumer, LeaseKey, float | None]]) -> None:
         now = self._clock()
         rows = await self._call(
-            KEEP,
-            [consumer.consumer_id for consumer, _, _ in keeping],
-            [key.lease_id for _, key, _ in keeping],
-            [key.message_id for _, key, _ in keeping],
-            [None if begun_s is None else round(begun_s * 1000) for _, _, begun_s in keeping],
+            *calls.keep_leases(
+                consumer_ids=[consumer.consumer_id for consumer, _, _ in keeping],
+                lease_ids=[key.lease_id for _, key, _ in keeping],
+                message_ids=[key.message_id for _, key, _ in keeping],
+                begun_ms=[None if begun_s is None else round(begun_s * 1000) for _, _, begun_s in keeping],
+            )
         )
-        for (consumer, key, begun_s), error in zip(keeping, rows[0]["errors"], strict=True):
+        for (consumer, key, begun_s), error in zip(keeping, rows[0]["keep_leases"], strict=True):
             if error == BUSY:
                 continue
             # One that is gone was acknowledged, or the sweep has it and tells.
@@ -89,10 +88,11 @@ class LeaseRenewal:
 
     async def _return(self, refs: list[LeaseRef]) -> None:
         rows = await self._call(
-            RETURN,
-            [ref.consumer_id for ref in refs],
-            [ref.lease_id for ref in refs],
-            [ref.message_id for ref in refs],
+            *calls.return_waiting(
+                consumer_ids=[ref.consumer_id for ref in refs],
+                lease_ids=[ref.lease_id for ref in refs],
+                message_ids=[ref.message_id for ref in refs],
+            )
         )
         row = rows[0]
         self._announcer.arrived(arrivals_of(row["queue_ids"], row["receiver_ids"]))

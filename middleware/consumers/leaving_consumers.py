@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from telesto.db import calls
 from telesto.middleware.common.failures import RefusedError
 from telesto.middleware.common.logs import logger
 from telesto.middleware.common.periodic import Periodic
@@ -9,8 +10,6 @@ from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.consumers.consumer import Consumer
 from telesto.middleware.scheduling.single_request import Call, arrivals_of
 from telesto.middleware.waiting.announcer import Announcer
-
-LEAVE = "SELECT * FROM telesto.leave_queues($1, $2, $3, $4)"
 
 #: Consumers that one call ends.
 _CONSUMERS_MAX = 256
@@ -49,11 +48,12 @@ class LeavingConsumers:
             some = dict(list(self._leaving.items())[:_CONSUMERS_MAX])
             try:
                 rows = await self._call(
-                    LEAVE,
-                    [consumer.queue_id for consumer in some],
-                    [consumer.consumer_id for consumer in some],
-                    [counted for counted, _ in some.values()],
-                    [message_id for _, begun_ids in some.values() for message_id in begun_ids],
+                    *calls.leave_queues(
+                        queue_ids=[consumer.queue_id for consumer in some],
+                        consumer_ids=[consumer.consumer_id for consumer in some],
+                        counted=[counted for counted, _ in some.values()],
+                        begun_ids=[message_id for _, begun_ids in some.values() for message_id in begun_ids],
+                    )
                 )
             except RefusedError as error:
                 # The sweep of leases ends them when their time is up.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from telesto.db import calls
 from telesto.middleware.common.peers import Peers
 from telesto.middleware.common.periodic import Periodic
 from telesto.middleware.common.settings import ServerSettings
@@ -9,8 +10,6 @@ from telesto.middleware.consumers.behaviour_monitor import BehaviourMonitor
 from telesto.middleware.consumers.registry import Consumers
 from telesto.middleware.scheduling.single_request import Call
 from telesto.protocol.packets import LeaseRef
-
-TAKE_LOST = "SELECT * FROM telesto.take_lost_leases($1, $2)"
 
 
 class LostLeases:
@@ -33,7 +32,9 @@ class LostLeases:
 
     async def _ask(self) -> None:
         while self._consumers.held:
-            rows = await self._call(TAKE_LOST, self._peers.middleware_id, self._rows_max)
+            rows = await self._call(
+                *calls.take_lost_leases(of_middleware=self._peers.middleware_id, max_rows=self._rows_max)
+            )
             self._monitor.ran_out(
                 [LeaseRef(row["consumer_id"], row["lease_id"], row["message_id"]) for row in rows]
             )

@@ -6,14 +6,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from telesto.db import calls
 from telesto.middleware.common.failures import RefusedError
 from telesto.middleware.common.logs import logger
 from telesto.middleware.common.periodic import Periodic
 from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.scheduling.single_request import Call
-
-LOOK = "SELECT at, steps, last_id FROM telesto.look_at_clock()"
-NOTE = "SELECT telesto.note_clock_step($1, $2, $3)"
 
 #: How often the clock is looked at, in seconds.
 _PERIOD_S = 1.0
@@ -72,8 +70,9 @@ class DatabaseClock:
 
     async def _look(self) -> None:
         asked = self._steady()
-        rows = await self._call(LOOK)
-        look = _Look(asked, self._steady(), *rows[0])
+        rows = await self._call(*calls.look_at_clock())
+        row = rows[0]
+        look = _Look(asked, self._steady(), row["at"], row["steps"], row["last_id"])
         last = self._last
         if last is None:
             self._last = look
@@ -88,7 +87,11 @@ class DatabaseClock:
     async def _note(self, step_s: float, before: _Look) -> None:
         """Has a step noted; when nobody knows whether it was, the next look tells."""
         try:
-            rows = await self._call(NOTE, round(step_s * 1000), before.steps, before.last_id)
+            rows = await self._call(
+                *calls.note_clock_step(
+                    step_ms=round(step_s * 1000), seen_steps=before.steps, last_id=before.last_id
+                )
+            )
         except RefusedError as error:
             _log.error("clock_step_failed", step_s=round(step_s, 3), error=str(error))
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from telesto.db.calls import Statement
 from telesto.middleware.common.failures import (
     DISK_FULL_SQLSTATE,
     STALE_SQLSTATE,
@@ -41,6 +42,7 @@ class BisectingExecutor:
         self, group: Group, connection: DatabaseConnection, disk: Disk, quarantine: Quarantine, retry_ms: int
     ) -> None:
         self._group = group
+        self._kind = type(group).__name__
         self._disk = disk
         self._connection = connection
         self._quarantine = quarantine
@@ -63,33 +65,33 @@ class BisectingExecutor:
         except RefusedError as error:
             return await self._refused(requests, error)
         except Exception:  # noqa: BLE001 - whatever it was, the requests are answered
-            _log.exception("call_failed", sql=self._group.sql, requests=len(requests))
+            _log.exception("call_failed", kind=self._kind, requests=len(requests))
             return all_failed(requests, unknown())
         return self._read(requests, rows)
 
     async def _call(self, requests: Sequence[Request]) -> Rows:
         """Calls the procedure, once more if its statement was out of date."""
-        arguments = self._arguments(requests)
+        statement = self._statement(requests)
         call = self._connection.call_for_much if self._group.is_large(requests) else self._connection.call
         try:
-            return await call(self._group.sql, *arguments)
+            return await call(*statement)
         except RefusedError as error:
             if error.sqlstate != STALE_SQLSTATE:
                 raise
-            return await call(self._group.sql, *arguments)
+            return await call(*statement)
 
-    def _arguments(self, requests: Sequence[Request]) -> tuple[object, ...]:
+    def _statement(self, requests: Sequence[Request]) -> Statement:
         try:
-            return self._group.arguments(requests)
+            return self._group.statement(requests)
         except Exception as error:
-            _log.exception("arguments_failed", sql=self._group.sql, requests=len(requests))
+            _log.exception("arguments_failed", kind=self._kind, requests=len(requests))
             raise RefusedError("", "the request could not be prepared") from error
 
     def _read(self, requests: Sequence[Request], rows: Rows) -> Results:
         try:
             return self._group.results(requests, rows)
         except Exception:  # noqa: BLE001 - whatever it was, the requests are answered
-            _log.exception("results_failed", sql=self._group.sql, requests=len(requests))
+            _log.exception("results_failed", kind=self._kind, requests=len(requests))
             return all_failed(requests, unknown())
 
     async def _refused(self, requests: Sequence[Request], error: RefusedError) -> Results:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from telesto.db import calls
 from telesto.middleware.common.failures import LostError, RefusedError
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.consumers.claim_plan import Claim
@@ -18,12 +19,12 @@ from telesto.middleware.scheduling.requests import Request
 
 #: One row of the puts, then those of the claim. The parts are executed in this order, and the second sees
 #: what the first has done. Locks are taken in the order that holds everywhere: put before take.
-PUT_AND_CLAIM = """
+PUT_AND_CLAIM = f"""
 SELECT put.errors, put.message_ids, (NULL::telesto.claimed_message).*
-FROM telesto.put_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) AS put
+FROM {calls.call_of(calls.put_batch)} AS put
 UNION ALL
 SELECT NULL, NULL, claimed.*
-FROM telesto.claim_batch($19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29) AS claimed
+FROM {calls.call_of(calls.claim_batch, behind=calls.put_batch)} AS claimed
 """
 
 
@@ -72,8 +73,9 @@ class PutAndClaimExecutor(BisectingExecutor):
             self._claims.over(claim)
 
     async def _call_for(self, claim: Claim, requests: Sequence[Request]) -> Rows:
-        arguments = claim.arguments(self._bytes_max, waits=False)
-        return await self._connection.call(PUT_AND_CLAIM, *self._arguments(requests), *arguments)
+        _, *put = self._statement(requests)
+        _, *claimed = claim.statement(self._bytes_max, waits=False)
+        return await self._connection.call(PUT_AND_CLAIM, *put, *claimed)
 
     def _read(self, requests: Sequence[Request], rows: Rows) -> Results:
         results = super()._read(requests, rows[:1])

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from time import perf_counter
 
+from telesto.db.calls import READING
 from telesto.middleware.common.failures import (
     DISK_FULL_SQLSTATE,
     STALE_SQLSTATE,
@@ -32,7 +33,7 @@ from telesto.middleware.scheduling.dispatcher import Dispatcher
 from telesto.middleware.scheduling.fair_queue import FairQueue
 from telesto.middleware.scheduling.outcomes import error_frame
 from telesto.middleware.scheduling.requests import Request
-from telesto.middleware.scheduling.single_request import Call, Handler, Reply, Row
+from telesto.middleware.scheduling.single_request import Handler, Reply, Row
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import IdentifyClient, RegisterClient
 
@@ -93,9 +94,8 @@ class SingleWorker:
 
     async def _execute(self, request: Request) -> Reply | Failure:
         handler = self._handlers[request.packet.METHOD_ID]
-        call = self._read if getattr(handler, "reads", False) else self._call
         try:
-            return await handler(call, request, self._settings)
+            return await handler(self._call, request, self._settings)
         except BusyError:
             raise
         except FailedError as error:
@@ -114,14 +114,11 @@ class SingleWorker:
             return unknown()
 
     async def _call(self, sql: str, *arguments: object) -> list[Row]:
-        """Calls a procedure, once more if its statement was out of date."""
-        return await self._twice(self._connection.call, sql, *arguments)
+        """Calls a procedure, once more if its statement was out of date.
 
-    async def _read(self, sql: str, *arguments: object) -> list[Row]:
-        """The same for a procedure that only reads."""
-        return await self._twice(self._connection.read, sql, *arguments)
-
-    async def _twice(self, call: Call, sql: str, *arguments: object) -> list[Row]:
+        One that only reads is called also while no commit is confirmed.
+        """
+        call = self._connection.read if sql in READING else self._connection.call
         try:
             return await call(sql, *arguments)
         except RefusedError as error:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from telesto.db import calls
 from telesto.middleware.common.failures import check_error
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.scheduling.requests import Request
 from telesto.middleware.scheduling.single_request import Call, OneCall, Reply, Row, next_part, numbered
 from telesto.protocol.packets import GetQueueStatisticsResponse, PurgeQueueResponse
-
-PURGE = "SELECT * FROM telesto.purge_queue_numbered($1, $2, $3, $4, $5, $6, $7, $8)"
 
 
 async def purge_queue(call: Call, request: Request, settings: ServerSettings) -> Reply:
@@ -21,20 +18,18 @@ async def purge_queue(call: Call, request: Request, settings: ServerSettings) ->
     queue_id = request.packet.queue_id
     removed = 0
     while True:
-        arguments = (*numbered(request), queue_id, settings.purge_rows, removed)
-        row = (
-            await next_part(call, settings, PURGE, *arguments)
-            if removed
-            else (await call(PURGE, *arguments))[0]
+        purge = calls.purge_queue_numbered(
+            **numbered(request), queue_id=queue_id, max_rows=settings.purge_rows, removed_before=removed
         )
+        row = await next_part(call, settings, purge) if removed else (await call(*purge))[0]
         check_error(row["error"], f"queue {queue_id} was not purged", queue_id)
         removed += row["removed"]
         if not row["more"]:
             return Reply(PurgeQueueResponse(removed))
 
 
-def _statistics_arguments(request: Request, settings: ServerSettings) -> tuple[Any, ...]:
-    return request.packet.queue_id, settings.statistics_rows
+def _statistics(request: Request, settings: ServerSettings) -> calls.Statement:
+    return calls.queue_statistics(queue_id=request.packet.queue_id, max_rows=settings.statistics_rows)
 
 
 def _statistics_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
@@ -59,6 +54,4 @@ def _statistics_reply(request: Request, rows: list[Row], _settings: ServerSettin
     )
 
 
-QUEUE_STATISTICS = OneCall(
-    "SELECT * FROM telesto.queue_statistics($1, $2)", _statistics_arguments, _statistics_reply, reads=True
-)
+QUEUE_STATISTICS = OneCall(_statistics, _statistics_reply)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
+from telesto.db import calls
 from telesto.middleware.common.failures import FailedError, check_error, failure_of
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.procedures.unconfirmed import IDENTIFY_BYTES, LIST_BYTES, read_page
@@ -28,9 +28,11 @@ from telesto.protocol.packets import (
 )
 
 
-def _register_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, ...]:
+def _register(request: Request, _settings: ServerSettings) -> calls.Statement:
     packet = request.packet
-    return packet.client_name, int(packet.mode), packet.token, packet.attempt
+    return calls.register_client(
+        name=packet.client_name, mode=int(packet.mode), token=packet.token, attempt=packet.attempt
+    )
 
 
 def _register_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
@@ -48,15 +50,18 @@ def _not_registered(error: int | None, name: str) -> str:
     return f"client {name!r} was not registered"
 
 
-IDENTIFY = "SELECT * FROM telesto.identify_client($1, $2, $3, $4, $5, $6)"
-
-
 async def identify_client(call: Call, request: Request, settings: ServerSettings) -> Reply:
     """Opens a new session and lists what the sessions before it left unconfirmed."""
     packet = request.packet
-    resume = bool(packet.resume)
-    arguments = (packet.client_id, packet.client_name, packet.token, resume, packet.attempt, packet.mode)
-    row = (await call(IDENTIFY, *arguments))[0]
+    identify = calls.identify_client(
+        wanted_id=packet.client_id,
+        wanted_name=packet.client_name,
+        token=packet.token,
+        resume=bool(packet.resume),
+        attempt=packet.attempt,
+        wanted_mode=packet.mode,
+    )
+    row = (await call(*identify))[0]
     wanted = packet.client_id or repr(packet.client_name)
     details = f"client {wanted} was not identified"
     if row["error"] == ErrorCode.CLIENT_MODE_PERMISSION_VIOLATION:
@@ -100,8 +105,8 @@ async def list_unconfirmed(call: Call, request: Request, settings: ServerSetting
     )
 
 
-def _delete_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, ...]:
-    return numbered(request)
+def _delete(request: Request, _settings: ServerSettings) -> calls.Statement:
+    return calls.delete_client_numbered(**numbered(request))
 
 
 def _delete_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
@@ -111,14 +116,14 @@ def _delete_reply(request: Request, rows: list[Row], _settings: ServerSettings) 
     return Reply(Success(), arrivals=arrivals_of(row["queue_ids"], row["receiver_ids"]), last=True)
 
 
-def _release_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, ...]:
+def _release(request: Request, _settings: ServerSettings) -> calls.Statement:
     client, references = request.pipeline.client, request.packet.hand_overs
-    return (
-        client.client_id,
-        client.session,
-        [reference.session for reference in references],
-        [reference.number for reference in references],
-        [reference.message_id for reference in references],
+    return calls.release_batch(
+        client_id=client.client_id,
+        session=client.session,
+        sessions=[reference.session for reference in references],
+        numbers=[reference.number for reference in references],
+        message_ids=[reference.message_id for reference in references],
     )
 
 
@@ -128,12 +133,6 @@ def _release_reply(request: Request, rows: list[Row], _settings: ServerSettings)
     return Reply(Success(), arrivals=arrivals_of(row["queue_ids"], row["receiver_ids"]))
 
 
-REGISTER_CLIENT = OneCall(
-    "SELECT * FROM telesto.register_client($1, $2, $3, $4)", _register_arguments, _register_reply
-)
-DELETE_CLIENT = OneCall(
-    "SELECT * FROM telesto.delete_client_numbered($1, $2, $3, $4, $5)", _delete_arguments, _delete_reply
-)
-RELEASE = OneCall(
-    "SELECT * FROM telesto.release_batch($1, $2, $3, $4, $5)", _release_arguments, _release_reply
-)
+REGISTER_CLIENT = OneCall(_register, _register_reply)
+DELETE_CLIENT = OneCall(_delete, _delete_reply)
+RELEASE = OneCall(_release, _release_reply)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from telesto.db import calls
 from telesto.middleware.common.failures import BUSY, failure_of
 from telesto.middleware.scheduling.outcomes import Mark, Results, SmallAnswers
 from telesto.middleware.scheduling.requests import Request
@@ -18,9 +19,7 @@ _WHOLE = 0
 class ConfirmGroup(SmallAnswers):
     """Gathers confirmations."""
 
-    sql = "SELECT * FROM telesto.confirm_batch($1, $2, $3, $4, $5, $6)"
-
-    def arguments(self, requests: Sequence[Request]) -> tuple[Any, ...]:
+    def statement(self, requests: Sequence[Request]) -> calls.Statement:
         """Makes the arrays: per request, per confirmed number or message."""
         of_request: list[int] = []
         sessions: list[int] = []
@@ -33,13 +32,13 @@ class ConfirmGroup(SmallAnswers):
             numbers += [number for _, number, _ in references]
             message_ids += [message_id for _, _, message_id in references]
         clients = [request.pipeline.client for request in requests]
-        return (
-            [client.client_id for client in clients],
-            [client.session for client in clients],
-            of_request,
-            sessions,
-            numbers,
-            message_ids,
+        return calls.confirm_batch(
+            client_ids=[client.client_id for client in clients],
+            sessions=[client.session for client in clients],
+            confirm_requests=of_request,
+            confirm_sessions=sessions,
+            confirm_numbers=numbers,
+            confirm_message_ids=message_ids,
         )
 
     def results(self, requests: Sequence[Request], rows: Sequence[Any]) -> Results:

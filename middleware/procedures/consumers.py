@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
+from telesto.db import calls
 from telesto.middleware.common.failures import FailedError, LostError, check_error, failure_of
 from telesto.middleware.common.peers import Peers
 from telesto.middleware.common.settings import ServerSettings
@@ -12,14 +12,11 @@ from telesto.middleware.consumers.behaviour import BehaviourLimits
 from telesto.middleware.consumers.lease_renewal import LeaseRenewal
 from telesto.middleware.consumers.leaving_consumers import LeavingConsumers
 from telesto.middleware.consumers.registry import Consumers
-from telesto.middleware.procedures.leases import lease_results, own_leases
+from telesto.middleware.procedures.leases import lease_columns, lease_results, own_leases
 from telesto.middleware.scheduling.requests import Pipeline, Request
 from telesto.middleware.scheduling.single_request import Call, OneCall, Reply, Row, arrivals_of, numbered
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import JoinQueueResponse, LeaseRef, NackResponse, Success, TouchResponse
-
-NACK = "SELECT * FROM telesto.nack_numbered($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
-JOIN = "SELECT * FROM telesto.join_queue($1, $2, $3, $4, $5)"
 
 
 class JoinQueueHandler:
@@ -50,12 +47,13 @@ class JoinQueueHandler:
             # Joining ends the consumers of an earlier connection, without knowing what they had begun.
             await self._leaving.send()
             rows = await call(
-                JOIN,
-                client.client_id,
-                client.session,
-                self._peers.middleware_id,
-                packet.queue_id,
-                packet.credit_messages == 0,
+                *calls.join_queue(
+                    client_id=client.client_id,
+                    session=client.session,
+                    middleware_id=self._peers.middleware_id,
+                    queue_id=packet.queue_id,
+                    paused=packet.credit_messages == 0,
+                )
             )
         except LostError:
             request.pipeline.finish()
@@ -101,14 +99,6 @@ class LeaveQueueHandler:
         return Reply(Success())
 
 
-def _columns(leases: list[LeaseRef]) -> tuple[list[int], list[int], list[int]]:
-    return (
-        [lease.consumer_id for lease in leases],
-        [lease.lease_id for lease in leases],
-        [lease.message_id for lease in leases],
-    )
-
-
 class NackHandler:
     """Nack."""
 
@@ -118,9 +108,14 @@ class NackHandler:
     async def __call__(self, call: Call, request: Request, settings: ServerSettings) -> Reply:
         """Gives messages back; those that were not begun as if they had never been given."""
         packet = request.packet
-        begun_ids = self._consumers.begun_ids(own_leases(request))
-        arguments = *_columns(packet.leases), packet.failed, packet.delay_ms, begun_ids
-        return _nack_reply(request, await call(NACK, *numbered(request), *arguments))
+        nack = calls.nack_numbered(
+            **numbered(request),
+            **lease_columns(packet.leases),
+            failed=packet.failed,
+            delay_ms=packet.delay_ms,
+            begun_ids=self._consumers.begun_ids(own_leases(request)),
+        )
+        return _nack_reply(request, await call(*nack))
 
 
 def _nack_reply(request: Request, rows: list[Row]) -> Reply:
@@ -144,9 +139,11 @@ def _nack_reply(request: Request, rows: list[Row]) -> Reply:
     )
 
 
-def _touch_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, ...]:
+def _touch(request: Request, _settings: ServerSettings) -> calls.Statement:
     client = request.pipeline.client
-    return client.client_id, client.session, *_columns(request.packet.leases)
+    return calls.touch_leases(
+        client_id=client.client_id, session=client.session, **lease_columns(request.packet.leases)
+    )
 
 
 def _touch_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
@@ -159,4 +156,4 @@ def _touch_reply(request: Request, rows: list[Row], _settings: ServerSettings) -
     return Reply(TouchResponse(lease_results(leases, row["errors"])), settled=lost, touched=kept)
 
 
-TOUCH = OneCall("SELECT * FROM telesto.touch_leases($1, $2, $3, $4, $5)", _touch_arguments, _touch_reply)
+TOUCH = OneCall(_touch, _touch_reply)

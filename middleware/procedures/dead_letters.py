@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
+from telesto.db import calls
 from telesto.middleware.common.failures import FailedError, check_error, failure_of
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.scheduling.message_rows import (
@@ -34,8 +34,6 @@ from telesto.protocol.packets import (
     RedriveDeadLettersResponse,
 )
 
-SETTLE = "SELECT * FROM telesto.settle_letters_numbered($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
-
 #: Bytes of a letter on the wire beside its message, at most.
 _LETTER_BYTES = MESSAGE_OVERHEAD_BYTES + 64 + 8 + 4 * 255
 
@@ -47,10 +45,15 @@ def _bounds(request: Request, settings: ServerSettings) -> tuple[int, int]:
     return rows, frame - rows * _LETTER_BYTES
 
 
-def _list_arguments(request: Request, settings: ServerSettings) -> tuple[Any, ...]:
+def _list(request: Request, settings: ServerSettings) -> calls.Statement:
     packet = request.packet
     rows, size = _bounds(request, settings)
-    return packet.queue_id, packet.after_message_id, rows, min(size, settings.max_page_bytes)
+    return calls.list_dead_letters(
+        from_queue=packet.queue_id,
+        after_message_id=packet.after_message_id,
+        max_rows=rows,
+        max_bytes=min(size, settings.max_page_bytes),
+    )
 
 
 def _letter(row: Row) -> DeadLetter:
@@ -89,20 +92,16 @@ class SettleLetters:
         settled = 0
         arrivals: Arrivals = {}
         while True:
-            arguments = (
-                *numbered(request),
-                packet.METHOD_ID,
-                packet.queue_id,
-                packet.message_ids or None,
-                self.redriving,
-                settings.purge_rows,
-                settled,
+            settle = calls.settle_letters_numbered(
+                **numbered(request),
+                method_id=packet.METHOD_ID,
+                queue_id=packet.queue_id,
+                letter_ids=packet.message_ids or None,
+                redriving=self.redriving,
+                max_rows=settings.purge_rows,
+                settled_before=settled,
             )
-            row = (
-                await next_part(call, settings, SETTLE, *arguments)
-                if settled
-                else (await call(SETTLE, *arguments))[0]
-            )
+            row = await next_part(call, settings, settle) if settled else (await call(*settle))[0]
             check_error(row["error"], f"the dead letters of queue {packet.queue_id} stay", packet.queue_id)
             settled += row["settled"]
             for key, count in arrivals_of(row["queue_ids"], row["receiver_ids"]).items():
@@ -111,8 +110,6 @@ class SettleLetters:
                 return Reply(self.response(settled), arrivals=arrivals)
 
 
-LIST_DEAD_LETTERS = OneCall(
-    "SELECT * FROM telesto.list_dead_letters($1, $2, $3, $4)", _list_arguments, _list_reply, reads=True
-)
+LIST_DEAD_LETTERS = OneCall(_list, _list_reply)
 REDRIVE_DEAD_LETTERS = SettleLetters(True, RedriveDeadLettersResponse)
 DELETE_DEAD_LETTERS = SettleLetters(False, DeleteDeadLettersResponse)

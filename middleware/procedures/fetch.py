@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
+from telesto.db import calls
 from telesto.middleware.common.failures import BUSY, failure_of
 from telesto.middleware.procedures.read_shares import AnswerShares
 from telesto.middleware.scheduling.message_rows import ANSWER_OVERHEAD_BYTES
@@ -19,9 +20,7 @@ from telesto.protocol.packets import (
     TopicMessage,
 )
 
-_COLUMNS = (
-    "request, error, related_id, topic_ids, subscription_id, topic, number, sender_id, time_of_arrival, body"
-)
+#: Where columns of telesto.fetched_message are, from which rows are read by place.
 _TOPICS_AT = 3
 _BODY_AT = 9
 #: Bytes of a message on the wire beside its body, at most.
@@ -35,15 +34,13 @@ _ALL = -1
 class FetchGroup(SmallAnswers):
     """Gathers gets of messages of topics."""
 
-    sql = f"SELECT {_COLUMNS} FROM telesto.fetch_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
-
     def __init__(self, max_messages: int, max_answer_bytes: int, light_bytes: int) -> None:
         """Bodies up to ``light_bytes`` are not worth to be noted as heavy."""
         self._max_messages = max_messages
         self._shares = AnswerShares(max_answer_bytes)
         self._light_bytes = light_bytes
 
-    def arguments(self, requests: Sequence[Request]) -> tuple[Any, ...]:
+    def statement(self, requests: Sequence[Request]) -> calls.Statement:
         """Makes the arrays: per request, per position of a subscription that its request does not name.
 
         Shares of the call's bytes are as for reads of queues.
@@ -60,16 +57,19 @@ class FetchGroup(SmallAnswers):
                     confirmed[index], afters[index] = position.confirmed, position.after
                 else:
                     others.append((index + 1, position.subscription_id, position.confirmed, position.after))
-        return (
-            [client.client_id for client in clients],
-            [client.session for client in clients],
-            [subscription_id for subscription_id, _ in targets],
-            [topic for _, topic in targets],
-            [messages for messages, _ in bounds],
-            [size for _, size in bounds],
-            confirmed,
-            afters,
-            *(map(list, zip(*others, strict=True)) if others else ([], [], [], [])),
+        return calls.fetch_batch(
+            client_ids=[client.client_id for client in clients],
+            sessions=[client.session for client in clients],
+            subscriptions=[subscription_id for subscription_id, _ in targets],
+            topics=[topic for _, topic in targets],
+            max_messages=[messages for messages, _ in bounds],
+            max_bytes=[size for _, size in bounds],
+            confirmed=confirmed,
+            afters=afters,
+            position_requests=[request for request, _, _, _ in others],
+            position_subscriptions=[subscription_id for _, subscription_id, _, _ in others],
+            position_confirmed=[up_to for _, _, up_to, _ in others],
+            position_afters=[after for _, _, _, after in others],
         )
 
     def results(self, requests: Sequence[Request], rows: Sequence[Any]) -> Results:

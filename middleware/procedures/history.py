@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from telesto.db import calls
 from telesto.middleware.common.failures import check_error
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.scheduling.message_rows import ANSWER_OVERHEAD_BYTES
@@ -15,19 +14,19 @@ from telesto.protocol.packets import GetMessageHistoryResponse, MessageRecord, M
 _RECORD_BYTES = 512 + 3 * 4 * 255
 
 
-def _arguments(request: Request, settings: ServerSettings) -> tuple[Any, ...]:
+def _statement(request: Request, settings: ServerSettings) -> calls.Statement:
     packet = request.packet
     # Half of a frame for records, the rest for the one body.
     space = request.pipeline.frame_bytes - ANSWER_OVERHEAD_BYTES
     records = min(settings.max_page_rows, max(1, space // (2 * _RECORD_BYTES)))
     body_bytes = min(settings.max_answer_bytes, max(0, space - (records + 1) * _RECORD_BYTES))
-    return (
-        packet.message_id,
-        packet.queue_id or 0,
-        request.pipeline.client.client_id,
-        records,
-        body_bytes,
-        settings.max_history_probes,
+    return calls.get_message_history(
+        wanted_id=packet.message_id,
+        in_queue=packet.queue_id or 0,
+        asking_client=request.pipeline.client.client_id,
+        max_records=records,
+        max_bytes=body_bytes,
+        max_probes=settings.max_history_probes,
     )
 
 
@@ -71,6 +70,4 @@ def _record(row: Row) -> MessageRecord:
     )
 
 
-MESSAGE_HISTORY = OneCall(
-    "SELECT * FROM telesto.get_message_history($1, $2, $3, $4, $5, $6)", _arguments, _reply, reads=True
-)
+MESSAGE_HISTORY = OneCall(_statement, _reply)

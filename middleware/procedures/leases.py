@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict
 
+from telesto.db import calls
 from telesto.middleware.common.failures import BUSY, failure_of
 from telesto.middleware.scheduling.message_rows import confirmed_of
 from telesto.middleware.scheduling.outcomes import Mark, Results, SmallAnswers
@@ -16,9 +17,7 @@ from telesto.protocol.packets import AckResponse, ElementResult, LeaseRef
 class AckGroup(SmallAnswers):
     """Gathers acknowledgements."""
 
-    sql = "SELECT * FROM telesto.ack_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
-
-    def arguments(self, requests: Sequence[Request]) -> tuple[Any, ...]:
+    def statement(self, requests: Sequence[Request]) -> calls.Statement:
         """Makes the arrays: per request, per message, per confirmed number."""
         of_request: list[int] = []
         leases: list[LeaseRef] = []
@@ -26,15 +25,13 @@ class AckGroup(SmallAnswers):
             of_request += [index] * len(request.packet.leases)
             leases += request.packet.leases
         clients = [request.pipeline.client for request in requests]
-        return (
-            [client.client_id for client in clients],
-            [client.session for client in clients],
-            [request.packet.number for request in requests],
-            of_request,
-            [lease.consumer_id for lease in leases],
-            [lease.lease_id for lease in leases],
-            [lease.message_id for lease in leases],
-            *confirmed_of(requests),
+        return calls.ack_batch(
+            client_ids=[client.client_id for client in clients],
+            sessions=[client.session for client in clients],
+            numbers=[request.packet.number for request in requests],
+            item_requests=of_request,
+            **lease_columns(leases),
+            **confirmed_of(requests),
         )
 
     def results(self, requests: Sequence[Request], rows: Sequence[Any]) -> Results:
@@ -56,6 +53,23 @@ class AckGroup(SmallAnswers):
                 results.outcomes.append(answer.encode(request.packet_id))
                 results.settled += own_leases(request)
         return results
+
+
+class LeaseColumns(TypedDict):
+    """Leases as arguments of procedures."""
+
+    consumer_ids: list[int]
+    lease_ids: list[int]
+    message_ids: list[int]
+
+
+def lease_columns(leases: Sequence[LeaseRef]) -> LeaseColumns:
+    """The leases as arguments of procedures."""
+    return {
+        "consumer_ids": [lease.consumer_id for lease in leases],
+        "lease_ids": [lease.lease_id for lease in leases],
+        "message_ids": [lease.message_id for lease in leases],
+    }
 
 
 def own_leases(request: Request) -> list[LeaseRef]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from telesto.db import calls
 from telesto.middleware.common.failures import BUSY, failure_of
 from telesto.middleware.scheduling.message_rows import confirmed_of
 from telesto.middleware.scheduling.outcomes import Mark, Results, SmallAnswers
@@ -21,24 +22,22 @@ class PublishGroup(SmallAnswers):
 
     stores = True
 
-    sql = "SELECT * FROM telesto.publish_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
-
-    def arguments(self, requests: Sequence[Request]) -> tuple[Any, ...]:
+    def statement(self, requests: Sequence[Request]) -> calls.Statement:
         """Makes the arrays: per request, per topic, per message, per confirmed number."""
         topics = _topics_of(requests)
         packets = [request.packet for request in requests]
         clients = [request.pipeline.client for request in requests]
         messages = [(r, message) for r, packet in enumerate(packets, 1) for message in packet.messages]
-        return (
-            [client.client_id for client in clients],
-            [client.session for client in clients],
-            [packet.number for packet in packets],
-            list(topics),
-            [topics[packet.topic] for packet in packets],
-            [r for r, _ in messages],
-            [message.sequence for _, message in messages],
-            [message.body for _, message in messages],
-            *confirmed_of(requests),
+        return calls.publish_batch(
+            client_ids=[client.client_id for client in clients],
+            sessions=[client.session for client in clients],
+            numbers=[packet.number for packet in packets],
+            topic_names=list(topics),
+            request_topics=[topics[packet.topic] for packet in packets],
+            element_requests=[r for r, _ in messages],
+            sequences=[message.sequence for _, message in messages],
+            bodies=[message.body for _, message in messages],
+            **confirmed_of(requests),
         )
 
     def results(self, requests: Sequence[Request], rows: Sequence[Any]) -> Results:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from telesto.db import calls
 from telesto.middleware.common.failures import BUSY, failure_of
 from telesto.middleware.scheduling.message_rows import confirmed_of
 from telesto.middleware.scheduling.outcomes import Mark, Results, SmallAnswers
@@ -27,16 +28,11 @@ class PutGroup(SmallAnswers):
 
     stores = True
 
-    sql = (
-        "SELECT * FROM telesto.put_batch("
-        "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)"
-    )
-
     def __init__(self, middleware_id: Callable[[], int]) -> None:
         """``middleware_id`` tells through which middleware the messages come."""
         self._middleware_id = middleware_id
 
-    def arguments(self, requests: Sequence[Request]) -> tuple[Any, ...]:
+    def statement(self, requests: Sequence[Request]) -> calls.Statement:
         """Makes the arrays: per request, per element, per confirmed number.
 
         The queue of an element that its queue must not take is given as negative.
@@ -91,24 +87,24 @@ class PutGroup(SmallAnswers):
         if any(request.refused for request in requests):
             pairs = zip(of_request, queues, strict=True)
             queues = [-queue if queue in requests[index - 1].refused else queue for index, queue in pairs]
-        return (
-            clients,
-            sessions,
-            numbers,
-            methods,
-            of_request,
-            queues,
-            receivers,
-            priorities,
-            contexts,
-            bodies,
-            *confirmed_of(requests),
+        return calls.put_batch(
+            client_ids=clients,
+            sessions=sessions,
+            numbers=numbers,
+            method_ids=methods,
+            element_requests=of_request,
+            queue_ids=queues,
+            receiver_ids=receivers,
+            priorities=priorities,
+            contexts=contexts,
+            bodies=bodies,
+            **confirmed_of(requests),
             # None spares the procedure to look for them.
-            _unless_all_none(keys),
-            _unless_all_none(delays),
-            _unless_all_none(lives),
-            _unless_all_none(partitions),
-            self._middleware_id(),
+            dedup_keys=_unless_all_none(keys),
+            delays_ms=_unless_all_none(delays),
+            lives_ms=_unless_all_none(lives),
+            partition_keys=_unless_all_none(partitions),
+            middleware_id=self._middleware_id(),
         )
 
     def results(self, requests: Sequence[Request], rows: Sequence[Any]) -> Results:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from telesto.db import calls
 from telesto.middleware.common.failures import FailedError, check_error, failure_of
 from telesto.middleware.common.queue_settings import settings_answer, settings_json
 from telesto.middleware.common.settings import ServerSettings
@@ -31,8 +30,11 @@ from telesto.protocol.packets import (
 _QUEUE_BYTES = 4 * 255 + 16
 
 
-def _create_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, ...]:
-    return *numbered(request), request.packet.queue_name, settings_json(request.packet.settings)
+def _create(request: Request, _settings: ServerSettings) -> calls.Statement:
+    packet = request.packet
+    return calls.create_queue_numbered(
+        **numbered(request), name=packet.queue_name, settings=settings_json(packet.settings)
+    )
 
 
 def _create_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
@@ -43,8 +45,8 @@ def _create_reply(request: Request, rows: list[Row], _settings: ServerSettings) 
     return Reply(CreateQueueResponse(Queue(rows[0]["queue_id"], name)))
 
 
-def _delete_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, ...]:
-    return *numbered(request), request.packet.queue_id
+def _delete(request: Request, _settings: ServerSettings) -> calls.Statement:
+    return calls.delete_queue_numbered(**numbered(request), queue_id=request.packet.queue_id)
 
 
 def _delete_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
@@ -53,8 +55,11 @@ def _delete_reply(request: Request, rows: list[Row], _settings: ServerSettings) 
     return Reply(Success(), deleted_queue=queue_id)
 
 
-def _update_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, ...]:
-    return *numbered(request), request.packet.queue_id, settings_json(request.packet.settings)
+def _update(request: Request, _settings: ServerSettings) -> calls.Statement:
+    packet = request.packet
+    return calls.update_queue_numbered(
+        **numbered(request), queue_id=packet.queue_id, settings=settings_json(packet.settings)
+    )
 
 
 def _update_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
@@ -66,8 +71,8 @@ def _update_reply(request: Request, rows: list[Row], _settings: ServerSettings) 
     return Reply(Success())
 
 
-def _settings_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, ...]:
-    return (request.packet.queue_id,)
+def _settings_of(request: Request, _settings: ServerSettings) -> calls.Statement:
+    return calls.get_queue_settings(queue_id=request.packet.queue_id)
 
 
 def _settings_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
@@ -76,8 +81,8 @@ def _settings_reply(request: Request, rows: list[Row], _settings: ServerSettings
     return Reply(settings_answer(rows[0]["settings"]))
 
 
-def _id_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, ...]:
-    return (request.packet.queue_name,)
+def _id(request: Request, _settings: ServerSettings) -> calls.Statement:
+    return calls.get_queue_id(name=request.packet.queue_name)
 
 
 def _id_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
@@ -85,8 +90,8 @@ def _id_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> R
     return Reply(GetQueueIdResponse(rows[0]["queue_id"]))
 
 
-def _name_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, ...]:
-    return (request.packet.queue_id,)
+def _name(request: Request, _settings: ServerSettings) -> calls.Statement:
+    return calls.get_queue_name(queue_id=request.packet.queue_id)
 
 
 def _name_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
@@ -95,8 +100,9 @@ def _name_reply(request: Request, rows: list[Row], _settings: ServerSettings) ->
     return Reply(GetQueueNameResponse(rows[0]["queue_name"]))
 
 
-def _list_arguments(request: Request, settings: ServerSettings) -> tuple[Any, ...]:
-    return request.packet.after_queue_id, page_rows(request, settings, _QUEUE_BYTES)
+def _list(request: Request, settings: ServerSettings) -> calls.Statement:
+    rows = page_rows(request, settings, _QUEUE_BYTES)
+    return calls.list_queues(after_id=request.packet.after_queue_id, max_rows=rows)
 
 
 def _list_reply(request: Request, rows: list[Row], settings: ServerSettings) -> Reply:
@@ -104,8 +110,12 @@ def _list_reply(request: Request, rows: list[Row], settings: ServerSettings) -> 
     return Reply(GetQueuesResponse(_queues(rows), more))
 
 
-def _active_arguments(request: Request, settings: ServerSettings) -> tuple[Any, ...]:
-    return request.pipeline.client.client_id, *_list_arguments(request, settings)
+def _active(request: Request, settings: ServerSettings) -> calls.Statement:
+    return calls.list_active_queues(
+        client_id=request.pipeline.client.client_id,
+        after_id=request.packet.after_queue_id,
+        max_rows=page_rows(request, settings, _QUEUE_BYTES),
+    )
 
 
 def _active_reply(request: Request, rows: list[Row], settings: ServerSettings) -> Reply:
@@ -124,11 +134,16 @@ def _browse_bounds(request: Request, settings: ServerSettings) -> tuple[int, int
     return rows, frame - rows * MESSAGE_OVERHEAD_BYTES
 
 
-def _browse_arguments(request: Request, settings: ServerSettings) -> tuple[Any, ...]:
+def _browse(request: Request, settings: ServerSettings) -> calls.Statement:
     packet = request.packet
     rows, size = _browse_bounds(request, settings)
-    size = min(size, settings.max_page_bytes)
-    return request.pipeline.client.client_id, packet.queue_id, packet.after_message_id, rows, size
+    return calls.browse_messages(
+        client_id=request.pipeline.client.client_id,
+        from_queue=packet.queue_id,
+        after_message_id=packet.after_message_id,
+        max_rows=rows,
+        max_bytes=min(size, settings.max_page_bytes),
+    )
 
 
 def _browse_reply(request: Request, rows: list[Row], settings: ServerSettings) -> Reply:
@@ -144,28 +159,12 @@ def _browse_reply(request: Request, rows: list[Row], settings: ServerSettings) -
     return Reply(GetMessagesResponse(messages, True))
 
 
-CREATE_QUEUE = OneCall(
-    "SELECT * FROM telesto.create_queue_numbered($1, $2, $3, $4, $5, $6, $7)",
-    _create_arguments,
-    _create_reply,
-)
-DELETE_QUEUE = OneCall(
-    "SELECT * FROM telesto.delete_queue_numbered($1, $2, $3, $4, $5, $6)", _delete_arguments, _delete_reply
-)
-UPDATE_QUEUE = OneCall(
-    "SELECT * FROM telesto.update_queue_numbered($1, $2, $3, $4, $5, $6, $7)",
-    _update_arguments,
-    _update_reply,
-)
-QUEUE_SETTINGS = OneCall(
-    "SELECT * FROM telesto.get_queue_settings($1)", _settings_arguments, _settings_reply, reads=True
-)
-GET_QUEUE_ID = OneCall("SELECT * FROM telesto.get_queue_id($1)", _id_arguments, _id_reply, reads=True)
-GET_QUEUE_NAME = OneCall("SELECT * FROM telesto.get_queue_name($1)", _name_arguments, _name_reply, reads=True)
-LIST_QUEUES = OneCall("SELECT * FROM telesto.list_queues($1, $2)", _list_arguments, _list_reply, reads=True)
-LIST_ACTIVE_QUEUES = OneCall(
-    "SELECT * FROM telesto.list_active_queues($1, $2, $3)", _active_arguments, _active_reply, reads=True
-)
-BROWSE_MESSAGES = OneCall(
-    "SELECT * FROM telesto.browse_messages($1, $2, $3, $4, $5)", _browse_arguments, _browse_reply, reads=True
-)
+CREATE_QUEUE = OneCall(_create, _create_reply)
+DELETE_QUEUE = OneCall(_delete, _delete_reply)
+UPDATE_QUEUE = OneCall(_update, _update_reply)
+QUEUE_SETTINGS = OneCall(_settings_of, _settings_reply)
+GET_QUEUE_ID = OneCall(_id, _id_reply)
+GET_QUEUE_NAME = OneCall(_name, _name_reply)
+LIST_QUEUES = OneCall(_list, _list_reply)
+LIST_ACTIVE_QUEUES = OneCall(_active, _active_reply)
+BROWSE_MESSAGES = OneCall(_browse, _browse_reply)

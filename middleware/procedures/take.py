@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+from telesto.db import calls
 from telesto.middleware.common.failures import BUSY, failure_of, no_queue
 from telesto.middleware.procedures.read_shares import AnswerShares
 from telesto.middleware.scheduling.message_rows import (
     ANSWER_OVERHEAD_BYTES,
     MESSAGE_OVERHEAD_BYTES,
+    Confirmed,
     confirmed_of,
     origin_of,
 )
@@ -18,13 +20,22 @@ from telesto.middleware.scheduling.requests import Read, Request
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import Message, ReadMessage, ReadMessageResponse, ReadMode, ReadResponseResponse
 
-_COLUMNS = (
-    "request, error, related_id, message_id, queue_id, sender_id, receiver_id, priority, time_of_arrival, "
-    "attempt, redelivered, context, body, origin, expires_ms"
-)
+#: Where columns of telesto.taken_message are, from which rows are read by place.
 _MESSAGE_AT = 3
 _RECEIVER_AT = 6
 _BODY_AT = 12
+
+
+class _Common(Confirmed):
+    """The arguments of take_batch, which take_selected_batch has, too."""
+
+    client_ids: list[int]
+    sessions: list[int]
+    numbers: list[int]
+    queue_ids: list[int]
+    max_messages: list[int]
+    max_bytes: list[int]
+    middleware_id: int
 
 
 class TakeGroup:
@@ -32,8 +43,6 @@ class TakeGroup:
 
     stores = False
     moves = True
-
-    sql = f"SELECT {_COLUMNS} FROM telesto.take_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
 
     def __init__(
         self,
@@ -65,12 +74,12 @@ class TakeGroup:
                 expected += request.weight * min(packet.max_messages, self._max_messages)
         return expected >= self._locked_answer_bytes
 
-    def arguments(self, requests: Sequence[Request]) -> tuple[Any, ...]:
+    def statement(self, requests: Sequence[Request]) -> calls.Statement:
         """Makes the arrays: per request, per confirmed number."""
-        return *self._arrays(requests), self._middleware_id()
+        return calls.take_batch(**self._common(requests))
 
-    def _arrays(self, requests: Sequence[Request]) -> tuple[Any, ...]:
-        """The arrays that all reads have.
+    def _common(self, requests: Sequence[Request]) -> _Common:
+        """The arguments that all reads have.
 
         A read's share of the call's bytes may be less than it asks for; if that is too little for its first
         message, it is tried again with more weight, at last in a call of its own.
@@ -79,15 +88,16 @@ class TakeGroup:
         bounds = [self._bounds(request, shares, len(requests)) for request in requests]
         packets = [request.packet for request in requests]
         clients = [request.pipeline.client for request in requests]
-        return (
-            [client.client_id for client in clients],
-            [client.session for client in clients],
-            [packet.number for packet in packets],
-            [packet.queue_id for packet in packets],
-            [messages for messages, _ in bounds],
-            [size for _, size in bounds],
-            *confirmed_of(requests),
-        )
+        return {
+            "client_ids": [client.client_id for client in clients],
+            "sessions": [client.session for client in clients],
+            "numbers": [packet.number for packet in packets],
+            "queue_ids": [packet.queue_id for packet in packets],
+            "max_messages": [messages for messages, _ in bounds],
+            "max_bytes": [size for _, size in bounds],
+            "middleware_id": self._middleware_id(),
+            **confirmed_of(requests),
+        }
 
     def results(self, requests: Sequence[Request], rows: Sequence[Any]) -> Results:
         """Makes the answers from the rows of messages and errors."""
@@ -155,22 +165,16 @@ class TakeGroup:
 class TakeSelectedGroup(TakeGroup):
     """Gathers all other reads: of one sender, by time, responses."""
 
-    sql = (
-        f"SELECT {_COLUMNS} "
-        "FROM telesto.take_selected_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"
-    )
-
-    def arguments(self, requests: Sequence[Request]) -> tuple[Any, ...]:
+    def statement(self, requests: Sequence[Request]) -> calls.Statement:
         """Makes the arrays of take_batch and three more per request: sender, mode, context."""
         packets = [request.packet for request in requests]
         plain = [isinstance(packet, ReadMessage) for packet in packets]
         pairs = list(zip(packets, plain, strict=True))
-        return (
-            *self._arrays(requests),
-            [packet.sender_id if is_plain else 0 for packet, is_plain in pairs],
-            [packet.mode if is_plain else ReadMode.PRIORITY for packet, is_plain in pairs],
-            [None if is_plain else packet.context for packet, is_plain in pairs],
-            self._middleware_id(),
+        return calls.take_selected_batch(
+            **self._common(requests),
+            sender_ids=[packet.sender_id if is_plain else 0 for packet, is_plain in pairs],
+            modes=[packet.mode if is_plain else ReadMode.PRIORITY for packet, is_plain in pairs],
+            contexts=[None if is_plain else packet.context for packet, is_plain in pairs],
         )
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from telesto.db import calls
 from telesto.middleware.common.failures import check_error
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.scheduling.message_rows import page_rows
@@ -24,10 +23,15 @@ from telesto.protocol.packets import (
 _ROW_BYTES = 4 * 1_024 + 96
 
 
-def _subscribe_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, ...]:
+def _subscribe(request: Request, _settings: ServerSettings) -> calls.Statement:
     packet = request.packet
-    limits = packet.max_behind, packet.max_age_ms, bool(packet.drop)
-    return *numbered(request), packet.topic, *limits
+    return calls.subscribe_numbered(
+        **numbered(request),
+        topic=packet.topic,
+        max_behind=packet.max_behind,
+        max_age_ms=packet.max_age_ms,
+        drop_lagging=bool(packet.drop),
+    )
 
 
 def _subscribe_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
@@ -36,13 +40,17 @@ def _subscribe_reply(request: Request, rows: list[Row], _settings: ServerSetting
     return Reply(SubscribeResponse(row["subscription_id"]), changed_topic=row["topic_id"])
 
 
-def _topic_arguments(request: Request, _settings: ServerSettings) -> tuple[Any, ...]:
-    return *numbered(request), request.packet.topic
+def _unsubscribe(request: Request, _settings: ServerSettings) -> calls.Statement:
+    return calls.unsubscribe_numbered(**numbered(request), topic=request.packet.topic)
 
 
 def _unsubscribe_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
     check_error(rows[0]["error"], f"the client does not subscribe to {request.packet.topic!r}")
     return Reply(Success(), changed_topic=rows[0]["topic_id"])
+
+
+def _delete(request: Request, _settings: ServerSettings) -> calls.Statement:
+    return calls.delete_topic_numbered(**numbered(request), topic=request.packet.topic)
 
 
 def _delete_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
@@ -52,8 +60,9 @@ def _delete_reply(request: Request, rows: list[Row], _settings: ServerSettings) 
     return Reply(Success())
 
 
-def _topics_arguments(request: Request, settings: ServerSettings) -> tuple[Any, ...]:
-    return request.packet.after_topic_id, page_rows(request, settings, _ROW_BYTES)
+def _topics(request: Request, settings: ServerSettings) -> calls.Statement:
+    rows = page_rows(request, settings, _ROW_BYTES)
+    return calls.list_topics(after_id=request.packet.after_topic_id, max_rows=rows)
 
 
 def _topics_reply(request: Request, rows: list[Row], settings: ServerSettings) -> Reply:
@@ -62,9 +71,12 @@ def _topics_reply(request: Request, rows: list[Row], settings: ServerSettings) -
     return Reply(ListTopicsResponse([TopicFigures(*(row[name] for name in columns)) for row in rows], more))
 
 
-def _subscriptions_arguments(request: Request, settings: ServerSettings) -> tuple[Any, ...]:
-    rows = page_rows(request, settings, _ROW_BYTES)
-    return request.pipeline.client.client_id, request.packet.after_subscription_id, rows
+def _subscriptions(request: Request, settings: ServerSettings) -> calls.Statement:
+    return calls.list_subscriptions(
+        of_client=request.pipeline.client.client_id,
+        after_id=request.packet.after_subscription_id,
+        max_rows=page_rows(request, settings, _ROW_BYTES),
+    )
 
 
 def _subscriptions_reply(request: Request, rows: list[Row], settings: ServerSettings) -> Reply:
@@ -85,27 +97,8 @@ def _counters(row: Row) -> SubscriptionFigures:
     )
 
 
-SUBSCRIBE = OneCall(
-    "SELECT * FROM telesto.subscribe_numbered($1, $2, $3, $4, $5, $6, $7, $8, $9)",
-    _subscribe_arguments,
-    _subscribe_reply,
-)
-DELETE_TOPIC = OneCall(
-    "SELECT * FROM telesto.delete_topic_numbered($1, $2, $3, $4, $5, $6)",
-    _topic_arguments,
-    _delete_reply,
-)
-UNSUBSCRIBE = OneCall(
-    "SELECT * FROM telesto.unsubscribe_numbered($1, $2, $3, $4, $5, $6)",
-    _topic_arguments,
-    _unsubscribe_reply,
-)
-LIST_TOPICS = OneCall(
-    "SELECT * FROM telesto.list_topics($1, $2)", _topics_arguments, _topics_reply, reads=True
-)
-LIST_SUBSCRIPTIONS = OneCall(
-    "SELECT * FROM telesto.list_subscriptions($1, $2, $3)",
-    _subscriptions_arguments,
-    _subscriptions_reply,
-    reads=True,
-)
+SUBSCRIBE = OneCall(_subscribe, _subscribe_reply)
+DELETE_TOPIC = OneCall(_delete, _delete_reply)
+UNSUBSCRIBE = OneCall(_unsubscribe, _unsubscribe_reply)
+LIST_TOPICS = OneCall(_topics, _topics_reply)
+LIST_SUBSCRIPTIONS = OneCall(_subscriptions, _subscriptions_reply)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from telesto.db import calls
 from telesto.middleware.common.failures import check_error
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.scheduling.message_rows import MESSAGE_OVERHEAD_BYTES, handed_over
 from telesto.middleware.scheduling.requests import Client
 from telesto.middleware.scheduling.single_request import Call, Row
 from telesto.protocol.packets import ElementResult, HandOver, HandOverRef, OperationRef, OperationResult
-
-LIST_OPERATIONS = "SELECT * FROM telesto.list_unconfirmed_operations($1, $2, $3, $4, $5)"
-LIST_HAND_OVERS = "SELECT * FROM telesto.list_unconfirmed_hand_overs($1, $2, $3, $4, $5, $6, $7)"
 
 #: Bytes of an operation, of one of its results, and of a hand-over beside its body, at most.
 _OPERATION_BYTES = 24
@@ -63,12 +61,13 @@ async def read_page(
     """
     room = frame_bytes - besides_bytes
     rows = await call(
-        LIST_OPERATIONS,
-        client.client_id,
-        client.session,
-        after_operation.session,
-        after_operation.number,
-        settings.max_page_rows,
+        *calls.list_unconfirmed_operations(
+            of_client=client.client_id,
+            current_session=client.session,
+            after_session=after_operation.session,
+            after_number=after_operation.number,
+            max_rows=settings.max_page_rows,
+        )
     )
     _check_session(rows)
     operations, room = _fitting_operations(rows, room)
@@ -100,14 +99,15 @@ async def _add_hand_overs(
     after: HandOverRef,
 ) -> None:
     rows = await call(
-        LIST_HAND_OVERS,
-        client.client_id,
-        client.session,
-        after.session,
-        after.number,
-        after.message_id,
-        max(1, min(settings.max_page_rows, room // _HAND_OVER_BYTES)),
-        max(0, min(room, settings.max_answer_bytes)),
+        *calls.list_unconfirmed_hand_overs(
+            of_client=client.client_id,
+            current_session=client.session,
+            after_session=after.session,
+            after_number=after.number,
+            after_message_id=after.message_id,
+            max_rows=max(1, min(settings.max_page_rows, room // _HAND_OVER_BYTES)),
+            max_bytes=max(0, min(room, settings.max_answer_bytes)),
+        )
     )
     _check_session(rows)
     page.more = bool(rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.scheduling.requests import Request
@@ -55,7 +55,15 @@ def page_rows(request: Request, settings: ServerSettings, row_bytes: int) -> int
     return max(1, min(limit, settings.max_page_rows, fitting))
 
 
-def confirmed_of(requests: Sequence[Request]) -> tuple[list[int], list[int], list[int]]:
+class Confirmed(TypedDict):
+    """What requests confirm, as arguments of the procedures of batches."""
+
+    confirm_clients: list[int]
+    confirm_sessions: list[int]
+    confirm_numbers: list[int]
+
+
+def confirmed_of(requests: Sequence[Request]) -> Confirmed:
     """Client, session and number of everything that the requests confirm."""
     clients: list[int] = []
     sessions: list[int] = []
@@ -67,4 +75,4 @@ def confirmed_of(requests: Sequence[Request]) -> tuple[list[int], list[int], lis
             clients += [client.client_id] * len(confirmed)
             sessions += [client.session] * len(confirmed)
             numbers += confirmed
-    return clients, sessions, numbers
+    return {"confirm_clients": clients, "confirm_sessions": sessions, "confirm_numbers": numbers}

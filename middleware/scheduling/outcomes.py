@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import Any, Protocol
 
+from telesto.db.calls import Statement
 from telesto.middleware.common.failures import Failure
 from telesto.middleware.scheduling.requests import Request
 from telesto.protocol.errors import ErrorCode
@@ -120,15 +121,11 @@ class Group(Protocol):
     stores: bool
     moves: bool
 
-    @property
-    def sql(self) -> str:
-        """The statement that calls the procedure."""
-
     def is_large(self, requests: Sequence[Request]) -> bool:
         """Says whether the answer may be too large to be sent while the transaction is open."""
 
-    def arguments(self, requests: Sequence[Request]) -> tuple[Any, ...]:
-        """Makes the procedure's arguments."""
+    def statement(self, requests: Sequence[Request]) -> Statement:
+        """Makes the call of the procedure."""
 
     def results(self, requests: Sequence[Request], rows: Sequence[Any]) -> Results:
         """Makes the outcomes from the procedure's rows."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict
 
 import asyncpg
 
+from telesto.db.calls import Statement
 from telesto.middleware.common.failures import BUSY, LostError, RefusedError, UnavailableError
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.scheduling.outcomes import Arrivals
@@ -75,20 +76,16 @@ class OneCall:
     """A handler that calls one procedure: a pair of pure functions around it.
 
     Attributes:
-        sql: the statement.
-        arguments: makes the procedure's arguments.
+        statement: makes the call of the procedure.
         reply: makes the answer from its rows; raises BusyError or FailedError.
-        reads: the procedure only reads, so that it can be called also while no commit is confirmed.
     """
 
-    sql: str
-    arguments: Callable[[Request, ServerSettings], tuple[Any, ...]]
+    statement: Callable[[Request, ServerSettings], Statement]
     reply: Callable[[Request, list[Row], ServerSettings], Reply]
-    reads: bool = False
 
     async def __call__(self, call: Call, request: Request, settings: ServerSettings) -> Reply:
         """Calls the procedure."""
-        rows = await call(self.sql, *self.arguments(request, settings))
+        rows = await call(*self.statement(request, settings))
         return self.reply(request, rows, settings)
 
 
@@ -103,24 +100,39 @@ async def follow_up(call: Call, sql: str, *arguments: Any) -> list[Row]:
         raise LostError(str(error), suspicious=False, told=_IN_PART) from error
 
 
-async def next_part(call: Call, settings: ServerSettings, sql: str, *arguments: Any) -> Row:
+async def next_part(call: Call, settings: ServerSettings, statement: Statement) -> Row:
     """Calls the procedure again that does a request part by part; returns its row.
 
     A busy one is tried again here: the request as a whole could no longer tell what it has done.
     """
     for _ in range(_BUSY_TRIES):
-        row = (await follow_up(call, sql, *arguments))[0]
+        row = (await follow_up(call, *statement))[0]
         if row["error"] != BUSY:
             return row
         await asyncio.sleep(settings.busy_backoff_max_ms / 1000)
     raise LostError("the client or the queue stayed busy", suspicious=False, told=_IN_PART)
 
 
-def numbered(request: Request) -> tuple[int, int, int, list[int], list[int]]:
-    """The arguments that all single numbered procedures begin with."""
+class Numbered(TypedDict):
+    """The arguments that all single numbered procedures have."""
+
+    client_id: int
+    session: int
+    number: int
+    confirm_sessions: list[int]
+    confirm_numbers: list[int]
+
+
+def numbered(request: Request) -> Numbered:
+    """The arguments that all single numbered procedures have."""
     client, packet = request.pipeline.client, request.packet
-    confirmed = packet.confirmed
-    return client.client_id, client.session, packet.number, [client.session] * len(confirmed), confirmed
+    return {
+        "client_id": client.client_id,
+        "session": client.session,
+        "number": packet.number,
+        "confirm_sessions": [client.session] * len(packet.confirmed),
+        "confirm_numbers": packet.confirmed,
+    }
 
 
 def arrivals_of(queue_ids: list[int] | None, receiver_ids: list[int] | None) -> Arrivals:

@@ -11,10 +11,14 @@ import pytest
 from tools.codegen.__main__ import main
 from tools.codegen.blocking import MARK as BLOCKING_MARK
 from tools.codegen.generating import generate, verify
-from tools.codegen.rendering import MARK
+from tools.codegen.procedures import FOLDER as PROCEDURES
+from tools.codegen.procedures import MARK as PROCEDURES_MARK
+from tools.codegen.procedures import read_procedures
+from tools.codegen.rendering import MARK, render_calls
 
 ROOT = Path(__file__).parents[2]
 BLOCKING = "client/blocking_requests.py"
+CALLS = "db/calls.py"
 GENERATED = [
     "protocol/enums.py",
     "protocol/error_codes.py",
@@ -23,6 +27,7 @@ GENERATED = [
     "client/queue_settings.py",
     "docs/protocol.md",
     BLOCKING,
+    CALLS,
 ]
 VECTORS = "protocol/vectors/queue_settings.json"
 PARTS = ["client/aio_requests.py", "db/procedures/queues/set_queue_settings.sql", "docs/client.md"]
@@ -35,6 +40,7 @@ def copy(tmp_path: Path) -> Path:
     for name in [*SOURCES, *PARTS, *GENERATED, VECTORS]:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
+    shutil.copytree(ROOT / PROCEDURES, tmp_path / PROCEDURES, dirs_exist_ok=True)
     return tmp_path
 
 
@@ -48,7 +54,7 @@ def test_generating_again_changes_nothing(copy: Path) -> None:
 
 @pytest.mark.parametrize("name", GENERATED)
 def test_every_generated_file_says_so_first(name: str) -> None:
-    mark = BLOCKING_MARK if name == BLOCKING else MARK
+    mark = {BLOCKING: BLOCKING_MARK, CALLS: PROCEDURES_MARK}.get(name, MARK)
     assert mark in (ROOT / name).read_text(encoding="utf-8").partition("\n")[0]
 
 
@@ -68,7 +74,7 @@ def test_a_missing_file_is_named_and_written(copy: Path, name: str) -> None:
     assert generate(copy) == [name]
 
 
-@pytest.mark.parametrize("mark", [MARK, BLOCKING_MARK])
+@pytest.mark.parametrize("mark", [MARK, BLOCKING_MARK, PROCEDURES_MARK])
 def test_a_file_that_is_no_longer_generated_is_named(copy: Path, mark: str) -> None:
     stranger = copy / "client" / "old_packets.py"
     stranger.write_text(f"# {mark}\n")
@@ -118,7 +124,7 @@ def test_a_change_of_a_queue_setting_shows_wherever_it_stands(copy: Path) -> Non
         *PARTS,
         *GENERATED,
         VECTORS,
-    } - {"protocol/enums.py", "protocol/error_codes.py"}
+    } - {"protocol/enums.py", "protocol/error_codes.py", CALLS}
 
 
 def test_a_change_of_the_asyncio_client_shows(copy: Path) -> None:
@@ -150,3 +156,19 @@ def test_the_command_says_what_is_wrong_with_the_specification(
     spec.write_text(spec.read_text(encoding="utf-8").replace("id = 0x01", "id = 0x02"), encoding="utf-8")
     assert main(["--root", str(copy)]) == 2
     assert capsys.readouterr().err == "tools.codegen: packets: id 0x02 is used twice\n"
+
+
+def test_a_change_of_a_signature_shows(copy: Path) -> None:
+    queue_id = next((copy / PROCEDURES).rglob("get_queue_id.sql"))
+    text = queue_id.read_text(encoding="utf-8")
+    queue_id.write_text(text.replace("    name text,", "    wanted text,"), encoding="utf-8")
+    assert verify(copy) == [f"{CALLS}: would change if it were generated again"]
+    assert "def get_queue_id(*, wanted: str | None) -> Statement:" in render_calls(read_procedures(copy))
+
+
+def test_a_parameter_of_an_unknown_type_is_refused(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    queue_id = next((copy / PROCEDURES).rglob("get_queue_id.sql"))
+    text = queue_id.read_text(encoding="utf-8")
+    queue_id.write_text(text.replace("    name text,", "    name varchar,"), encoding="utf-8")
+    assert main(["--verify", "--root", str(copy)]) == 2
+    assert "get_queue_id: name has the type varchar" in capsys.readouterr().err

@@ -9,6 +9,7 @@ from pathlib import Path
 from tools.codegen.generating import generate, verify
 from tools.codegen.loading import SpecError
 from tools.codegen.parts import PartError
+from tools.codegen.procedures import ProcedureError
 from tools.codegen.rendering import RenderError
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -26,7 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         return _verify(options.root) if options.verify else _generate(options.root)
-    except (SpecError, PartError, RenderError) as error:
+    except (SpecError, PartError, ProcedureError, RenderError) as error:
         print(f"tools.codegen: {error}", file=sys.stderr)
         return 2
 

@@ -11,13 +11,17 @@ from tools.codegen.blocking import SOURCE, TARGET, blocking_requests
 from tools.codegen.examples import conversation
 from tools.codegen.loading import load
 from tools.codegen.parts import with_parts
-from tools.codegen.rendering import MARK, render, render_parts
+from tools.codegen.procedures import MARK as PROCEDURES_MARK
+from tools.codegen.procedures import TARGET as CALLS
+from tools.codegen.procedures import read_procedures
+from tools.codegen.rendering import MARK, render, render_calls, render_parts
 
 _SPEC = Path("protocol/spec/telesto.toml")
 _TAKEOVER = Path("protocol/vectors/takeover.json")
 _SUFFIXES = {".py", ".md", ".sql", ".json", ".toml", ".txt"}
 #: The mark stands at the very beginning of a file; so much of it is read.
 _HEAD_SIZE = 256
+_MARKS = (MARK, BLOCKING_MARK, PROCEDURES_MARK)
 
 
 def generate(root: Path) -> list[str]:
@@ -50,7 +54,12 @@ def _files(root: Path) -> dict[str, str]:
     spec = load(root / _SPEC)
     rendered = render(spec, conversation(spec, root / _TAKEOVER))
     with_part = with_parts(root, render_parts(spec))
-    return {**rendered, **with_part, TARGET: blocking_requests(with_part[SOURCE])}
+    return {
+        **rendered,
+        **with_part,
+        TARGET: blocking_requests(with_part[SOURCE]),
+        CALLS: render_calls(read_procedures(root)),
+    }
 
 
 def _marked(root: Path) -> Iterator[str]:
@@ -59,7 +68,7 @@ def _marked(root: Path) -> Iterator[str]:
         subdirectories[:] = [name for name in subdirectories if not _is_foreign(Path(directory, name))]
         for name in names:
             path = Path(directory, name)
-            if path.suffix in _SUFFIXES and any(mark in _head(path) for mark in (MARK, BLOCKING_MARK)):
+            if path.suffix in _SUFFIXES and any(mark in _head(path) for mark in _MARKS):
                 yield path.relative_to(root).as_posix()
 
 

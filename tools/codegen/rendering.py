@@ -29,6 +29,8 @@ from tools.codegen.encoding import encoder_body, list_writer_body
 from tools.codegen.examples import Example
 from tools.codegen.model import Packet, QueueSetting, Spec, Struct
 from tools.codegen.naming import enum_table, python_type, snake
+from tools.codegen.procedures import MARK as PROCEDURES_MARK
+from tools.codegen.procedures import Procedure
 from tools.codegen.setting_vectors import setting_vectors
 from tools.codegen.structs import StructTable
 
@@ -110,6 +112,11 @@ def render_parts(spec: Spec) -> dict[str, str]:
             "set_queue_settings.sql.jinja"
         ).render(spec=spec),
     }
+
+
+def render_calls(procedures: Sequence[Procedure]) -> str:
+    """Returns the module with the calls of these procedures."""
+    return _python(_environment(), "calls.py", mark=PROCEDURES_MARK, procedures=procedures)
 
 
 def _environment() -> Environment:

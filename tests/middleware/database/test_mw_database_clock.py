@@ -13,7 +13,7 @@ import pytest
 from conftest import Connect, StartMiddleware
 from members import join
 from telesto.middleware.common.failures import LostError, RefusedError
-from telesto.middleware.database.clock import LOOK, DatabaseClock
+from telesto.middleware.database.clock import DatabaseClock
 from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.server import MiddlewareServer
 from wire import until
@@ -37,8 +37,8 @@ class Database:
         self.steady += self.call_s / 2
         at = BEGIN_US + round((self.steady + self.set_s) * 1e6)
         self.steady += self.call_s / 2
-        if sql == LOOK:
-            return [(at, self.steps, 7)]
+        if "telesto.look_at_clock(" in sql:
+            return [{"at": at, "steps": self.steps, "last_id": 7}]
         if self.failure is not None:
             raise self.failure
         step_ms, steps, last_id = arguments

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 import pytest
 
@@ -16,12 +14,9 @@ from telesto.middleware.database.gate import Gate
 from telesto.middleware.database.primary import Epoch, NotPrimaryError, Primary
 from telesto.middleware.database.search import Found, Search
 from telesto.middleware.database.server_status import ServerStatus
-from telesto.middleware.procedures import table
-from telesto.middleware.scheduling.single_request import OneCall
 from telesto.protocol.errors import ErrorClass, ErrorCode
 from wire import PATIENCE_S
 
-PROCEDURES = Path(__file__).parents[3] / "db" / "procedures"
 ONE, TWO, THREE = (Server(name, 5432) for name in ("one", "two", "three"))
 
 Ask = Callable[[Server], Awaitable[Found]]
@@ -159,17 +154,6 @@ def test_a_gate_refuses_what_it_is_shut_for() -> None:
     gate.open("test")
     gate.check(writes=True)
     assert gate.is_open
-
-
-def test_what_only_reads_is_done_also_while_commits_wait() -> None:
-    """A procedure that is STABLE cannot write; all others are refused then."""
-    calls = [handler for handler in table._SHARED.values() if isinstance(handler, OneCall)]
-    names = [call.sql.partition("telesto.")[2].partition("(")[0] for call in calls]
-    texts = [next(PROCEDURES.rglob(f"{name}.sql")).read_text() for name in names]
-    stable = [bool(re.search(r"\bSTABLE\b", text)) for text in texts]
-    reading = {name for name, call in zip(names, calls, strict=True) if call.reads}
-    assert reading == {name for name, is_stable in zip(names, stable, strict=True) if is_stable}
-    assert {"list_queues", "list_dead_letters", "queue_statistics"} <= reading
 
 
 async def test_all_servers_that_reject_are_not_waited_for() -> None:

@@ -45,7 +45,8 @@ def _relieve(server: MiddlewareServer) -> None:
 
 def _shut(server: MiddlewareServer) -> None:
     def check(*, writes: bool) -> None:
-        raise UnavailableError("shut", standby_unavailable(10))
+        if writes:
+            raise UnavailableError("shut", standby_unavailable(10))
 
     server._database.gate.check = check  # type: ignore[method-assign]
 
@@ -188,6 +189,19 @@ async def test_a_number_left_out_counts_also_when_its_request_is_rejected(
     wire.resume()
     assert (await wire.put(queue_id, -1)).code == ErrorCode.INVALID_PARAMETER
     assert await wire.put_one(queue_id)
+
+
+async def test_what_only_reads_is_done_also_while_no_commit_is_confirmed(
+    connect: Connect, start_middleware: StartMiddleware
+) -> None:
+    server = await start_middleware()
+    wire, queue_id = await _identified(connect, server)
+    _shut(server)
+    listed = await wire.ask(packets.GetQueues(0, 10))
+    assert [queue.queue_id for queue in listed.queues] == [queue_id]
+    assert (await wire.ask(packets.GetQueueStatistics(queue_id))).depth == 0
+    subscribed = await wire.ask(packets.Subscribe(wire.number(), [], "topic"))
+    assert subscribed.code == ErrorCode.STANDBY_UNAVAILABLE
 
 
 async def test_what_is_not_recorded_has_no_order(connect: Connect, start_middleware: StartMiddleware) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from typing import Any
 
-from telesto.middleware.cluster.maintenance import SWEEP, MaintenanceJobs
+from telesto.middleware.cluster.maintenance import MaintenanceJobs
 from telesto.middleware.common.peers import Peers
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.database.clock import DatabaseClock
@@ -23,12 +23,12 @@ class Sweeps:
         self._changed = asyncio.Condition()
 
     async def call(self, sql: str, *arguments: Any) -> list[Any]:
-        if sql != SWEEP:
-            return [((), (), ())]
+        if "telesto.sweep(" not in sql:
+            return [{"queue_ids": (), "topic_ids": (), "receiver_ids": (), "counts": ()}]
         async with self._changed:
             self.turns[arguments[1]] += 1
             self._changed.notify_all()
-        return [(True, 0, False, (), ())]
+        return [{"elected": True, "done": 0, "more": False, "queue_ids": (), "receiver_ids": ()}]
 
     async def reach(self, job: str, count: int) -> None:
         async with self._changed:
