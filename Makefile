@@ -39,7 +39,7 @@ format: .venv/dev.stamp ## Format the code
 	.venv/bin/ruff check --fix .
 	.venv/bin/ruff format .
 
-generate: .venv/dev.stamp ## Generate packets, errors and docs/protocol.md from protocol/spec
+generate: .venv/dev.stamp ## Generate packets, errors, calls of procedures and docs/protocol.md from what declares them
 	$(PY) -m tools.codegen
 
 verify: .venv/dev.stamp ## Fail when a generated file is not what `make generate` gives
