@@ -199,7 +199,8 @@ async def test_what_only_reads_is_done_also_while_no_commit_is_confirmed(
     _shut(server)
     listed = await wire.ask(packets.GetQueues(0, 10))
     assert [queue.queue_id for queue in listed.queues] == [queue_id]
-    assert (await wire.ask(packets.GetQueueStatistics(queue_id))).depth == 0
+    statistics = await wire.ask(packets.GetQueueStatistics(queue_id))
+    assert isinstance(statistics, packets.GetQueueStatisticsResponse)
     subscribed = await wire.ask(packets.Subscribe(wire.number(), [], "topic"))
     assert subscribed.code == ErrorCode.STANDBY_UNAVAILABLE
 
