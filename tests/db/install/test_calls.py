@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import inspect
 import tomllib
-from pathlib import Path
 
 import pytest
 
 from procedure_calls import Calls
 from telesto.db import calls as generated
+from telesto.db.install.manifest import procedures_directory
 
-GRANTS = Path(__file__).parents[2] / "db/procedures/grants.toml"
-CALLED = tomllib.loads(GRANTS.read_text())["role"]["telesto_middleware"]["execute"]
+GRANTS = tomllib.loads((procedures_directory() / "grants.toml").read_text(encoding="utf-8"))
+CALLED = GRANTS["role"]["telesto_middleware"]["execute"]
 #: The parameters that go in, with whether the procedure is STABLE.
 INSTALLED = """
 SELECT array_agg(argument.name ORDER BY argument.i) AS names, p.provolatile = 's' AS reads
