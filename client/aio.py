@@ -3,38 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from inspect import isawaitable
 from signal import Signals
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self
 
 from telesto.client import arguments
-from telesto.client.aio_consumer import AsyncConsumer, AsyncHandler, AsyncPool, stopping_at
+from telesto.client.aio_pool import AsyncHandler, AsyncPool, stopping_at
 from telesto.client.aio_requests import AsyncRequests
-from telesto.client.blocking_consumer import DRAIN, OnError, log_failure
-from telesto.client.bookkeeping.consumers import ConsumerState
+from telesto.client.blocking_pool import DRAIN, OnError, log_failure
 from telesto.client.bookkeeping.identity import Identity
-from telesto.client.calls import failures, queue_calls
-from telesto.client.calls.queue_calls import Call
+from telesto.client.calls import failures
 from telesto.client.calls.state import StoredClient
-from telesto.client.durable.durable_session import DurableSession
 from telesto.client.io import shared
 from telesto.client.io.async_driver import AsyncDriver
 from telesto.client.io.shared import StateDir
-from telesto.client.models import (
-    Message,
-    RecoveredPut,
-    TopicMessage,
-)
+from telesto.client.models import Message
 from telesto.client.options import ClientOptions
 from telesto.client.session.session import Delivery
 from telesto.client.url import Existing, parse_url
 from telesto.protocol.packets import ClientMode
-
-ResultT = TypeVar("ResultT")
-CallT = TypeVar("CallT", bound=Call[Any])
-RowT = TypeVar("RowT")
 
 
 class AsyncTelestoClient(AsyncRequests):
@@ -91,13 +80,6 @@ class AsyncTelestoClient(AsyncRequests):
     ) -> None:
         await self._close(failed=error is not None)
 
-    async def ping(self) -> float:
-        """Asks the middleware for a sign of life; returns the seconds that it took. Needs no ``connect``."""
-        self._driver.attach()
-        call = queue_calls.PingCall()
-        self._session.submit_ping(call)
-        return await self._wait_for(call)
-
     async def connect(
         self,
         name: str | None = None,
@@ -128,7 +110,7 @@ class AsyncTelestoClient(AsyncRequests):
         identity = shared.choose_identity(self._url, name, client_id, mode, existing, self._tried, stored)
         call = self._session.connect(identity)
         self._tried = identity
-        await self._wait_for(call)
+        await self._driver.wait_for(call)
         self._tried = None
 
     async def close(self, *, drain: float | None = None) -> None:
@@ -170,82 +152,7 @@ class AsyncTelestoClient(AsyncRequests):
             self._session.end_close()
             await self._driver.let_go()
 
-    # ------------------------------------------------------------------ putting
-
-    def recovered_puts(self) -> AsyncIterator[RecoveredPut]:
-        """Tells what became of puts whose calls did not: the process died, or the call ended in doubt.
-
-        Among them may be puts that returned just before the process was killed (for ``confirm_after``, if
-        nothing else was written to the state meanwhile): their message_id is what they returned.
-
-        Needs a state_dir. It waits until all of that is known, and yields each message in the order of the
-        puts. Each counts as told when the application comes back for the next one; what it did not come back
-        from is told again, also by the next process. Raises NotConnectedError.
-        """
-        return self._told_one_by_one(shared.durable(self._session))
-
-    async def _told_one_by_one(self, session: DurableSession) -> AsyncIterator[RecoveredPut]:
-        self._driver.attach()
-        await self._wait_for(session.when_settled())
-        for put in shared.told_one_by_one(session):
-            yield put
-            self._driver.flush_soon()
-
-    # ------------------------------------------------------------------ reading
-
-    async def confirm(self, messages: Iterable[Message | TopicMessage]) -> None:
-        """Says that these messages are processed, when ``auto_confirm`` is off; in topics, with all before.
-
-        The confirmation travels with the next request or a little later; ``close`` sends it at the latest.
-        With a state_dir it is durable on return.
-        """
-        of_queues, of_topics = shared.by_source(messages)
-        self._session.confirm_topics(of_topics)
-        call = self._session.confirm(of_queues)
-        self._driver.flush_soon()
-        if call is not None:
-            await self._wait_for(call)
-
-    async def release(self, messages: Iterable[Message | TopicMessage]) -> int:
-        """Gives messages back to their queues, to their old places, marked redelivered; returns how many.
-
-        Messages of topics come again to the next ``get``, with all behind them. Messages whose confirmation
-        was sent already stay taken. With ``auto_confirm`` that is soon after they were returned; switch it
-        off to decide about each message.
-        """
-        of_queues, of_topics = shared.by_source(messages)
-        self._driver.attach()
-        again = self._session.give_back_topics(of_topics)
-        return again + await self._wait_for(self._session.give_back(of_queues))
-
     # ------------------------------------------------------------------ consuming
-
-    def consume(
-        self,
-        queue_id: int,
-        *,
-        credit: int | None = None,
-        credit_bytes: int = 16 * 1024 * 1024,
-        keep_alive: bool = False,
-        ack_in_database: bool = False,
-    ) -> AsyncConsumer:
-        """Consumes a queue: messages are pushed, each to one consumer, and have to be answered.
-
-        ``async with client.consume(queue_id) as consumer: async for leased in consumer: ...``
-
-        Args:
-            queue_id: the queue.
-            credit: how many messages the consumer may have at a time, those that wait for the loop included.
-                Without it about as many as are begun in a second, between 2 and 256.
-            credit_bytes: how many bytes of bodies, 0 for any number; a larger message comes alone.
-            keep_alive: extend the leases of what the consumer has for as long as this process lives. Without
-                it a message that is not answered in the queue's lease time goes to another consumer.
-            ack_in_database: the application acknowledges each message in a transaction of its own, by
-                ``telesto.ack``; leaving the message's block says that this is committed.
-        """
-        return AsyncConsumer(
-            self._driver, ConsumerState(queue_id, credit, credit_bytes, keep_alive, ack_in_database)
-        )
 
     async def run_consumer(
         self,
@@ -347,7 +254,7 @@ class AsyncTelestoClient(AsyncRequests):
         async def answer(request: Message, answering: Awaitable[bytes | None]) -> None:
             body = await answering
             if body is not None and request.context is not None:
-                await self._run(shared.reply_call(request, body, once=True))
+                await self._driver.run(shared.reply_call(request, body, once=True))
 
         def serve(request: Message) -> Awaitable[object]:
             answering = handler(request)
@@ -362,23 +269,3 @@ class AsyncTelestoClient(AsyncRequests):
             drain=drain,
             stop_signals=stop_signals,
         )
-
-    # ------------------------------------------------------------------ calls
-
-    def _run(self, call: Call[ResultT]) -> Coroutine[Any, Any, ResultT]:
-        """Makes a call and waits for its end."""
-        return self._driver.run(call)
-
-    def _start(self, call: CallT) -> CallT:
-        """Makes a call, to be waited for by ``_wait_for`` or given up by ``_abandon``."""
-        return self._driver.start(call)
-
-    def _wait_for(self, call: Call[ResultT]) -> Coroutine[Any, Any, ResultT]:
-        """Waits for the end of a call that is made already."""
-        return self._driver.wait_for(call)
-
-    def _send_next(self) -> None:
-        self._driver.flush_soon()
-
-    def _abandon(self, given_up: Iterable[Call[Any]]) -> None:
-        self._driver.abandon(given_up)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from typing import Any, TypeVar
 
+from telesto.client.aio_consumer import AsyncConsumer
+from telesto.client.bookkeeping.consumers import ConsumerState
 from telesto.client.calls import queue_calls
 from telesto.client.calls.queue_calls import Call
 from telesto.client.calls.topic_calls import (
@@ -18,8 +19,10 @@ from telesto.client.calls.topic_calls import (
     TopicsCall,
     UnsubscribeCall,
 )
+from telesto.client.durable.durable_session import DurableSession
 from telesto.client.errors import ClientClosedError
 from telesto.client.io import shared
+from telesto.client.io.async_driver import AsyncDriver
 from telesto.client.io.shared import OutcomeT
 from telesto.client.models import (
     UNCHANGED,
@@ -31,6 +34,7 @@ from telesto.client.models import (
     PutResult,
     Queue,
     QueueStatistics,
+    RecoveredPut,
     Subscription,
     Topic,
     TopicMessage,
@@ -43,36 +47,16 @@ from telesto.client.session.session import Session
 from telesto.protocol.errors import TelestoError
 from telesto.protocol.packets import ClientMode, HistoryMode, ReadMode
 
-ResultT = TypeVar("ResultT")
 CallT = TypeVar("CallT", bound=Call[Any])
 RowT = TypeVar("RowT")
 
 
-class AsyncRequests(ABC):
+class AsyncRequests:
     """What a client asks the service for, each by a call that the session makes."""
 
     _options: ClientOptions
     _session: Session
-
-    @abstractmethod
-    async def _run(self, call: Call[ResultT]) -> ResultT:
-        """Makes a call and waits for its end."""
-
-    @abstractmethod
-    def _start(self, call: CallT) -> CallT:
-        """Makes a call, to be waited for by ``_wait_for`` or given up by ``_abandon``."""
-
-    @abstractmethod
-    async def _wait_for(self, call: Call[ResultT]) -> ResultT:
-        """Waits for the end of a call that is made already."""
-
-    @abstractmethod
-    def _abandon(self, given_up: Iterable[Call[Any]]) -> None:
-        """Gives up calls that are made already."""
-
-    @abstractmethod
-    def _send_next(self) -> None:
-        """Sends what the end of a call has set free."""
+    _driver: AsyncDriver
 
     # ------------------------------------------------------------------ the client
 
@@ -106,9 +90,14 @@ class AsyncRequests(ABC):
         """Whether there is a connection; a lost one is replaced without the caller's doing."""
         return self._session.connected
 
+    async def ping(self) -> float:
+        """Asks the middleware for a sign of life; returns the seconds that it took. Needs no ``connect``."""
+        self._driver.attach()
+        return await self._driver.ask(self._session.ping)
+
     async def delete_client(self) -> None:
         """Deletes this client. Messages that it took and did not confirm go back to their queues."""
-        await self._run(queue_calls.DeleteClientCall())
+        await self._driver.run(queue_calls.DeleteClientCall())
 
     # ------------------------------------------------------------------ queues
 
@@ -181,7 +170,7 @@ class AsyncRequests(ABC):
 
         Raises QueueNameNotUniqueError.
         """
-        return await self._run(
+        return await self._driver.run(
             queue_calls.CreateQueueCall(
                 name,
                 max_messages=max_messages,
@@ -233,7 +222,7 @@ class AsyncRequests(ABC):
 
         Raises QueueNotExistingError.
         """
-        await self._run(
+        await self._driver.run(
             queue_calls.UpdateQueueCall(
                 queue_id,
                 max_messages=max_messages,
@@ -258,19 +247,19 @@ class AsyncRequests(ABC):
 
     async def queue_settings(self, queue_id: int) -> QueueSettings:
         """Tells the settings of a queue. Raises QueueNotExistingError."""
-        return await self._run(queue_calls.QueueSettingsCall(queue_id))
+        return await self._driver.run(queue_calls.QueueSettingsCall(queue_id))
 
     async def delete_queue(self, queue_id: int) -> None:
         """Deletes a queue and its messages; reads that wait there get QueueNotExistingError."""
-        await self._run(queue_calls.DeleteQueueCall(queue_id))
+        await self._driver.run(queue_calls.DeleteQueueCall(queue_id))
 
     async def get_queue_by_name(self, name: str) -> Queue:
         """Finds a queue. Raises QueueNotExistingError."""
-        return await self._run(queue_calls.GetQueueIdCall(name))
+        return await self._driver.run(queue_calls.GetQueueIdCall(name))
 
     async def get_queue_by_id(self, queue_id: int) -> Queue:
         """Finds a queue. Raises QueueNotExistingError."""
-        return await self._run(queue_calls.GetQueueNameCall(queue_id))
+        return await self._driver.run(queue_calls.GetQueueNameCall(queue_id))
 
     async def get_queues(self) -> list[Queue]:
         """Lists all queues, by rising id."""
@@ -282,11 +271,11 @@ class AsyncRequests(ABC):
 
     async def purge_queue(self, queue_id: int) -> int:
         """Removes the messages that wait in a queue, whoever they are for; returns how many."""
-        return await self._run(queue_calls.PurgeQueueCall(queue_id))
+        return await self._driver.run(queue_calls.PurgeQueueCall(queue_id))
 
     async def queue_statistics(self, queue_id: int) -> QueueStatistics:
         """Counts what a queue holds."""
-        return await self._run(queue_calls.StatisticsCall(queue_id))
+        return await self._driver.run(queue_calls.StatisticsCall(queue_id))
 
     async def message_history(self, message_id: int, queue_id: int | None = None) -> MessageHistory:
         """Tells what is known of a message: how it and its hand-overs ended, and where it is now.
@@ -297,13 +286,15 @@ class AsyncRequests(ABC):
 
         Raises MessageNotExistingError when nothing is known.
         """
-        return await self._run(queue_calls.MessageHistoryCall(message_id, queue_id))
+        return await self._driver.run(queue_calls.MessageHistoryCall(message_id, queue_id))
 
     async def read_messages(self, queue_id: int) -> AsyncIterator[Message]:
         """Browses: yields the messages that this client may read, by rising id, without taking them."""
         after, more = 0, True
         while more:
-            messages, more = await self._run(queue_calls.BrowseCall(queue_id, after, self._options.page_size))
+            messages, more = await self._driver.run(
+                queue_calls.BrowseCall(queue_id, after, self._options.page_size)
+            )
             for message in messages:
                 after = message.message_id
                 yield message
@@ -315,7 +306,7 @@ class AsyncRequests(ABC):
         """
         after, more = after_message_id, True
         while more:
-            letters, more = await self._run(
+            letters, more = await self._driver.run(
                 queue_calls.DeadLettersCall(queue_id, after, self._options.page_size)
             )
             for letter in letters:
@@ -332,7 +323,7 @@ class AsyncRequests(ABC):
         Returns how many were sent back. The queue's bound does not hold for them, and what has expired does
         not expire again.
         """
-        return await self._run(queue_calls.RedriveCall(queue_id, message_ids))
+        return await self._driver.run(queue_calls.RedriveCall(queue_id, message_ids))
 
     async def delete_dead_letters(self, queue_id: int, message_ids: Collection[int] | None = None) -> int:
         """Deletes dead letters for good; the queue may be gone, as for ``dead_letters``.
@@ -343,7 +334,7 @@ class AsyncRequests(ABC):
 
         Returns how many were deleted.
         """
-        return await self._run(queue_calls.DeleteLettersCall(queue_id, message_ids))
+        return await self._driver.run(queue_calls.DeleteLettersCall(queue_id, message_ids))
 
     # ------------------------------------------------------------------ messages
 
@@ -378,7 +369,7 @@ class AsyncRequests(ABC):
 
         Raises QueueNotExistingError, QueueFullError and MessageTooLargeError.
         """
-        return await self._run(
+        return await self._driver.run(
             queue_calls.PutCall(
                 queue_id, body, priority, receiver_id, context, dedup_key, delay, expires, partition_key
             )
@@ -405,7 +396,7 @@ class AsyncRequests(ABC):
         call = queue_calls.PutSeveralCall(
             queue_ids, body, priority, receiver_id, context, dedup_key, delay, expires, partition_key
         )
-        return shared.raise_if_all_failed(await self._run(call))
+        return shared.raise_if_all_failed(await self._driver.run(call))
 
     async def put_many(self, queue_id: int, messages: Iterable[NewMessage | bytes]) -> list[PutResult]:
         """Puts many messages into a queue; returns a result for each, in order.
@@ -437,7 +428,7 @@ class AsyncRequests(ABC):
 
         Raises QueueNotExistingError, also when the queue is deleted meanwhile.
         """
-        messages = await self._run(queue_calls.ReadCall(queue_id, sender_id, mode, timeout))
+        messages = await self._driver.run(queue_calls.ReadCall(queue_id, sender_id, mode, timeout))
         return messages[0] if messages else None
 
     async def retrieve_messages(
@@ -456,9 +447,53 @@ class AsyncRequests(ABC):
         it is not taken and raises MessageTooLargeError, whose related_id names it. For the rest see
         ``retrieve_message``.
         """
-        return await self._run(
+        return await self._driver.run(
             queue_calls.ReadCall(queue_id, sender_id, mode, timeout, max_messages, max_bytes)
         )
+
+    def recovered_puts(self) -> AsyncIterator[RecoveredPut]:
+        """Tells what became of puts whose calls did not: the process died, or the call ended in doubt.
+
+        Among them may be puts that returned just before the process was killed (for ``confirm_after``, if
+        nothing else was written to the state meanwhile): their message_id is what they returned.
+
+        Needs a state_dir. It waits until all of that is known, and yields each message in the order of the
+        puts. Each counts as told when the application comes back for the next one; what it did not come back
+        from is told again, also by the next process. Raises NotConnectedError.
+        """
+        return self._told_one_by_one(shared.durable(self._session))
+
+    async def _told_one_by_one(self, session: DurableSession) -> AsyncIterator[RecoveredPut]:
+        self._driver.attach()
+        await self._driver.ask(session.when_settled)
+        recovered = shared.told_one_by_one(session)
+        while (put := self._driver.tell(lambda: next(recovered, None))) is not None:
+            yield put
+
+    async def confirm(self, messages: Iterable[Message | TopicMessage]) -> None:
+        """Says that these messages are processed, when ``auto_confirm`` is off; in topics, with all before.
+
+        The confirmation travels with the next request or a little later; ``close`` sends it at the latest.
+        With a state_dir it is durable on return.
+        """
+        of_queues, of_topics = shared.by_source(messages)
+        if of_topics:
+            self._driver.tell(self._session.confirm_topics, of_topics)
+        call = self._driver.tell(self._session.confirm, of_queues)
+        if call is not None:
+            await self._driver.wait_for(call)
+
+    async def release(self, messages: Iterable[Message | TopicMessage]) -> int:
+        """Gives messages back to their queues, to their old places, marked redelivered; returns how many.
+
+        Messages of topics come again to the next ``get``, with all behind them. Messages whose confirmation
+        was sent already stay taken. With ``auto_confirm`` that is soon after they were returned; switch it
+        off to decide about each message.
+        """
+        of_queues, of_topics = shared.by_source(messages)
+        self._driver.attach()
+        again = self._driver.tell(self._session.give_back_topics, of_topics)
+        return again + await self._driver.ask(self._session.give_back, of_queues)
 
     # ------------------------------------------------------------------ topics
 
@@ -478,14 +513,14 @@ class AsyncRequests(ABC):
 
         Raises AlreadySubscribedError, whose related_id is the subscription that there is.
         """
-        return await self._run(SubscribeCall(topic, max_behind, max_age, drop))
+        return await self._driver.run(SubscribeCall(topic, max_behind, max_age, drop))
 
     async def unsubscribe(self, topic: str) -> None:
         """Ends the subscription of a topic; not even what was put before comes any more.
 
         Raises NotSubscribedError.
         """
-        await self._run(UnsubscribeCall(topic))
+        await self._driver.run(UnsubscribeCall(topic))
 
     async def delete_topic(self, topic: str) -> None:
         """Deletes a topic to which nobody subscribes, and how far its publishers' own numbers are.
@@ -493,7 +528,7 @@ class AsyncRequests(ABC):
         A topic of this name that is created later begins at number 1.
         Raises TopicInUseError while somebody subscribes, and TopicNotExistingError.
         """
-        await self._run(DeleteTopicCall(topic))
+        await self._driver.run(DeleteTopicCall(topic))
 
     async def put(self, topic: str, body: bytes, *, sequence: int | None = None) -> int:
         """Puts a message to a topic, for all who subscribe to it; returns its number once it is durable.
@@ -506,7 +541,7 @@ class AsyncRequests(ABC):
 
         Raises SequenceGapError, whose related_id is the sequence expected next, and MessageTooLargeError.
         """
-        results = await self._run(PutOneToTopicCall(topic, body, sequence))
+        results = await self._driver.run(PutOneToTopicCall(topic, body, sequence))
         return results[0].number or 0
 
     async def put_to_topic(
@@ -583,6 +618,35 @@ class AsyncRequests(ABC):
         """Lists this client's subscriptions, by rising id, with how far each is."""
         return await self._pages(SubscriptionsCall, lambda subscription: subscription.subscription_id)
 
+    # ------------------------------------------------------------------ consuming
+
+    def consume(
+        self,
+        queue_id: int,
+        *,
+        credit: int | None = None,
+        credit_bytes: int = 16 * 1024 * 1024,
+        keep_alive: bool = False,
+        ack_in_database: bool = False,
+    ) -> AsyncConsumer:
+        """Consumes a queue: messages are pushed, each to one consumer, and have to be answered.
+
+        Use the consumer in a ``with`` block, and each message that it yields in one, which acknowledges it.
+
+        Args:
+            queue_id: the queue.
+            credit: how many messages the consumer may have at a time, those that wait for the loop included.
+                Without it about as many as are begun in a second, between 2 and 256.
+            credit_bytes: how many bytes of bodies, 0 for any number; a larger message comes alone.
+            keep_alive: extend the leases of what the consumer has for as long as this process lives. Without
+                it a message that is not answered in the queue's lease time goes to another consumer.
+            ack_in_database: the application acknowledges each message in a transaction of its own, by
+                ``telesto.ack``; leaving the message's block says that this is committed.
+        """
+        return AsyncConsumer(
+            self._driver, ConsumerState(queue_id, credit, credit_bytes, keep_alive, ack_in_database)
+        )
+
     # ------------------------------------------------------------------ request and response
 
     async def send_request_response_message(
@@ -601,13 +665,13 @@ class AsyncRequests(ABC):
         ``timeout`` is over: what has not been handed over by then is not handled any more.
         """
         put, read = shared.request_calls(queue_id, body, priority, receiver_id, timeout)
-        request, response = self._start(put), self._start(read)
+        request, response = self._driver.start(put), self._driver.start(read)
         try:
-            await self._wait_for(request)
+            await self._driver.wait_for(request)
         except BaseException:
-            self._abandon([response])
+            self._driver.abandon([response])
             raise
-        messages = await self._wait_for(response)
+        messages = await self._driver.wait_for(response)
         return messages[0] if messages else None
 
     async def reply(self, request: Message, body: bytes, *, priority: int | None = None) -> int:
@@ -616,16 +680,16 @@ class AsyncRequests(ABC):
         It expires after the time that the request had left when it was handed over, and a minute more; after
         7 days if the request had no limit.
         """
-        return await self._run(shared.reply_call(request, body, priority))
+        return await self._driver.run(shared.reply_call(request, body, priority))
 
     # ------------------------------------------------------------------ calls
 
     async def _get(self, call: GetCall) -> list[TopicMessage]:
         """Makes a get; the next one of its topic begins when it is over."""
         try:
-            return await self._run(call)
+            return await self._driver.run(call)
         finally:
-            self._send_next()
+            self._driver.flush_soon()
 
     async def _in_batches(
         self, batches: Iterable[CallT], failed: Callable[[CallT, TelestoError], list[OutcomeT]]
@@ -637,7 +701,7 @@ class AsyncRequests(ABC):
         async def finish_first() -> list[OutcomeT]:
             call = under_way.popleft()
             try:
-                outcomes: list[OutcomeT] = await self._wait_for(call)
+                outcomes: list[OutcomeT] = await self._driver.wait_for(call)
             except TelestoError as error:
                 return failed(call, error)
             return outcomes
@@ -645,7 +709,7 @@ class AsyncRequests(ABC):
         try:
             for call in batches:
                 try:
-                    under_way.append(self._start(call))
+                    under_way.append(self._driver.start(call))
                 except TelestoError as error:
                     if not under_way and not results:
                         raise
@@ -657,7 +721,7 @@ class AsyncRequests(ABC):
             while under_way:
                 results += await finish_first()
         finally:
-            self._abandon(under_way)
+            self._driver.abandon(under_way)
         return results
 
     async def _pages(
@@ -667,7 +731,7 @@ class AsyncRequests(ABC):
         found: list[RowT] = []
         after, more = 0, True
         while more:
-            rows, more = await self._run(page(after, self._options.page_size))
+            rows, more = await self._driver.run(page(after, self._options.page_size))
             found += rows
             after = id_of(found[-1]) if found else 0
         return found

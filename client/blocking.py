@@ -3,46 +3,27 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from signal import Signals
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self
 
 from telesto.client import arguments
-from telesto.client.blocking_consumer import (
-    DRAIN,
-    Consumer,
-    Handler,
-    OnError,
-    Pool,
-    beside,
-    log_failure,
-    stopping_at,
-)
+from telesto.client.blocking_pool import DRAIN, Handler, OnError, Pool, log_failure, stopping_at
 from telesto.client.blocking_requests import Requests
-from telesto.client.bookkeeping.consumers import ConsumerState
 from telesto.client.bookkeeping.identity import Identity
-from telesto.client.calls import failures, queue_calls
+from telesto.client.calls import failures
 from telesto.client.calls.queue_calls import Call
 from telesto.client.calls.state import StoredClient
-from telesto.client.durable.durable_session import DurableSession
 from telesto.client.durable.state_directory import StateDirectory
 from telesto.client.io import shared
-from telesto.client.io.driver import Driver
+from telesto.client.io.driver import Driver, beside
 from telesto.client.io.shared import StateDir
-from telesto.client.models import (
-    Message,
-    RecoveredPut,
-    TopicMessage,
-)
+from telesto.client.models import Message
 from telesto.client.options import ClientOptions
 from telesto.client.session.session import Delivery
 from telesto.client.url import Existing, parse_url
 from telesto.protocol.packets import ClientMode
-
-ResultT = TypeVar("ResultT")
-CallT = TypeVar("CallT", bound=Call[Any])
-RowT = TypeVar("RowT")
 
 
 class TelestoClient(Requests):
@@ -99,13 +80,6 @@ class TelestoClient(Requests):
     ) -> None:
         self._close(failed=error is not None)
 
-    def ping(self) -> float:
-        """Asks the middleware for a sign of life; returns the seconds that it took. Needs no ``connect``."""
-        call = queue_calls.PingCall()
-        with self._driver.lock:
-            self._session.submit_ping(call)
-            return self._answer(call)
-
     def connect(
         self,
         name: str | None = None,
@@ -129,13 +103,16 @@ class TelestoClient(Requests):
         also StateInUseError, StateDamagedError, StateMismatchError and StateWriteError.
         """
         shared.check_identity(name, client_id, mode, existing)
-        with self._driver.lock:
+
+        def connect() -> Call[None]:
             stored = self._open_state()
             identity = shared.choose_identity(self._url, name, client_id, mode, existing, self._tried, stored)
             call = self._session.connect(identity)
             self._tried = identity
-            self._answer(call)
-            self._tried = None
+            return call
+
+        self._driver.ask(connect)
+        self._tried = None
 
     def close(self, *, drain: float | None = None) -> None:
         """Ends ``run_consumer`` and ``serve_requests``, confirms what was taken, and closes the connection.
@@ -185,93 +162,7 @@ class TelestoClient(Requests):
             self._driver.use_state(StateDirectory(self._state_dir))
         return session.stored_client
 
-    # ------------------------------------------------------------------ queues
-
-    # ------------------------------------------------------------------ putting
-
-    def recovered_puts(self) -> Iterator[RecoveredPut]:
-        """Tells what became of puts whose calls did not: the process died, or the call ended in doubt.
-
-        Among them may be puts that returned just before the process was killed (for ``confirm_after``, if
-        nothing else was written to the state meanwhile): their message_id is what they returned.
-
-        Needs a state_dir. It waits until all of that is known, and yields each message in the order of the
-        puts. Each counts as told when the application comes back for the next one; what it did not come back
-        from is told again, also by the next process. Raises NotConnectedError.
-        """
-        return self._told_one_by_one(shared.durable(self._session))
-
-    def _told_one_by_one(self, session: DurableSession) -> Iterator[RecoveredPut]:
-        with self._driver.lock:
-            self._answer(session.when_settled())
-        recovered = shared.told_one_by_one(session)
-        while True:
-            with self._driver.lock:
-                put = next(recovered, None)
-                self._driver.hand_on()
-            if put is None:
-                return
-            yield put
-
-    # ------------------------------------------------------------------ reading
-
-    def confirm(self, messages: Iterable[Message | TopicMessage]) -> None:
-        """Says that these messages are processed, when ``auto_confirm`` is off; in topics, with all before.
-
-        The confirmation travels with the next request or a little later; ``close`` sends it at the latest.
-        With a state_dir it is durable on return.
-        """
-        of_queues, of_topics = shared.by_source(messages)
-        with self._driver.lock:
-            self._session.confirm_topics(of_topics)
-            call = self._session.confirm(of_queues)
-            if call is None:
-                self._driver.hand_on()
-            else:
-                self._answer(call)
-
-    def release(self, messages: Iterable[Message | TopicMessage]) -> int:
-        """Gives messages back to their queues, to their old places, marked redelivered; returns how many.
-
-        Messages of topics come again to the next ``get``, with all behind them. Messages whose confirmation
-        was sent already stay taken. With ``auto_confirm`` that is soon after they were returned; switch it
-        off to decide about each message.
-        """
-        of_queues, of_topics = shared.by_source(messages)
-        with self._driver.lock:
-            again = self._session.give_back_topics(of_topics)
-            return again + self._answer(self._session.give_back(of_queues))
-
-    # ------------------------------------------------------------------ topics
-
     # ------------------------------------------------------------------ consuming
-
-    def consume(
-        self,
-        queue_id: int,
-        *,
-        credit: int | None = None,
-        credit_bytes: int = 16 * 1024 * 1024,
-        keep_alive: bool = False,
-        ack_in_database: bool = False,
-    ) -> Consumer:
-        """Consumes a queue: messages are pushed, each to one consumer, and have to be answered.
-
-        ``with client.consume(queue_id) as consumer: for leased in consumer: with leased: ...``
-
-        Args:
-            queue_id: the queue.
-            credit: how many messages the consumer may have at a time, those that wait for the loop included.
-                Without it about as many as are begun in a second, between 2 and 256.
-            credit_bytes: how many bytes of bodies, 0 for any number; a larger message comes alone.
-            keep_alive: extend the leases of what the consumer has for as long as this process lives. Without
-                it a message that is not answered in the queue's lease time goes to another consumer.
-            ack_in_database: the application acknowledges each message in a transaction of its own, by
-                ``telesto.ack``; leaving the message's block says that this is committed.
-        """
-        return Consumer(
-            self._driver, ConsumerState(queue_id, credit, credit_bytes, keep_alive, ack_in_database)
-        )
 
     def run_consumer(
         self,
@@ -372,7 +263,7 @@ class TelestoClient(Requests):
             body = handler(request)
             if body is None or request.context is None or arguments.is_to_be_run(body):
                 return body
-            return self._run(shared.reply_call(request, body, once=True))
+            return self._driver.run(shared.reply_call(request, body, once=True))
 
         self.run_consumer(
             queue_id,
@@ -383,52 +274,3 @@ class TelestoClient(Requests):
             drain=drain,
             stop_signals=stop_signals,
         )
-
-    # ------------------------------------------------------------------ calls
-
-    def _run(self, call: Call[ResultT]) -> ResultT:
-        """Makes a call and waits for its end."""
-        with self._driver.lock:
-            self._submit(call)
-            return self._answer(call)
-
-    def _start(self, call: CallT) -> CallT:
-        """Makes a call, to be waited for by ``_wait_for`` or given up by ``_abandon``."""
-        with self._driver.lock:
-            self._submit(call)
-            self._driver.push()
-            self._driver.hand_on()
-            return call
-
-    def _wait_for(self, call: Call[ResultT]) -> ResultT:
-        """Waits for the end of a call that is made already."""
-        with self._driver.lock:
-            return self._answer(call)
-
-    def _submit(self, call: Call[Any]) -> None:
-        if self._state_dir is not None:
-            thread = threading.current_thread()
-            shared.with_reader(call, thread, lambda: not thread.is_alive())
-        self._session.submit(call)
-
-    def _answer(self, call: Call[ResultT]) -> ResultT:
-        """Waits for the end of a call; the lock is held."""
-        driver = self._driver
-        driver.answer(call)
-        try:
-            return self._session.take(call)
-        finally:
-            driver.hand_on()
-
-    def _abandon(self, given_up: Iterable[Call[Any]]) -> None:
-        with self._driver.lock:
-            for call in given_up:
-                self._session.abandon(call)
-            self._driver.push()
-            self._driver.hand_on()
-
-    def _send_next(self) -> None:
-        """Sends what the end of a call has set free."""
-        with self._driver.lock:
-            self._driver.push()
-            self._driver.hand_on()

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
+from telesto.client.blocking_consumer import Consumer
+from telesto.client.bookkeeping.consumers import ConsumerState
 from telesto.client.calls import queue_calls
 from telesto.client.calls.queue_calls import Call
 from telesto.client.calls.topic_calls import (
@@ -19,8 +20,10 @@ from telesto.client.calls.topic_calls import (
     TopicsCall,
     UnsubscribeCall,
 )
+from telesto.client.durable.durable_session import DurableSession
 from telesto.client.errors import ClientClosedError
 from telesto.client.io import shared
+from telesto.client.io.driver import Driver
 from telesto.client.io.shared import OutcomeT
 from telesto.client.models import (
     UNCHANGED,
@@ -32,6 +35,7 @@ from telesto.client.models import (
     PutResult,
     Queue,
     QueueStatistics,
+    RecoveredPut,
     Subscription,
     Topic,
     TopicMessage,
@@ -44,36 +48,16 @@ from telesto.client.session.session import Session
 from telesto.protocol.errors import TelestoError
 from telesto.protocol.packets import ClientMode, HistoryMode, ReadMode
 
-ResultT = TypeVar("ResultT")
 CallT = TypeVar("CallT", bound=Call[Any])
 RowT = TypeVar("RowT")
 
 
-class Requests(ABC):
+class Requests:
     """What a client asks the service for, each by a call that the session makes."""
 
     _options: ClientOptions
     _session: Session
-
-    @abstractmethod
-    def _run(self, call: Call[ResultT]) -> ResultT:
-        """Makes a call and waits for its end."""
-
-    @abstractmethod
-    def _start(self, call: CallT) -> CallT:
-        """Makes a call, to be waited for by ``_wait_for`` or given up by ``_abandon``."""
-
-    @abstractmethod
-    def _wait_for(self, call: Call[ResultT]) -> ResultT:
-        """Waits for the end of a call that is made already."""
-
-    @abstractmethod
-    def _abandon(self, given_up: Iterable[Call[Any]]) -> None:
-        """Gives up calls that are made already."""
-
-    @abstractmethod
-    def _send_next(self) -> None:
-        """Sends what the end of a call has set free."""
+    _driver: Driver
 
     # ------------------------------------------------------------------ the client
 
@@ -107,9 +91,14 @@ class Requests(ABC):
         """Whether there is a connection; a lost one is replaced without the caller's doing."""
         return self._session.connected
 
+    def ping(self) -> float:
+        """Asks the middleware for a sign of life; returns the seconds that it took. Needs no ``connect``."""
+        self._driver.attach()
+        return self._driver.ask(self._session.ping)
+
     def delete_client(self) -> None:
         """Deletes this client. Messages that it took and did not confirm go back to their queues."""
-        self._run(queue_calls.DeleteClientCall())
+        self._driver.run(queue_calls.DeleteClientCall())
 
     # ------------------------------------------------------------------ queues
 
@@ -182,7 +171,7 @@ class Requests(ABC):
 
         Raises QueueNameNotUniqueError.
         """
-        return self._run(
+        return self._driver.run(
             queue_calls.CreateQueueCall(
                 name,
                 max_messages=max_messages,
@@ -234,7 +223,7 @@ class Requests(ABC):
 
         Raises QueueNotExistingError.
         """
-        self._run(
+        self._driver.run(
             queue_calls.UpdateQueueCall(
                 queue_id,
                 max_messages=max_messages,
@@ -259,19 +248,19 @@ class Requests(ABC):
 
     def queue_settings(self, queue_id: int) -> QueueSettings:
         """Tells the settings of a queue. Raises QueueNotExistingError."""
-        return self._run(queue_calls.QueueSettingsCall(queue_id))
+        return self._driver.run(queue_calls.QueueSettingsCall(queue_id))
 
     def delete_queue(self, queue_id: int) -> None:
         """Deletes a queue and its messages; reads that wait there get QueueNotExistingError."""
-        self._run(queue_calls.DeleteQueueCall(queue_id))
+        self._driver.run(queue_calls.DeleteQueueCall(queue_id))
 
     def get_queue_by_name(self, name: str) -> Queue:
         """Finds a queue. Raises QueueNotExistingError."""
-        return self._run(queue_calls.GetQueueIdCall(name))
+        return self._driver.run(queue_calls.GetQueueIdCall(name))
 
     def get_queue_by_id(self, queue_id: int) -> Queue:
         """Finds a queue. Raises QueueNotExistingError."""
-        return self._run(queue_calls.GetQueueNameCall(queue_id))
+        return self._driver.run(queue_calls.GetQueueNameCall(queue_id))
 
     def get_queues(self) -> list[Queue]:
         """Lists all queues, by rising id."""
@@ -283,11 +272,11 @@ class Requests(ABC):
 
     def purge_queue(self, queue_id: int) -> int:
         """Removes the messages that wait in a queue, whoever they are for; returns how many."""
-        return self._run(queue_calls.PurgeQueueCall(queue_id))
+        return self._driver.run(queue_calls.PurgeQueueCall(queue_id))
 
     def queue_statistics(self, queue_id: int) -> QueueStatistics:
         """Counts what a queue holds."""
-        return self._run(queue_calls.StatisticsCall(queue_id))
+        return self._driver.run(queue_calls.StatisticsCall(queue_id))
 
     def message_history(self, message_id: int, queue_id: int | None = None) -> MessageHistory:
         """Tells what is known of a message: how it and its hand-overs ended, and where it is now.
@@ -298,13 +287,15 @@ class Requests(ABC):
 
         Raises MessageNotExistingError when nothing is known.
         """
-        return self._run(queue_calls.MessageHistoryCall(message_id, queue_id))
+        return self._driver.run(queue_calls.MessageHistoryCall(message_id, queue_id))
 
     def read_messages(self, queue_id: int) -> Iterator[Message]:
         """Browses: yields the messages that this client may read, by rising id, without taking them."""
         after, more = 0, True
         while more:
-            messages, more = self._run(queue_calls.BrowseCall(queue_id, after, self._options.page_size))
+            messages, more = self._driver.run(
+                queue_calls.BrowseCall(queue_id, after, self._options.page_size)
+            )
             for message in messages:
                 after = message.message_id
                 yield message
@@ -316,7 +307,9 @@ class Requests(ABC):
         """
         after, more = after_message_id, True
         while more:
-            letters, more = self._run(queue_calls.DeadLettersCall(queue_id, after, self._options.page_size))
+            letters, more = self._driver.run(
+                queue_calls.DeadLettersCall(queue_id, after, self._options.page_size)
+            )
             for letter in letters:
                 after = letter.message.message_id
                 yield letter
@@ -331,7 +324,7 @@ class Requests(ABC):
         Returns how many were sent back. The queue's bound does not hold for them, and what has expired does
         not expire again.
         """
-        return self._run(queue_calls.RedriveCall(queue_id, message_ids))
+        return self._driver.run(queue_calls.RedriveCall(queue_id, message_ids))
 
     def delete_dead_letters(self, queue_id: int, message_ids: Collection[int] | None = None) -> int:
         """Deletes dead letters for good; the queue may be gone, as for ``dead_letters``.
@@ -342,7 +335,7 @@ class Requests(ABC):
 
         Returns how many were deleted.
         """
-        return self._run(queue_calls.DeleteLettersCall(queue_id, message_ids))
+        return self._driver.run(queue_calls.DeleteLettersCall(queue_id, message_ids))
 
     # ------------------------------------------------------------------ messages
 
@@ -377,7 +370,7 @@ class Requests(ABC):
 
         Raises QueueNotExistingError, QueueFullError and MessageTooLargeError.
         """
-        return self._run(
+        return self._driver.run(
             queue_calls.PutCall(
                 queue_id, body, priority, receiver_id, context, dedup_key, delay, expires, partition_key
             )
@@ -404,7 +397,7 @@ class Requests(ABC):
         call = queue_calls.PutSeveralCall(
             queue_ids, body, priority, receiver_id, context, dedup_key, delay, expires, partition_key
         )
-        return shared.raise_if_all_failed(self._run(call))
+        return shared.raise_if_all_failed(self._driver.run(call))
 
     def put_many(self, queue_id: int, messages: Iterable[NewMessage | bytes]) -> list[PutResult]:
         """Puts many messages into a queue; returns a result for each, in order.
@@ -434,7 +427,7 @@ class Requests(ABC):
 
         Raises QueueNotExistingError, also when the queue is deleted meanwhile.
         """
-        messages = self._run(queue_calls.ReadCall(queue_id, sender_id, mode, timeout))
+        messages = self._driver.run(queue_calls.ReadCall(queue_id, sender_id, mode, timeout))
         return messages[0] if messages else None
 
     def retrieve_messages(
@@ -453,7 +446,53 @@ class Requests(ABC):
         it is not taken and raises MessageTooLargeError, whose related_id names it. For the rest see
         ``retrieve_message``.
         """
-        return self._run(queue_calls.ReadCall(queue_id, sender_id, mode, timeout, max_messages, max_bytes))
+        return self._driver.run(
+            queue_calls.ReadCall(queue_id, sender_id, mode, timeout, max_messages, max_bytes)
+        )
+
+    def recovered_puts(self) -> Iterator[RecoveredPut]:
+        """Tells what became of puts whose calls did not: the process died, or the call ended in doubt.
+
+        Among them may be puts that returned just before the process was killed (for ``confirm_after``, if
+        nothing else was written to the state meanwhile): their message_id is what they returned.
+
+        Needs a state_dir. It waits until all of that is known, and yields each message in the order of the
+        puts. Each counts as told when the application comes back for the next one; what it did not come back
+        from is told again, also by the next process. Raises NotConnectedError.
+        """
+        return self._told_one_by_one(shared.durable(self._session))
+
+    def _told_one_by_one(self, session: DurableSession) -> Iterator[RecoveredPut]:
+        self._driver.attach()
+        self._driver.ask(session.when_settled)
+        recovered = shared.told_one_by_one(session)
+        while (put := self._driver.tell(lambda: next(recovered, None))) is not None:
+            yield put
+
+    def confirm(self, messages: Iterable[Message | TopicMessage]) -> None:
+        """Says that these messages are processed, when ``auto_confirm`` is off; in topics, with all before.
+
+        The confirmation travels with the next request or a little later; ``close`` sends it at the latest.
+        With a state_dir it is durable on return.
+        """
+        of_queues, of_topics = shared.by_source(messages)
+        if of_topics:
+            self._driver.tell(self._session.confirm_topics, of_topics)
+        call = self._driver.tell(self._session.confirm, of_queues)
+        if call is not None:
+            self._driver.wait_for(call)
+
+    def release(self, messages: Iterable[Message | TopicMessage]) -> int:
+        """Gives messages back to their queues, to their old places, marked redelivered; returns how many.
+
+        Messages of topics come again to the next ``get``, with all behind them. Messages whose confirmation
+        was sent already stay taken. With ``auto_confirm`` that is soon after they were returned; switch it
+        off to decide about each message.
+        """
+        of_queues, of_topics = shared.by_source(messages)
+        self._driver.attach()
+        again = self._driver.tell(self._session.give_back_topics, of_topics)
+        return again + self._driver.ask(self._session.give_back, of_queues)
 
     # ------------------------------------------------------------------ topics
 
@@ -473,14 +512,14 @@ class Requests(ABC):
 
         Raises AlreadySubscribedError, whose related_id is the subscription that there is.
         """
-        return self._run(SubscribeCall(topic, max_behind, max_age, drop))
+        return self._driver.run(SubscribeCall(topic, max_behind, max_age, drop))
 
     def unsubscribe(self, topic: str) -> None:
         """Ends the subscription of a topic; not even what was put before comes any more.
 
         Raises NotSubscribedError.
         """
-        self._run(UnsubscribeCall(topic))
+        self._driver.run(UnsubscribeCall(topic))
 
     def delete_topic(self, topic: str) -> None:
         """Deletes a topic to which nobody subscribes, and how far its publishers' own numbers are.
@@ -488,7 +527,7 @@ class Requests(ABC):
         A topic of this name that is created later begins at number 1.
         Raises TopicInUseError while somebody subscribes, and TopicNotExistingError.
         """
-        self._run(DeleteTopicCall(topic))
+        self._driver.run(DeleteTopicCall(topic))
 
     def put(self, topic: str, body: bytes, *, sequence: int | None = None) -> int:
         """Puts a message to a topic, for all who subscribe to it; returns its number once it is durable.
@@ -501,7 +540,7 @@ class Requests(ABC):
 
         Raises SequenceGapError, whose related_id is the sequence expected next, and MessageTooLargeError.
         """
-        results = self._run(PutOneToTopicCall(topic, body, sequence))
+        results = self._driver.run(PutOneToTopicCall(topic, body, sequence))
         return results[0].number or 0
 
     def put_to_topic(self, topic: str, messages: Iterable[NewTopicMessage | bytes]) -> list[TopicPutResult]:
@@ -574,6 +613,35 @@ class Requests(ABC):
         """Lists this client's subscriptions, by rising id, with how far each is."""
         return self._pages(SubscriptionsCall, lambda subscription: subscription.subscription_id)
 
+    # ------------------------------------------------------------------ consuming
+
+    def consume(
+        self,
+        queue_id: int,
+        *,
+        credit: int | None = None,
+        credit_bytes: int = 16 * 1024 * 1024,
+        keep_alive: bool = False,
+        ack_in_database: bool = False,
+    ) -> Consumer:
+        """Consumes a queue: messages are pushed, each to one consumer, and have to be answered.
+
+        Use the consumer in a ``with`` block, and each message that it yields in one, which acknowledges it.
+
+        Args:
+            queue_id: the queue.
+            credit: how many messages the consumer may have at a time, those that wait for the loop included.
+                Without it about as many as are begun in a second, between 2 and 256.
+            credit_bytes: how many bytes of bodies, 0 for any number; a larger message comes alone.
+            keep_alive: extend the leases of what the consumer has for as long as this process lives. Without
+                it a message that is not answered in the queue's lease time goes to another consumer.
+            ack_in_database: the application acknowledges each message in a transaction of its own, by
+                ``telesto.ack``; leaving the message's block says that this is committed.
+        """
+        return Consumer(
+            self._driver, ConsumerState(queue_id, credit, credit_bytes, keep_alive, ack_in_database)
+        )
+
     # ------------------------------------------------------------------ request and response
 
     def send_request_response_message(
@@ -592,13 +660,13 @@ class Requests(ABC):
         ``timeout`` is over: what has not been handed over by then is not handled any more.
         """
         put, read = shared.request_calls(queue_id, body, priority, receiver_id, timeout)
-        request, response = self._start(put), self._start(read)
+        request, response = self._driver.start(put), self._driver.start(read)
         try:
-            self._wait_for(request)
+            self._driver.wait_for(request)
         except BaseException:
-            self._abandon([response])
+            self._driver.abandon([response])
             raise
-        messages = self._wait_for(response)
+        messages = self._driver.wait_for(response)
         return messages[0] if messages else None
 
     def reply(self, request: Message, body: bytes, *, priority: int | None = None) -> int:
@@ -607,16 +675,16 @@ class Requests(ABC):
         It expires after the time that the request had left when it was handed over, and a minute more; after
         7 days if the request had no limit.
         """
-        return self._run(shared.reply_call(request, body, priority))
+        return self._driver.run(shared.reply_call(request, body, priority))
 
     # ------------------------------------------------------------------ calls
 
     def _get(self, call: GetCall) -> list[TopicMessage]:
         """Makes a get; the next one of its topic begins when it is over."""
         try:
-            return self._run(call)
+            return self._driver.run(call)
         finally:
-            self._send_next()
+            self._driver.flush_soon()
 
     def _in_batches(
         self, batches: Iterable[CallT], failed: Callable[[CallT, TelestoError], list[OutcomeT]]
@@ -628,7 +696,7 @@ class Requests(ABC):
         def finish_first() -> list[OutcomeT]:
             call = under_way.popleft()
             try:
-                outcomes: list[OutcomeT] = self._wait_for(call)
+                outcomes: list[OutcomeT] = self._driver.wait_for(call)
             except TelestoError as error:
                 return failed(call, error)
             return outcomes
@@ -636,7 +704,7 @@ class Requests(ABC):
         try:
             for call in batches:
                 try:
-                    under_way.append(self._start(call))
+                    under_way.append(self._driver.start(call))
                 except TelestoError as error:
                     if not under_way and not results:
                         raise
@@ -648,7 +716,7 @@ class Requests(ABC):
             while under_way:
                 results += finish_first()
         finally:
-            self._abandon(under_way)
+            self._driver.abandon(under_way)
         return results
 
     def _pages(
@@ -658,7 +726,7 @@ class Requests(ABC):
         found: list[RowT] = []
         after, more = 0, True
         while more:
-            rows, more = self._run(page(after, self._options.page_size))
+            rows, more = self._driver.run(page(after, self._options.page_size))
             found += rows
             after = id_of(found[-1]) if found else 0
         return found

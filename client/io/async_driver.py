@@ -6,10 +6,10 @@ import asyncio
 import math
 import time
 from asyncio import get_running_loop
-from collections.abc import Iterable
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Iterable
+from typing import Any, ParamSpec, TypeVar, cast
 
-from telesto.client.bookkeeping.consumers import ConsumerState, elapsed
+from telesto.client.bookkeeping.consumers import ConsumerState, NextCall, elapsed
 from telesto.client.calls.queue_calls import DONE, Call
 from telesto.client.calls.state import StoredClient
 from telesto.client.connection.link import Link
@@ -18,12 +18,14 @@ from telesto.client.errors import ForkedError, connection_failure
 from telesto.client.io import forks, shared
 from telesto.client.io.shared import StateDir
 from telesto.client.io.state_writer import StateWriter
+from telesto.client.models import Message
 from telesto.client.options import ClientOptions
 from telesto.client.session.session import Session
 from telesto.protocol.errors import ConnectionLostError
 
 ResultT = TypeVar("ResultT")
 CallT = TypeVar("CallT", bound=Call[Any])
+ArgumentsT = ParamSpec("ArgumentsT")
 
 
 class AsyncDriver:
@@ -113,6 +115,45 @@ class AsyncDriver:
             self.session.abandon(call)
         self.flush_soon()
 
+    async def ask(
+        self, make: Callable[ArgumentsT, Call[ResultT]], *args: ArgumentsT.args, **kwargs: ArgumentsT.kwargs
+    ) -> ResultT:
+        """Has the session make a call and waits for its end."""
+        return await self.wait_for(make(*args, **kwargs))
+
+    def tell(
+        self, act: Callable[ArgumentsT, ResultT], *args: ArgumentsT.args, **kwargs: ArgumentsT.kwargs
+    ) -> ResultT:
+        """Has the session do something that needs no answer, and sends what comes of it."""
+        result = act(*args, **kwargs)
+        self.flush_soon()
+        return result
+
+    tell_in_signal = tell
+
+    async def next_message(self, state: ConsumerState, timeout: float) -> NextCall:  # noqa: ASYNC109
+        """Waits for a consumer's next message; the service has been told of what has to count if it kills."""
+        call = self.session.next_message(state, timeout)
+        await self.wait_for(call)
+        if call.message is not None:
+            try:
+                await self._tell_begin(state, first=call.tell_first)
+            except BaseException:
+                self.tell(self.session.consumers.forget, call)
+                raise
+        return call
+
+    async def begin(self, state: ConsumerState, message: Message, now: float) -> None:
+        """Tells the service that a handler begins."""
+        await self._tell_begin(state, first=self.session.consumers.begin(state, message, now))
+
+    @staticmethod
+    def is_failure(error: BaseException) -> bool:
+        """Tells whether what left the block of a message counts as its failure."""
+        return isinstance(error, Exception) or (
+            isinstance(error, asyncio.CancelledError) and not is_cancelled()
+        )
+
     # ------------------------------------------------------------------ moving bytes
 
     def flush_soon(self) -> None:
@@ -158,8 +199,14 @@ class AsyncDriver:
             if not session.writable:
                 return
 
-    async def tell_begins(self, state: ConsumerState) -> None:
-        """Writes what the application is given, so that the service is told even if the process dies next."""
+    async def _tell_begin(self, state: ConsumerState, *, first: bool) -> None:
+        """Tells what the application is given; ``first`` so that it counts even if the process dies next."""
+        if not first:
+            # After the next turn: what is acknowledged by then need not be told.
+            if not self._telling and self._loop is not None:
+                self._telling = True
+                self._loop.call_soon(self._told)
+            return
         session, connection = self.session, self._connection
         if connection is not None and session.link is connection.link:
             transport = connection.transport
@@ -169,12 +216,6 @@ class AsyncDriver:
                 await asyncio.sleep(0)
                 await asyncio.sleep(0)
         state.begun_at = elapsed()
-
-    def tell_begins_soon(self) -> None:
-        """Tells it after the next turn: what is acknowledged by then need not be told."""
-        if not self._telling and self._loop is not None:
-            self._telling = True
-            self._loop.call_soon(self._told)
 
     def _told(self) -> None:
         self._telling = False
@@ -333,3 +374,9 @@ def _wake(completed: list[Call[Any]]) -> None:
         future = call.waiter
         if future is not None and not future.done():
             future.set_result(None)
+
+
+def is_cancelled() -> bool:
+    """Tells whether the current task was cancelled, and not only something that it waited for."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0

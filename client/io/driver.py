@@ -14,8 +14,10 @@ import select
 import socket
 import threading
 import time
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, ParamSpec, TypeVar
 
+from telesto.client.bookkeeping.consumers import ConsumerState, NextCall
 from telesto.client.calls.queue_calls import DONE, Call
 from telesto.client.calls.state import StateChanges, StateStore
 from telesto.client.connection.link import Link
@@ -28,13 +30,18 @@ from telesto.client.errors import (
     StateWriteError,
     connection_failure,
 )
-from telesto.client.io import forks
+from telesto.client.io import forks, shared
 from telesto.client.io.background_thread import BackgroundThread
 from telesto.client.io.waker import Waker
+from telesto.client.models import Message
 from telesto.client.options import ClientOptions
 from telesto.client.session.session import Session
 from telesto.client.url import Address
 from telesto.protocol.errors import ConnectionLostError
+
+ResultT = TypeVar("ResultT")
+CallT = TypeVar("CallT", bound=Call[Any])
+ArgumentsT = ParamSpec("ArgumentsT")
 
 #: Small enough for the allocator's fast path.
 _RECEIVE_SIZE = 64 * 1024
@@ -50,7 +57,8 @@ SIGNAL_UNHEARD_MAX = 2.0
 class Driver:
     """Drives a session for any number of threads.
 
-    All methods are to be called with ``lock`` held; those that wait let go of it meanwhile.
+    The methods for the client take ``lock``. All others are to be called with it held; those that wait let go
+    of it meanwhile.
 
     Attributes:
         inner_lock: the lock, for the background thread, whose thread no signal's handler interrupts.
@@ -119,6 +127,97 @@ class Driver:
     def has_state(self) -> bool:
         """Tells whether the session's state has its store."""
         return self._store is not None
+
+    # ------------------------------------------------------------------ for the client
+
+    def attach(self) -> None:
+        """Raises CallInterruptedBySignalError in a signal's handler that would wait for its own thread."""
+        _ = self.lock
+
+    def run(self, call: Call[ResultT]) -> ResultT:
+        """Makes a call and waits for its end."""
+        with self.lock:
+            self._submit(call)
+            return self._result(call)
+
+    def start(self, call: CallT) -> CallT:
+        """Makes a call, to be waited for by ``wait_for`` or given up by ``abandon``."""
+        return self.tell(self._submit, call)
+
+    def wait_for(self, call: Call[ResultT]) -> ResultT:
+        """Waits for the end of a call that is made already."""
+        with self.lock:
+            return self._result(call)
+
+    def abandon(self, given_up: Iterable[Call[Any]]) -> None:
+        """Gives up calls that are made already."""
+        with self.lock:
+            for call in given_up:
+                self.session.abandon(call)
+            self.push()
+            self.hand_on()
+
+    def ask(
+        self, make: Callable[ArgumentsT, Call[ResultT]], *args: ArgumentsT.args, **kwargs: ArgumentsT.kwargs
+    ) -> ResultT:
+        """Has the session make a call and waits for its end."""
+        with self.lock:
+            return self._result(make(*args, **kwargs))
+
+    def tell(
+        self, act: Callable[ArgumentsT, ResultT], *args: ArgumentsT.args, **kwargs: ArgumentsT.kwargs
+    ) -> ResultT:
+        """Has the session do something that needs no answer, and sends what comes of it."""
+        with self.lock:
+            result = act(*args, **kwargs)
+            self.push()
+            self.hand_on()
+            return result
+
+    def flush_soon(self) -> None:
+        """Does what the session wants."""
+        with self.lock:
+            self.push()
+            self.hand_on()
+
+    def tell_in_signal(
+        self, act: Callable[ArgumentsT, object], *args: ArgumentsT.args, **kwargs: ArgumentsT.kwargs
+    ) -> None:
+        """Does as ``tell``, also in a signal's handler that has interrupted a call."""
+        if self.in_call:
+            beside(lambda: self.tell(act, *args, **kwargs))
+        else:
+            self.tell(act, *args, **kwargs)
+
+    def next_message(self, state: ConsumerState, timeout: float) -> NextCall:
+        """Waits for a consumer's next message; the service has been told that it is given."""
+        with self.lock:
+            call = self.session.next_message(state, timeout)
+            self._result(call)
+            return call
+
+    def begin(self, state: ConsumerState, message: Message, now: float) -> None:
+        """Tells the service that a handler begins."""
+        self.tell(self.session.consumers.begin, state, message, now)
+
+    @staticmethod
+    def is_failure(error: BaseException) -> bool:
+        """Tells whether what left the block of a message counts as its failure."""
+        return isinstance(error, Exception)
+
+    def _submit(self, call: CallT) -> CallT:
+        if self._durable is not None:
+            thread = threading.current_thread()
+            shared.with_reader(call, thread, lambda: not thread.is_alive())
+        self.session.submit(call)
+        return call
+
+    def _result(self, call: Call[ResultT]) -> ResultT:
+        self.answer(call)
+        try:
+            return self.session.take(call)
+        finally:
+            self.hand_on()
 
     # ------------------------------------------------------------------ callers
 
@@ -465,3 +564,13 @@ class Driver:
             return failure
         finally:
             self.inner_lock.acquire()
+
+
+def beside(act: Callable[[], object]) -> None:
+    """Does something in another thread, for a signal's handler whose own thread is in a call of the client.
+
+    The thread is started by another one, since the handler may have interrupted the start of a thread.
+    """
+    import _thread
+
+    _thread.start_new_thread(lambda: threading.Thread(target=act, name="telesto-stop").start(), ())

@@ -167,18 +167,20 @@ class BaseSession(ABC):
             self._reconnect.start()
         return call
 
-    def submit_ping(self, call: PingCall) -> None:
+    def ping(self) -> PingCall:
         """Sends a Ping at once, or as soon as there is a connection, which needs no client."""
         if self._closed is not None:
             raise failures.again(self._closed)
+        call = PingCall()
         self._start_clock(call)
         call.on_answer = self._ponged
         if self.link is not None and self.phase is not Phase.GREETING:
             self.send(self.link, call, 0, [], self._clock())
-            return
+            return call
         if self.link is None and self._identity is None and not self._pings:
             self._reconnect.start()
         self._pings.append(call)
+        return call
 
     def take_completed(self) -> list[Call[Any]]:
         """Returns the calls that are over since the last time; their callers have to be woken."""

@@ -310,6 +310,8 @@ class Session(BaseSession):
 
     def leave_consumer(self, state: ConsumerState) -> LeaveCall | None:
         """Ends a consumer, after all that it has answered; None when the service knows nothing of it."""
+        if state.closed:
+            return None
         self.consumers.leave(state)
         if not state.consumer_id or self.closed:
             self.consumers.left(state)

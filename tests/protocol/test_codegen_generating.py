@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tools.codegen.__main__ import main
-from tools.codegen.blocking import MARK as BLOCKING_MARK
+from tools.codegen.blocking import TWINS, mark
 from tools.codegen.generating import generate, verify
 from tools.codegen.procedures import FOLDER as PROCEDURES
 from tools.codegen.procedures import MARK as PROCEDURES_MARK
@@ -17,7 +17,6 @@ from tools.codegen.procedures import read_procedures
 from tools.codegen.rendering import MARK, render_calls
 
 ROOT = Path(__file__).parents[2]
-BLOCKING = "client/blocking_requests.py"
 CALLS = "db/calls.py"
 GENERATED = [
     "protocol/enums.py",
@@ -26,12 +25,13 @@ GENERATED = [
     "protocol/queue_settings.py",
     "client/queue_settings.py",
     "docs/protocol.md",
-    BLOCKING,
+    *TWINS.values(),
     CALLS,
 ]
+MARKS = {CALLS: PROCEDURES_MARK} | {target: mark(source) for source, target in TWINS.items()}
 VECTORS = "protocol/vectors/queue_settings.json"
 PARTS = ["client/aio_requests.py", "db/procedures/queues/set_queue_settings.sql", "docs/client.md"]
-SOURCES = ["protocol/spec/telesto.toml", "protocol/vectors/takeover.json"]
+SOURCES = ["protocol/spec/telesto.toml", "protocol/vectors/takeover.json", "client/aio_consumer.py"]
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_generating_again_changes_nothing(copy: Path) -> None:
 
 @pytest.mark.parametrize("name", GENERATED)
 def test_every_generated_file_says_so_first(name: str) -> None:
-    mark = {BLOCKING: BLOCKING_MARK, CALLS: PROCEDURES_MARK}.get(name, MARK)
+    mark = MARKS.get(name, MARK)
     assert mark in (ROOT / name).read_text(encoding="utf-8").partition("\n")[0]
 
 
@@ -74,7 +74,7 @@ def test_a_missing_file_is_named_and_written(copy: Path, name: str) -> None:
     assert generate(copy) == [name]
 
 
-@pytest.mark.parametrize("mark", [MARK, BLOCKING_MARK, PROCEDURES_MARK])
+@pytest.mark.parametrize("mark", [MARK, *MARKS.values()])
 def test_a_file_that_is_no_longer_generated_is_named(copy: Path, mark: str) -> None:
     stranger = copy / "client" / "old_packets.py"
     stranger.write_text(f"# {mark}\n")
@@ -124,19 +124,23 @@ def test_a_change_of_a_queue_setting_shows_wherever_it_stands(copy: Path) -> Non
         *PARTS,
         *GENERATED,
         VECTORS,
-    } - {"protocol/enums.py", "protocol/error_codes.py", CALLS}
+    } - {"protocol/enums.py", "protocol/error_codes.py", CALLS, "client/blocking_consumer.py"}
 
 
-def test_a_change_of_the_asyncio_client_shows(copy: Path) -> None:
-    source = copy / "client/aio_requests.py"
-    text = source.read_text(encoding="utf-8")
-    assert "    async def delete_queue(self, queue_id: int)" in text
-    source.write_text(text.replace("delete_queue", "drop_queue"), encoding="utf-8")
-    assert verify(copy) == [f"{BLOCKING}: would change if it were generated again"]
+@pytest.mark.parametrize(
+    ("source", "old", "new"),
+    [("client/aio_requests.py", "delete_queue", "drop_queue"), ("client/aio_consumer.py", "touch", "extend")],
+)
+def test_a_change_of_the_asyncio_client_shows(copy: Path, source: str, old: str, new: str) -> None:
+    path, target = copy / source, TWINS[source]
+    text = path.read_text(encoding="utf-8")
+    assert f"    async def {old}(self" in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    assert verify(copy) == [f"{target}: would change if it were generated again"]
     generate(copy)
-    written = (copy / BLOCKING).read_text(encoding="utf-8")
-    assert "    def drop_queue(self, queue_id: int)" in written
-    assert not re.search(r"async |await |Async", written)
+    written = (copy / target).read_text(encoding="utf-8")
+    assert f"    def {new}(self" in written
+    assert not re.search(r"async |await |Async|asyncio\.", written)
 
 
 def test_the_command_generates_and_verifies(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,8 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from tools.codegen.blocking import MARK as BLOCKING_MARK
-from tools.codegen.blocking import SOURCE, TARGET, blocking_requests
+from tools.codegen.blocking import TWINS, blocking_twin, mark
 from tools.codegen.examples import conversation
 from tools.codegen.loading import load
 from tools.codegen.parts import with_parts
@@ -21,7 +20,7 @@ _TAKEOVER = Path("protocol/vectors/takeover.json")
 _SUFFIXES = {".py", ".md", ".sql", ".json", ".toml", ".txt"}
 #: The mark stands at the very beginning of a file; so much of it is read.
 _HEAD_SIZE = 256
-_MARKS = (MARK, BLOCKING_MARK, PROCEDURES_MARK)
+_MARKS = [MARK, PROCEDURES_MARK, *map(mark, TWINS)]
 
 
 def generate(root: Path) -> list[str]:
@@ -54,12 +53,11 @@ def _files(root: Path) -> dict[str, str]:
     spec = load(root / _SPEC)
     rendered = render(spec, conversation(spec, root / _TAKEOVER))
     with_part = with_parts(root, render_parts(spec))
-    return {
-        **rendered,
-        **with_part,
-        TARGET: blocking_requests(with_part[SOURCE]),
-        CALLS: render_calls(read_procedures(root)),
-    }
+    twins = {}
+    for source, target in TWINS.items():
+        text = with_part.get(source) or (root / source).read_text(encoding="utf-8")
+        twins[target] = blocking_twin(source, text)
+    return {**rendered, **with_part, **twins, CALLS: render_calls(read_procedures(root))}
 
 
 def _marked(root: Path) -> Iterator[str]:

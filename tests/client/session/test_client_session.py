@@ -16,7 +16,6 @@ from telesto.client.calls.queue_calls import (
     DeleteClientCall,
     DeleteQueueCall,
     GetQueuesCall,
-    PingCall,
     PurgeQueueCall,
     PutCall,
     PutManyCall,
@@ -1207,8 +1206,7 @@ def test_interrupted_waiting_does_not_count_as_a_failure(wire: Wire, queue_id: i
 
 
 def test_ping_measures_time(wire: Wire, clock: Clock) -> None:
-    call = PingCall()
-    wire.session.submit_ping(call)
+    call = wire.session.ping()
     wire.collect()
     clock.now += 0.25
     wire.settle()
@@ -1217,8 +1215,7 @@ def test_ping_measures_time(wire: Wire, clock: Clock) -> None:
 
 def test_ping_survives_a_lost_connection(clock: Clock, service: FakeService) -> None:
     wire = Wire(clock, service)
-    call = PingCall()
-    wire.session.submit_ping(call)
+    call = wire.session.ping()
     wire.open_link()
     wire.cut()
     wire.advance(1)
@@ -1227,8 +1224,7 @@ def test_ping_survives_a_lost_connection(clock: Clock, service: FakeService) -> 
 
 def test_ping_without_a_service(clock: Clock, service: FakeService) -> None:
     wire = Wire(clock, service, ClientOptions(connect_tries=2))
-    call = PingCall()
-    wire.session.submit_ping(call)
+    call = wire.session.ping()
     while wire.session.next_attempt is not None:
         wire.session.attempt_failed(NotConnectedError("nothing listens there"))
     with pytest.raises(NotConnectedError, match="nothing listens"):

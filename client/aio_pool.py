@@ -1,0 +1,177 @@
+"""Has the handlers of the asyncio client work on what a consumer is given."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+import signal
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from telesto.client.aio_consumer import AsyncConsumer, AsyncLeasedMessage
+from telesto.client.blocking_pool import OnError, log_unanswered, put_back, tell_failure
+from telesto.client.errors import ClientClosedError
+from telesto.client.io.async_driver import is_cancelled
+from telesto.client.models import Message
+from telesto.protocol.errors import InvalidParameterError
+
+AsyncHandler = Callable[[Message], Awaitable[object]]
+
+
+class AsyncPool:
+    """Has a handler work on what a consumer is given: several messages at a time, but one of each partition.
+
+    Attributes:
+        ended: its consumer has left the queue.
+    """
+
+    def __init__(
+        self,
+        consumer: AsyncConsumer,
+        handler: AsyncHandler,
+        on_error: OnError,
+        concurrency: int,
+        drain: float,
+    ) -> None:
+        self._consumer = consumer
+        self._handler = handler
+        self._on_error = on_error
+        self._drain = drain
+        self._runner = asyncio.current_task()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._free = asyncio.Semaphore(concurrency)
+        self._beginning = asyncio.Lock()
+        self._stopping = False
+        self._until = math.inf
+        self._unfit: InvalidParameterError | None = None
+        self._cutter: asyncio.TimerHandle | None = None
+        self.ended = asyncio.Event()
+
+    @property
+    def is_mine(self) -> bool:
+        """Tells whether this task runs it, or a handler of it: then it must not wait for its end."""
+        task = asyncio.current_task()
+        return task is not None and (task is self._runner or task in self._tasks)
+
+    def stop(self, drain: float | None = None) -> None:
+        """Has nothing more begun, and what runs ended within ``drain`` seconds, or what it was made with.
+
+        Again with ``drain`` while handlers end, it shortens the time that they have.
+        """
+        self._end_within(drain)
+        self._free.release()  # it may wait for a handler to end
+        self._consumer.stop()
+
+    async def run(self) -> None:
+        """Works until it is stopped or cancelled, or the client is closed; then handlers may end in time.
+
+        What has not ended in time, or when this is cancelled again, is cancelled and goes back, as does what
+        was not begun. Raises InvalidParameterError when the handler turns out to return nothing to await.
+        """
+        self._consumer.give_to_handlers()
+        try:
+            while True:
+                await self._free.acquire()
+                if self._stopping or (leased := await self._consumer.get()) is None:
+                    break
+                task = asyncio.create_task(self._work(leased))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+        except ClientClosedError:
+            pass
+        finally:
+            self._end_within(None)
+            try:
+                self._consumer.stop()
+                if self._tasks:
+                    await asyncio.wait(self._tasks)
+            finally:
+                if self._cutter is not None:
+                    self._cutter.cancel()
+                self._cut()
+                await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._unfit is not None:
+            raise self._unfit
+
+    def _end_within(self, drain: float | None) -> None:
+        if drain is not None or not self._stopping:
+            loop = asyncio.get_running_loop()
+            self._until = min(self._until, loop.time() + (self._drain if drain is None else drain))
+            if self._cutter is not None:
+                self._cutter.cancel()
+            if self._until < math.inf:
+                self._cutter = loop.call_at(self._until, self._cut)
+        self._stopping = True
+
+    def _cut(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+    async def _work(self, leased: AsyncLeasedMessage) -> None:
+        try:
+            async with self._beginning:  # no message has begun before the handler of the one in front runs
+                begun = not self._stopping and await leased.begin()
+            if self._stopping:
+                if leased.held:
+                    leased.give_back()
+            elif begun:
+                async with leased:
+                    working = self._handler(leased.message)
+                    if inspect.isawaitable(working):
+                        await working
+                    else:
+                        self._refuse(leased, working)
+        except (Exception, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and is_cancelled():
+                raise
+            if isinstance(error, ClientClosedError) and self._consumer.client_closed:
+                log_unanswered(leased.message)
+            else:
+                tell_failure(self._on_error, leased.message, error)
+        finally:
+            self._consumer.ended(leased)
+            self._free.release()
+
+    def _refuse(self, leased: AsyncLeasedMessage, result: object) -> None:
+        """Ends the pool, whose handler is no asynchronous one; the message is no failed attempt."""
+        self._unfit = InvalidParameterError(
+            "handler must be an async function, or return something else to await, not "
+            f"{type(result).__name__}; "
+            "have it await asyncio.to_thread(...) for what is plain, or use TelestoClient"
+        )
+        self.stop()
+        leased.give_back()
+
+
+@contextmanager
+def stopping_at(signals: Iterable[signal.Signals], stop: Callable[[], None]) -> Iterator[None]:
+    """Has the first of these signals stop what runs meanwhile; the next one does what it did before.
+
+    Raises InvalidParameterError outside of the main thread, which alone hears of signals.
+    """
+    loop = asyncio.get_running_loop()
+    # Removing a loop's handler leaves the default one, so what was there before is put back by hand.
+    before: dict[signal.Signals, Any] = {}
+
+    def restore() -> None:
+        for number in before:
+            loop.remove_signal_handler(number)
+        put_back(before)
+
+    def arrived() -> None:
+        restore()
+        stop()
+
+    try:
+        for number in signals:
+            previous = signal.getsignal(number)
+            try:
+                loop.add_signal_handler(number, arrived)
+            except (ValueError, RuntimeError) as error:
+                raise InvalidParameterError(f"stop_signals: no handler for {number!r}: {error}") from error
+            before[number] = previous
+        yield
+    finally:
+        restore()
