@@ -189,13 +189,32 @@ def overtaken_refusals(ledger: Ledger) -> Iterator[str]:
         began, ended = put.began, put.ended
         if ended is not None and ledger.process(began).ordered:
             lines[began.client, began.run, began.queue_id, ended.session].append(put)
+    known = _known(ledger)
     for puts in lines.values():
         yield from _overtaken(
-            puts, lambda put: len(queues[put.began.client, put.began.run, put.began.number]) == 1
+            puts, lambda put: len(queues[put.began.client, put.began.run, put.began.number]) == 1, known
         )
 
 
-def _overtaken(puts: list[Put], single: Callable[[Put], bool]) -> Iterator[str]:
+def _known(ledger: Ledger) -> dict[Name, float]:
+    """Tells for each put by when its answer had reached the library.
+
+    Answers come in the order of the puts, and the application may write down a refusal later than what came
+    behind it.
+    """
+    known: dict[Name, float] = {}
+    earliest: dict[tuple[str, int, int], float] = {}
+    for put in sorted(ledger.puts.values(), key=lambda put: put.place, reverse=True):
+        if put.ended is not None:
+            session = (put.began.client, put.began.run, put.ended.session)
+            at = min(put.ended.at, earliest.get(session, put.ended.at))
+            known[Name(put.began.key, put.began.queue_id)] = at
+            if put.outcome == DONE:
+                earliest[session] = at
+    return known
+
+
+def _overtaken(puts: list[Put], single: Callable[[Put], bool], known: dict[Name, float]) -> Iterator[str]:
     refused: list[Put] = []  # the last ones, and what was cancelled, which may have been refused too
     for put in puts:
         assert put.ended is not None
@@ -204,7 +223,8 @@ def _overtaken(puts: list[Put], single: Callable[[Put], bool]) -> Iterator[str]:
         elif put.outcome == DONE and put.began.session == put.ended.session and single(put):
             for place, before in enumerate(refused):
                 assert before.ended is not None
-                unknown = before.ended.error == QUEUE_FULL and put.began.at < before.ended.at - _TOLD_S
+                known_at = known[Name(before.began.key, before.began.queue_id)]
+                unknown = before.ended.error == QUEUE_FULL and put.began.at < known_at - _TOLD_S
                 if not unknown or not single(before) or before.began.session != before.ended.session:
                     continue
                 if not any(_ends_rule(first, before, put) for first in refused[:place]):

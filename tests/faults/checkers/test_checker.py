@@ -358,6 +358,17 @@ def test_a_put_after_a_refusal_may_be_done(story: Story) -> None:
     blamed(story)
 
 
+def test_a_refusal_is_known_when_a_later_put_is_answered(story: Story) -> None:
+    first, elsewhere = story.call("k4"), {"number": 100, "key": "else", "queue_id": QUEUE + 1, "session": 1}
+    story.tell(PutBegan, "sender", priority=5, **elsewhere)
+    story.tell(PutEnded, "sender", outcome=DONE, message_id=5, **elsewhere)
+    again = story.call("k6")
+    story.answer(first, "k4", outcome=REFUSED, error="QueueFullError")
+    story.answer(again, "k6", 6)
+    story.take("reader", "k6", 6)
+    blamed(story, "lost")  # what was put elsewhere, and nothing else
+
+
 def test_a_put_after_a_refusal_may_be_done_while_those_behind_it_are_under_way(story: Story) -> None:
     first, second = story.call("k4"), story.call("k5")
     story.answer(first, "k4", outcome=REFUSED, error="QueueFullError")
