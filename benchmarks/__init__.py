@@ -10,6 +10,4 @@ harness, comparison, pages: experiments; `telesto bench peers`; what a report is
 run_data: the runs of an experiment, read with Spark.
 service_report, stability_report, scalability_report: the reports.
 
-The reports have a room each, and what the harness leaves to be read stands apart from it (run_data, results):
-one room for all pages, or for all of the harness, would have held more than twenty files.
 """

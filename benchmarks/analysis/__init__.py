@@ -3,7 +3,7 @@
 This room imports no other.
 
 Begin where the method is: `trend` (Mann and Kendall, Theil and Sen), `two_levels` (2^k r designs),
-`repetitions` (intervals of means), `closed_system` (Little's law and the asymptotic bounds), `stations`
-(utilisation, M/M/m), `network` (closed networks with product form), `scalability_law` (the Universal
-Scalability Law). docs/reports.md has the formulas.
+`repetitions` (intervals of means), `queueing` (operational laws, asymptotic bounds, M/M/m), `network` (closed
+networks with product form), `scalability_law` (the Universal Scalability Law). docs/reports.md has the
+formulas.
 """

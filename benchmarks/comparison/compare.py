@@ -14,11 +14,9 @@ from typing import Final, Literal
 
 import numpy as np
 
-from telesto.benchmarks.comparison.bodies import identity_of
 from telesto.benchmarks.comparison.catalog import CATALOG, Entry, Servers
-from telesto.benchmarks.comparison.load import PeerPlan
-from telesto.benchmarks.load.operations import Operation
-from telesto.benchmarks.load.recorder import Records, read_records
+from telesto.benchmarks.comparison.load import PeerPlan, identity_of
+from telesto.benchmarks.load.recorder import Operation, Records, read_records
 from telesto.benchmarks.load.worker import HEAD_START_S, Result, Worker
 from telesto.benchmarks.peers.interface import Peer, PeerUnavailableError, Server
 from telesto.benchmarks.results.analysis import Window

@@ -4,6 +4,9 @@ Closed loop: so many messages are in flight on each connection, and the next fol
 Open loop: puts are due at moments that are fixed beforehand, and are made as soon as they are due and not
 more than so many are in flight; delays count from the moment at which a put was due, so that a stall is not
 hidden.
+
+Bodies are ASCII, so that every system can carry them as they are: identity and the moment at which the put
+was intended (microseconds of the monotonic clock) in hexadecimal digits, then padding.
 """
 
 from __future__ import annotations
@@ -14,15 +17,42 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 
-from telesto.benchmarks.comparison.bodies import TextBodyMaker, identity_of, intended_of
-from telesto.benchmarks.load.operations import Operation
-from telesto.benchmarks.load.recorder import Recorder
+from telesto.benchmarks.load.bodies import Stream
+from telesto.benchmarks.load.recorder import Operation, Recorder
 from telesto.benchmarks.load.worker import Plan, Result, StartSignal, run_worker
 from telesto.benchmarks.peers.interface import Address, Client
+
+IDENTITY_END: Final = 16
+MOMENT_END: Final = 32
+
+
+class TextBodyMaker(Stream):
+    """Makes the bodies of one stream, each of `size` bytes."""
+
+    __slots__ = ()
+    HEAD: ClassVar[str] = "identity and a moment"
+    HEAD_BYTES: ClassVar[int] = MOMENT_END
+
+    def next(self, intended: float) -> tuple[int, bytes]:
+        """Return the next identity and its body."""
+        identity = self._next
+        self._next = identity + 1
+        return identity, b"%016x%016x%b" % (identity, int(1e6 * intended), self._padding)
+
+
+def identity_of(body: bytes) -> int:
+    """Return the identity of a message."""
+    return int(body[:IDENTITY_END], 16)
+
+
+def intended_of(body: bytes) -> float:
+    """Return when the put of a message was intended, in seconds of the monotonic clock."""
+    return int(body[IDENTITY_END:MOMENT_END], 16) / 1e6
+
 
 ERRORS_PER_SLOT_MAX: Final = 20
 PAUSE_AFTER_ERROR_S: Final = 0.02

@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from telesto.benchmarks.harness.design import Run
-from telesto.benchmarks.harness.experiment import Experiment
+from telesto.benchmarks.harness.experiment import Experiment, Run
 from telesto.benchmarks.harness.manifest import ExperimentDirectory, create_or_resume
 from telesto.benchmarks.harness.one_run import OnSecond, Outcome, measure_run
 from telesto.benchmarks.results.analysis import Window
 from telesto.benchmarks.results.tables import Row
-from telesto.benchmarks.tiers.databases import DATA_DIRECTORY, Databases, running_server
-from telesto.benchmarks.tiers.provenance import describe, source_state
+from telesto.benchmarks.tiers.machine import describe, source_state
+from telesto.benchmarks.tiers.service import DATA_DIRECTORY, Databases, running_server
 
 
 class Listener(Protocol):

@@ -1,11 +1,17 @@
-"""An experiment: a TOML file that says what is varied and what stays."""
+"""An experiment: a TOML file that says what is varied and what stays, and the runs that follow from it.
+
+The runs are all combinations of levels, each repeated, in an order by chance.
+"""
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
+from itertools import product
 from pathlib import Path
+from random import Random
 from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -107,7 +113,7 @@ def load_experiment(
 
 def check_experiment(values: Mapping[str, Any], source: str) -> Experiment:
     """Check an experiment and every run of it; raises BadExperimentError."""
-    from telesto.benchmarks.harness.design import combinations
+    from telesto.benchmarks.harness.experiment import combinations
 
     try:
         experiment = Experiment(**values)
@@ -202,3 +208,52 @@ def _told(source: str, error: ValidationError) -> str:
         given = "" if problem["type"] in ("missing", "value_error") else f" (given: {problem['input']!r})"
         lines.append(f"{source}: {place + ': ' if place else ''}{message}{given}")
     return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run.
+
+    Attributes:
+        number: its place in the order, from 1.
+        combination: which combination of levels it has, from 1, in the order of the file.
+        repetition: from 1.
+        levels: the levels of the factors.
+        settings: everything that it is told.
+        seed: of its choices by chance.
+    """
+
+    number: int
+    combination: int
+    repetition: int
+    levels: dict[str, Any]
+    settings: RunSettings
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """Names the run's directory and its database."""
+        return f"{self.number:04}"
+
+
+def combinations(experiment: Experiment) -> list[dict[str, Any]]:
+    """Return all combinations of levels, the last factor varied first."""
+    names = list(experiment.varied)
+    return [dict(zip(names, levels, strict=True)) for levels in product(*experiment.varied.values())]
+
+
+def runs_of(experiment: Experiment, seed: int) -> list[Run]:
+    """Return the runs in their order.
+
+    Each repetition is complete before the next begins, in an order of its own: a machine that gets slower
+    during the experiment, or is busy for a while, hits all combinations.
+    """
+    random = Random(seed)
+    chosen = list(enumerate(combinations(experiment), start=1))
+    runs: list[Run] = []
+    for repetition in range(1, experiment.repetitions + 1):
+        order = random.sample(chosen, len(chosen))
+        for combination, levels in order:
+            settings = RunSettings(**experiment.settings_with(levels))
+            runs.append(Run(len(runs) + 1, combination, repetition, levels, settings, random.getrandbits(31)))
+    return runs

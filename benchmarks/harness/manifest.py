@@ -19,8 +19,13 @@ from pathlib import Path
 from secrets import randbelow
 from typing import Any, Final
 
-from telesto.benchmarks.harness.design import Run, runs_of
-from telesto.benchmarks.harness.experiment import BadExperimentError, Experiment, check_experiment
+from telesto.benchmarks.harness.experiment import (
+    BadExperimentError,
+    Experiment,
+    Run,
+    check_experiment,
+    runs_of,
+)
 
 FORMAT: Final = 1
 MANIFEST: Final = "experiment.json"

@@ -16,9 +16,8 @@ from typing import Any, Final
 import asyncpg
 import numpy as np
 
-from telesto.benchmarks.harness.design import Run
-from telesto.benchmarks.harness.participants import sending, share_out
-from telesto.benchmarks.harness.preparation import Prepared, prepare
+from telesto.benchmarks.harness.experiment import Run
+from telesto.benchmarks.harness.preparation import Prepared, prepare, sending, share_out
 from telesto.benchmarks.harness.sampling import Sampler
 from telesto.benchmarks.harness.settings import RunSettings, middleware_settings
 from telesto.benchmarks.load.ceiling import CeilingPlan
@@ -26,8 +25,15 @@ from telesto.benchmarks.load.plan import Participant, WorkloadPlan
 from telesto.benchmarks.load.recorder import Records, read_records
 from telesto.benchmarks.load.worker import HEAD_START_S, Plan, Result, Worker
 from telesto.benchmarks.results.analysis import Figures, Window, analyse
-from telesto.benchmarks.results.audit import NOBODY, NOTHING, Balance, Doubts
-from telesto.benchmarks.results.balance import balance_of_queues, balance_of_topic, published_in
+from telesto.benchmarks.results.audit import (
+    NOBODY,
+    NOTHING,
+    Balance,
+    Doubts,
+    balance_of_queues,
+    balance_of_topic,
+    published_in,
+)
 from telesto.benchmarks.results.stored import stored_for_subscription, stored_in_queues
 from telesto.benchmarks.results.tables import Row, Tables
 from telesto.benchmarks.tiers.service import Middlewares, describe_database, old_snapshot, running_middlewares

@@ -18,8 +18,7 @@ from typing import Final
 import asyncpg
 
 from telesto.benchmarks.load.bodies import BodyMaker, open_envelopes
-from telesto.benchmarks.load.operations import Operation
-from telesto.benchmarks.load.recorder import Recorder
+from telesto.benchmarks.load.recorder import Operation, Recorder
 from telesto.benchmarks.load.slot import PRIORITY_ALONE
 from telesto.benchmarks.load.worker import Plan, Result, StartSignal, run_worker
 from telesto.db import calls

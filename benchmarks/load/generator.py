@@ -10,17 +10,58 @@ from pathlib import Path
 from random import Random
 from typing import Final, cast
 
-from telesto.benchmarks.load.blocking import BlockingClient
-from telesto.benchmarks.load.consumer_roles import Consumer
 from telesto.benchmarks.load.pacing import Schedule, SignalTimer, Thinking, arrival_moments
 from telesto.benchmarks.load.plan import ACTIVE_ROLES, Participant, Role, WorkloadPlan
-from telesto.benchmarks.load.queue_roles import Idle, PutReader, Putter, Reader
 from telesto.benchmarks.load.recorder import Recorder
-from telesto.benchmarks.load.request_roles import Requester, Responder
+from telesto.benchmarks.load.roles import (
+    Consumer,
+    Idle,
+    Publisher,
+    PutReader,
+    Putter,
+    Reader,
+    Requester,
+    Responder,
+    Subscriber,
+)
 from telesto.benchmarks.load.slot import ClientType, Slot
-from telesto.benchmarks.load.topic_roles import Publisher, Subscriber
 from telesto.benchmarks.load.worker import Plan, Result, StartSignal, run_worker
-from telesto.client import AsyncTelestoClient
+from telesto.client import AsyncTelestoClient, Delivery, Message, TelestoClient
+
+
+class BlockingClient:
+    """A blocking client for a process of its own: each call stops the event loop until it is answered."""
+
+    def __init__(self, url: str, *, state_dir: str | None, delivery: Delivery) -> None:
+        self._client = TelestoClient(url, state_dir=state_dir, delivery=delivery)
+
+    async def connect(self, *, name: str, existing: str) -> None:
+        """Connect as the client `name`, which is registered already."""
+        assert existing == "use"
+        self._client.connect(name=name, existing="use")
+
+    async def put_message(
+        self,
+        queue_id: int,
+        body: bytes,
+        *,
+        priority: int,
+        receiver_id: int | None,
+        partition_key: str | None,
+    ) -> int:
+        """Put one message."""
+        return self._client.put_message(
+            queue_id, body, priority=priority, receiver_id=receiver_id, partition_key=partition_key
+        )
+
+    async def retrieve_messages(self, queue_id: int, *, max_messages: int, timeout: float) -> list[Message]:  # noqa: ASYNC109 - the service does the waiting
+        """Take messages; none when none came in time."""
+        return self._client.retrieve_messages(queue_id, max_messages=max_messages, timeout=timeout)
+
+    async def close(self) -> None:
+        """Confirm what was taken and disconnect."""
+        self._client.close()
+
 
 CONNECTING_AT_ONCE: Final = 32
 CLOSE_TIMEOUT_S: Final = 30.0

@@ -9,9 +9,8 @@ from random import Random
 from typing import Final
 
 from telesto.benchmarks.load.bodies import BACKLOG_STREAM, SEQUENCE_BITS, BodyMaker, open_envelope
-from telesto.benchmarks.load.operations import Operation
 from telesto.benchmarks.load.plan import Participant, WorkloadPlan
-from telesto.benchmarks.load.recorder import NO_AGE, Recorder
+from telesto.benchmarks.load.recorder import NO_AGE, Operation, Recorder
 from telesto.client import AsyncTelestoClient
 from telesto.protocol.errors import TelestoError
 

@@ -3,5 +3,5 @@
 This room imports the errors of `spark`, and no other room.
 
 Begin with `section`: the parts of a report, with figures, units and explanations. `page` is a report, as
-one page and as text; `destination` writes it as a whole or not at all. `canvas` and `plots` draw as SVG.
+one page and as text, and writes it as a whole or not at all. `plots` draws as SVG.
 """

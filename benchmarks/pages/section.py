@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -53,6 +54,12 @@ class Field:
     on_page: bool = True
 
 
+def columns(kind: Kind, /, *names: str, **titles: str) -> tuple[Field, ...]:
+    """Columns of one kind: those of `names` have them as titles too, with spaces, others have `titles`."""
+    every = {name: name.replace("_", " ") for name in names} | titles
+    return tuple(Field(name, title, kind) for name, title in every.items())
+
+
 @dataclass(frozen=True, slots=True)
 class Figures:
     """A table of a report; `total` is how many rows there are, of which `rows` are the first."""
@@ -67,6 +74,11 @@ class Figures:
         index = [field.name for field in self.fields].index(name)
         return [row[index] for row in self.rows]
 
+    def dicts(self) -> list[dict[str, Any]]:
+        """The rows, each with its values by the names of the columns."""
+        names = [field.name for field in self.fields]
+        return [dict(zip(names, row, strict=True)) for row in self.rows]
+
     def as_csv(self) -> str:
         """The values as they are: seconds, bytes, counts; times in UTC."""
         text = io.StringIO()
@@ -74,6 +86,12 @@ class Figures:
         writer.writerow(field.name for field in self.fields)
         writer.writerows([_plain(value) for value in row] for row in self.rows)
         return text.getvalue()
+
+
+def figures_of(key: str, fields: Sequence[Field], rows: Iterable[Row]) -> Figures:
+    """A table that is shown as a whole."""
+    rows = tuple(rows)
+    return Figures(key, tuple(fields), rows, len(rows))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,7 @@
 
 This room imports `load` for the format of records and bodies, and nothing else of Telesto.
 
-Begin with `analysis`, from records to figures and tables, and with `balance`, from records to the audit.
-`audit` compares what clients say with what is there: `stored` reads that from the database,
-`identity_space` counts identities. `tables` writes the files of a run, `histograms` merges latencies,
-`ratios` compares repetitions.
+Begin with `analysis`, from records to figures and tables, and with `audit`, from records to the balance of
+messages: it compares what clients say with what `stored` reads from the database. `tables` writes the files
+of a run, `histograms` merges latencies, `ratios` compares repetitions.
 """

@@ -11,8 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from telesto.benchmarks.load.bodies import SEQUENCE_BITS, SEQUENCE_MASK
-from telesto.benchmarks.load.operations import PUTS, TAKES, Operation
-from telesto.benchmarks.load.recorder import Records
+from telesto.benchmarks.load.recorder import PUTS, TAKES, Operation, Records
 from telesto.benchmarks.results.histograms import Latencies, encode, histogram_of, new_histogram
 from telesto.benchmarks.results.tables import Row, Tables
 

@@ -1,19 +1,94 @@
 """The audit at the end of a run: what was put, handed over, left, lost, duplicated, foreign, in doubt.
 
 Clients say what was acknowledged and what they were handed, the database says what is still there. Between
-them every acknowledged message must be exactly once. Whoever records the order of what came says what was out
-of order.
+them every acknowledged message must be exactly once. What one slot was handed of one stream and priority must
+have come in the order in which it was put.
+
+Identities are counted without sorting: the sequences of a stream are dense, so an identity is a place in an
+array. A run of hours has tens of millions of messages, and sorting their identities takes fifty times as
+long.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final, Self
 
 import numpy as np
 
-from telesto.benchmarks.results.identity_space import Identities, IdentitySpace
+from telesto.benchmarks.load.bodies import KEY_FACTOR, KEY_SHIFT, SEQUENCE_BITS, SEQUENCE_MASK
+from telesto.benchmarks.load.recorder import IN_ORDER, PUTS, TAKES, Operation, Records
+
+Identities = np.ndarray[Any, np.dtype[np.uint64]]
+Counts = np.ndarray[Any, np.dtype[np.uint8]]
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
+
+COUNT_MAX: Final = 255
+_SHIFT: Final = np.uint64(SEQUENCE_BITS)
+_MASK: Final = np.uint64(SEQUENCE_MASK)
+
+
+class IdentitySpace:
+    """The identities that some puts had, each with a place of its own."""
+
+    def __init__(self, identities: Identities) -> None:
+        streams, sequences = _parts(identities)
+        self._streams = np.unique(streams)
+        sizes = np.zeros(len(self._streams), np.int64)
+        np.maximum.at(sizes, np.searchsorted(self._streams, streams), sequences + 1)
+        self._sizes = sizes
+        self._offsets = np.concatenate([[0], np.cumsum(sizes)])
+
+    def __len__(self) -> int:
+        return int(self._offsets[-1])
+
+    def count(self, identities: Identities) -> tuple[Counts, Identities]:
+        """Count how often each identity occurs, up to COUNT_MAX; return also those outside of the space."""
+        streams, sequences = _parts(identities)
+        at = np.searchsorted(self._streams, streams)
+        known = at < len(self._streams)
+        at[~known] = 0
+        if len(self._streams):
+            known &= (self._streams[at] == streams) & (sequences < self._sizes[at])
+        places = self._offsets[at[known]] + sequences[known]
+        counts = np.bincount(places, minlength=len(self))
+        return np.minimum(counts, COUNT_MAX).astype(np.uint8), identities[~known]
+
+    def identities(self, flags: Flags) -> Identities:
+        """Return the identities at the places that are marked."""
+        places = np.flatnonzero(flags)
+        at = np.searchsorted(self._offsets, places, side="right") - 1
+        sequences = (places - self._offsets[at]).astype(np.uint64)
+        identities: Identities = (self._streams[at].astype(np.uint64) << _SHIFT) | sequences
+        return identities
+
+
+def streams_of(identities: Identities) -> np.ndarray[Any, np.dtype[Any]]:
+    """Return the streams, in the smallest type that holds them: short ones are sorted many times faster."""
+    streams = (identities >> _SHIFT).astype(np.uint32)
+    return shortened(streams)
+
+
+def key_numbers_of(identities: Identities, keys: int) -> np.ndarray[Any, np.dtype[np.uint32]]:
+    """Return which of so many partition keys each message has, as `bodies.key_number_of` says it."""
+    spread = identities * np.uint64(KEY_FACTOR)
+    return ((spread >> np.uint64(KEY_SHIFT)) % np.uint64(keys)).astype(np.uint32)
+
+
+def shortened(numbers: np.ndarray[Any, np.dtype[np.uint32]]) -> np.ndarray[Any, np.dtype[Any]]:
+    """Return the numbers in 16 bits if they all have so few."""
+    if len(numbers) and int(numbers.max()) > np.iinfo(np.uint16).max:
+        return numbers
+    return numbers.astype(np.uint16)
+
+
+def _parts(
+    identities: Identities,
+) -> tuple[np.ndarray[Any, np.dtype[np.uint32]], np.ndarray[Any, np.dtype[np.int64]]]:
+    streams = (identities >> _SHIFT).astype(np.uint32)
+    return streams, (identities & _MASK).astype(np.int64)
+
 
 EXAMPLES_MAX: Final = 5
 """How many of the messages concerned an audit names."""
@@ -158,3 +233,78 @@ def _sum(one: int | None, other: int | None) -> int | None:
 
 def _examples(*concerned: Identities) -> tuple[int, ...]:
     return tuple(int(identity) for identity in np.concatenate(concerned)[:EXAMPLES_MAX])
+
+
+def balance_of_queues(
+    records: Sequence[Records], backlog: Identities, stored: Stored, doubts: Doubts, keys: int = 0
+) -> Balance:
+    """Compare what clients recorded with what the database holds; messages have so many partition keys."""
+    acknowledged = np.concatenate([_identities(records, PUTS), backlog])
+    taken = _identities(records, TAKES)
+    return audit(acknowledged, taken, stored, doubts, out_of_order(records, keys))
+
+
+def balance_of_topic(
+    records: Sequence[Records],
+    subscriber_slot: int,
+    published: Identities,
+    left: Identities,
+    doubtful_puts: Sequence[int],
+) -> Balance:
+    """Compare what one subscriber got with what was put to its topic.
+
+    `left` are the identities of the messages that the database still has for it. What it got last may be
+    among them: it is confirmed by the next get.
+    """
+    of_subscriber = [part[part["slot"] == subscriber_slot] for part in records]
+    got = _identities(of_subscriber, (Operation.GET,))
+    stored = Stored(np.setdiff1d(left, got))
+    return audit(published, got, stored, Doubts(doubtful_puts), out_of_order(of_subscriber))
+
+
+def published_in(records: Sequence[Records], slots: Iterable[int]) -> Identities:
+    """Return the identities that some slots put to topics."""
+    wanted = np.array(sorted(slots), np.uint32)
+    return _identities([part[np.isin(part["slot"], wanted)] for part in records], (Operation.PUBLISH,))
+
+
+def out_of_order(records: Sequence[Records], keys: int = 0) -> Identities:
+    """Return the messages that came to a slot after a later one of the same stream, priority and key.
+
+    What came back to its queue, marked redelivered, is as late as it may be.
+    """
+    found = [NOBODY]
+    for part in records:
+        # Consumers' deliveries are the order in which messages came; their acknowledgements are not.
+        places = np.flatnonzero(np.isin(part["operation"], IN_ORDER) & (part["redelivered"] == 0))
+        slots = shortened(part["slot"][places])
+        order = np.argsort(slots, kind="stable")
+        ends = np.flatnonzero(np.diff(slots[order])) + 1
+        for of_slot in np.split(places[order], ends):
+            found.append(_late(part["identity"][of_slot], part["priority"][of_slot], keys))
+    return np.concatenate(found)
+
+
+def _late(identities: Identities, priorities: Records, keys: int) -> Identities:
+    """Return what came to one slot below an earlier identity of its stream, priority and key."""
+    late = [NOBODY]
+    for priority in np.unique(priorities):
+        of_priority = identities[priorities == priority]
+        chosen = [of_priority]
+        if keys:
+            key_numbers = shortened(key_numbers_of(of_priority, keys))
+            order = np.argsort(key_numbers, kind="stable")
+            ends = np.flatnonzero(np.diff(key_numbers[order])) + 1
+            chosen = np.split(of_priority[order], ends)
+        for each in chosen:
+            order = np.argsort(streams_of(each), kind="stable")
+            by_stream = each[order]
+            # Streams rise, so that the greatest identity so far is one of the same stream.
+            late.append(by_stream[by_stream < np.maximum.accumulate(by_stream)])
+    return np.concatenate(late)
+
+
+def _identities(records: Sequence[Records], operations: Iterable[Operation]) -> Identities:
+    wanted = [int(operation) for operation in operations]
+    parts = [part["identity"][np.isin(part["operation"], wanted)] for part in records]
+    return np.concatenate([NOBODY, *parts])

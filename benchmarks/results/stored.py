@@ -11,8 +11,7 @@ import asyncpg
 import numpy as np
 
 from telesto.benchmarks.load.bodies import IDENTITY_BYTES
-from telesto.benchmarks.results.audit import Stored
-from telesto.benchmarks.results.identity_space import Identities
+from telesto.benchmarks.results.audit import Identities, Stored
 
 WAITING_TABLES: Final = ("messages", "delayed_messages", "keyed_messages", "dead_letters")
 HANDED_OVER_TABLES: Final = ("deliveries", "leases")

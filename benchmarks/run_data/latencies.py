@@ -6,7 +6,7 @@ group, in the workers of Spark; what comes to the driver are figures.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from telesto.benchmarks.results.histograms import US_PER_S, encode, new_histogram
+from telesto.benchmarks.run_data.timeline import INTERVAL, Timelines, placed
 
 PERCENTILES: Final = {"p50_s": 0.5, "p90_s": 0.9, "p99_s": 0.99, "p99_9_s": 0.999}
 FIGURES: Final = ("count", "mean_s", *PERCENTILES, "max_s")
@@ -128,3 +129,17 @@ def _values(length: int, half: int) -> tuple[Whole, Whole]:
     lowest: Whole = np.left_shift(within, bucket)
     highest: Whole = lowest + np.left_shift(np.ones_like(bucket), bucket) - 1
     return lowest, highest
+
+
+def latencies_by_interval(
+    histograms: DataFrame, lines: Timelines, shown: Mapping[tuple[str, str], str]
+) -> DataFrame:
+    """Latencies in each interval (INTERVAL, `measure`), as `latencies.merged` gives them.
+
+    `shown` says of which operation of a run each measure is told, by run and measure.
+    """
+    wanted = F.lit(False)
+    for (run, measure), operation in shown.items():
+        one = (F.col("run") == run) & (F.col("measure") == measure) & (F.col("operation") == operation)
+        wanted = wanted | one
+    return merged(placed(histograms.where(wanted), lines, "second"), [*INTERVAL, "measure"])

@@ -1,7 +1,8 @@
 """The runs of an experiment (`telesto bench run`): which are whole, what they say, their tables.
 
 `open_runs` needs no Spark and reads small files only; `Runs.table` gives a table of all whole runs as a data
-frame, whose rows say by `run` from which run they are.
+frame, whose rows say by `run` from which run they are. `findings_on` and `origin_of` say what any report says
+of its runs.
 """
 
 from __future__ import annotations
@@ -19,8 +20,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from telesto.benchmarks.harness.design import Run
-from telesto.benchmarks.harness.experiment import Experiment
+from telesto.benchmarks.harness.experiment import Experiment, Run
 from telesto.benchmarks.harness.manifest import (
     MANIFEST,
     RUN_FILE,
@@ -28,6 +28,7 @@ from telesto.benchmarks.harness.manifest import (
     ManifestError,
     open_directory,
 )
+from telesto.benchmarks.pages.page import Finding
 from telesto.benchmarks.results.tables import SCHEMAS
 from telesto.benchmarks.spark.errors import RunsError
 
@@ -84,7 +85,7 @@ class Runs:
     def table(self, spark: SparkSession, name: str) -> DataFrame:
         """Read a table of all whole runs: `run` (its name), then the columns that docs/benchmarks.md lists.
 
-        Nothing is cut off: warm-up and cool-down are in it (`windows.inside` cuts them).
+        Nothing is cut off: warm-up and cool-down are in it (`timeline.inside` cuts them).
 
         Raises:
             RunsError: a run does not have it, or not with all of its columns.
@@ -164,3 +165,49 @@ def _damage_explained() -> Iterator[None]:
         raise RunsError(str(error)) from error
     except (OSError, ValueError) as error:
         raise RunsError(f"the experiment cannot be read: {error}") from error
+
+
+def findings_on(runs: Runs, *, named: bool = False) -> list[Finding]:
+    """Whether runs are missing, were not clean, or stand alone; `named` says of which experiment."""
+    where = f"{runs.experiment.name}: " if named else ""
+    findings = []
+    if runs.unclean:
+        findings.append(
+            Finding(
+                "bad",
+                f"{where}the audit of runs {told(runs.unclean)} was not clean: figures of a failing service.",
+            )
+        )
+    if runs.partial:
+        findings.append(
+            Finding(
+                "note",
+                f"{where}{len(runs.missing)} runs are missing ({told(runs.missing)}): a part of the "
+                "experiment.",
+            )
+        )
+    if any(len(repeated) == 1 for repeated in runs.repetitions().values()):
+        findings.append(
+            Finding("note", f"{where}what was run once has no interval: chance is not told from effect.")
+        )
+    failed = {run.name: sum(runs.results[run.name]["errors"].values()) for run in runs.whole}
+    if any(failed.values()):
+        names = [name for name, count in failed.items() if count]
+        findings.append(
+            Finding("note", f"{where}{sum(failed.values()):,} failed requests in runs {told(names)}.")
+        )
+    return findings
+
+
+def origin_of(runs: Runs) -> list[str]:
+    """From where the figures are: experiment, commit, machine, versions, settings."""
+    source, machine = runs.origin.get("source", {}), runs.origin.get("machine", {})
+    changed = ", changed" if source.get("changed") else ""
+    commit = str(source.get("commit") or "unknown")[:12]
+    settings = ", ".join(f"{name} = {value}" for name, value in runs.experiment.settings.items())
+    return [
+        f"{runs.experiment.name}: {len(runs.whole)} runs of commit {commit}{changed}; "
+        f"{settings or 'all as by default'}.",
+        "Machine: " + ", ".join(f"{name} {value}" for name, value in machine.items()) + ".",
+        *([f"Hypothesis: {runs.experiment.hypothesis}"] if runs.experiment.hypothesis else []),
+    ]

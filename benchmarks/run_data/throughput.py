@@ -8,7 +8,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from telesto.benchmarks.load.operations import PUTS, TAKES, Operation
+from telesto.benchmarks.load.recorder import PUTS, TAKES, Operation
 from telesto.benchmarks.results.analysis import HANDED_OVER
 from telesto.benchmarks.run_data.timeline import INTERVAL, Timelines, counted, every_second, placed
 

@@ -9,14 +9,23 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 from pyspark.sql import SparkSession
 
-from telesto.benchmarks.analysis.two_levels import Analysis, Effect, Signs, analyse, normal_quantiles
+from telesto.benchmarks.analysis.two_levels import (
+    Analysis,
+    Effect,
+    Quantiles,
+    Signs,
+    analyse,
+    normal_quantiles,
+)
 from telesto.benchmarks.pages.page import Finding, Report
+from telesto.benchmarks.pages.plots import COLOURS, QUIET, WIDTH_IN, as_svg, new_figure, style, thousands
 from telesto.benchmarks.pages.section import Field, Figures, Kind, Row, Section
-from telesto.benchmarks.run_data.findings import findings_on, origin_of
-from telesto.benchmarks.run_data.runs import Runs, open_runs, told
-from telesto.benchmarks.scalability_report import factorial_plots
+from telesto.benchmarks.run_data.runs import Runs, findings_on, open_runs, origin_of, told
 from telesto.benchmarks.scalability_report.sweep import STEPS, Measured, measure
 from telesto.benchmarks.spark.errors import RunsError
 from telesto.benchmarks.spark.failures import explained_failures
@@ -186,7 +195,7 @@ def _sections(measure: Measure, found: Analysis, logarithms: bool) -> list[Secti
     unit = f"log10 of {measure.unit}" if logarithms else measure.unit
     names = [JOINED.join(effect.factors) for effect in found.effects]
     error_share = found.error_share if found.repetitions > 1 else None
-    plot = factorial_plots.effects(f"{measure.key} effects", names, found.effects, error_share)
+    plot = effects(f"{measure.key} effects", names, found.effects, error_share)
     mean, how = found.mean.value, ""
     if logarithms:
         how = (
@@ -260,9 +269,7 @@ def _residual_part(measure: Measure, found: Analysis, unit: str) -> Section:
         "residuals are "
         "independent, spread alike everywhere, and normally distributed.",
         Figures(f"{measure.key}-residuals", fields, rows, len(rows)),
-        factorial_plots.residuals(
-            f"{measure.key} residuals", found.predicted, found.residuals, quantiles, unit
-        ),
+        residuals(f"{measure.key} residuals", found.predicted, found.residuals, quantiles, unit),
         f"Left: no pattern, and the same spread everywhere, is as it should be. Right: on the line. {normal}",
         folded=True,
         group=measure.name,
@@ -298,3 +305,65 @@ def _summary(design: Design, main: Analysis | None) -> list[tuple[str, str]]:
         ("repetitions", f"{repetitions}"),
         *shown,
     ]
+
+
+BARS_MAX = 14
+"""So many effects are drawn, the largest; the table has all."""
+
+
+def effects(salt: str, names: Sequence[str], found: Sequence[Effect], error_share: float | None) -> str:
+    """Left what each explains of the variation, right its effect with the interval."""
+    kept = list(found)[:BARS_MAX]
+    labels = list(names)[:BARS_MAX]
+    with style(salt):
+        figure = Figure(figsize=(WIDTH_IN, 1.3 + 0.3 * (len(kept) + 1)), layout="constrained")
+        left, right = figure.subplots(1, 2, sharey=True)
+        places = list(range(len(kept)))
+        left.barh(places, [effect.share or 0.0 for effect in kept], 0.62, color=COLOURS[0])
+        if error_share is not None:
+            left.barh([len(kept)], [error_share], 0.62, color=QUIET)
+            places, labels = [*places, len(kept)], [*labels, "between repetitions"]
+        left.set_yticks(places, labels)
+        left.invert_yaxis()
+        left.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0%}"))
+        left.set_xlabel("of the variation explained")
+        _draw_effects(right, kept)
+        for axes in (left, right):
+            axes.grid(axis="y", visible=False)
+        return as_svg(figure)
+
+
+def residuals(
+    salt: str, predicted: Sequence[float], left: Sequence[float], quantiles: Quantiles, unit: str
+) -> str:
+    """Residuals over what the model predicts, and against the quantiles of a normal distribution."""
+    with style(salt):
+        figure = new_figure(1.05)
+        over, normal = figure.subplots(1, 2)
+        over.scatter(predicted, left, s=18, color=COLOURS[0], alpha=0.75)
+        over.axhline(0, color=QUIET, linewidth=1)
+        over.set_xlabel(f"predicted, {unit}")
+        over.set_ylabel(f"residual, {unit}")
+        over.xaxis.set_major_locator(MaxNLocator(6))
+        over.xaxis.set_major_formatter(FuncFormatter(thousands))
+        normal.scatter(quantiles.normal, quantiles.ordered, s=18, color=COLOURS[0], alpha=0.75)
+        ends = [min(quantiles.normal), max(quantiles.normal)]
+        line = [quantiles.intercept + quantiles.slope * end for end in ends]
+        normal.plot(ends, line, color=COLOURS[1], linewidth=1.4)
+        normal.set_xlabel("quantile of the normal distribution")
+        normal.set_ylabel(f"residual, {unit}")
+        for axes in (over, normal):
+            axes.yaxis.set_major_formatter(FuncFormatter(thousands))
+        return as_svg(figure)
+
+
+def _draw_effects(axes: Axes, kept: Sequence[Effect]) -> None:
+    for place, effect in enumerate(kept):
+        colour = QUIET if effect.significant is False else COLOURS[0 if effect.value >= 0 else 4]
+        if effect.low is not None and effect.high is not None:
+            axes.plot([effect.low, effect.high], [place, place], color=colour, linewidth=2)
+        axes.scatter([effect.value], [place], s=30, color=colour, zorder=3)
+    axes.axvline(0, color=QUIET, linewidth=1)
+    axes.xaxis.set_major_locator(MaxNLocator(6))
+    axes.xaxis.set_major_formatter(FuncFormatter(thousands))
+    axes.set_xlabel("effect, half of the change from low to high")

@@ -1,25 +1,252 @@
-"""Sections that set laws beside measurements: the response-time law, and a network of queues."""
+"""Laws beside measurements: the response-time law, and the service as a closed network of queues.
+
+The network has the demands that were measured at one level of a sweep. Stations are the processors (with what
+clients and middlewares use of them; what PostgreSQL uses is in the calls), and the calls of each kind of
+request. Requests that stand in line together go in one call: with n of them there, a worker takes those that
+came while its last call ran, which are half of them, and the call takes S(n) = a + b n. So such a station
+gets faster with more customers. Reads that wait for a message pass time without a station.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import fmean
 from typing import Final
 
-from telesto.benchmarks.analysis.closed_system import deviation, response_by_law
-from telesto.benchmarks.pages.section import Field, Kind, Row, Section, duration
-from telesto.benchmarks.scalability_report import network_model
+import numpy as np
+
+from telesto.benchmarks.analysis.network import Pace, Prediction, Server, Values, solve
+from telesto.benchmarks.analysis.queueing import deviation, response_by_law
+from telesto.benchmarks.harness.settings import RunSettings
+from telesto.benchmarks.pages.section import Field, Kind, Row, Section, duration, figures_of
 from telesto.benchmarks.scalability_report import plots as scalability_plots
 from telesto.benchmarks.scalability_report.plots import Panel
-from telesto.benchmarks.scalability_report.sweep import Sweep
-from telesto.benchmarks.scalability_report.sweep_values import (
-    figures_of,
+from telesto.benchmarks.scalability_report.sweep import (
+    ON_THE_WAY,
+    Level,
+    Measured,
+    Sweep,
     means_of,
     messages,
     operations,
     response,
     singles_of,
+    workers_of,
 )
 
-MS_PER_S: Final = 1e3
+FACTORS: Final = ("clients", "in_flight", "think_ms", "middlewares", "workers", "pool_size")
+"""Factors of which the model knows what they change; others change the demands themselves."""
+CUSTOMERS_MAX: Final = 4000
+"""With more the model takes minutes."""
+GOOD_ERROR: Final = 0.10
+"""A prediction that is off by no more needs no reason."""
+MS_PER_S: Final = 1000.0
+PROCESSORS: Final = "processors"
+PARKED: Final = "waiting for a message"
+CALLS: Final = "calls"
+
+
+@dataclass(frozen=True, slots=True)
+class CallDemand:
+    """Calls of one kind: requests of it for each operation, and the straight line of a call's length."""
+
+    kind: str
+    visits: float
+    alone_s: float
+    each_s: float
+
+    def length_s(self, requests: float | Values) -> float | Values:
+        """S(n)."""
+        return self.alone_s + self.each_s * requests
+
+
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """What one operation needs, as measured at one level.
+
+    Attributes:
+        level: at which.
+        processors_s: processor time of clients and middlewares.
+        parked_s: waiting for messages.
+        calls: of the kinds of requests for which clients wait.
+    """
+
+    level: float
+    processors_s: float
+    parked_s: float
+    calls: tuple[CallDemand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A prediction beside what was measured.
+
+    Attributes:
+        level: of the factor.
+        predicted: by the model.
+        messages_per_s: that it means.
+        throughput_error, response_error: shares by which the prediction is off.
+        reason: why, as far as the measurements tell.
+    """
+
+    level: float
+    predicted: Prediction
+    messages_per_s: float
+    throughput_error: float
+    response_error: float
+    reason: str
+
+
+def why_not(sweep: Sweep) -> str | None:
+    """Why there is no model of a sweep; None when there can be one."""
+    if not sweep.closed:
+        return "the model is one of closed systems, in which every client waits for its answer"
+    if sweep.factor not in FACTORS:
+        return (
+            f"{sweep.factor} changes what an operation needs itself, and the model knows that of "
+            "one level only"
+        )
+    if sweep.processors is None:
+        return "the experiment does not tell how many processors the machine has"
+    if any(not run.calls or not run.phases for level in sweep.levels for run in level.runs):
+        return "runs have no metrics or phases in the part that counts (phase_every = 0, or too short)"
+    if max(run.customers for level in sweep.levels for run in level.runs) > CUSTOMERS_MAX:
+        return f"there are more than {CUSTOMERS_MAX:,} customers"
+    return None
+
+
+def chosen_level(sweep: Sweep) -> Level:
+    """The level whose demands the model has: the middle one, from which none is far."""
+    return sweep.levels[len(sweep.levels) // 2]
+
+
+def demands_of(level: Level) -> Demands:
+    """What an operation needs, from the measurements of one level."""
+    kinds = sorted({kind for run in level.runs for kind in run.calls if kind in ON_THE_WAY})
+    return Demands(
+        level.value,
+        processors_s=level.value_of(_processors_s),
+        parked_s=level.value_of(lambda run: _phase_s(run, "parked_s")),
+        calls=tuple(_call_demand(level, kind) for kind in kinds),
+    )
+
+
+def compare(sweep: Sweep, demands: Demands) -> list[Compared]:
+    """Predict every level with the demands of one, and set the predictions beside the measurements."""
+    return [_compared(level, demands, sweep.processors or 1) for level in sweep.levels]
+
+
+def predict(demands: Demands, settings: RunSettings, processors: int) -> Prediction:
+    """What the model says of a run with these settings."""
+    stations = [
+        Server.of_servers(PROCESSORS, demands.processors_s, processors),
+        Server.delay(PARKED, demands.parked_s),
+    ]
+    for call in demands.calls:
+        workers = settings.middlewares * workers_of(settings, call.kind)
+        alone = float(call.length_s(1.0))
+        stations.append(Server(f"{CALLS}: {call.kind}", call.visits * alone, _gathering(call, workers)))
+    return solve(stations, settings.clients * settings.in_flight, settings.think_ms / MS_PER_S)
+
+
+def _gathering(call: CallDemand, workers: int) -> Pace:
+    """How many times as many requests a second, with n of them there, as with one."""
+
+    def pace(n: Values) -> Values:
+        busy = np.minimum(n, workers)
+        batch = np.maximum(1.0, n / busy / 2)
+        quicker: Values = busy * batch * call.length_s(1.0) / call.length_s(batch)
+        return quicker
+
+    return pace
+
+
+def _call_demand(level: Level, kind: str) -> CallDemand:
+    runs = [run for run in level.runs if kind in run.calls]
+    visits = fmean(run.calls[kind].requests / run.operations_per_s for run in runs)
+    mean_s = fmean(
+        run.calls[kind].busy / run.calls[kind].calls if run.calls[kind].calls else 0.0 for run in runs
+    )
+    lines = [
+        (run.calls[kind].alone_s, run.calls[kind].each_s)
+        for run in runs
+        if run.calls[kind].alone_s is not None and run.calls[kind].each_s is not None
+    ]
+    alone = fmean(line[0] or 0.0 for line in lines) if lines else 0.0
+    each = fmean(line[1] or 0.0 for line in lines) if lines else 0.0
+    if alone <= 0 or each < 0:
+        # The calls that were seen are of too few sizes, so that chance tilts the line: all are as long.
+        alone, each = mean_s, 0.0
+    return CallDemand(kind, visits, alone, each)
+
+
+def _compared(level: Level, demands: Demands, processors: int) -> Compared:
+    settings = level.runs[0].settings
+    predicted = predict(demands, settings, processors)
+    throughput = level.value_of(lambda run: run.operations_per_s)
+    response = level.value_of(lambda run: run.response_s["mean_s"])
+    messages = level.value_of(lambda run: run.messages_per_s / run.operations_per_s)
+    throughput_error = deviation(predicted.throughput_per_s, throughput)
+    return Compared(
+        level.value,
+        predicted,
+        predicted.throughput_per_s * messages,
+        throughput_error,
+        deviation(predicted.response_s, response),
+        _reason(level, demands, predicted, throughput_error),
+    )
+
+
+def _reason(level: Level, demands: Demands, predicted: Prediction, error: float) -> str:
+    """The part of the response time in which prediction and measurement differ most."""
+    if abs(error) <= GOOD_ERROR:
+        return "within 10 %"
+    by_calls = sum(time for name, time in predicted.residence_s.items() if name.startswith(CALLS))
+    measured_parts: dict[str, Callable[[Measured], float]] = {
+        "in line for the database and in its calls": _calls_s,
+        PARKED: lambda run: _phase_s(run, "parked_s"),
+        "outside of line, calls and waiting": _elsewhere_s,
+    }
+    model = (by_calls, predicted.residence_s.get(PARKED, 0.0), predicted.residence_s.get(PROCESSORS, 0.0))
+    parts = [
+        (name, level.value_of(of), by_model)
+        for (name, of), by_model in zip(measured_parts.items(), model, strict=True)
+    ]
+    name, measured, by_model = max(parts, key=lambda part: abs(part[1] - part[2]))
+    text = f"{name}: {duration(max(measured, 0.0))} of an operation, and {duration(by_model)} in the model"
+    change = deviation(level.value_of(_processors_s), demands.processors_s)
+    if abs(change) > GOOD_ERROR:
+        text += f"; processor time of an operation {change:+.0%} against level {demands.level:g}"
+    return text
+
+
+def _processors_s(run: Measured) -> float:
+    """Processor seconds of an operation outside of PostgreSQL."""
+    return sum(used for tier, used in run.processors.items() if tier != "postgres") / run.operations_per_s
+
+
+def _phase_s(run: Measured, *names: str) -> float:
+    """Seconds of an operation in phases of those kinds for which clients wait.
+
+    A request that is tried again counts in every call, and its phases are those of all its tries.
+    """
+    return sum(
+        run.phases[kind][name] * calls.requests / run.phases[kind]["tries"] / run.operations_per_s
+        for kind, calls in run.calls.items()
+        if kind in ON_THE_WAY and kind in run.phases
+        for name in names
+    )
+
+
+def _calls_s(run: Measured) -> float:
+    return _phase_s(run, "fifo_s", "database_s")
+
+
+def _elsewhere_s(run: Measured) -> float:
+    return run.response_s["mean_s"] - _phase_s(run, "fifo_s", "database_s", "parked_s")
+
+
 LAW_TOLERANCE: Final = 0.05
 """By so much the response-time law may be missed without a remark."""
 
@@ -74,10 +301,10 @@ def model_part(sweep: Sweep) -> Section:
         Field("reason", "where they differ most", Kind.TEXT),
     )
     title = "Model against measurement"
-    if (reason := network_model.why_not(sweep)) is not None:
+    if (reason := why_not(sweep)) is not None:
         return Section(title, f"There is no model here: {reason}.", figures_of("model", fields, []))
-    demands = network_model.demands_of(network_model.chosen_level(sweep))
-    compared = network_model.compare(sweep, demands)
+    demands = demands_of(chosen_level(sweep))
+    compared = compare(sweep, demands)
     rates, times = means_of(sweep, messages), means_of(sweep, response)
     rows: list[Row] = [
         (

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from telesto.benchmarks.analysis.repetitions import Mean
-from telesto.benchmarks.pages.canvas import COLOURS, QUIET, as_svg, new_figure, style, thousands
+from telesto.benchmarks.pages.plots import COLOURS, QUIET, as_svg, new_figure, style, thousands
 from telesto.benchmarks.pages.section import duration, three_digits
 
 CURVE_POINTS: Final = 200

@@ -10,13 +10,64 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from telesto.benchmarks.pages.page import Finding, Report
-from telesto.benchmarks.pages.section import Section, three_digits
-from telesto.benchmarks.run_data.findings import findings_on, origin_of
-from telesto.benchmarks.run_data.runs import Runs, open_runs
-from telesto.benchmarks.scalability_report.sections import sections_of
-from telesto.benchmarks.scalability_report.stations_section import BUSY, busiest
+from telesto.benchmarks.pages.section import Figures, Section, three_digits
+from telesto.benchmarks.run_data.runs import Runs, findings_on, open_runs, origin_of
+from telesto.benchmarks.scalability_report.models import model_part, response_law_part
+from telesto.benchmarks.scalability_report.stations_section import (
+    BUSY,
+    busiest,
+    phases_part,
+    processors_part,
+    stations_part,
+)
 from telesto.benchmarks.scalability_report.sweep import STEPS, Sweep, measure, sweeps_of
+from telesto.benchmarks.scalability_report.throughput import CUSTOMERS, law_part, throughput_part
 from telesto.benchmarks.spark.failures import explained_failures
+
+
+def sections_of(sweep: Sweep, prefix: str, group: str) -> list[Section]:
+    """All sections of a sweep.
+
+    Args:
+        sweep: what.
+        prefix: of the names of its figures.
+        group: the heading that they stand under.
+    """
+    makers: list[Callable[[Sweep], Section | None]] = [throughput_part]
+    if sweep.closed and sweep.factor == CUSTOMERS:
+        makers.append(law_part)
+    makers += [stations_part, processors_part, phases_part]
+    if sweep.closed:
+        makers += [response_law_part, model_part]
+    found = [made for make in makers if (made := make(sweep)) is not None]
+    return [_placed(section, prefix, group) for section in found]
+
+
+def _placed(section: Section, prefix: str, group: str) -> Section:
+    """The section with names that no other sweep has, under its heading."""
+
+    def named(figures: Figures) -> Figures:
+        return Figures(f"{prefix}-{figures.key}", figures.fields, figures.rows, figures.total)
+
+    return Section(
+        section.title,
+        section.meaning,
+        named(section.figures),
+        # Ids within the plots of a page are shared.
+        _unshared(section.plot, prefix),
+        section.caption,
+        section.folded,
+        tuple(named(each) for each in section.more),
+        group,
+    )
+
+
+def _unshared(plot: str | None, prefix: str) -> str | None:
+    """A plot whose ids begin with the sweep's name: two plots of one kind have the same otherwise."""
+    if plot is None:
+        return None
+    return re.sub(r'(\bid="|url\(#|href="#)', lambda found: f"{found[1]}{prefix}-", plot)
+
 
 STEPS_OF_RUNS: Final = STEPS + 1
 """How often the report says, for each experiment, that it is a step further."""

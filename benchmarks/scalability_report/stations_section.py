@@ -6,14 +6,15 @@ from collections.abc import Callable
 from statistics import fmean
 from typing import Final
 
-from telesto.benchmarks.analysis.closed_system import deviation
-from telesto.benchmarks.analysis.stations import Station
-from telesto.benchmarks.pages.section import Field, Figures, Kind, Row, Section, duration
+from telesto.benchmarks.analysis.queueing import Station, deviation
+from telesto.benchmarks.pages.section import Field, Figures, Kind, Row, Section, duration, figures_of
 from telesto.benchmarks.scalability_report import plots as scalability_plots
-from telesto.benchmarks.scalability_report.sweep import TIERS, Level, Measured, Sweep
-from telesto.benchmarks.scalability_report.sweep_frames import PHASES
-from telesto.benchmarks.scalability_report.sweep_values import (
-    figures_of,
+from telesto.benchmarks.scalability_report.sweep import (
+    PHASES,
+    TIERS,
+    Level,
+    Measured,
+    Sweep,
     messages,
     stations_of,
 )

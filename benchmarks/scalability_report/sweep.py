@@ -1,30 +1,105 @@
-"""The runs of an experiment as levels of one factor, with what was measured of each run."""
+"""The runs of an experiment as levels of one factor, with what was measured of each run.
+
+The functions from data frames to data frames give one row, or one for each kind, of every run; they take
+tables of which warm-up and cool-down are cut off (`timeline.inside`).
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Any, Final
 
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession, Window
+from pyspark.sql import functions as F
 
+from telesto.benchmarks.analysis.queueing import Station
 from telesto.benchmarks.analysis.repetitions import Mean, mean_of
-from telesto.benchmarks.analysis.stations import Station
-from telesto.benchmarks.harness.design import Run
+from telesto.benchmarks.harness.experiment import Run
 from telesto.benchmarks.harness.settings import RunSettings, middleware_settings
-from telesto.benchmarks.run_data.latencies import SENT
+from telesto.benchmarks.run_data.latencies import SENT, merged
 from telesto.benchmarks.run_data.runs import AGAIN, Runs, told
-from telesto.benchmarks.run_data.windows import cuts_of, inside
-from telesto.benchmarks.scalability_report.sweep_frames import (
-    PHASES,
-    call_times,
-    calls_per_s,
-    phase_means,
-    response_times,
-    shown_operations,
-)
+from telesto.benchmarks.run_data.timeline import cuts_of, inside
 from telesto.benchmarks.spark.errors import RunsError
+
+PHASES: Final = ("parse", "fifo", "database", "parked", "answer")
+"""Where a request is in the middleware, one after the other."""
+CALL_COUNTERS: Final = {
+    "telesto_requests_total": "requests",
+    "telesto_calls_total": "calls",
+    "telesto_call_seconds_total": "busy",
+}
+"""Counters of the middlewares by kind of request, and what their rise in a second is called here."""
+_US_PER_S: Final = 1e6
+
+
+def response_times(histograms: DataFrame, shown: DataFrame) -> DataFrame:
+    """The response time of each run, over several operations: `run` and what `latencies.merged` gives.
+
+    `shown` says which operations of a run count: `run`, `operation`.
+    """
+    wanted = histograms.where(F.col("measure") == "latency").join(F.broadcast(shown), ["run", "operation"])
+    return merged(wanted, ["run"]).drop("encoded")
+
+
+def phase_means(phases: DataFrame) -> DataFrame:
+    """Means of the time in each phase: `run`, `kind`, `followed`, PHASES with `_s`, `tries`, `batch`."""
+    means = [F.avg(f"{name}_us").alias(name) for name in PHASES]
+    groups = phases.groupBy("run", "kind").agg(
+        F.count("*").alias("followed"), *means, F.avg("tries").alias("tries"), F.avg("batch").alias("batch")
+    )
+    seconds = [(F.col(name) / _US_PER_S).alias(f"{name}_s") for name in PHASES]
+    return groups.select("run", "kind", "followed", *seconds, "tries", "batch")
+
+
+def call_times(phases: DataFrame) -> DataFrame:
+    """How a call gets longer with the requests in it: `run`, `kind`, `alone_s`, `each_s`.
+
+    The straight line through the calls that were seen, S(n) = alone_s + each_s n, by least squares; both NULL
+    where all calls were of one size. Requests that were in several calls do not tell how long each was.
+    """
+    once = phases.where((F.col("tries") == 1) & (F.col("batch") > 0))
+    length, size = F.col("database_us") / _US_PER_S, F.col("batch").cast("double")
+    return once.groupBy("run", "kind").agg(
+        F.regr_intercept(length, size).alias("alone_s"), F.regr_slope(length, size).alias("each_s")
+    )
+
+
+def calls_per_s(metrics: DataFrame) -> DataFrame:
+    """What the middlewares did together in a second: `run`, `kind`, `requests`, `calls`, `busy` (seconds).
+
+    From the first look to the last one that counts. A counter that falls was set back, and begins anew.
+    """
+    counters = metrics.where(F.col("metric").isin(*CALL_COUNTERS) & (F.col("label") != ""))
+    line = Window.partitionBy("run", "middleware", "metric", "label").orderBy("since_s")
+    before = F.lag("value").over(line)
+    rose = (
+        F.when(before.isNull(), 0.0)
+        .when(F.col("value") < before, F.col("value"))
+        .otherwise(F.col("value") - before)
+    )
+    length = F.col("since_s") - F.lag("since_s").over(line)
+    rises = counters.select(
+        "run", "middleware", "metric", "label", rose.alias("rose"), length.alias("length")
+    )
+    rates = rises.groupBy("run", "middleware", "metric", "label").agg(
+        (F.sum("rose") / F.sum("length")).alias("per_s")
+    )
+    columns = [
+        F.coalesce(F.sum(F.when(F.col("metric") == metric, F.col("per_s"))), F.lit(0.0)).alias(name)
+        for metric, name in CALL_COUNTERS.items()
+    ]
+    kinds = rates.groupBy("run", F.col("label").alias("kind")).agg(*columns)
+    return kinds.where(F.col("requests") > 0)
+
+
+def shown_operations(spark_frame: DataFrame, operations: Mapping[str, Sequence[str]]) -> DataFrame:
+    """The operations of each run as a frame for `response_times`: `run`, `operation`."""
+    rows = [(run, operation) for run, names in operations.items() for operation in names]
+    return spark_frame.sparkSession.createDataFrame(rows, "run string, operation string")
+
 
 BLOCKING: Final = ("put", "take", "request", "reply", "publish", "get")
 """Operations in which a slot of a client waits for the answer; of the others it has several under way, or
@@ -333,3 +408,66 @@ def _rates(runs: Runs, run: Run) -> Mapping[str, float]:
 
 def _numeric(level: object) -> bool:
     return isinstance(level, int | float) and not isinstance(level, bool)
+
+
+def messages(run: Measured) -> float:
+    """Messages per second of a run."""
+    return run.messages_per_s
+
+
+def operations(run: Measured) -> float:
+    """Operations per second, of those whose response time is told."""
+    return run.operations_per_s
+
+
+def response(run: Measured) -> float:
+    """The mean response time of a run, in seconds."""
+    return run.response_s["mean_s"]
+
+
+def percentile(key: str) -> Callable[[Measured], float]:
+    """A percentile of the response time, in seconds, by its name in `latencies.FIGURES`."""
+    return lambda run: run.response_s[key]
+
+
+def means_of(sweep: Sweep, of: Callable[[Measured], float]) -> list[Mean]:
+    """A figure at each level, with its interval."""
+    return [level.mean(of) for level in sweep.levels]
+
+
+def singles_of(sweep: Sweep, of: Callable[[Measured], float]) -> list[list[float]]:
+    """A figure of each run, by level."""
+    return [[of(run) for run in level.runs] for level in sweep.levels]
+
+
+def least_of(mean: Mean) -> float | None:
+    """The lower end of an interval of what cannot be negative."""
+    return None if mean.low is None else max(mean.low, 0.0)
+
+
+def stations_of(level: Level, sweep: Sweep) -> list[Station]:
+    """The stations of a level, with the means of its repetitions."""
+    by_name: dict[str, list[Station]] = {}
+    for run in level.runs:
+        for station in run.stations(sweep.processors):
+            by_name.setdefault(station.name, []).append(station)
+    return [
+        Station(
+            name,
+            same[0].servers,
+            fmean(each.busy for each in same),
+            fmean(each.throughput_per_s for each in same),
+        )
+        for name, same in by_name.items()
+    ]
+
+
+def customers_of_client(sweep: Sweep) -> float:
+    """Customers that a client stands for."""
+    settings = sweep.levels[0].runs[0].settings
+    return float(settings.in_flight)
+
+
+def messages_per_operation(sweep: Sweep) -> float:
+    """Messages for each operation, in the mean of all runs."""
+    return fmean(run.messages_per_s / run.operations_per_s for level in sweep.levels for run in level.runs)

@@ -7,17 +7,15 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Final
 
-from telesto.benchmarks.analysis.closed_system import Bounds
+from telesto.benchmarks.analysis.queueing import Bounds, Queue, Station
 from telesto.benchmarks.analysis.scalability_law import Scalability, Undetermined, fit
-from telesto.benchmarks.analysis.stations import Queue, Station
-from telesto.benchmarks.pages.section import Field, Figures, Kind, Row, Section, three_digits
-from telesto.benchmarks.scalability_report import network_model
+from telesto.benchmarks.pages.section import Field, Figures, Kind, Row, Section, figures_of, three_digits
+from telesto.benchmarks.scalability_report import models
 from telesto.benchmarks.scalability_report import plots as scalability_plots
 from telesto.benchmarks.scalability_report.plots import Panel
-from telesto.benchmarks.scalability_report.sweep import Sweep
-from telesto.benchmarks.scalability_report.sweep_values import (
+from telesto.benchmarks.scalability_report.sweep import (
+    Sweep,
     customers_of_client,
-    figures_of,
     least_of,
     means_of,
     messages,
@@ -55,9 +53,7 @@ def limits_of(sweep: Sweep) -> Limits | None:
     there is at that level is in it.
     """
     top = max(sweep.levels, key=lambda level: level.value_of(messages))
-    stations = [
-        station for station in stations_of(top, sweep) if not station.name.startswith(network_model.CALLS)
-    ]
+    stations = [station for station in stations_of(top, sweep) if not station.name.startswith(models.CALLS)]
     if not stations or max(station.busy for station in stations) <= 0:
         return None
     station = max(stations, key=lambda each: each.utilisation)
@@ -225,7 +221,7 @@ def _throughput_figures(sweep: Sweep) -> Figures:
 def _open_model(sweep: Sweep) -> dict[str, Callable[[float], float]]:
     """M/M/m of the processors, with the demand at the greatest load, and what the least took besides."""
     lowest, top = sweep.levels[0], max(sweep.levels, key=lambda level: level.value_of(messages))
-    found = [station for station in stations_of(top, sweep) if station.name == network_model.PROCESSORS]
+    found = [station for station in stations_of(top, sweep) if station.name == models.PROCESSORS]
     if not found or found[0].busy <= 0:
         return {}
     service, servers = found[0].demand_s, found[0].servers

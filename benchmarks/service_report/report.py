@@ -1,17 +1,18 @@
-"""The report of a live service: reads its tables in one snapshot, lets the snapshot go, then reckons."""
+"""The report of a live service: reads its tables in one snapshot, lets it go, then makes the page."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
-from telesto.benchmarks.pages.page import Report
-from telesto.benchmarks.service_report.contents import Contents
-from telesto.benchmarks.service_report.layout import PARTS, put_together
-from telesto.benchmarks.service_report.queues import present_messages
+from telesto.benchmarks.pages.page import Finding, Report
+from telesto.benchmarks.pages.section import Kind, Section, shown
+from telesto.benchmarks.service_report.audit import findings_of
+from telesto.benchmarks.service_report.frames import Contents, present_messages, totals
+from telesto.benchmarks.service_report.sections import PARTS
 from telesto.benchmarks.spark.failures import explained_failures
 from telesto.benchmarks.spark.reading import read_table
 from telesto.benchmarks.spark.snapshot import HOLD_WARNING_S, Warn, held_snapshot
@@ -23,6 +24,53 @@ AT_ONCE = 4
 Step = Callable[[], None]
 STEPS = len(TABLES) + len(PARTS)
 """How often the report says that it is a step further."""
+
+
+def _put_together(contents: Contents, pool: Executor, step: Step) -> Report:
+    """Reckon all sections, some at a time."""
+
+    def reckon(part: Callable[[Contents], Section]) -> Section:
+        section = part(contents)
+        step()
+        return section
+
+    sections = list(pool.map(reckon, PARTS))
+    by_key = {section.figures.key: section for section in sections}
+    moment = f"{contents.taken_at:%Y-%m-%d %H:%M:%S %Z}".strip()
+    return Report(
+        title="Telesto: report of the service",
+        subtitle=f"{contents.where}, as it was at {moment}",
+        summary=_summary(contents, by_key),
+        findings=_findings(by_key),
+        sections=sections,
+        footer=(
+            "All tables are of one moment (one snapshot of the database).",
+            "Percentiles are exact to a rank of 1/10000. docs/reports.md has the formulas and where they "
+            "come from.",
+        ),
+    )
+
+
+def _summary(contents: Contents, sections: dict[str, Section]) -> list[tuple[str, str]]:
+    counted = totals(contents.present, contents.tables["history"], contents.taken_at).collect()[0]
+    return [
+        ("queues", shown(sections["queues"].figures.total, Kind.COUNT)),
+        ("messages there", shown(counted["alive"], Kind.COUNT)),
+        ("oldest message", shown(counted["oldest_s"], Kind.SECONDS)),
+        ("processed, in the history", shown(counted["processed"], Kind.COUNT)),
+        ("dead letters", shown(counted["dead"], Kind.COUNT)),
+        ("consumers", shown(sections["consumers"].figures.total, Kind.COUNT)),
+        ("topics", shown(sections["topics"].figures.total, Kind.COUNT)),
+    ]
+
+
+def _findings(sections: dict[str, Section]) -> list[Finding]:
+    findings = findings_of(sections["audit"])
+    if not sections["traffic"].figures.rows:
+        findings.append(
+            Finding("note", "There is no message, and the history is empty: there is little to report.")
+        )
+    return findings
 
 
 def service_report(
@@ -49,7 +97,7 @@ def service_report(
     contents = read_contents(spark, url, warn=warn, step=step, hold_warning_s=hold_warning_s)
     try:
         with explained_failures(), ThreadPoolExecutor(AT_ONCE) as pool:
-            return put_together(contents, pool, step)
+            return _put_together(contents, pool, step)
     finally:
         for frame in contents.tables.values():
             frame.unpersist()

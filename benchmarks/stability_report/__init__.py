@@ -3,6 +3,5 @@
 This room imports `run_data`, `analysis` and `pages`.
 
 Begin with `report`. `figures` has Spark compute the series of all runs; `sections` shows those of one run
-with `plots`, `comparison` the runs beside each other. `trends` says what is tested for a trend, `verdict`
-whether a run was stable.
+with `plots`. `verdict` says what is tested for a trend, and whether a run was stable.
 """

@@ -12,11 +12,16 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from telesto.benchmarks.pages.section import Field, Figures, Kind, collect
 from telesto.benchmarks.run_data import throughput as run_throughput
 from telesto.benchmarks.run_data import usage as run_usage
-from telesto.benchmarks.run_data.latencies import FIGURES, HANDED_OVER, SENT, distribution, merged
-from telesto.benchmarks.run_data.latencies_over_time import latencies_by_interval
+from telesto.benchmarks.run_data.latencies import (
+    FIGURES,
+    HANDED_OVER,
+    SENT,
+    distribution,
+    latencies_by_interval,
+    merged,
+)
 from telesto.benchmarks.run_data.runs import Runs
-from telesto.benchmarks.run_data.timeline import FINE, Timelines, counted, timelines
-from telesto.benchmarks.run_data.windows import cuts_of
+from telesto.benchmarks.run_data.timeline import FINE, Timelines, counted, cuts_of, timelines
 from telesto.benchmarks.stability_report.verdict import Limits
 
 RUNS_MAX: Final = 12

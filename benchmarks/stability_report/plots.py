@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, PercentFormatter
 
-from telesto.benchmarks.pages.canvas import (
+from telesto.benchmarks.pages.plots import (
     COLOURS,
     QUIET,
     WIDTH_IN,

@@ -13,8 +13,16 @@ from telesto.benchmarks.run_data.usage import DEAD_ROWS
 from telesto.benchmarks.stability_report import plots
 from telesto.benchmarks.stability_report.figures import LOG_COLUMN, Course
 from telesto.benchmarks.stability_report.plots import Line
-from telesto.benchmarks.stability_report.trends import METRICS, RATE, trends_of_run
-from telesto.benchmarks.stability_report.verdict import Drift, Stalled, Verdict, drift_of, verdict_of
+from telesto.benchmarks.stability_report.verdict import (
+    METRICS,
+    RATE,
+    Drift,
+    Stalled,
+    Verdict,
+    drift_of,
+    trends_of_run,
+    verdict_of,
+)
 
 EVENTS_MAX: Final = 6
 """Wait events that the plot tells apart."""

@@ -78,8 +78,7 @@ def run(
 def list_experiments(as_json: Json = False) -> None:
     """List the ready experiments."""
     with explained_errors():
-        from telesto.benchmarks.harness.design import combinations
-        from telesto.benchmarks.harness.experiment import load_experiment, ready_experiments
+        from telesto.benchmarks.harness.experiment import combinations, load_experiment, ready_experiments
 
         for name in ready_experiments():
             experiment = load_experiment(name)
@@ -116,7 +115,7 @@ def database(directory: Directory) -> None:
     """
     with explained_errors():
         from telesto.benchmarks.harness.manifest import open_directory
-        from telesto.benchmarks.tiers.databases import running_server, with_database
+        from telesto.benchmarks.tiers.service import running_server, with_database
 
         found = open_directory(directory)
         names = [found.result_of(each)["database"] for each in found.runs if found.is_whole(each)]

@@ -73,7 +73,7 @@ def peers(
     names = _chosen("--only", only, CATALOG)
     works = _chosen("--work", work, WORKS)
     if install:
-        from telesto.benchmarks.comparison.install import install as get_missing
+        from telesto.benchmarks.comparison.catalog import install as get_missing
 
         get_missing(names, output.print_note)
     size = Size(seconds=seconds, repetitions=repetitions)

@@ -17,8 +17,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from telesto.benchmarks.harness.design import Run
 from telesto.benchmarks.harness.execution import Listener
+from telesto.benchmarks.harness.experiment import Run
 from telesto.benchmarks.harness.one_run import OnSecond
 from telesto.cli.terminal import output
 from telesto.cli.terminal.progress import STANDARD_ERROR

@@ -92,7 +92,7 @@ def service(
     and a standby is the better source.
     """
     with _explained_failures():
-        from telesto.benchmarks.pages.destination import PAGE, require_place, write_report
+        from telesto.benchmarks.pages.page import PAGE, require_place, write_report
         from telesto.benchmarks.service_report.report import STEPS, service_report
         from telesto.benchmarks.spark.session import parse_settings, require_setup, spark_session
         from telesto.benchmarks.spark.tables import TABLES
@@ -155,7 +155,7 @@ def stability(
     stalls, and a verdict with the numbers behind it.
     """
     with _explained_failures():
-        from telesto.benchmarks.pages.destination import PAGE, require_place, write_report
+        from telesto.benchmarks.pages.page import PAGE, require_place, write_report
         from telesto.benchmarks.run_data.runs import open_runs
         from telesto.benchmarks.spark.java import require_java
         from telesto.benchmarks.spark.session import parse_settings, spark_session
@@ -235,7 +235,7 @@ def scalability(
     measurements.
     """
     with _explained_failures():
-        from telesto.benchmarks.pages.destination import PAGE, require_place, write_report
+        from telesto.benchmarks.pages.page import PAGE, require_place, write_report
         from telesto.benchmarks.run_data.runs import open_runs
         from telesto.benchmarks.scalability_report.report import STEPS_OF_RUNS, scalability_report
         from telesto.benchmarks.spark.session import parse_settings, spark_session
@@ -273,7 +273,7 @@ def factorial(
     Which factors, and which of them together, explain how much of throughput and response time.
     """
     with _explained_failures():
-        from telesto.benchmarks.pages.destination import PAGE, require_place, write_report
+        from telesto.benchmarks.pages.page import PAGE, require_place, write_report
         from telesto.benchmarks.run_data.runs import open_runs
         from telesto.benchmarks.scalability_report.factorial import (
             STEPS_OF_REPORT,

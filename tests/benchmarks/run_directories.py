@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from telesto.benchmarks.harness.design import Run
-from telesto.benchmarks.harness.experiment import check_experiment
+from telesto.benchmarks.harness.experiment import Run, check_experiment
 from telesto.benchmarks.harness.manifest import ExperimentDirectory, create_or_resume
 from telesto.benchmarks.results.audit import Balance
 from telesto.benchmarks.results.histograms import encode, histogram_of

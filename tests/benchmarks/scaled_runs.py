@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from run_directories import Course, finish, make_experiment
-from telesto.benchmarks.harness.design import Run
+from telesto.benchmarks.harness.experiment import Run
 from telesto.benchmarks.harness.manifest import ExperimentDirectory
 
 CALL_ALONE_S, CALL_EACH_S = 0.002, 0.0005

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import gammaln, logsumexp
 
-from telesto.benchmarks.analysis.closed_system import Bounds
 from telesto.benchmarks.analysis.network import Server, solve
-from telesto.benchmarks.analysis.stations import Queue
+from telesto.benchmarks.analysis.queueing import Bounds, Queue
 
 DEMANDS = st.floats(1e-6, 10)
 CUSTOMERS = st.integers(1, 60)

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from telesto.benchmarks.analysis.closed_system import Bounds, deviation, response_by_law
+from telesto.benchmarks.analysis.queueing import Bounds, Queue, Station, deviation, response_by_law
 from telesto.benchmarks.analysis.repetitions import mean_of
 from telesto.benchmarks.analysis.scalability_law import Scalability, Undetermined, fit
-from telesto.benchmarks.analysis.stations import Queue, Station
 from telesto.benchmarks.analysis.two_levels import analyse, normal_quantiles
 
 LEVELS = (1, 2, 4, 8, 16, 32, 64)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from telesto.benchmarks.comparison.catalog import CATALOG, Entry
-from telesto.benchmarks.comparison.install import DISTRIBUTIONS, install
+from telesto.benchmarks.comparison.catalog import CATALOG, DISTRIBUTIONS, Entry, install
 
 
 def never(_: object) -> None:  # pragma: no cover

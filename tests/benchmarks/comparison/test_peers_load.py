@@ -12,10 +12,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from telesto.benchmarks.comparison.bodies import TextBodyMaker, identity_of, intended_of
-from telesto.benchmarks.comparison.load import ERRORS_PER_SLOT_MAX, Clock, RecordingSink, Slot
-from telesto.benchmarks.load.operations import Operation
-from telesto.benchmarks.load.recorder import Recorder, read_records
+from telesto.benchmarks.comparison.load import (
+    ERRORS_PER_SLOT_MAX,
+    Clock,
+    RecordingSink,
+    Slot,
+    TextBodyMaker,
+    identity_of,
+    intended_of,
+)
+from telesto.benchmarks.load.recorder import Operation, Recorder, read_records
 
 FAR = math.inf
 

@@ -13,9 +13,8 @@ import asyncpg
 import pytest
 
 from telesto.benchmarks.harness import execution
-from telesto.benchmarks.harness.design import Run
 from telesto.benchmarks.harness.execution import carry_out
-from telesto.benchmarks.harness.experiment import Experiment, check_experiment
+from telesto.benchmarks.harness.experiment import Experiment, Run, check_experiment
 from telesto.benchmarks.harness.manifest import (
     MANIFEST,
     PARTIAL,
@@ -31,7 +30,7 @@ from telesto.benchmarks.results.analysis import Figures
 from telesto.benchmarks.results.audit import NOTHING
 from telesto.benchmarks.results.histograms import decode
 from telesto.benchmarks.results.tables import SCHEMAS, read_table
-from telesto.benchmarks.tiers.databases import with_database
+from telesto.benchmarks.tiers.service import with_database
 
 TINY = {"duration_s": 0.9, "warm_up_s": 0.1, "cool_down_s": 0.1, "sample_every": 1}
 

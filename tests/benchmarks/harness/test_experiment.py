@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from telesto.benchmarks.harness.design import combinations, runs_of
 from telesto.benchmarks.harness.experiment import (
     BadExperimentError,
     Experiment,
+    combinations,
     load_experiment,
     ready_experiments,
+    runs_of,
 )
-from telesto.benchmarks.harness.participants import assign, groups_of, parts_of, sending, share_out
+from telesto.benchmarks.harness.preparation import assign, groups_of, parts_of, sending, share_out
 from telesto.benchmarks.harness.settings import RunSettings, middleware_settings
 
 GOOD = """

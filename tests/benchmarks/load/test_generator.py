@@ -14,9 +14,8 @@ import pytest
 
 from telesto.benchmarks.load.bodies import ENVELOPE_BYTES, BodyMaker, open_envelope
 from telesto.benchmarks.load.generator import Generator
-from telesto.benchmarks.load.operations import Operation
 from telesto.benchmarks.load.plan import Participant, Role, WorkloadPlan
-from telesto.benchmarks.load.recorder import Recorder, Records, read_records
+from telesto.benchmarks.load.recorder import Operation, Recorder, Records, read_records
 from telesto.client import QueueFullError
 
 RATE = 100.0

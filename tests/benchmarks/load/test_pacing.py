@@ -11,9 +11,8 @@ from random import Random
 
 import pytest
 
-from telesto.benchmarks.load.operations import Operation
 from telesto.benchmarks.load.pacing import Schedule, SignalTimer, arrival_moments
-from telesto.benchmarks.load.recorder import Recorder, read_records
+from telesto.benchmarks.load.recorder import Operation, Recorder, read_records
 
 
 class Clock:

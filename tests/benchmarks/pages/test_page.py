@@ -11,8 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from telesto.benchmarks.pages import plots
-from telesto.benchmarks.pages.destination import PAGE, write_report
-from telesto.benchmarks.pages.page import Finding, Report
+from telesto.benchmarks.pages.page import PAGE, Finding, Report, write_report
 from telesto.benchmarks.pages.section import Field, Figures, Kind, Section, shown
 
 MOMENT = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)

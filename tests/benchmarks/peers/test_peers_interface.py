@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from telesto.benchmarks.comparison.bodies import TextBodyMaker
 from telesto.benchmarks.comparison.catalog import CATALOG, Servers
 from telesto.benchmarks.comparison.compare import lacks
+from telesto.benchmarks.comparison.load import TextBodyMaker
 from telesto.benchmarks.peers.interface import Client, Peer, PeerUnavailableError
 
 QUEUE = "conformance"

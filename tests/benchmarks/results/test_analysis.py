@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from telesto.benchmarks.load.operations import Operation
-from telesto.benchmarks.load.recorder import Recorder, Records, read_records
+from telesto.benchmarks.load.recorder import Operation, Recorder, Records, read_records
 from telesto.benchmarks.results.analysis import Figures, Window, analyse
 from telesto.benchmarks.results.histograms import decode, merge
 from telesto.benchmarks.results.tables import ROW_GROUP, Tables, read_table

@@ -10,11 +10,19 @@ import numpy as np
 import pytest
 
 from telesto.benchmarks.load.bodies import BACKLOG_STREAM, key_number_of
-from telesto.benchmarks.load.operations import Operation
-from telesto.benchmarks.load.recorder import Recorder, Records, read_records
-from telesto.benchmarks.results.audit import NOBODY, Balance, Doubts, Stored
-from telesto.benchmarks.results.balance import balance_of_queues, balance_of_topic, published_in
-from telesto.benchmarks.results.identity_space import Identities, IdentitySpace, key_numbers_of
+from telesto.benchmarks.load.recorder import Operation, Recorder, Records, read_records
+from telesto.benchmarks.results.audit import (
+    NOBODY,
+    Balance,
+    Doubts,
+    Identities,
+    IdentitySpace,
+    Stored,
+    balance_of_queues,
+    balance_of_topic,
+    key_numbers_of,
+    published_in,
+)
 
 PUT, TAKE, ACK, DELIVERY = Operation.PUT, Operation.TAKE, Operation.ACK, Operation.DELIVERY
 NOTHING_STORED = Stored(NOBODY, NOBODY)

@@ -11,8 +11,7 @@ import pytest
 
 from telesto.benchmarks.load.ceiling import CeilingPlan, PutCalls
 from telesto.benchmarks.load.recorder import Recorder, read_records
-from telesto.benchmarks.results.audit import Balance, Doubts
-from telesto.benchmarks.results.balance import balance_of_queues
+from telesto.benchmarks.results.audit import Balance, Doubts, balance_of_queues
 from telesto.benchmarks.results.stored import stored_in_queues
 
 DELETE = "DELETE FROM telesto.messages WHERE queue_id = $1 AND substr(body, 1, 8) = $2"

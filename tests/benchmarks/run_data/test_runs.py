@@ -15,7 +15,7 @@ from run_directories import CLEAN, LOST, Course, finish, finished, make_experime
 from telesto.benchmarks.harness.manifest import MANIFEST, RUN_FILE
 from telesto.benchmarks.results.tables import SCHEMAS
 from telesto.benchmarks.run_data.runs import open_runs
-from telesto.benchmarks.run_data.windows import TO_THE_END, Cut, cuts_of, inside
+from telesto.benchmarks.run_data.timeline import TO_THE_END, Cut, cuts_of, inside
 from telesto.benchmarks.spark.errors import RunsError
 
 

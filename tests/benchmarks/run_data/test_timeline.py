@@ -18,14 +18,15 @@ from telesto.benchmarks.run_data.timeline import (
     COUNTED,
     FINE,
     FINE_MAX,
+    TO_THE_END,
     WARM_UP,
+    Cut,
     Timeline,
     counted,
     every_second,
     placed,
     step_for,
 )
-from telesto.benchmarks.run_data.windows import TO_THE_END, Cut
 
 #: Two seconds of warm-up, five that count, one of cool-down; coarse intervals of two seconds.
 LINES = {"a": Timeline(begin_s=2, end_s=7, total_s=8, fine_s=1, coarse_s=2)}

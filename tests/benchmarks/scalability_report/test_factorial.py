@@ -9,9 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from scaled_runs import scaled
-from telesto.benchmarks.harness.design import Run
-from telesto.benchmarks.pages.destination import write_report
-from telesto.benchmarks.pages.page import Report
+from telesto.benchmarks.harness.experiment import Run
+from telesto.benchmarks.pages.page import Report, write_report
 from telesto.benchmarks.run_data.runs import open_runs
 from telesto.benchmarks.scalability_report.factorial import STEPS_OF_REPORT, design_of, factorial_report
 from telesto.benchmarks.spark.errors import RunsError

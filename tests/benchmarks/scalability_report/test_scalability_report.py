@@ -10,9 +10,8 @@ from pyspark.sql import SparkSession
 
 from run_directories import LOST, finish
 from scaled_runs import scaled
-from telesto.benchmarks.harness.design import Run
-from telesto.benchmarks.pages.destination import write_report
-from telesto.benchmarks.pages.page import Report
+from telesto.benchmarks.harness.experiment import Run
+from telesto.benchmarks.pages.page import Report, write_report
 from telesto.benchmarks.pages.section import Section
 from telesto.benchmarks.run_data.runs import open_runs
 from telesto.benchmarks.scalability_report.report import STEPS_OF_RUNS, scalability_report

@@ -14,13 +14,15 @@ from telesto.benchmarks.run_data.runs import open_runs
 from telesto.benchmarks.scalability_report.sweep import (
     WORKERS_DEFAULT,
     Sweep,
+    call_times,
+    calls_per_s,
     measure,
     operations_of,
+    phase_means,
     processors_of,
     sweeps_of,
     workers_of,
 )
-from telesto.benchmarks.scalability_report.sweep_frames import call_times, calls_per_s, phase_means
 from telesto.benchmarks.spark.errors import RunsError
 from telesto.middleware.common.settings import ServerSettings
 

@@ -9,16 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.testing import assertDataFrameEqual
 
 from frames import Frames, at
-from telesto.benchmarks.service_report import (
-    audit,
-    clients,
-    consumers,
-    partitions,
-    queues,
-    residence,
-    topics,
-    traffic,
-)
+from telesto.benchmarks.service_report import audit
+from telesto.benchmarks.service_report import frames as analyses
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +43,7 @@ class TestQueues:
             ("empty", 0, 0, 0, 0, 0, 0, 0, 0, None),
             ("queue 9", 1, 0, 0, 0, 0, 0, 0, 10, 7.0),
         )
-        same(queues.contents_by_queue(present, names, at(0)), expected)
+        same(analyses.contents_by_queue(present, names, at(0)), expected)
 
     def test_attempts_tell_what_became_of_each_hand_over(self, frames: Frames) -> None:
         history = frames.make(
@@ -63,7 +55,7 @@ class TestQueues:
             frames.ended(4, 0, None, 4, attempt=0, ending="expired"),
         )
         expected = frames.of("attempt int, done long, came_back long, died long", (1, 1, 1, 0), (2, 1, 0, 1))
-        same(queues.attempts(history), expected)
+        same(analyses.attempts(history), expected)
 
     def test_dead_letters_are_counted_by_reason(self, frames: Frames) -> None:
         letters = frames.make(
@@ -78,10 +70,10 @@ class TestQueues:
             ("orders", "expired", 1, 0, 5.0),
         )
         names = frames.make("queues", {"queue_id": 1, "name": "orders"})
-        same(queues.dead_by_reason(letters, names, at(0)), expected)
+        same(analyses.dead_by_reason(letters, names, at(0)), expected)
 
     def test_totals_of_nothing_are_zeros(self, frames: Frames) -> None:
-        actual = queues.totals(frames.make("present"), frames.make("history"), at(0))
+        actual = analyses.totals(frames.make("present"), frames.make("history"), at(0))
         same(actual, frames.of("alive long, dead long, oldest_s double, processed long", (0, 0, None, 0)))
 
     def test_endings_are_counted_by_queue(self, frames: Frames) -> None:
@@ -89,7 +81,7 @@ class TestQueues:
         expected = frames.of(
             "queue string, ending string, rows long, last timestamp", ("queue 1", "confirmed", 2, at(9))
         )
-        same(queues.endings_by_queue(history, frames.make("queues")), expected)
+        same(analyses.endings_by_queue(history, frames.make("queues")), expected)
 
 
 class TestTopics:
@@ -124,7 +116,7 @@ class TestTopics:
             ("prices", 10, 5, 7, 2, 3, 20.0),
             ("x", 0, 0, 0, 0, 0, None),
         )
-        same(topics.backlog_by_topic(tables, at(0)), expected)
+        same(analyses.backlog_by_topic(tables, at(0)), expected)
 
 
 class TestConsumers:
@@ -158,7 +150,7 @@ class TestConsumers:
             ("orders", 7, "alice", 1, 2, 40.0, 1, 1, 1, 2.0),
             ("orders", 8, "client 3", 1, 0, None, 0, 0, 0, None),
         )
-        same(consumers.work_by_consumer(tables, at(0)), expected)
+        same(analyses.work_by_consumer(tables, at(0)), expected)
 
 
 class TestResidence:
@@ -167,7 +159,7 @@ class TestResidence:
         rows.append(frames.ended(2000, 0, 5000, 5000, ending="returned"))
         rows.append(frames.ended(2001, 0, None, 7000, ending="expired"))
         rows.append(frames.ended(2002, 0, 3, 4, priority=9))
-        found = residence.residence_by_priority(frames.make("history", *rows))
+        found = analyses.residence_by_priority(frames.make("history", *rows))
         by_priority = {row["priority"]: row for row in found.collect()}
         ordinary = by_priority[5]
         assert ordinary["messages"] == 1000
@@ -183,7 +175,7 @@ class TestResidence:
 
     def test_percentiles_of_a_column_are_taken_from_one_summary(self, frames: Frames) -> None:
         """A summary for each of them would take longer than all the rest of a report."""
-        found = residence.residence_by_priority(frames.make("history"))
+        found = analyses.residence_by_priority(frames.make("history"))
         plan = found._jdf.queryExecution().sparkPlan().toString()
         (partial,) = re.findall(r"functions=\[(partial_count.*)\], output", plan)
         assert partial.count("percentile_approx(waited_s") == partial.count("percentile_approx(held_s") == 1
@@ -191,7 +183,7 @@ class TestResidence:
     def test_classes_of_waiting_times_are_even_on_a_logarithmic_scale(self, frames: Frames) -> None:
         waits = (0.0, 0.000_01, 1.0, 1.5, 1.6, 10.0)
         history = frames.make("history", *(frames.ended(i, 0, wait, 99) for i, wait in enumerate(waits)))
-        found = residence.wait_distribution(history).orderBy("from_s").collect()
+        found = analyses.wait_distribution(history).orderBy("from_s").collect()
         assert [(round(row["from_s"], 4), row["messages"]) for row in found] == [
             (0.0001, 2),
             (1.0, 2),
@@ -220,22 +212,22 @@ class TestTraffic:
             (at(10), 0, 1, 2),
             (at(20), 1, 1, 2),
         )
-        same(traffic.traffic(history, present, 10), expected)
+        same(analyses.traffic(history, present, 10), expected)
 
     def test_what_was_there_before_the_history_begins_is_in_the_backlog(self, frames: Frames) -> None:
         present = frames.make("present", *(frames.there(i, -1000) for i in range(5)), frames.there(9, 0))
-        found = traffic.traffic(frames.make("history"), present, 10).orderBy("moment").collect()
+        found = analyses.traffic(frames.make("history"), present, 10).orderBy("moment").collect()
         assert [row["backlog"] for row in found] == [5, 6]
 
     def test_intervals_bound_the_number_of_points(self) -> None:
-        assert traffic.interval_for(0) == 1
-        assert traffic.interval_for(299.9) == 1
-        assert traffic.interval_for(300.0) == 5
-        assert traffic.interval_for(7 * 86_400) == 3600
+        assert analyses.interval_for(0) == 1
+        assert analyses.interval_for(299.9) == 1
+        assert analyses.interval_for(300.0) == 5
+        assert analyses.interval_for(7 * 86_400) == 3600
 
     def test_gaps_are_filled_with_nothing_and_the_backlog_stays(self) -> None:
         rows = [(at(0), 2, 0, 2), (at(30), 0, 1, 1)]
-        assert traffic.filled(rows, 10) == [
+        assert analyses.filled(rows, 10) == [
             (at(0), 2, 0, 2),
             (at(10), 0, 0, 2),
             (at(20), 0, 0, 2),
@@ -255,7 +247,7 @@ class TestPartitions:
             "largest_share double, fairness double",
             ("queue 1", 3, 9, 6, "a", 6 / 9, 81 / (3 * (36 + 1 + 4))),
         )
-        same(partitions.skew_by_queue(waiting, leased, frames.make("queues")), expected)
+        same(analyses.skew_by_queue(waiting, leased, frames.make("queues")), expected)
 
 
 class TestClients:
@@ -274,7 +266,7 @@ class TestClients:
             ("alice", 2, 0, 0, 40),
             ("client 2", 0, 1, 1, 0),
         )
-        same(clients.volume_by_client(history, present, names), expected)
+        same(analyses.volume_by_client(history, present, names), expected)
 
 
 class TestAudit:

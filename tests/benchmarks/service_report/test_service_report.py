@@ -11,10 +11,9 @@ import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
-from telesto.benchmarks.pages.destination import PAGE, write_report
-from telesto.benchmarks.pages.page import Report
+from telesto.benchmarks.pages.page import PAGE, Report, write_report
 from telesto.benchmarks.pages.section import Field, Figures, Kind, Row, Section
-from telesto.benchmarks.service_report.audit_section import findings_of
+from telesto.benchmarks.service_report.audit import findings_of
 from telesto.benchmarks.service_report.report import STEPS, service_report
 from telesto.benchmarks.spark import reading
 from telesto.benchmarks.spark.errors import SourceError

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from telesto.benchmarks.pages.destination import PAGE, new_directory, require_place
+from telesto.benchmarks.pages.page import PAGE, new_directory, require_place
 from telesto.benchmarks.spark import driver, java, session
 from telesto.benchmarks.spark.errors import ReportError, SparkSetupError
 

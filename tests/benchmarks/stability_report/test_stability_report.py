@@ -12,13 +12,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from run_directories import LATENCIES, LOST, MEGABYTE, Course, finish, finished, make_experiment
-from telesto.benchmarks.pages.destination import PAGE, write_report
-from telesto.benchmarks.pages.page import Report
+from telesto.benchmarks.pages.page import PAGE, Report, write_report
 from telesto.benchmarks.run_data.runs import open_runs
 from telesto.benchmarks.spark.errors import RunsError
 from telesto.benchmarks.stability_report import figures as stability_figures
-from telesto.benchmarks.stability_report.comparison import repetitions_part
-from telesto.benchmarks.stability_report.report import STEPS, stability_report
+from telesto.benchmarks.stability_report.report import STEPS, repetitions_part, stability_report
 from telesto.benchmarks.stability_report.verdict import Limits
 
 LONG = {"warm_up_s": 2, "duration_s": 30, "cool_down_s": 1}

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from telesto.benchmarks.analysis.trend import POINTS_MIN, Trend, trend_of
-from telesto.benchmarks.stability_report.trends import trends_of_run
+from telesto.benchmarks.stability_report.verdict import trends_of_run
 
 POINTS = 60
 

@@ -1,0 +1,246 @@
+"""What clients do: put into queues and read from them, ask and answer, publish and subscribe, consume."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from telesto.benchmarks.load.bodies import open_envelope, partition_key_of
+from telesto.benchmarks.load.recorder import Operation
+from telesto.benchmarks.load.slot import ClientType, Slot
+from telesto.client import AsyncConsumer, AsyncLeasedMessage, Message
+from telesto.protocol.errors import TelestoError
+
+
+class Putter(ClientType):
+    """Puts a message: to one of its peers by chance, or to anyone."""
+
+    def __init__(self, slot: Slot) -> None:
+        self._slot = slot
+
+    async def run_once(self, intended: float) -> None:
+        """Put one message."""
+        await self.put(intended)
+
+    async def put(self, intended: float) -> bool:
+        """Put one message; tell whether that was done."""
+        slot = self._slot
+        priority = slot.priority()
+        identity, body = slot.body(intended, priority)
+        receiver = slot.receiver()
+        key = partition_key_of(identity, slot.plan.keys) if slot.plan.keys else None
+        sent = time.monotonic()
+        try:
+            await slot.client.put_message(
+                slot.queue_id, body, priority=priority, receiver_id=receiver, partition_key=key
+            )
+        except TelestoError as error:
+            await slot.failed(Operation.PUT, error, identity)
+            return False
+        slot.sent(Operation.PUT, identity, intended, sent, priority)
+        return True
+
+
+class Reader(ClientType):
+    """Takes what there is, as many messages at a time as the plan says."""
+
+    def __init__(self, slot: Slot) -> None:
+        self._slot = slot
+
+    async def run_once(self, _intended: float) -> None:
+        """Wait for messages and take them."""
+        slot = self._slot
+        sent = time.monotonic()
+        wait_s = 0.0 if slot.plan.exhaustible else slot.wait_s()
+        try:
+            messages = await slot.client.retrieve_messages(
+                slot.queue_id, max_messages=slot.plan.read_batch, timeout=wait_s
+            )
+        except TelestoError as error:
+            await slot.failed(Operation.TAKE, error)
+            return
+        for message in messages:
+            slot.came(Operation.TAKE, message.body, sent, redelivered=message.redelivered)
+        if not messages and slot.plan.exhaustible:
+            slot.done = True
+
+
+class PutReader(ClientType):
+    """Puts a message and takes one, so that a queue always holds one for whoever takes."""
+
+    def __init__(self, slot: Slot) -> None:
+        self._putter = Putter(slot)
+        self._reader = Reader(slot)
+
+    async def run_once(self, intended: float) -> None:
+        """Put one, take one."""
+        if await self._putter.put(intended):
+            await self._reader.run_once(intended)
+
+
+class Idle(ClientType):
+    """Is connected, and does nothing."""
+
+    def __init__(self, slot: Slot) -> None:
+        self._slot = slot
+
+    async def run_once(self, intended: float) -> None:
+        """Rest until the end."""
+        await asyncio.sleep(self._slot.end - intended)
+
+
+#: How long a response may wait, in seconds: longer than a run, since the balance asks for each of them. That
+#: of ``reply`` expires soon after its asker has given up.
+KEPT_S = 30 * 86_400.0
+
+
+class Requester(ClientType):
+    """Puts a request, for its partner or for anyone of a pool, and waits for the response."""
+
+    def __init__(self, slot: Slot) -> None:
+        self._slot = slot
+
+    async def run_once(self, intended: float) -> None:
+        """Ask once."""
+        slot = self._slot
+        priority = slot.priority()
+        identity, body = slot.body(intended, priority)
+        receiver = slot.receiver()
+        sent = time.monotonic()
+        try:
+            response = await slot.client.send_request_response_message(
+                slot.queue_id, body, priority=priority, receiver_id=receiver, timeout=slot.wait_s()
+            )
+        except TelestoError as error:
+            await slot.failed(Operation.REQUEST, error, identity)
+            return
+        if response is None:
+            # It was put all the same, and was handed over, or has expired.
+            slot.recorder.doubtful.append(identity)
+            if time.monotonic() < slot.end:
+                slot.recorder.failed(Operation.REQUEST, "no response in time")
+            return
+        slot.sent(Operation.REQUEST, identity, intended, sent, priority)
+        slot.came(Operation.RESPONSE, response.body, sent, redelivered=response.redelivered)
+
+
+class Responder(ClientType):
+    """Takes requests and answers each with a message of the same size."""
+
+    def __init__(self, slot: Slot) -> None:
+        self._slot = slot
+
+    async def run_once(self, _intended: float) -> None:
+        """Wait for a request and answer it."""
+        slot = self._slot
+        sent = time.monotonic()
+        try:
+            request = await slot.client.retrieve_message(slot.queue_id, timeout=slot.wait_s())
+        except TelestoError as error:
+            await slot.failed(Operation.TAKE, error)
+            return
+        if request is not None:
+            slot.came(Operation.TAKE, request.body, sent, redelivered=request.redelivered)
+            await self._answer(request)
+
+    async def _answer(self, request: Message) -> None:
+        slot = self._slot
+        priority = open_envelope(request.body).priority
+        sent = time.monotonic()
+        identity, body = slot.body(sent, priority)
+        try:
+            await slot.client.put_message(
+                request.queue_id,
+                body,
+                priority=request.priority,
+                receiver_id=request.sender_id,
+                context=request.context,
+                expires=KEPT_S,
+            )
+        except TelestoError as error:
+            await slot.failed(Operation.REPLY, error, identity)
+        else:
+            slot.sent(Operation.REPLY, identity, sent, sent, priority)
+
+
+class Publisher(ClientType):
+    """Puts messages to its topic."""
+
+    def __init__(self, slot: Slot) -> None:
+        self._slot = slot
+
+    async def run_once(self, intended: float) -> None:
+        """Put one message."""
+        slot = self._slot
+        identity, body = slot.body(intended)
+        sent = time.monotonic()
+        try:
+            await slot.client.put(slot.topic, body)
+        except TelestoError as error:
+            await slot.failed(Operation.PUBLISH, error, identity)
+        else:
+            slot.sent(Operation.PUBLISH, identity, intended, sent)
+
+
+class Subscriber(ClientType):
+    """Follows its topic, several messages a get; its subscription is there before the run."""
+
+    def __init__(self, slot: Slot) -> None:
+        self._slot = slot
+
+    async def run_once(self, _intended: float) -> None:
+        """Wait for messages and get them."""
+        slot = self._slot
+        sent = time.monotonic()
+        try:
+            messages = await slot.client.get_messages(
+                slot.topic, max_messages=slot.plan.fetch_batch, timeout=slot.wait_s()
+            )
+        except TelestoError as error:
+            await slot.failed(Operation.GET, error)
+            return
+        for message in messages:
+            slot.came(Operation.GET, message.body, sent)
+
+
+class Consumer(ClientType):
+    """Takes what is pushed and acknowledges it at once, without waiting for one before it takes the next."""
+
+    def __init__(self, slot: Slot) -> None:
+        self._slot = slot
+        self._consumer: AsyncConsumer | None = None
+        self._acks: set[asyncio.Task[None]] = set()
+
+    async def run_once(self, _intended: float) -> None:
+        """Wait for a message; its acknowledgement goes its own way."""
+        slot = self._slot
+        sent = time.monotonic()
+        try:
+            if self._consumer is None:
+                self._consumer = slot.client.consume(slot.queue_id, credit=slot.plan.credit)
+            leased = await self._consumer.get(timeout=slot.wait_s())
+        except TelestoError as error:
+            await slot.failed(Operation.DELIVERY, error)
+            return
+        if leased is None:
+            return
+        slot.came(Operation.DELIVERY, leased.body, sent, redelivered=leased.message.redelivered)
+        task = asyncio.create_task(self._ack(leased))
+        self._acks.add(task)
+        task.add_done_callback(self._acks.discard)
+
+    async def finish(self) -> None:
+        """Wait for the acknowledgements under way, and leave."""
+        await asyncio.gather(*self._acks)
+        if self._consumer is not None:
+            await self._consumer.close()
+
+    async def _ack(self, leased: AsyncLeasedMessage) -> None:
+        sent = time.monotonic()
+        try:
+            await leased.ack()
+        except TelestoError as error:
+            self._slot.recorder.failed(Operation.ACK, type(error).__name__)
+            self._slot.recorder.doubtful_takes.append(open_envelope(leased.body).identity)
+        else:
+            self._slot.came(Operation.ACK, leased.body, sent, redelivered=leased.message.redelivered)
