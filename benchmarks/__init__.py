@@ -9,5 +9,4 @@ analysis, peers, spark: statistics and queueing theory; other message queues; ta
 harness, comparison, pages: experiments; `telesto bench peers`; what a report is made of.
 run_data: the runs of an experiment, read with Spark.
 service_report, stability_report, scalability_report: the reports.
-
 """

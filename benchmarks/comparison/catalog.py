@@ -87,12 +87,10 @@ CATALOG: Final[dict[str, Entry]] = {
         lambda servers: RabbitPeer("rabbitmq-quorum", servers.rabbitmq(), "quorum"), **_RABBITMQ
     ),
     "nats": Entry(
-        lambda servers: NatsPeer("nats", servers.nats(False), "as by default: every two minutes", AT_ONCE),
+        lambda servers: NatsPeer("nats", servers.nats(False), AT_ONCE),
         **_NATS,
     ),
-    "nats-always": Entry(
-        lambda servers: NatsPeer("nats-always", servers.nats(True), "sync_interval: always", AT_ONCE), **_NATS
-    ),
+    "nats-always": Entry(lambda servers: NatsPeer("nats-always", servers.nats(True), AT_ONCE), **_NATS),
     "redis": Entry(
         lambda servers: RedisPeer("redis", servers.redis(), AT_ONCE),
         ("redis", "hiredis"),

@@ -19,11 +19,8 @@ if TYPE_CHECKING:
 class PostgresPeer(Peer):
     """A peer with a database of its own on a server that it may share."""
 
-    def __init__(self, name: str, server: PostgresServer, puts_at_once: int = 1) -> None:
-        self.name = name
-        self.server: PostgresServer = server
-        self.puts_at_once = puts_at_once
-        self.url = ""
+    server: PostgresServer
+    url: str = ""
 
     async def prepare(self) -> None:
         """Make the database and install the peer into it."""
@@ -54,14 +51,15 @@ class PostgresPeer(Peer):
             await connection.close()
 
 
-class OneAtATime:
+class PostgresClient:
     """A connection on which calls wait for each other, as PostgreSQL's protocol and asyncpg have it."""
 
-    def __init__(self, connection: asyncpg.Connection) -> None:
+    def __init__(self, connection: asyncpg.Connection, queue: str) -> None:
         self._connection = connection
+        self._queue = queue
         self._turn = asyncio.Lock()
 
-    async def fetch(self, statement: str, *arguments: object) -> list[asyncpg.Record]:
+    async def _fetch(self, statement: str, *arguments: object) -> list[asyncpg.Record]:
         """Run a statement, which is prepared at its first use, as a transaction of its own."""
         async with self._turn:
             return await self._connection.fetch(statement, *arguments)

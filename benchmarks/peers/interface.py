@@ -75,12 +75,14 @@ class Peer(ABC):
         consumers_max: how many consumers a queue may have in one process; None for any number.
     """
 
-    name: str
     module: str
-    server: Server
-    puts_at_once: int = 1
     calls_overlap: bool = False
     consumers_max: int | None = None
+
+    def __init__(self, name: str, server: Server, puts_at_once: int = 1) -> None:
+        self.name = name
+        self.server = server
+        self.puts_at_once = puts_at_once
 
     async def prepare(self) -> None:
         """Make what the queues need, once, after the server has started; by default there is nothing."""

@@ -4,30 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
-from telesto.benchmarks.peers.interface import (
-    TAKEN_AT_ONCE,
-    WAIT_S,
-    Address,
-    Client,
-    Peer,
-    PeerUnavailableError,
-    Sink,
-)
-from telesto.benchmarks.peers.processes import (
-    HOST,
-    ServerProcess,
-    find_program,
-    free_port,
-    version_line,
-)
+from telesto.benchmarks.peers.interface import TAKEN_AT_ONCE, WAIT_S, Address, Client, Peer, Sink
+from telesto.benchmarks.peers.processes import HOST, ProgramServer
 
-SERVER: Final = "nats-server"
-ACCOUNT: Final = "nats"
 WORKERS: Final = "workers"
 UNACKNOWLEDGED_MAX: Final = 65_536
 FETCH_LEFT: Final = 1_000
@@ -40,42 +25,27 @@ jetstream {{
 """
 
 
-class NatsServer:
-    """One server with JetStream."""
+class NatsServer(ProgramServer):
+    """One server with JetStream; older ones that do not know `sync_interval: always` end at once."""
+
+    program = "nats-server"
 
     def __init__(self, sync_always: bool) -> None:
-        self._process = ServerProcess("nats-always" if sync_always else "nats", ACCOUNT)
+        super().__init__("nats-always" if sync_always else "nats", "nats")
+        self.sync = "sync_interval: always" if sync_always else "as by default: every two minutes"
         self._sync_always = sync_always
-        self._port = 0
-        self.version = ""
 
-    async def start(self, directory: Path) -> None:
-        """Start the server; older ones that do not know `sync_interval: always` end at once."""
-        program = find_program(SERVER)
-        if program is None:
-            raise PeerUnavailableError("nats-server is not installed")
-        self.version = version_line(program, "--version")
-        self._port = free_port()
-        home = self._process.own(directory / "nats")
+    def _arguments(self, home: Path) -> list[str]:
         store = self._process.own(home / "store")
         sync = "  sync_interval: always\n" if self._sync_always else ""
         configuration = home / "nats.conf"
-        configuration.write_text(_CONFIGURATION.format(host=HOST, port=self._port, store=store, sync=sync))
-        self._process.spawn([program, "-c", str(configuration)], home)
-        await self._process.listening(self._port)
-
-    async def stop(self) -> None:
-        """End it."""
-        await self._process.stop()
-
-    def roots(self) -> Iterable[int]:
-        """The server."""
-        return [self._process.pid]
+        configuration.write_text(_CONFIGURATION.format(host=HOST, port=self.port, store=store, sync=sync))
+        return ["-c", str(configuration)]
 
     @property
     def url(self) -> str:
         """Where clients connect."""
-        return f"nats://{HOST}:{self._port}"
+        return f"nats://{HOST}:{self.port}"
 
 
 class NatsPeer(Peer):
@@ -83,12 +53,7 @@ class NatsPeer(Peer):
 
     module = __name__
     calls_overlap = True
-
-    def __init__(self, name: str, server: NatsServer, sync: str, puts_at_once: int) -> None:
-        self.name = name
-        self.server: NatsServer = server
-        self.puts_at_once = puts_at_once
-        self._sync = sync
+    server: NatsServer
 
     def address(self) -> Address:
         """The server."""
@@ -98,7 +63,7 @@ class NatsPeer(Peer):
         """Make the stream and its consumer."""
         from nats.js.api import AckPolicy, ConsumerConfig, RetentionPolicy, StorageType, StreamConfig
 
-        async with _JetStream(self.server.url) as stream:
+        async with _jet_stream(self.server.url) as stream:
             await stream.add_stream(
                 StreamConfig(
                     name=queue,
@@ -117,7 +82,7 @@ class NatsPeer(Peer):
         """Read the stream: what is acknowledged is no longer in it. A fresh consumer sees it all."""
         from nats.js.api import AckPolicy, ConsumerConfig
 
-        async with _JetStream(self.server.url) as stream:
+        async with _jet_stream(self.server.url) as stream:
             # A work queue allows no second consumer.
             await stream.delete_consumer(queue, WORKERS)
             waiting = (await stream.stream_info(queue)).state.messages
@@ -133,14 +98,14 @@ class NatsPeer(Peer):
 
     async def drop_queue(self, queue: str) -> None:
         """Delete the stream."""
-        async with _JetStream(self.server.url) as stream:
+        async with _jet_stream(self.server.url) as stream:
             await stream.delete_stream(queue)
 
     async def describe(self) -> dict[str, str]:
         """Versions, and how the stream is made and used."""
         return {
             "NATS": f"{self.server.version}, one server, default settings but for ports and files",
-            "sync": self._sync,
+            "sync": self.server.sync,
             "client": f"nats-py {version('nats-py')}",
             "queue": "stream with storage = file, retention = workqueue, one replica; one durable consumer "
             f"with ack explicit and max_ack_pending = {UNACKNOWLEDGED_MAX}",
@@ -149,21 +114,16 @@ class NatsPeer(Peer):
         }
 
 
-class _JetStream:
+@asynccontextmanager
+async def _jet_stream(url: str) -> AsyncIterator[Any]:
     """A connection for looking after streams, for one block."""
+    import nats
 
-    def __init__(self, url: str) -> None:
-        self._url = url
-        self._connection: Any = None
-
-    async def __aenter__(self) -> Any:
-        import nats
-
-        self._connection = await nats.connect(self._url)
-        return self._connection.jetstream(timeout=60)
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._connection.close()
+    connection = await nats.connect(url)
+    try:
+        yield connection.jetstream(timeout=60)
+    finally:
+        await connection.close()
 
 
 class NatsClient:
@@ -173,13 +133,6 @@ class NatsClient:
         self._connection = connection
         self._stream = connection.jetstream(timeout=60)
         self._queue = queue
-
-    @classmethod
-    async def open(cls, url: str, queue: str) -> Self:
-        """Connect."""
-        import nats
-
-        return cls(await nats.connect(url), queue)
 
     async def put(self, bodies: Sequence[bytes]) -> None:
         """Publish messages; return when all are acknowledged by the stream."""
@@ -207,4 +160,6 @@ class NatsClient:
 
 async def connect(address: Address, queue: str) -> Client:
     """Open a client."""
-    return await NatsClient.open(address["url"], queue)
+    import nats
+
+    return NatsClient(await nats.connect(address["url"]), queue)

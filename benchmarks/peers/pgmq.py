@@ -9,7 +9,7 @@ from typing import Final
 
 import asyncpg
 
-from telesto.benchmarks.peers.in_postgres import OneAtATime, PostgresPeer
+from telesto.benchmarks.peers.in_postgres import PostgresClient, PostgresPeer
 from telesto.benchmarks.peers.interface import Address, Client, Sink
 
 LEASE_S: Final = 60
@@ -70,40 +70,35 @@ class PgmqPeer(PostgresPeer):
         }
 
 
-class PgmqClient:
+class PgmqClient(PostgresClient):
     """One connection."""
 
     def __init__(self, connection: asyncpg.Connection, queue: str, at_once: int) -> None:
-        self._connection = OneAtATime(connection)
-        self._queue = queue
+        super().__init__(connection, queue)
         self._batch = at_once > 1
 
     async def put(self, bodies: Sequence[bytes]) -> None:
         """Send messages."""
         texts = [f'"{body.decode()}"' for body in bodies]
         if self._batch:
-            await self._connection.fetch(_SEND_BATCH, self._queue, texts)
+            await self._fetch(_SEND_BATCH, self._queue, texts)
         else:
-            await self._connection.fetch(_SEND, self._queue, texts[0])
+            await self._fetch(_SEND, self._queue, texts[0])
 
     async def consume(self, sink: Sink, stop: asyncio.Event) -> None:
         """Read and delete."""
         at_most = READ_AT_ONCE if self._batch else 1
         while not stop.is_set():
-            rows = await self._connection.fetch(_READ, self._queue, at_most)
+            rows = await self._fetch(_READ, self._queue, at_most)
             if not rows:
                 continue
             delivered_at = time.monotonic()
             identities = [row["msg_id"] for row in rows]
             if self._batch:
-                await self._connection.fetch(_DELETE_BATCH, self._queue, identities)
+                await self._fetch(_DELETE_BATCH, self._queue, identities)
             else:
-                await self._connection.fetch(_DELETE, self._queue, identities[0])
+                await self._fetch(_DELETE, self._queue, identities[0])
             sink.acknowledged([row["message"].strip('"').encode() for row in rows], delivered_at)
-
-    async def close(self) -> None:
-        """Disconnect."""
-        await self._connection.close()
 
 
 async def connect(address: Address, queue: str) -> Client:

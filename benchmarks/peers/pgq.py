@@ -9,7 +9,7 @@ from typing import Final
 
 import asyncpg
 
-from telesto.benchmarks.peers.in_postgres import OneAtATime, PostgresPeer
+from telesto.benchmarks.peers.in_postgres import PostgresClient, PostgresPeer
 from telesto.benchmarks.peers.interface import Address, Client, Sink
 
 CONSUMER: Final = "worker"
@@ -72,33 +72,25 @@ class PgqPeer(PostgresPeer):
         }
 
 
-class PgqClient:
+class PgqClient(PostgresClient):
     """One connection."""
-
-    def __init__(self, connection: asyncpg.Connection, queue: str) -> None:
-        self._connection = OneAtATime(connection)
-        self._queue = queue
 
     async def put(self, bodies: Sequence[bytes]) -> None:
         """Insert events in one transaction."""
-        await self._connection.fetch(_INSERT, self._queue, [body.decode() for body in bodies])
+        await self._fetch(_INSERT, self._queue, [body.decode() for body in bodies])
 
     async def consume(self, sink: Sink, stop: asyncio.Event) -> None:
         """Tick, take the next batch, finish it."""
         while not stop.is_set():
-            await self._connection.fetch(_TICK, self._queue)
-            batch = (await self._connection.fetch(_NEXT, self._queue, CONSUMER))[0]["batch"]
+            await self._fetch(_TICK, self._queue)
+            batch = (await self._fetch(_NEXT, self._queue, CONSUMER))[0]["batch"]
             if batch is None:
                 await asyncio.sleep(BETWEEN_TICKS_S)
                 continue
-            rows = await self._connection.fetch(_EVENTS, batch)
+            rows = await self._fetch(_EVENTS, batch)
             delivered_at = time.monotonic()
-            await self._connection.fetch(_FINISH, batch)
+            await self._fetch(_FINISH, batch)
             sink.acknowledged([row["ev_data"].encode() for row in rows], delivered_at)
-
-    async def close(self) -> None:
-        """Disconnect."""
-        await self._connection.close()
 
 
 async def connect(address: Address, queue: str) -> Client:

@@ -7,11 +7,11 @@ import time
 from collections.abc import Sequence
 from datetime import timedelta
 from importlib.metadata import version
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import asyncpg
 
-from telesto.benchmarks.peers.in_postgres import PostgresPeer
+from telesto.benchmarks.peers.in_postgres import PostgresClient, PostgresPeer
 from telesto.benchmarks.peers.interface import WAIT_S, Address, Client, Sink
 
 BATCH: Final = 100
@@ -53,21 +53,14 @@ class PgqueuerPeer(PostgresPeer):
         }
 
 
-class PgqueuerClient:
+class PgqueuerClient(PostgresClient):
     """One connection."""
 
     def __init__(self, connection: asyncpg.Connection, queue: str) -> None:
         from pgqueuer import AsyncpgDriver, Queries
 
-        self._connection = connection
-        self._driver = AsyncpgDriver(connection)
-        self._queries = Queries(self._driver)
-        self._queue = queue
-
-    @classmethod
-    async def open(cls, url: str, queue: str) -> Self:
-        """Connect."""
-        return cls(await asyncpg.connect(url), queue)
+        super().__init__(connection, queue)
+        self._queries = Queries(AsyncpgDriver(connection))
 
     async def put(self, bodies: Sequence[bytes]) -> None:
         """Enqueue jobs in one statement."""
@@ -96,11 +89,7 @@ class PgqueuerClient:
             manager.shutdown.set()
         await running
 
-    async def close(self) -> None:
-        """Disconnect."""
-        await self._connection.close()
-
 
 async def connect(address: Address, queue: str) -> Client:
     """Open a client."""
-    return await PgqueuerClient.open(address["url"], queue)
+    return PgqueuerClient(await asyncpg.connect(address["url"]), queue)

@@ -10,7 +10,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -134,6 +135,46 @@ class ServerProcess:
         written = self._log.read_text(errors="replace").strip().splitlines()[-3:]
         ended = f"exit {self._process.poll()}" if self._process.poll() is not None else "it did not answer"
         return "; ".join([ended, *([str(error)] if error else []), *written])
+
+
+class ProgramServer(ABC):
+    """A server that is one process of one program, which must be installed.
+
+    Attributes:
+        program: its name, which is also that of the package.
+        version: what it says of itself.
+        port: where it listens.
+    """
+
+    program: str
+
+    def __init__(self, name: str, account: str) -> None:
+        self._process = ServerProcess(name, account)
+        self.version = ""
+        self.port = 0
+
+    async def start(self, directory: Path) -> None:
+        """Start the server. Raises PeerUnavailableError."""
+        program = find_program(self.program)
+        if program is None:
+            raise PeerUnavailableError(f"{self.program} is not installed")
+        self.version = version_line(program, "--version")
+        self.port = free_port()
+        home = self._process.own(directory / "server")
+        self._process.spawn([program, *self._arguments(home)], home)
+        await self._process.listening(self.port)
+
+    async def stop(self) -> None:
+        """End it."""
+        await self._process.stop()
+
+    def roots(self) -> Iterable[int]:
+        """The server."""
+        return [self._process.pid]
+
+    @abstractmethod
+    def _arguments(self, home: Path) -> list[str]:
+        """Arguments of the command, for a server whose files are in `home`."""
 
 
 def _account(name: str) -> Account:

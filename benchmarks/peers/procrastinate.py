@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from importlib.metadata import version
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from telesto.benchmarks.peers.in_postgres import PostgresPeer
 from telesto.benchmarks.peers.interface import Address, Client, Sink
@@ -61,14 +61,6 @@ class ProcrastinateClient:
         self._sink: Sink | None = None
         self._task = app.task(name=TASK, queue=queue)(self._work)
 
-    @classmethod
-    async def open(cls, url: str, queue: str) -> Self:
-        """Connect."""
-        app = _app(url)
-        client = cls(app, queue)
-        await app.open_async()
-        return client
-
     async def put(self, bodies: Sequence[bytes]) -> None:
         """Defer jobs in one statement."""
         await self._task.batch_defer_async(*({"body": body.decode()} for body in bodies))
@@ -112,4 +104,7 @@ def _app(url: str) -> Any:
 
 async def connect(address: Address, queue: str) -> Client:
     """Open a client."""
-    return await ProcrastinateClient.open(address["url"], queue)
+    app = _app(address["url"])
+    client = ProcrastinateClient(app, queue)
+    await app.open_async()
+    return client

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from telesto.benchmarks.peers.interface import (
     TAKEN_AT_ONCE,
@@ -90,20 +91,18 @@ class RabbitServer:
         return f"amqp://guest:guest@{HOST}:{self.port}/"
 
     async def _answers(self) -> None:
-        import aio_pika
-
-        connection = await aio_pika.connect(self.url)
-        await connection.close()
+        async with _connected(self.url):
+            return
 
 
 class RabbitPeer(Peer):
     """A queue of one type; every message is persistent and confirmed by itself."""
 
     module = __name__
+    server: RabbitServer
 
     def __init__(self, name: str, server: RabbitServer, queue_type: str) -> None:
-        self.name = name
-        self.server: RabbitServer = server
+        super().__init__(name, server)
         self._queue_type = queue_type
 
     def address(self) -> Address:
@@ -112,13 +111,15 @@ class RabbitPeer(Peer):
 
     async def make_queue(self, queue: str) -> None:
         """Declare a durable queue."""
-        async with _Channel(self.server.url) as channel:
+        async with _connected(self.server.url) as connection:
+            channel = await connection.channel()
             arguments = {"x-queue-type": self._queue_type}
             await channel.declare_queue(queue, durable=True, arguments=arguments)
 
     async def left(self, queue: str) -> list[bytes]:
         """Take everything that the queue has."""
-        async with _Channel(self.server.url) as channel:
+        async with _connected(self.server.url) as connection:
+            channel = await connection.channel()
             declared = await channel.declare_queue(queue, passive=True)
             waiting = declared.declaration_result.message_count
             bodies: list[bytes] = []
@@ -136,19 +137,15 @@ class RabbitPeer(Peer):
 
     async def drop_queue(self, queue: str) -> None:
         """Delete the queue."""
-        async with _Channel(self.server.url) as channel:
+        async with _connected(self.server.url) as connection:
+            channel = await connection.channel()
             await channel.queue_delete(queue)
 
     async def describe(self) -> dict[str, str]:
         """The broker's version as it tells it, the clients', and how the queue is declared and used."""
-        import aio_pika
-
-        connection = await aio_pika.connect(self.server.url)
-        try:
+        async with _connected(self.server.url) as connection:
             properties = connection.transport.connection.server_properties
             broker = f"{properties.get('version')} on {properties.get('platform')}"
-        finally:
-            await connection.close()
         return {
             "RabbitMQ": f"{broker}, one node, packaged settings but for ports, directories and alarms",
             "client": f"aio-pika {version('aio-pika')}, its channels' underlay of aiormq {version('aiormq')}",
@@ -158,21 +155,16 @@ class RabbitPeer(Peer):
         }
 
 
-class _Channel:
-    """A channel for looking after queues, for one block."""
+@asynccontextmanager
+async def _connected(url: str) -> AsyncIterator[Any]:
+    """A connection for looking after queues, for one block."""
+    import aio_pika
 
-    def __init__(self, url: str) -> None:
-        self._url = url
-        self._connection: Any = None
-
-    async def __aenter__(self) -> Any:
-        import aio_pika
-
-        self._connection = await aio_pika.connect(self._url)
-        return await self._connection.channel()
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._connection.close()
+    connection = await aio_pika.connect(url)
+    try:
+        yield connection
+    finally:
+        await connection.close()
 
 
 class RabbitClient:
@@ -185,16 +177,6 @@ class RabbitClient:
         self._connection = connection
         self._channel = channel
         self._queue = queue
-
-    @classmethod
-    async def open(cls, url: str, queue: str) -> Self:
-        """Connect with publisher confirms."""
-        import aio_pika
-
-        connection = await aio_pika.connect(url)
-        channel = await connection.channel(publisher_confirms=True)
-        await channel.set_qos(prefetch_count=TAKEN_AT_ONCE)
-        return cls(connection, await channel.get_underlay_channel(), queue)
 
     async def put(self, bodies: Sequence[bytes]) -> None:
         """Publish messages; return when all are confirmed."""
@@ -216,7 +198,8 @@ class RabbitClient:
         consumer = await self._channel.basic_consume(self._queue, taken)
         while not stop.is_set() or arrived:
             if not arrived:
-                await _within(some, WAIT_S)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(some.wait(), WAIT_S)
                 continue
             batch = arrived[:]
             arrived.clear()
@@ -232,15 +215,11 @@ class RabbitClient:
         await self._connection.close()
 
 
-async def _within(event: asyncio.Event, seconds: float) -> None:
-    """Wait for an event, but not longer."""
-    try:
-        async with asyncio.timeout(seconds):
-            await event.wait()
-    except TimeoutError:
-        return
-
-
 async def connect(address: Address, queue: str) -> Client:
-    """Open a client."""
-    return await RabbitClient.open(address["url"], queue)
+    """Open a client with publisher confirms."""
+    import aio_pika
+
+    connection = await aio_pika.connect(address["url"])
+    channel = await connection.channel(publisher_confirms=True)
+    await channel.set_qos(prefetch_count=TAKEN_AT_ONCE)
+    return RabbitClient(connection, await channel.get_underlay_channel(), queue)

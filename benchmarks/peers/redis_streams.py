@@ -4,74 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
-from telesto.benchmarks.peers.interface import (
-    TAKEN_AT_ONCE,
-    WAIT_S,
-    Address,
-    Client,
-    Peer,
-    PeerUnavailableError,
-    Sink,
-)
-from telesto.benchmarks.peers.processes import (
-    HOST,
-    ServerProcess,
-    find_program,
-    free_port,
-    version_line,
-)
+from telesto.benchmarks.peers.interface import TAKEN_AT_ONCE, WAIT_S, Address, Client, Peer, Sink
+from telesto.benchmarks.peers.processes import HOST, ProgramServer
 
-SERVER: Final = "redis-server"
-ACCOUNT: Final = "redis"
 GROUP: Final = "workers"
 FIELD: Final = "b"
 SETTINGS: Final = {"appendonly": "yes", "appendfsync": "always", "save": ""}
 
 
-class RedisServer:
+class RedisServer(ProgramServer):
     """One server."""
 
+    program = "redis-server"
+
     def __init__(self) -> None:
-        self._process = ServerProcess("redis", ACCOUNT)
-        self.port = 0
-        self.version = ""
+        super().__init__("redis", "redis")
 
-    async def start(self, directory: Path) -> None:
-        """Start the server."""
-        program = find_program(SERVER)
-        if program is None:
-            raise PeerUnavailableError("redis-server is not installed")
-        self.version = version_line(program, "--version")
-        self.port = free_port()
-        home = self._process.own(directory / "redis")
+    def _arguments(self, home: Path) -> list[str]:
         settings = {"bind": HOST, "port": str(self.port), "dir": str(home), "daemonize": "no", **SETTINGS}
-        arguments = [part for name, value in settings.items() for part in (f"--{name}", value)]
-        self._process.spawn([program, *arguments], home)
-        await self._process.listening(self.port)
-
-    async def stop(self) -> None:
-        """End it."""
-        await self._process.stop()
-
-    def roots(self) -> Iterable[int]:
-        """The server."""
-        return [self._process.pid]
+        return [part for name, value in settings.items() for part in (f"--{name}", value)]
 
 
 class RedisPeer(Peer):
     """A stream with one group of consumers; what is in flight on a connection is one pipeline."""
 
     module = __name__
-
-    def __init__(self, name: str, server: RedisServer, puts_at_once: int) -> None:
-        self.name = name
-        self.server: RedisServer = server
-        self.puts_at_once = puts_at_once
+    server: RedisServer
 
     def address(self) -> Address:
         """The server."""
@@ -79,27 +42,18 @@ class RedisPeer(Peer):
 
     async def make_queue(self, queue: str) -> None:
         """Make the stream and its group."""
-        redis = _redis(self.address())
-        try:
+        async with _redis(self.address()) as redis:
             await redis.xgroup_create(queue, GROUP, id="0", mkstream=True)
-        finally:
-            await redis.aclose()
 
     async def left(self, queue: str) -> list[bytes]:
         """Read the stream: consumers delete what they have acknowledged."""
-        redis = _redis(self.address())
-        try:
+        async with _redis(self.address()) as redis:
             return [fields[FIELD.encode()] for _, fields in await redis.xrange(queue)]
-        finally:
-            await redis.aclose()
 
     async def drop_queue(self, queue: str) -> None:
         """Delete the stream."""
-        redis = _redis(self.address())
-        try:
+        async with _redis(self.address()) as redis:
             await redis.delete(queue)
-        finally:
-            await redis.aclose()
 
     async def describe(self) -> dict[str, str]:
         """Versions, settings, and how the stream is used."""

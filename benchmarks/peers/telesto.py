@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from telesto.benchmarks.peers.interface import TAKEN_AT_ONCE, WAIT_S, Address, Client, Peer, Sink
 from telesto.client import AsyncTelestoClient
@@ -62,11 +62,7 @@ class TelestoPeer(Peer):
 
     module = __name__
     calls_overlap = True
-
-    def __init__(self, name: str, server: TelestoServer, puts_at_once: int = 1) -> None:
-        self.name = name
-        self.server: TelestoServer = server
-        self.puts_at_once = puts_at_once
+    server: TelestoServer
 
     def address(self) -> Address:
         """The middleware."""
@@ -112,22 +108,12 @@ class TelestoPeer(Peer):
             **await described(self.server.database.url),
         }
 
-    def _client(self) -> _Connected:
-        return _Connected(self.address()["url"])
-
-
-class _Connected:
-    """A client for looking after queues, for one block."""
-
-    def __init__(self, url: str) -> None:
-        self._client = AsyncTelestoClient(url)
-
-    async def __aenter__(self) -> AsyncTelestoClient:
-        await self._client.connect(name=LOOKING_AFTER, existing="use")
-        return self._client
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._client.close()
+    @asynccontextmanager
+    async def _client(self) -> AsyncIterator[AsyncTelestoClient]:
+        """A client for looking after queues, for one block."""
+        async with AsyncTelestoClient(self.address()["url"]) as client:
+            await client.connect(name=LOOKING_AFTER, existing="use")
+            yield client
 
 
 class TelestoClientOfPeer:
@@ -136,13 +122,6 @@ class TelestoClientOfPeer:
     def __init__(self, client: AsyncTelestoClient, queue_id: int) -> None:
         self._client = client
         self._queue_id = queue_id
-
-    @classmethod
-    async def open(cls, url: str, queue: str) -> Self:
-        """Connect under a name that nobody else has."""
-        client = AsyncTelestoClient(url)
-        await client.connect(name=f"peer-{time.monotonic_ns()}")
-        return cls(client, (await client.get_queue_by_name(queue)).queue_id)
 
     async def put(self, bodies: Sequence[bytes]) -> None:
         """Put messages; return when all are confirmed."""
@@ -173,5 +152,7 @@ class TelestoClientOfPeer:
 
 
 async def connect(address: Address, queue: str) -> Client:
-    """Open a client."""
-    return await TelestoClientOfPeer.open(address["url"], queue)
+    """Open a client under a name that no other has."""
+    client = AsyncTelestoClient(address["url"])
+    await client.connect(name=f"peer-{time.monotonic_ns()}")
+    return TelestoClientOfPeer(client, (await client.get_queue_by_name(queue)).queue_id)
