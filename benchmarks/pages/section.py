@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
@@ -79,6 +79,11 @@ class Figures:
         names = [field.name for field in self.fields]
         return [dict(zip(names, row, strict=True)) for row in self.rows]
 
+    def where(self, **values: object) -> Figures:
+        """The rows that have these values."""
+        rows = [row for row in self.dicts() if all(row[name] == value for name, value in values.items())]
+        return figures_of(self.key, self.fields, (tuple(row.values()) for row in rows))
+
     def as_csv(self) -> str:
         """The values as they are: seconds, bytes, counts; times in UTC."""
         text = io.StringIO()
@@ -92,6 +97,11 @@ def figures_of(key: str, fields: Sequence[Field], rows: Iterable[Row]) -> Figure
     """A table that is shown as a whole."""
     rows = tuple(rows)
     return Figures(key, tuple(fields), rows, len(rows))
+
+
+def figures_from(key: str, declared: Mapping[Field, Callable[[Any], Value]], of: Iterable[Any]) -> Figures:
+    """A table with a row for each of some things; each column is declared with what gives its value."""
+    return figures_of(key, tuple(declared), (tuple(give(each) for give in declared.values()) for each in of))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
-from telesto.benchmarks.pages.section import Field, Figures, Kind, collect
+from telesto.benchmarks.pages.section import Field, Figures, Kind, collect, columns, figures_of
 from telesto.benchmarks.run_data import throughput as run_throughput
 from telesto.benchmarks.run_data import usage as run_usage
 from telesto.benchmarks.run_data.latencies import (
@@ -41,13 +41,10 @@ _INTERVAL: Final = (
     Field("width_s", "length", Kind.SECONDS, on_page=False),
 )
 _LATENCIES: Final = (
-    Field("count", "operations", Kind.COUNT),
-    Field("p50_s", "p50", Kind.SECONDS),
-    Field("p90_s", "p90", Kind.SECONDS),
-    Field("p99_s", "p99", Kind.SECONDS),
-    Field("p99_9_s", "p99.9", Kind.SECONDS),
-    Field("max_s", "max", Kind.SECONDS),
-    Field("mean_s", "mean", Kind.SECONDS),
+    *columns(Kind.COUNT, count="operations"),
+    *columns(
+        Kind.SECONDS, p50_s="p50", p90_s="p90", p99_s="p99", p99_9_s="p99.9", max_s="max", mean_s="mean"
+    ),
 )
 assert {field.name for field in _LATENCIES} == set(FIGURES)
 
@@ -72,17 +69,16 @@ class Course:
 
     def of(self, key: str, run: str, step: str | None = None, phase: str | None = None) -> Figures:
         """The figures of one run, without the column that says so; of a series of one step and phase."""
-        whole = self.figures[key]
-        names = [field.name for field in whole.fields]
-        wanted = {names.index(name): value for name, value in (("step", step), ("phase", phase)) if value}
-        wanted[0] = run
-        rows = [row for row in whole.rows if all(row[at] == value for at, value in wanted.items())]
-        left = {0, names.index("step")} if step else {0}
-        kept = tuple(tuple(value for at, value in enumerate(row) if at not in left) for row in rows)
-        fields = tuple(field for at, field in enumerate(whole.fields) if at not in left)
-        prefix = "" if len(self.runs.whole) == 1 else f"{run}-"
+        wanted = {name: value for name, value in (("run", run), ("step", step), ("phase", phase)) if value}
+        found = self.figures[key].where(**wanted)
+        fields = [field for field in found.fields if field.name not in wanted or field.name == "phase"]
+        rows = (tuple(row[field.name] for field in fields) for row in found.dicts())
         suffix = "_fine" if step == FINE else ""
-        return Figures(f"{prefix}{key}{suffix}", fields, kept, len(kept))
+        return figures_of(self.key_of(f"{key}{suffix}", run), fields, rows)
+
+    def key_of(self, name: str, run: str) -> str:
+        """What figures of a run are called: they have its name where there are several."""
+        return name if len(self.runs.whole) == 1 else f"{run}-{name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +135,8 @@ def _series(key: str, frame: Callable[[_Frames], DataFrame], *fields: Field) -> 
 
 
 _TIER = Field("tier", "tier", Kind.TEXT)
-_COUNTER = (Field("source", "view", Kind.TEXT), Field("counter", "counter", Kind.TEXT))
+_COUNTER = columns(Kind.TEXT, source="view", counter="counter")
+_OPERATION = columns(Kind.TEXT, "operation", "measure")
 _EVENT = Field("event", "what backends wait for", Kind.TEXT)
 
 _JOBS: Final = (
@@ -147,8 +144,7 @@ _JOBS: Final = (
         "throughput",
         lambda frames: run_throughput.messages_by_interval(frames.seconds, frames.lines),
         Field("rate", "messages/s", Kind.RATIO),
-        Field("least", "least in a second", Kind.COUNT),
-        Field("most", "most in a second", Kind.COUNT),
+        *columns(Kind.COUNT, least="least in a second", most="most in a second"),
     ),
     _series(
         "latency",
@@ -159,8 +155,7 @@ _JOBS: Final = (
     _series(
         "backlog",
         lambda frames: run_throughput.backlog_by_interval(frames.backlog, frames.lines),
-        Field("backlog", "there at the end", Kind.COUNT),
-        Field("most", "most in it", Kind.COUNT),
+        *columns(Kind.COUNT, backlog="there at the end", most="most in it"),
     ),
     _series(
         "processors",
@@ -201,12 +196,7 @@ _JOBS: Final = (
     _Job(
         "latencies",
         lambda frames: frames.latencies,
-        (
-            _RUN,
-            Field("operation", "operation", Kind.TEXT),
-            Field("measure", "measure", Kind.TEXT),
-            *_LATENCIES,
-        ),
+        (_RUN, *_OPERATION, *_LATENCIES),
         ["run", "operation", "measure"],
     ),
     _Job(
@@ -214,12 +204,9 @@ _JOBS: Final = (
         lambda frames: distribution(frames.latencies, ["run", "operation", "measure"]),
         (
             _RUN,
-            Field("operation", "operation", Kind.TEXT),
-            Field("measure", "measure", Kind.TEXT),
-            Field("from_s", "from", Kind.SECONDS),
-            Field("to_s", "to", Kind.SECONDS),
-            Field("count", "operations", Kind.COUNT),
-            Field("longer", "took longer", Kind.COUNT),
+            *_OPERATION,
+            *columns(Kind.SECONDS, from_s="from", to_s="to"),
+            *columns(Kind.COUNT, count="operations", longer="took longer"),
         ),
         ["run", "operation", "measure", "from_s"],
     ),
@@ -228,10 +215,10 @@ _JOBS: Final = (
         lambda frames: run_throughput.stalls(frames.seconds, frames.lines, frames.stall_below),
         (
             _RUN,
-            Field("from_s", "began at", Kind.SECONDS),
-            Field("seconds", "lasted", Kind.SECONDS),
-            Field("least", "messages in its worst second", Kind.COUNT),
-            Field("missed", "messages fewer than at the median", Kind.COUNT),
+            *columns(Kind.SECONDS, from_s="began at", seconds="lasted"),
+            *columns(
+                Kind.COUNT, least="messages in its worst second", missed="messages fewer than at the median"
+            ),
         ),
         ["run", "from_s"],
     ),

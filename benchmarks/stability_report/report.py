@@ -2,29 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Any, Final
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from telesto.benchmarks.analysis.repetitions import CONFIDENCE, mean_of
 from telesto.benchmarks.harness.settings import RunSettings
 from telesto.benchmarks.pages.page import Finding, Report
-from telesto.benchmarks.pages.section import Field, Figures, Kind, Row, Section, duration, shown
+from telesto.benchmarks.pages.section import (
+    Field,
+    Kind,
+    Row,
+    Section,
+    Value,
+    columns,
+    duration,
+    figures_from,
+    figures_of,
+    shown,
+)
 from telesto.benchmarks.run_data.runs import Runs, told
-from telesto.benchmarks.spark.errors import explain
+from telesto.benchmarks.spark.failures import explained_failures
 from telesto.benchmarks.stability_report import plots
 from telesto.benchmarks.stability_report.figures import STEPS as FIGURE_STEPS
 from telesto.benchmarks.stability_report.figures import Course, reckon
 from telesto.benchmarks.stability_report.plots import Line
-from telesto.benchmarks.stability_report.sections import OneRun, judged, sections
+from telesto.benchmarks.stability_report.sections import OneRun, judged, levels_of, sections
 from telesto.benchmarks.stability_report.verdict import Limits, Outcome
 
 CURVES_MAX: Final = 12
+RUN_COLUMNS: Final[Mapping[Field, Callable[[OneRun], Value]]] = {
+    Field("run", "run", Kind.TEXT): lambda run: run.name,
+    Field("levels", "levels", Kind.TEXT): lambda run: levels_of(run.result).strip(" ()"),
+    Field("repetition", "repetition", Kind.COUNT): lambda run: int(run.result.get("repetition", 1)),
+    Field("messages_per_s", "messages/s", Kind.COUNT): lambda run: run.rate,
+    Field("operation", "operation", Kind.TEXT): lambda run: run.latency("latency").get("operation"),
+    Field("p50_s", "p50", Kind.SECONDS): lambda run: run.latency("latency").get("p50_s"),
+    Field("p99_s", "p99", Kind.SECONDS): lambda run: run.latency("latency").get("p99_s"),
+    Field("max_s", "max", Kind.SECONDS): lambda run: run.latency("latency").get("max_s"),
+    Field("stalled_s", "stalled", Kind.SECONDS): lambda run: float(run.stalled.seconds),
+    Field("longest_s", "longest stall", Kind.SECONDS): lambda run: float(run.stalled.longest_s),
+    Field("clean", "audit", Kind.TEXT): lambda run: (
+        "clean" if run.result["balance"]["clean"] else "NOT CLEAN"
+    ),
+    Field("verdict", "verdict", Kind.TEXT): lambda run: run.verdict.outcome.value,
+}
+AT_ONCE: Final = 4
+"""How many kinds of figures are computed at a time."""
+STEPS: Final = FIGURE_STEPS + 1
+"""How often the report says that it is a step further."""
+TONES: Final = {Outcome.STABLE: "good", Outcome.NOT_STABLE: "bad", Outcome.UNDECIDED: "note"}
 
 
 def comparison_parts(course: Course, told_of: Sequence[OneRun]) -> list[Section]:
@@ -36,26 +65,11 @@ def comparison_parts(course: Course, told_of: Sequence[OneRun]) -> list[Section]
 
 def runs_part(course: Course, told_of: Sequence[OneRun]) -> Section:
     """A row for each run that is told of."""
-    rows = tuple(_row(run) for run in told_of)
-    fields = (
-        Field("run", "run", Kind.TEXT),
-        Field("levels", "levels", Kind.TEXT),
-        Field("repetition", "repetition", Kind.COUNT),
-        Field("messages_per_s", "messages/s", Kind.COUNT),
-        Field("operation", "operation", Kind.TEXT),
-        Field("p50_s", "p50", Kind.SECONDS),
-        Field("p99_s", "p99", Kind.SECONDS),
-        Field("max_s", "max", Kind.SECONDS),
-        Field("stalled_s", "stalled", Kind.SECONDS),
-        Field("longest_s", "longest stall", Kind.SECONDS),
-        Field("clean", "audit", Kind.TEXT),
-        Field("verdict", "verdict", Kind.TEXT),
-    )
-    curves = {f"{run.name}{_levels(run.result)}": _counted_curve(run) for run in told_of[:CURVES_MAX]}
+    curves = {f"{run.name}{levels_of(run.result)}": _counted_curve(run) for run in told_of[:CURVES_MAX]}
     return Section(
         "The runs beside each other",
         "Repetitions that are alike should look alike; where one differs, its machine or its data did.",
-        Figures("runs", fields, rows, len(rows)),
+        figures_from("runs", RUN_COLUMNS, told_of),
         plots.side_by_side(curves),
         "Throughput of the time that counts, each run from its own beginning.",
     )
@@ -70,22 +84,20 @@ def repetitions_part(runs: Runs) -> Section:
         rate = mean_of([result["figures"]["messages_per_s"] for result in results])
         alone += rate.count == 1
         rows.append(
-            (str(combination), _levels(results[0]).strip(" ()"), rate.count, rate.mean, rate.low, rate.high)
+            (str(combination), levels_of(results[0]).strip(" ()"), rate.count, rate.mean, rate.low, rate.high)
         )
     fields = (
-        Field("combination", "combination", Kind.TEXT),
-        Field("levels", "levels", Kind.TEXT),
-        Field("repetitions", "repetitions", Kind.COUNT),
-        Field("messages_per_s", "messages/s, mean", Kind.COUNT),
-        Field("low", "from", Kind.COUNT),
-        Field("high", "to", Kind.COUNT),
+        *columns(Kind.TEXT, "combination", "levels"),
+        *columns(
+            Kind.COUNT, repetitions="repetitions", messages_per_s="messages/s, mean", low="from", high="to"
+        ),
     )
     without = f" {alone} of them have one repetition and so no interval." if alone else ""
     return Section(
         "Repetitions",
         f"The mean throughput of all whole runs of each combination of levels, with its {CONFIDENCE:.0%} "
         f"interval over independent repetitions.{without}",
-        Figures("repetitions", fields, tuple(rows), len(rows)),
+        figures_of("repetitions", fields, rows),
     )
 
 
@@ -103,46 +115,20 @@ def settings_part(runs: Runs) -> Section:
     rows += _plain("versions", runs.origin.get("versions"))
     rows += _plain("source", runs.origin.get("source"))
     rows += _plain("PostgreSQL", runs.results[runs.whole[0].name].get("server"))
-    fields = (
-        Field("part", "part", Kind.TEXT),
-        Field("name", "name", Kind.TEXT),
-        Field("value", "value", Kind.TEXT),
-        Field("remark", "remark", Kind.TEXT),
-    )
     return Section(
         "What was run, and where",
         "All settings of the runs, the machine, the versions and the commit: what somebody needs to do it "
         "again.",
-        Figures("settings", fields, tuple(rows), len(rows)),
+        figures_of("settings", columns(Kind.TEXT, "part", "name", "value", "remark"), rows),
         folded=True,
         group="The experiment" if len(runs.whole) > 1 else "",
     )
 
 
-def _row(run: OneRun) -> Row:
-    latency = run.latency("latency")
-    return (
-        run.name,
-        _levels(run.result).strip(" ()"),
-        int(run.result.get("repetition", 1)),
-        run.rate,
-        latency.get("operation"),
-        latency.get("p50_s"),
-        latency.get("p99_s"),
-        latency.get("max_s"),
-        float(run.stalled.seconds),
-        float(run.stalled.longest_s),
-        "clean" if run.result["balance"]["clean"] else "NOT CLEAN",
-        run.verdict.outcome.value,
-    )
-
-
 def _counted_curve(run: OneRun) -> Line:
-    figures = run.coarse("throughput")
-    names = [field.name for field in figures.fields]
-    kept = [dict(zip(names, row, strict=True)) for row in figures.rows]
-    middles = [float(row["at_s"]) + float(row["width_s"]) / 2 - run.line.begin_s for row in kept]  # type: ignore[arg-type]
-    return Line(middles, [float(row["rate"]) for row in kept])  # type: ignore[arg-type]
+    rows = run.coarse("throughput").dicts()
+    middles = [row["at_s"] + row["width_s"] / 2 - run.line.begin_s for row in rows]
+    return Line(middles, [row["rate"] for row in rows])
 
 
 def _texts(runs: Runs) -> list[tuple[str, str]]:
@@ -167,18 +153,6 @@ def _unless(value: object, default: object) -> str:
     return "" if value == default else f"by default {_told(default)}"
 
 
-def _levels(result: Mapping[str, Any]) -> str:
-    levels = result.get("levels") or {}
-    return f" ({', '.join(f'{name} = {value}' for name, value in levels.items())})" if levels else ""
-
-
-AT_ONCE: Final = 4
-"""How many kinds of figures are reckoned at a time."""
-STEPS: Final = FIGURE_STEPS + 1
-"""How often the report says that it is a step further."""
-TONES: Final = {Outcome.STABLE: "good", Outcome.NOT_STABLE: "bad", Outcome.UNDECIDED: "note"}
-
-
 def stability_report(
     spark: SparkSession, runs: Runs, limits: Limits, step: Callable[[], None] = lambda: None
 ) -> Report:
@@ -194,7 +168,7 @@ def stability_report(
         RunsError: a table of a run is missing or not of this release, or nothing of it counts.
         ReportError: Spark failed.
     """
-    with _explained_failures(), ThreadPoolExecutor(AT_ONCE) as pool:
+    with explained_failures(), ThreadPoolExecutor(AT_ONCE) as pool:
         course = reckon(spark, runs, limits, pool, step)
     report = _put_together(course)
     step()
@@ -302,11 +276,3 @@ def _findings(course: Course, told_of: Sequence[OneRun]) -> list[Finding]:
     if not runs.unclean:
         findings.append(Finding("good", "The audit found nothing lost, duplicated, out of order or foreign."))
     return findings
-
-
-@contextmanager
-def _explained_failures() -> Iterator[None]:
-    try:
-        yield
-    except (PySparkException, Py4JError) as error:
-        raise explain(error) from error

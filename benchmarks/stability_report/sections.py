@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from telesto.benchmarks.analysis.trend import Trend
-from telesto.benchmarks.pages.section import Field, Figures, Kind, Section, duration
+from telesto.benchmarks.pages.section import (
+    Field,
+    Figures,
+    Kind,
+    Section,
+    Value,
+    columns,
+    duration,
+    figures_from,
+    figures_of,
+)
 from telesto.benchmarks.run_data.timeline import COARSE, COUNTED, FINE, Timeline
 from telesto.benchmarks.run_data.usage import DEAD_ROWS
 from telesto.benchmarks.stability_report import plots
@@ -52,6 +62,25 @@ COUNTERS_SHOWN: Final = (
 """Of the hundred that PostgreSQL has, those that tell something here; the figures have all."""
 
 
+DRIFT_COLUMNS: Final[Mapping[Field, Callable[[Drift], Value]]] = {
+    Field("metric", "series", Kind.TEXT): lambda drift: drift.metric.title.removeprefix("the "),
+    Field("judged", "judged", Kind.TEXT, on_page=False): lambda drift: "yes" if drift.metric.judged else "no",
+    Field("points", "intervals", Kind.COUNT, on_page=False): lambda drift: drift.trend.points,
+    Field("change", "change", Kind.CHANGE): lambda drift: drift.change,
+    Field("change_low", "from", Kind.CHANGE): lambda drift: drift.low,
+    Field("change_high", "to", Kind.CHANGE): lambda drift: drift.high,
+    Field("per_hour", "in an hour, with its interval", Kind.TEXT): lambda drift: drift.per_hour,
+    Field("slope", "slope per second", Kind.RATIO, on_page=False): lambda drift: drift.trend.slope,
+    Field("slope_low", "from", Kind.RATIO, on_page=False): lambda drift: drift.trend.slope_low,
+    Field("slope_high", "to", Kind.RATIO, on_page=False): lambda drift: drift.trend.slope_high,
+    Field("p", "p", Kind.RATIO): lambda drift: drift.trend.p,
+    Field("correlation", "correlation", Kind.RATIO, on_page=False): lambda drift: drift.trend.correlation,
+    Field("judgement", "judgement", Kind.TEXT): lambda drift: (
+        drift.judgement.value if drift.metric.judged else "shown only"
+    ),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class OneRun:
     """A run that is told of in detail, and what is said of it."""
@@ -92,7 +121,7 @@ class OneRun:
     def latency(self, measure: str) -> dict[str, Any]:
         """Its figures of the operation that latency, or age, is told of; empty without any."""
         operation = self.course.operations.get((self.name, measure))
-        rows = _where(self.figures("latencies"), operation=operation, measure=measure)
+        rows = self.figures("latencies").where(operation=operation, measure=measure).dicts()
         return rows[0] if rows else {}
 
 
@@ -100,7 +129,7 @@ def judged(course: Course, name: str) -> OneRun:
     """Judge a run by its figures."""
     line = course.lines[name]
     trends = _trends(course, name)
-    stalls = _rows(course.of("stalls", name))
+    stalls = course.of("stalls", name).dicts()
     stalled = Stalled(
         len(stalls),
         sum(row["seconds"] for row in stalls),
@@ -120,24 +149,24 @@ def judged(course: Course, name: str) -> OneRun:
 def _trends(course: Course, name: str) -> dict[str, Trend]:
     """Test the coarse intervals of a run, which are of what counts."""
     series = {
-        key: _rows(course.of(key, name, COARSE, COUNTED))
+        key: course.of(key, name, COARSE, COUNTED).dicts()
         for key in ("throughput", "latency", "backlog", "processors", "memory", "levels")
     }
-    log = [row for row in _rows(_log(course, name)) if row["phase"] == COUNTED]
+    log = [row for row in _log(course, name).dicts() if row["phase"] == COUNTED]
     dead = [row for row in series.pop("levels") if (row["source"], row["counter"]) == DEAD_ROWS]
     return trends_of_run(**series, log=log, levels=dead)
 
 
 def _log(course: Course, name: str) -> Figures:
     """Bytes of PostgreSQL's log for each message, of coarse intervals in which there were any."""
-    rates = {row["at_s"]: row["rate"] for row in _rows(course.of("throughput", name, COARSE))}
+    rates = {row["at_s"]: row["rate"] for row in course.of("throughput", name, COARSE).dicts()}
     grown = course.of("wal", name, COARSE)
     rows = tuple(
         (row["phase"], row["at_s"], row["width_s"], row["per_s"] / rates[row["at_s"]])
-        for row in _rows(grown)
+        for row in grown.dicts()
         if rates.get(row["at_s"])
     )
-    return Figures(grown.key, (*grown.fields[:3], LOG_COLUMN), rows, len(rows))
+    return figures_of(grown.key, (*grown.fields[:3], LOG_COLUMN), rows)
 
 
 def sections(run: OneRun) -> list[Section]:
@@ -156,45 +185,14 @@ def sections(run: OneRun) -> list[Section]:
     )
     several = len(run.course.runs.whole) > 1
     return (
-        [replace(part, group=f"Run {run.name}{_levels(run)}") for part in parts] if several else list(parts)
+        [replace(part, group=f"Run {run.name}{levels_of(run.result)}") for part in parts]
+        if several
+        else list(parts)
     )
 
 
 def verdict_part(run: OneRun) -> Section:
     """What the verdict rests on."""
-    rows = tuple(
-        (
-            drift.metric.title.removeprefix("the "),
-            "yes" if drift.metric.judged else "no",
-            drift.trend.points,
-            drift.change,
-            drift.low,
-            drift.high,
-            drift.per_hour,
-            drift.trend.slope,
-            drift.trend.slope_low,
-            drift.trend.slope_high,
-            drift.trend.p,
-            drift.trend.correlation,
-            drift.judgement.value if drift.metric.judged else "shown only",
-        )
-        for drift in run.drifts
-    )
-    fields = (
-        Field("metric", "series", Kind.TEXT),
-        Field("judged", "judged", Kind.TEXT, on_page=False),
-        Field("points", "intervals", Kind.COUNT, on_page=False),
-        Field("change", "change", Kind.CHANGE),
-        Field("change_low", "from", Kind.CHANGE),
-        Field("change_high", "to", Kind.CHANGE),
-        Field("per_hour", "in an hour, with its interval", Kind.TEXT),
-        Field("slope", "slope per second", Kind.RATIO, on_page=False),
-        Field("slope_low", "from", Kind.RATIO, on_page=False),
-        Field("slope_high", "to", Kind.RATIO, on_page=False),
-        Field("p", "p", Kind.RATIO),
-        Field("correlation", "correlation", Kind.RATIO, on_page=False),
-        Field("judgement", "judgement", Kind.TEXT),
-    )
     tolerance = run.course.limits.tolerance
     return Section(
         "Drift: what the verdict rests on",
@@ -202,7 +200,7 @@ def verdict_part(run: OneRun) -> Section:
         "corrected for neighbours that are alike) and measured (Theil and Sen). It is steady when the whole "
         f"interval of its change lies within ±{tolerance:.0%} (the backlog: ±{tolerance / 10:.0%} of all "
         "messages), and drifts when the trend is significant and the change larger.",
-        Figures(_key(run, "trends"), fields, rows, len(rows)),
+        figures_from(_key(run, "trends"), DRIFT_COLUMNS, run.drifts),
         plots.drifts(run.drifts, tolerance)
         if any(drift.change is not None for drift in run.drifts)
         else None,
@@ -214,7 +212,7 @@ def verdict_part(run: OneRun) -> Section:
 def throughput_part(run: OneRun) -> Section:
     """Throughput over time."""
     fine, coarse = run.fine("throughput"), run.coarse("throughput")
-    stalls = [(row["from_s"], row["seconds"]) for row in _rows(run.figures("stalls"))]
+    stalls = [(row["from_s"], row["seconds"]) for row in run.figures("stalls").dicts()]
     median = _median(run, RATE)
     share = run.course.limits.stall_below
     return Section(
@@ -237,7 +235,7 @@ def latency_part(run: OneRun) -> Section:
     fine, coarse = run.fine("latency"), run.coarse("latency")
     panels = {}
     for measure in ("latency", "age"):
-        rows = _only(fine, measure=measure)
+        rows = fine.where(measure=measure)
         if rows.rows:
             operation = run.course.operations[run.name, measure]
             panels[f"{TITLES[measure]} ({operation})"] = {
@@ -260,10 +258,10 @@ def latency_part(run: OneRun) -> Section:
 def distribution_part(run: OneRun) -> Section:
     """The distribution of latencies."""
     figures, classes = run.figures("latencies"), run.figures("distribution")
-    counts = {(row["operation"], row["measure"]): row["count"] for row in _rows(figures)}
+    counts = {(row["operation"], row["measure"]): row["count"] for row in figures.dicts()}
     curves = {}
     for (operation, measure), count in counts.items():
-        rows = _where(classes, operation=operation, measure=measure)
+        rows = classes.where(operation=operation, measure=measure).dicts()
         if measure == "latency" and count and rows:
             times = [rows[0]["from_s"], *(row["to_s"] for row in rows)]
             curves[operation] = (times, [1.0, *(row["longer"] / count for row in rows)])
@@ -319,28 +317,25 @@ def tiers_part(run: OneRun) -> Section:
     processors, memory = run.fine("processors"), run.fine("memory")
     rows = []
     for tier in TIERS:
-        used = [row["processors"] for row in _where(processors, tier=tier) if row["phase"] == COUNTED]
-        bytes_ = [row["memory_bytes"] for row in _where(memory, tier=tier) if row["phase"] == COUNTED]
+        used = [row["processors"] for row in processors.where(tier=tier).dicts() if row["phase"] == COUNTED]
+        bytes_ = [row["memory_bytes"] for row in memory.where(tier=tier).dicts() if row["phase"] == COUNTED]
         if used and bytes_:
             rows.append((tier, sum(used) / len(used), max(used), bytes_[0], bytes_[-1], max(bytes_)))
     fields = (
-        Field("tier", "tier", Kind.TEXT),
-        Field("processors", "processors, mean", Kind.RATIO),
-        Field("processors_most", "most", Kind.RATIO),
-        Field("memory_first", "memory at first", Kind.BYTES),
-        Field("memory_last", "at the end", Kind.BYTES),
-        Field("memory_most", "most", Kind.BYTES),
+        *columns(Kind.TEXT, "tier"),
+        *columns(Kind.RATIO, processors="processors, mean", processors_most="most"),
+        *columns(Kind.BYTES, memory_first="memory at first", memory_last="at the end", memory_most="most"),
     )
     return Section(
         "Processors and memory",
         "What each tier used, all of its processes together. PostgreSQL's memory grows until its shared "
         f"buffers ({run.result['server'].get('shared_buffers', 'unknown')}) are full, the client's with what "
         "it records; the middlewares keep nothing, so theirs should stay where it is.",
-        Figures(_key(run, "tiers"), fields, tuple(rows), len(rows)),
+        figures_of(_key(run, "tiers"), fields, rows),
         plots.tiers(
             run.line,
-            {tier: _line(_only(processors, tier=tier), "processors") for tier in _known_tiers(processors)},
-            {tier: _line(_only(memory, tier=tier), "memory_bytes") for tier in _known_tiers(processors)},
+            {tier: _line(processors.where(tier=tier), "processors") for tier in _known_tiers(processors)},
+            {tier: _line(memory.where(tier=tier), "memory_bytes") for tier in _known_tiers(processors)},
         )
         if processors.rows
         else None,
@@ -357,7 +352,7 @@ def database_part(run: OneRun) -> Section:
         _log(run.course, run.name),
     )
     messages = run.rate * run.line.counted_s
-    found = {(row["source"], row["counter"]): row for row in _rows(counters)}
+    found = {(row["source"], row["counter"]): row for row in counters.dicts()}
     rows = tuple(
         (
             *name,
@@ -370,18 +365,18 @@ def database_part(run: OneRun) -> Section:
     )
     fields = (*counters.fields, Field("per_message", "per message", Kind.RATIO))
     checkpoints = run.figures("checkpoints")
-    dead = _only(levels, source=DEAD_ROWS[0], counter=DEAD_ROWS[1])
+    dead = levels.where(source=DEAD_ROWS[0], counter=DEAD_ROWS[1])
     return Section(
         "PostgreSQL",
         "The log written for a message rises after a checkpoint, when pages go to it as a whole (wal_fpi). "
         "Dead rows are what vacuum has to clear away: they go up and down, and may not climb from one time "
         "to the next.",
-        Figures(_key(run, "database"), fields, rows, len(rows)),
+        figures_of(_key(run, "database"), fields, rows),
         plots.database(
             run.line,
             _line(log, "bytes"),
             _line(dead, "level"),
-            [row["since_s"] for row in _rows(checkpoints)],
+            [row["since_s"] for row in checkpoints.dicts()],
         )
         if log.rows or dead.rows
         else None,
@@ -401,7 +396,7 @@ def waits_part(run: OneRun) -> Section:
         "What PostgreSQL waited for",
         "Active backends by what they waited for when they were looked at; the largest is where time would "
         "be won. Running means that a backend waited for nothing, as far as PostgreSQL knows.",
-        Figures(figures.key, figures.fields, rows, len(rows)),
+        figures_of(figures.key, figures.fields, rows),
         plots.waits(run.line, _events(over_time, [str(row[0]) for row in rows])) if over_time.rows else None,
         f"Means of {duration(run.line.coarse_s)}, one above the other: as many backends were active at a "
         "time.",
@@ -426,22 +421,22 @@ def audit_part(run: OneRun) -> Section:
         *((f"failed: {name}", count, "") for name, count in sorted(result["errors"].items())),
     ]
     fields = (
-        Field("what", "what", Kind.TEXT),
-        Field("count", "how many", Kind.COUNT),
-        Field("remark", "remark", Kind.TEXT),
+        *columns(Kind.TEXT, "what"),
+        *columns(Kind.COUNT, count="how many"),
+        *columns(Kind.TEXT, "remark"),
     )
     return Section(
         "Audit and misses",
         "What became of every message, warm-up and cool-down included, and which requests missed their "
         "moment or failed.",
-        Figures(_key(run, "audit"), fields, tuple(amiss), len(amiss)),
+        figures_of(_key(run, "audit"), fields, amiss),
     )
 
 
 def _events(figures: Figures, names: Sequence[str]) -> dict[str, Line]:
     """The largest events by themselves, the others together, at the moments of all."""
-    moments = sorted({(row["at_s"], row["width_s"]) for row in _rows(figures)})
-    found = {(row["at_s"], row["event"]): row["backends"] for row in _rows(figures)}
+    moments = sorted({(row["at_s"], row["width_s"]) for row in figures.dicts()})
+    found = {(row["at_s"], row["event"]): row["backends"] for row in figures.dicts()}
     middles = [at + width / 2 for at, width in moments]
 
     def sums(events: Sequence[str]) -> Line:
@@ -452,22 +447,8 @@ def _events(figures: Figures, names: Sequence[str]) -> dict[str, Line]:
 
 
 def _line(figures: Figures, value: str) -> Line:
-    rows = _rows(figures)
+    rows = figures.dicts()
     return Line([row["at_s"] + row["width_s"] / 2 for row in rows], [row[value] for row in rows])
-
-
-def _rows(figures: Figures) -> list[dict[str, Any]]:
-    names = [field.name for field in figures.fields]
-    return [dict(zip(names, row, strict=True)) for row in figures.rows]
-
-
-def _where(figures: Figures, **values: object) -> list[dict[str, Any]]:
-    return [row for row in _rows(figures) if all(row[name] == value for name, value in values.items())]
-
-
-def _only(figures: Figures, **values: object) -> Figures:
-    rows = tuple(tuple(row.values()) for row in _where(figures, **values))
-    return Figures(figures.key, figures.fields, rows, len(rows))
 
 
 def _median(run: OneRun, key: str) -> float:
@@ -475,19 +456,19 @@ def _median(run: OneRun, key: str) -> float:
 
 
 def _known_tiers(figures: Figures) -> list[str]:
-    there = {row["tier"] for row in _rows(figures)}
+    there = {row["tier"] for row in figures.dicts()}
     return [tier for tier in TIERS if tier in there]
 
 
 def _key(run: OneRun, name: str) -> str:
-    """The key of figures that this module makes, named like those that Spark reckoned."""
-    return run.figures("stalls").key.removesuffix("stalls") + name
+    """The key of figures that this module makes, named like those that Spark computed."""
+    return run.course.key_of(name, run.name)
 
 
-def _levels(run: OneRun) -> str:
-    levels = run.result.get("levels") or {}
-    told = ", ".join(f"{name} = {value}" for name, value in levels.items())
-    return f" ({told})" if told else ""
+def levels_of(result: Mapping[str, Any]) -> str:
+    """The levels of a run, in parentheses behind its name."""
+    levels = result.get("levels") or {}
+    return f" ({', '.join(f'{name} = {value}' for name, value in levels.items())})" if levels else ""
 
 
 def _no_checkpoints(found: Mapping[tuple[str, str], object]) -> str:
