@@ -58,14 +58,12 @@ class Prediction:
         throughput_per_s: X, operations per second.
         response_s: R, without the think time.
         residence_s: of an operation at each station, over all its visits; waiting is in it.
-        idle: the probability that nobody is at the station.
     """
 
     customers: int
     throughput_per_s: float
     response_s: float
     residence_s: dict[str, float]
-    idle: dict[str, float]
 
 
 def solve(stations: Sequence[Server], customers: int, think_s: float = 0.0) -> Prediction:
@@ -85,14 +83,13 @@ def solve(stations: Sequence[Server], customers: int, think_s: float = 0.0) -> P
     before, after = _taken_together(weights, rest), _taken_together(weights[::-1], _nobody(customers))[::-1]
     constants = before[-1]
     throughput = float(np.exp(constants[-2] - constants[-1]))
-    residence, idle = {}, {}
+    residence = {}
     for index, station in enumerate(wanted):
         others = _together(before[index], after[index + 1])
         # The probability of n customers at the station and the others elsewhere.
         chances = np.exp(weights[index] + others[::-1] - constants[-1])
         residence[station.name] = float(np.dot(np.arange(customers + 1), chances)) / throughput
-        idle[station.name] = float(chances[0])
-    return Prediction(customers, throughput, sum(residence.values()), residence, idle)
+    return Prediction(customers, throughput, sum(residence.values()), residence)
 
 
 def _weights(station: Server, customers: int) -> Values:

@@ -9,7 +9,7 @@ import io
 import os
 import time
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import asyncpg
 from prometheus_client.parser import text_string_to_metric_families
@@ -210,25 +210,15 @@ def metrics_in(text: str) -> list[tuple[str, str, float]]:
     ]
 
 
-PhaseRow = tuple[int, float, str, int, float, float, float, float, float, float, int, int]
+_PHASE: Final = {
+    **{"number": int, "received_at": float, "kind": str, "tries": int},
+    **dict.fromkeys(("client_us", "parse_us", "fifo_us", "database_us", "parked_us", "answer_us"), float),
+    **{"batch": int, "together": int},
+}
+"""What a timed request has, in the order of the columns of its table."""
 
 
-def phases_in(text: str) -> list[PhaseRow]:
-    """Return the timed requests of an answer, in the order of their table's columns."""
-    return [
-        (
-            int(row["number"]),
-            float(row["received_at"]),
-            row["kind"],
-            int(row["tries"]),
-            float(row["client_us"]),
-            float(row["parse_us"]),
-            float(row["fifo_us"]),
-            float(row["database_us"]),
-            float(row["parked_us"]),
-            float(row["answer_us"]),
-            int(row["batch"]),
-            int(row["together"]),
-        )
-        for row in csv.DictReader(io.StringIO(text))
-    ]
+def phases_in(text: str) -> list[tuple[Any, ...]]:
+    """Return the timed requests of an answer."""
+    rows = csv.DictReader(io.StringIO(text))
+    return [tuple(kind(row[name]) for name, kind in _PHASE.items()) for row in rows]

@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from random import Random
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 Arrivals = Literal["fixed", "poisson"]
 ThinkSpread = Literal["fixed", "exponential"]
@@ -21,13 +21,6 @@ ThinkSpread = Literal["fixed", "exponential"]
 LEAST_DELAY_S: Final = 1e-6
 LATE_AFTER_S: Final = 0.002
 """Sent so much after its moment, a request counts as late."""
-
-
-class Timer(Protocol):
-    """Waits for moments of a clock."""
-
-    async def until(self, moment: float) -> None:
-        """Return at the moment, or at once when it is over. Callers ask with rising moments."""
 
 
 class SignalTimer:
@@ -84,7 +77,7 @@ class Schedule:
         late: requests that were given out after their moments by more than LATE_AFTER_S.
     """
 
-    def __init__(self, moments: Iterator[float], end: float, timer: Timer) -> None:
+    def __init__(self, moments: Iterator[float], end: float, timer: SignalTimer) -> None:
         self._moments = moments
         self._end = end
         self._timer = timer

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -41,19 +40,6 @@ def encode(histogram: HdrHistogram) -> str:
     """Return a histogram in the compressed V2 encoding of HdrHistogram, base64."""
     encoded: bytes = histogram.encode()
     return encoded.decode("ascii")
-
-
-def decode(encoded: str) -> HdrHistogram:
-    """Return the histogram that `encode` encoded."""
-    return HdrHistogram.decode(encoded.encode("ascii"))
-
-
-def merge(histograms: Iterable[HdrHistogram]) -> HdrHistogram:
-    """Return one histogram of all that was recorded in several."""
-    merged = new_histogram()
-    for histogram in histograms:
-        merged.add(histogram)
-    return merged
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,85 +9,26 @@ from typing import Final, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-_SINCE: Final = ("since_s", pa.float64())
-
-SCHEMAS: Final[Mapping[str, pa.Schema]] = {
-    "throughput": pa.schema(
-        [("second", pa.int32()), ("operation", pa.string()), ("completed", pa.int64())],
-    ),
-    "histograms": pa.schema(
-        [
-            ("second", pa.int32()),
-            ("operation", pa.string()),
-            ("measure", pa.string()),
-            ("count", pa.int64()),
-            ("encoded", pa.string()),
-        ]
-    ),
-    "samples": pa.schema(
-        [
-            _SINCE,
-            ("operation", pa.string()),
-            ("slot", pa.int64()),
-            ("stream", pa.int64()),
-            ("sequence", pa.int64()),
-            ("priority", pa.int16()),
-            ("latency_s", pa.float32()),
-            ("service_s", pa.float32()),
-            ("age_s", pa.float32()),
-            ("redelivered", pa.bool_()),
-        ]
-    ),
-    "tiers": pa.schema(
-        [
-            _SINCE,
-            ("tier", pa.string()),
-            ("process", pa.int32()),
-            ("cpu_s", pa.float64()),
-            ("memory_bytes", pa.int64()),
-        ]
-    ),
-    "counters": pa.schema(
-        [_SINCE, ("source", pa.string()), ("counter", pa.string()), ("value", pa.float64())],
-    ),
-    "waits": pa.schema(
-        [
-            _SINCE,
-            ("backend_type", pa.string()),
-            ("state", pa.string()),
-            ("wait_event_type", pa.string()),
-            ("wait_event", pa.string()),
-            ("backends", pa.int32()),
-        ]
-    ),
-    "metrics": pa.schema(
-        [
-            _SINCE,
-            ("middleware", pa.int32()),
-            ("metric", pa.string()),
-            ("label", pa.string()),
-            ("value", pa.float64()),
-        ]
-    ),
-    "phases": pa.schema(
-        [
-            _SINCE,
-            ("middleware", pa.int32()),
-            ("number", pa.int64()),
-            ("kind", pa.string()),
-            ("tries", pa.int32()),
-            ("client_us", pa.float64()),
-            ("parse_us", pa.float64()),
-            ("fifo_us", pa.float64()),
-            ("database_us", pa.float64()),
-            ("parked_us", pa.float64()),
-            ("answer_us", pa.float64()),
-            ("batch", pa.int32()),
-            ("together", pa.int32()),
-        ]
-    ),
+_COLUMNS: Final[Mapping[str, str]] = {
+    "throughput": "second int32, operation string, completed int64",
+    "histograms": "second int32, operation string, measure string, count int64, encoded string",
+    "samples": "since_s float64, operation string, slot int64, stream int64, sequence int64, priority int16, "
+    "latency_s float32, service_s float32, age_s float32, redelivered bool",
+    "tiers": "since_s float64, tier string, process int32, cpu_s float64, memory_bytes int64",
+    "counters": "since_s float64, source string, counter string, value float64",
+    "waits": "since_s float64, backend_type string, state string, wait_event_type string, wait_event string, "
+    "backends int32",
+    "metrics": "since_s float64, middleware int32, metric string, label string, value float64",
+    "phases": "since_s float64, middleware int32, number int64, kind string, tries int32, client_us float64, "
+    "parse_us float64, fifo_us float64, database_us float64, parked_us float64, answer_us float64, "
+    "batch int32, together int32",
 }
-
+SCHEMAS: Final[Mapping[str, pa.Schema]] = {
+    name: pa.schema(
+        [(column, pa.type_for_alias(kind)) for column, kind in map(str.split, columns.split(","))]
+    )
+    for name, columns in _COLUMNS.items()
+}
 
 ROW_GROUP: Final = 20_000
 """So many rows are kept until they are written: a run of hours has more than fit into memory."""
@@ -134,9 +75,3 @@ class Tables:
             arrays = [pa.array(column, each.type) for column, each in zip(columns, schema, strict=True)]
             self._writers[name].write_table(pa.table(arrays, schema=schema))
             rows.clear()
-
-
-def read_table(directory: Path, name: str) -> list[dict[str, object]]:
-    """Return the rows of a table."""
-    rows: list[dict[str, object]] = pq.read_table(directory / f"{name}.parquet").to_pylist()
-    return rows

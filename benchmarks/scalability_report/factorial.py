@@ -24,7 +24,7 @@ from telesto.benchmarks.analysis.two_levels import (
 )
 from telesto.benchmarks.pages.page import Finding, Report
 from telesto.benchmarks.pages.plots import COLOURS, QUIET, WIDTH_IN, as_svg, new_figure, style, thousands
-from telesto.benchmarks.pages.section import Field, Figures, Kind, Row, Section
+from telesto.benchmarks.pages.section import Figures, Kind, Row, Section, columns, figures_of
 from telesto.benchmarks.run_data.runs import Runs, findings_on, open_runs, origin_of, told
 from telesto.benchmarks.scalability_report.sweep import STEPS, Measured, measure
 from telesto.benchmarks.spark.errors import RunsError
@@ -100,14 +100,11 @@ def factorial_report(
         measured = measure(spark, runs, step)
     findings = findings_on(runs)
     if design.left_out:
-        findings.append(
-            Finding(
-                "note",
-                f"Combinations have to have equally many repetitions: runs {told(design.left_out)} "
-                "are left out, "
-                "as the last ones of an experiment that was broken off.",
-            )
+        text = (
+            f"Combinations have to have equally many repetitions: runs {told(design.left_out)} are left out, "
+            "as the last ones of an experiment that was broken off."
         )
+        findings.append(Finding("note", text))
     sections, main = [], None
     for each in MEASURES:
         values = {signs: [each.of(measured[name]) for name in names] for signs, names in design.runs.items()}
@@ -175,20 +172,16 @@ def _said(measure: Measure, found: Analysis, logarithms: bool) -> list[Finding]:
     """What matters for a measure, and what is doubtful about it."""
     first = [effect for effect in found.effects if effect.significant is not False][:2]
     told_effects = ", ".join(f"{JOINED.join(each.factors)} ({each.share or 0.0:.0%})" for each in first)
-    said = [Finding("note",
-    f"{measure.name}: most of the variation is explained by {told_effects}.")] if first else [
-        Finding("note", f"{measure.name}: no effect is told from chance.")
-    ]  # fmt: skip
+    matters = (
+        f"most of the variation is explained by {told_effects}" if first else "no effect is told from chance"
+    )
+    texts = [f"{measure.name}: {matters}."]
     if found.multiplies and not logarithms:
         ratio = found.greatest / found.least
-        said.append(
-            Finding(
-                "note",
-                f"{measure.name} spans a factor of {ratio:.3g}: effects may multiply. --log analyses "
-                "logarithms.",
-            )
+        texts.append(
+            f"{measure.name} spans a factor of {ratio:.3g}: effects may multiply. --log analyses logarithms."
         )
-    return said
+    return [Finding("note", text) for text in texts]
 
 
 def _sections(measure: Measure, found: Analysis, logarithms: bool) -> list[Section]:
@@ -229,17 +222,15 @@ def _sections(measure: Measure, found: Analysis, logarithms: bool) -> list[Secti
 
 def _effect_figures(measure: Measure, found: Analysis) -> Figures:
     fields = (
-        Field("effect", "effect of", Kind.TEXT),
-        Field("value", "effect", Kind.RATIO),
-        Field("low", "from", Kind.RATIO),
-        Field("high", "to", Kind.RATIO),
-        Field("share", "of the variation", Kind.SHARE),
-        Field("significant", "told from chance", Kind.TEXT),
+        *columns(Kind.TEXT, effect="effect of"),
+        *columns(Kind.RATIO, value="effect", low="from", high="to"),
+        *columns(Kind.SHARE, share="of the variation"),
+        *columns(Kind.TEXT, significant="told from chance"),
     )
     rows: list[Row] = [_effect_row(found.mean), *(_effect_row(effect) for effect in found.effects)]
     if found.repetitions > 1:
         rows.append(("between repetitions", found.error_deviation, None, None, found.error_share, ""))
-    return Figures(f"{measure.key}-effects", fields, tuple(rows), len(rows))
+    return figures_of(f"{measure.key}-effects", fields, rows)
 
 
 def _effect_row(effect: Effect) -> Row:
@@ -249,8 +240,7 @@ def _effect_row(effect: Effect) -> Row:
 
 def _residual_part(measure: Measure, found: Analysis, unit: str) -> Section:
     quantiles = normal_quantiles(found.residuals)
-    fields = (Field("predicted", "predicted", Kind.RATIO), Field("residual", "residual", Kind.RATIO))
-    rows = tuple(zip(found.predicted, found.residuals, strict=True))
+    rows = zip(found.predicted, found.residuals, strict=True)
     if quantiles.probability is None:
         normal = "There are too few different residuals to test whether they are normally distributed."
     elif quantiles.probability < SUSPICIOUS:
@@ -268,7 +258,7 @@ def _residual_part(measure: Measure, found: Analysis, unit: str) -> Section:
         "What repetitions differ by from the mean of their combination. The intervals suppose that "
         "residuals are "
         "independent, spread alike everywhere, and normally distributed.",
-        Figures(f"{measure.key}-residuals", fields, rows, len(rows)),
+        figures_of(f"{measure.key}-residuals", columns(Kind.RATIO, "predicted", "residual"), rows),
         residuals(f"{measure.key} residuals", found.predicted, found.residuals, quantiles, unit),
         f"Left: no pattern, and the same spread everywhere, is as it should be. Right: on the line. {normal}",
         folded=True,
@@ -277,16 +267,12 @@ def _residual_part(measure: Measure, found: Analysis, unit: str) -> Section:
 
 
 def _design_part(design: Design) -> Section:
-    fields = (
-        Field("factor", "factor", Kind.TEXT),
-        Field("low", "low (-1)", Kind.TEXT),
-        Field("high", "high (+1)", Kind.TEXT),
-    )
-    rows = tuple((name, str(low), str(high)) for name, (low, high) in design.factors.items())
+    fields = columns(Kind.TEXT, factor="factor", low="low (-1)", high="high (+1)")
+    rows = ((name, str(low), str(high)) for name, (low, high) in design.factors.items())
     return Section(
         "The design",
         "Factors and their levels. All combinations were run, in an order by chance within each repetition.",
-        Figures("design", fields, rows, len(rows)),
+        figures_of("design", fields, rows),
         group="The design",
     )
 

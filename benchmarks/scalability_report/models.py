@@ -19,7 +19,7 @@ import numpy as np
 from telesto.benchmarks.analysis.network import Pace, Prediction, Server, Values, solve
 from telesto.benchmarks.analysis.queueing import deviation, response_by_law
 from telesto.benchmarks.harness.settings import RunSettings
-from telesto.benchmarks.pages.section import Field, Kind, Row, Section, duration, figures_of
+from telesto.benchmarks.pages.section import Kind, Row, Section, columns, duration, figures_of
 from telesto.benchmarks.scalability_report import plots as scalability_plots
 from telesto.benchmarks.scalability_report.plots import Panel
 from telesto.benchmarks.scalability_report.sweep import (
@@ -165,16 +165,11 @@ def _gathering(call: CallDemand, workers: int) -> Pace:
 def _call_demand(level: Level, kind: str) -> CallDemand:
     runs = [run for run in level.runs if kind in run.calls]
     visits = fmean(run.calls[kind].requests / run.operations_per_s for run in runs)
-    mean_s = fmean(
-        run.calls[kind].busy / run.calls[kind].calls if run.calls[kind].calls else 0.0 for run in runs
-    )
-    lines = [
-        (run.calls[kind].alone_s, run.calls[kind].each_s)
-        for run in runs
-        if run.calls[kind].alone_s is not None and run.calls[kind].each_s is not None
-    ]
-    alone = fmean(line[0] or 0.0 for line in lines) if lines else 0.0
-    each = fmean(line[1] or 0.0 for line in lines) if lines else 0.0
+    calls = [run.calls[kind] for run in runs]
+    mean_s = fmean(of_run.busy / of_run.calls if of_run.calls else 0.0 for of_run in calls)
+    lines = [of_run for of_run in calls if of_run.alone_s is not None and of_run.each_s is not None]
+    alone = fmean(line.alone_s or 0.0 for line in lines) if lines else 0.0
+    each = fmean(line.each_s or 0.0 for line in lines) if lines else 0.0
     if alone <= 0 or each < 0:
         # The calls that were seen are of too few sizes, so that chance tilts the line: all are as long.
         alone, each = mean_s, 0.0
@@ -182,18 +177,15 @@ def _call_demand(level: Level, kind: str) -> CallDemand:
 
 
 def _compared(level: Level, demands: Demands, processors: int) -> Compared:
-    settings = level.runs[0].settings
-    predicted = predict(demands, settings, processors)
-    throughput = level.value_of(lambda run: run.operations_per_s)
-    response = level.value_of(lambda run: run.response_s["mean_s"])
-    messages = level.value_of(lambda run: run.messages_per_s / run.operations_per_s)
-    throughput_error = deviation(predicted.throughput_per_s, throughput)
+    predicted = predict(demands, level.runs[0].settings, processors)
+    share = level.value_of(lambda run: run.messages_per_s / run.operations_per_s)
+    throughput_error = deviation(predicted.throughput_per_s, level.value_of(operations))
     return Compared(
         level.value,
         predicted,
-        predicted.throughput_per_s * messages,
+        predicted.throughput_per_s * share,
         throughput_error,
-        deviation(predicted.response_s, response),
+        deviation(predicted.response_s, level.value_of(response)),
         _reason(level, demands, predicted, throughput_error),
     )
 
@@ -254,24 +246,21 @@ LAW_TOLERANCE: Final = 0.05
 def response_law_part(sweep: Sweep) -> Section:
     """The response-time law as a check of the measurements."""
     fields = (
-        Field("level", sweep.factor, Kind.RATIO),
-        Field("customers", "places of clients", Kind.COUNT),
-        Field("operations_per_s", "operations per second", Kind.RATIO),
-        Field("measured_s", "measured", Kind.SECONDS),
-        Field("by_law_s", "N / X - Z", Kind.SECONDS),
-        Field("deviation", "measured against law", Kind.CHANGE),
+        *columns(Kind.RATIO, level=sweep.factor),
+        *columns(Kind.COUNT, customers="places of clients"),
+        *columns(Kind.RATIO, operations_per_s="operations per second"),
+        *columns(Kind.SECONDS, measured_s="measured", by_law_s="N / X - Z"),
+        *columns(Kind.CHANGE, deviation="measured against law"),
     )
     rows: list[Row] = []
     worst = (0.0, 0.0, sweep.values[0])
     for level in sweep.levels:
-        settings = level.runs[0].settings
         rate, measured = level.value_of(operations), level.value_of(response)
         by_law = level.value_of(
             lambda run: response_by_law(run.customers, run.operations_per_s, run.settings.think_ms / MS_PER_S)
         )
-        customers = settings.clients * settings.in_flight
         off = deviation(measured, by_law)
-        rows.append((level.value, customers, rate, measured, by_law, off))
+        rows.append((level.value, level.runs[0].customers, rate, measured, by_law, off))
         worst = max(worst, (abs(off), off, level.value))
     size, off, at = worst
     verdict = (
@@ -291,14 +280,13 @@ def response_law_part(sweep: Sweep) -> Section:
 def model_part(sweep: Sweep) -> Section:
     """What a network of queues predicts for all levels from one of them."""
     fields = (
-        Field("level", sweep.factor, Kind.RATIO),
-        Field("measured_per_s", "measured, messages/s", Kind.RATIO),
-        Field("predicted_per_s", "predicted", Kind.RATIO),
-        Field("throughput_error", "off by", Kind.CHANGE),
-        Field("measured_s", "measured, response", Kind.SECONDS),
-        Field("predicted_s", "predicted", Kind.SECONDS),
-        Field("response_error", "off by", Kind.CHANGE),
-        Field("reason", "where they differ most", Kind.TEXT),
+        *columns(
+            Kind.RATIO, level=sweep.factor, measured_per_s="measured, messages/s", predicted_per_s="predicted"
+        ),
+        *columns(Kind.CHANGE, throughput_error="off by"),
+        *columns(Kind.SECONDS, measured_s="measured, response", predicted_s="predicted"),
+        *columns(Kind.CHANGE, response_error="off by"),
+        *columns(Kind.TEXT, reason="where they differ most"),
     )
     title = "Model against measurement"
     if (reason := why_not(sweep)) is not None:

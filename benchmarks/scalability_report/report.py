@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -47,26 +48,17 @@ def _placed(section: Section, prefix: str, group: str) -> Section:
     """The section with names that no other sweep has, under its heading."""
 
     def named(figures: Figures) -> Figures:
-        return Figures(f"{prefix}-{figures.key}", figures.fields, figures.rows, figures.total)
+        return replace(figures, key=f"{prefix}-{figures.key}")
 
-    return Section(
-        section.title,
-        section.meaning,
-        named(section.figures),
-        # Ids within the plots of a page are shared.
-        _unshared(section.plot, prefix),
-        section.caption,
-        section.folded,
-        tuple(named(each) for each in section.more),
-        group,
+    return replace(
+        section,
+        figures=named(section.figures),
+        # Ids within the plots of a page are shared: two plots of one kind would have the same.
+        plot=section.plot
+        and re.sub(r'(\bid="|url\(#|href="#)', lambda found: f"{found[1]}{prefix}-", section.plot),
+        more=tuple(named(each) for each in section.more),
+        group=group,
     )
-
-
-def _unshared(plot: str | None, prefix: str) -> str | None:
-    """A plot whose ids begin with the sweep's name: two plots of one kind have the same otherwise."""
-    if plot is None:
-        return None
-    return re.sub(r'(\bid="|url\(#|href="#)', lambda found: f"{found[1]}{prefix}-", plot)
 
 
 STEPS_OF_RUNS: Final = STEPS + 1

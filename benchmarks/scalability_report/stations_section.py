@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Final
 
 from telesto.benchmarks.analysis.queueing import Station, deviation
-from telesto.benchmarks.pages.section import Field, Figures, Kind, Row, Section, duration, figures_of
+from telesto.benchmarks.pages.section import Field, Figures, Kind, Row, Section, columns, duration, figures_of
 from telesto.benchmarks.scalability_report import plots as scalability_plots
 from telesto.benchmarks.scalability_report.sweep import (
     PHASES,
@@ -30,6 +30,10 @@ PHASE_NAMES: Final = {
     "parked": "waiting for a message",
     "answer": "answering",
 }
+PHASE_FIELDS: Final = (
+    *columns(Kind.SECONDS, **{f"{name}_s": PHASE_NAMES[name] for name in PHASES}),
+    *columns(Kind.RATIO, batch="requests in a call"),
+)
 
 
 def busiest(level: Level, sweep: Sweep) -> Station | None:
@@ -40,12 +44,12 @@ def busiest(level: Level, sweep: Sweep) -> Station | None:
 def stations_part(sweep: Sweep) -> Section:
     """How busy each station is, and what it could serve at most."""
     fields = (
-        Field("level", sweep.factor, Kind.RATIO),
-        Field("station", "station", Kind.TEXT),
-        Field("servers", "servers", Kind.COUNT),
-        Field("utilisation", "utilisation", Kind.SHARE),
-        Field("demand_s", "demand of an operation", Kind.SECONDS),
-        Field("limit_per_s", "operations per second at most", Kind.RATIO),
+        *columns(Kind.RATIO, level=sweep.factor),
+        *columns(Kind.TEXT, "station"),
+        *columns(Kind.COUNT, "servers"),
+        *columns(Kind.SHARE, "utilisation"),
+        *columns(Kind.SECONDS, demand_s="demand of an operation"),
+        *columns(Kind.RATIO, limit_per_s="operations per second at most"),
     )
     series: dict[str, list[float]] = {}
     rows: list[Row] = []
@@ -72,10 +76,9 @@ def stations_part(sweep: Sweep) -> Section:
 def processors_part(sweep: Sweep) -> Section:
     """Processor time of a message, by tier."""
     fields = (
-        Field("level", sweep.factor, Kind.RATIO),
-        *(Field(f"{tier}_s", tier, Kind.SECONDS) for tier in TIERS),
-        Field("all_s", "all", Kind.SECONDS),
-        Field("processors", "processors in use", Kind.RATIO),
+        *columns(Kind.RATIO, level=sweep.factor),
+        *columns(Kind.SECONDS, **{f"{tier}_s": tier for tier in TIERS}, all_s="all"),
+        *columns(Kind.RATIO, processors="processors in use"),
     )
     by_tier = {tier: [level.value_of(_processor_s(tier)) for level in sweep.levels] for tier in TIERS}
     sums = [sum(values) for values in zip(*by_tier.values(), strict=True)]
@@ -108,11 +111,7 @@ def phases_part(sweep: Sweep) -> Section | None:
     """Where a request is in the middleware; nothing where no request was followed."""
     if any(not run.phases for level in sweep.levels for run in level.runs):
         return None
-    fields = (
-        Field("level", sweep.factor, Kind.RATIO),
-        *(Field(f"{name}_s", PHASE_NAMES[name], Kind.SECONDS) for name in PHASES),
-        Field("batch", "requests in a call", Kind.RATIO),
-    )
+    fields = (Field("level", sweep.factor, Kind.RATIO), *PHASE_FIELDS)
     parts = {name: [level.value_of(_phase(name)) for level in sweep.levels] for name in PHASES}
     batches = [level.value_of(_batch) for level in sweep.levels]
     rows = [(level, *(parts[name][i] for name in PHASES), batches[i]) for i, level in enumerate(sweep.values)]
@@ -170,8 +169,7 @@ def _phases_by_kind(sweep: Sweep) -> Figures:
         Field("level", sweep.factor, Kind.RATIO),
         Field("kind", "kind", Kind.TEXT),
         Field("followed", "requests followed", Kind.COUNT),
-        *(Field(f"{name}_s", PHASE_NAMES[name], Kind.SECONDS) for name in PHASES),
-        Field("batch", "requests in a call", Kind.RATIO),
+        *PHASE_FIELDS,
     )
     rows: list[Row] = []
     for level in sweep.levels:

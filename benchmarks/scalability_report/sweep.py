@@ -137,11 +137,6 @@ class Calls:
     alone_s: float | None = None
     each_s: float | None = None
 
-    @property
-    def batch(self) -> float:
-        """Requests in a call, in the mean of calls."""
-        return self.requests / self.calls if self.calls else 0.0
-
 
 @dataclass(frozen=True, slots=True)
 class Measured:

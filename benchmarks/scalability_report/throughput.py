@@ -9,11 +9,23 @@ from typing import Final
 
 from telesto.benchmarks.analysis.queueing import Bounds, Queue, Station
 from telesto.benchmarks.analysis.scalability_law import Scalability, Undetermined, fit
-from telesto.benchmarks.pages.section import Field, Figures, Kind, Row, Section, figures_of, three_digits
+from telesto.benchmarks.pages.section import (
+    Field,
+    Figures,
+    Kind,
+    Row,
+    Section,
+    Value,
+    columns,
+    figures_from,
+    figures_of,
+    three_digits,
+)
 from telesto.benchmarks.scalability_report import models
 from telesto.benchmarks.scalability_report import plots as scalability_plots
 from telesto.benchmarks.scalability_report.plots import Panel
 from telesto.benchmarks.scalability_report.sweep import (
+    Level,
     Sweep,
     customers_of_client,
     least_of,
@@ -32,7 +44,6 @@ CUSTOMERS: Final = "clients"
 """The factor that the Universal Scalability Law is about."""
 OFFERED: Final = "rate"
 """The factor over which latency is that against offered load."""
-OFFERED_TITLE: Final = "Latency against offered load"
 PERCENTILES: Final = {"p50": "p50_s", "p90": "p90_s", "p99": "p99_s"}
 
 
@@ -115,11 +126,9 @@ def throughput_part(sweep: Sweep) -> Section:
 def law_part(sweep: Sweep) -> Section:
     """The coefficients of the Universal Scalability Law."""
     fields = (
-        Field("coefficient", "coefficient", Kind.TEXT),
-        Field("value", "value", Kind.RATIO),
-        Field("low", "from", Kind.RATIO),
-        Field("high", "to", Kind.RATIO),
-        Field("meaning", "what it is", Kind.TEXT),
+        *columns(Kind.TEXT, "coefficient"),
+        *columns(Kind.RATIO, value="value", low="from", high="to"),
+        *columns(Kind.TEXT, meaning="what it is"),
     )
     meaning = (
         "X(N) = λN / (1 + σ(N - 1) + κN(N - 1)) over the places of clients, by least squares "
@@ -190,32 +199,27 @@ def _throughput_caption(sweep: Sweep, limits: Limits | None, law: Scalability | 
 
 
 def _throughput_figures(sweep: Sweep) -> Figures:
-    fields = (
-        Field("level", sweep.factor, Kind.RATIO),
-        Field("repetitions", "runs", Kind.COUNT),
-        Field("messages_per_s", "messages/s", Kind.RATIO),
-        Field("messages_per_s_low", "from", Kind.RATIO),
-        Field("messages_per_s_high", "to", Kind.RATIO),
-        Field("operations_per_s", "operations/s", Kind.RATIO, on_page=sweep.open),
-        Field("response_s", "response time", Kind.SECONDS),
-        Field("response_s_low", "from", Kind.SECONDS),
-        Field("response_s_high", "to", Kind.SECONDS),
-        *(Field(key, name, Kind.SECONDS) for name, key in PERCENTILES.items()),
-        Field("late", "sent late", Kind.COUNT, on_page=sweep.open),
-        Field("unsent", "not sent", Kind.COUNT, on_page=sweep.open),
-    )
-    rows: list[Row] = []
-    for level in sweep.levels:
-        rate, time = level.mean(messages), level.mean(response)
-        percentiles = (level.value_of(percentile(key)) for key in PERCENTILES.values())
-        late, unsent = sum(run.late for run in level.runs), sum(run.unsent for run in level.runs)
-        rows.append(
-            (
-                level.value, rate.count, rate.mean, least_of(rate), rate.high, level.value_of(operations),
-                time.mean, least_of(time), time.high, *percentiles, late, unsent,
-            )
-        )  # fmt: skip
-    return figures_of("throughput", fields, rows)
+    declared: dict[Field, Callable[[Level], Value]] = {
+        Field("level", sweep.factor, Kind.RATIO): lambda level: level.value,
+        Field("repetitions", "runs", Kind.COUNT): lambda level: len(level.runs),
+        Field("messages_per_s", "messages/s", Kind.RATIO): lambda level: level.value_of(messages),
+        Field("messages_per_s_low", "from", Kind.RATIO): lambda level: least_of(level.mean(messages)),
+        Field("messages_per_s_high", "to", Kind.RATIO): lambda level: level.mean(messages).high,
+        Field("operations_per_s", "operations/s", Kind.RATIO, sweep.open): lambda level: level.value_of(
+            operations
+        ),
+        Field("response_s", "response time", Kind.SECONDS): lambda level: level.value_of(response),
+        Field("response_s_low", "from", Kind.SECONDS): lambda level: least_of(level.mean(response)),
+        Field("response_s_high", "to", Kind.SECONDS): lambda level: level.mean(response).high,
+        Field("p50_s", "p50", Kind.SECONDS): lambda level: level.value_of(percentile("p50_s")),
+        Field("p90_s", "p90", Kind.SECONDS): lambda level: level.value_of(percentile("p90_s")),
+        Field("p99_s", "p99", Kind.SECONDS): lambda level: level.value_of(percentile("p99_s")),
+        Field("late", "sent late", Kind.COUNT, sweep.open): lambda level: sum(run.late for run in level.runs),
+        Field("unsent", "not sent", Kind.COUNT, sweep.open): lambda level: sum(
+            run.unsent for run in level.runs
+        ),
+    }
+    return figures_from("throughput", declared, sweep.levels)
 
 
 def _open_model(sweep: Sweep) -> dict[str, Callable[[float], float]]:

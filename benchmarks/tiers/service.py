@@ -16,7 +16,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 
-from telesto.benchmarks.tiers.usage import cpu_seconds, parent_of, resident_bytes, tree_cpu_seconds
+from telesto.benchmarks.tiers.usage import parent_of
 from telesto.db import schema
 from telesto.db.embedded.server import EmbeddedServer
 
@@ -114,10 +114,6 @@ class Database:
     postmaster: int
     settings: Mapping[str, str]
 
-    def cpu_seconds(self) -> float:
-        """Return the CPU seconds of all its processes so far."""
-        return tree_cpu_seconds(self.postmaster)
-
 
 @contextmanager
 def running_database(directory: Path) -> Iterator[str]:
@@ -172,14 +168,6 @@ class Middlewares:
     def pids(self) -> list[int]:
         """The processes."""
         return [process.pid for process in self.processes]
-
-    def cpu_seconds(self) -> float:
-        """Return the CPU seconds of all middlewares so far."""
-        return cpu_seconds(self.pids)
-
-    def resident_bytes(self) -> int:
-        """Return the resident memory of the largest middleware."""
-        return max(resident_bytes(pid) for pid in self.pids)
 
 
 @asynccontextmanager

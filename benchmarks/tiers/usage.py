@@ -24,8 +24,7 @@ def tree_cpu_seconds(root: int) -> float:
 
 def family_cpu_seconds(root: int) -> float:
     """Return the CPU seconds of a process, all that descend from it, and those of them that have ended."""
-    pids = (int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit())
-    parents = {pid: _parent(pid) for pid in pids}
+    parents = _parents()
     family, generation = {root}, {root}
     while generation:
         generation = {pid for pid, parent in parents.items() if parent in generation} - family
@@ -35,19 +34,13 @@ def family_cpu_seconds(root: int) -> float:
 
 def children(parent: int) -> list[int]:
     """Return the processes whose parent this is."""
-    pids = (int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit())
-    return [pid for pid in pids if _parent(pid) == parent]
+    return [pid for pid, its_parent in _parents().items() if its_parent == parent]
 
 
 def parent_of(pid: int) -> int:
     """Return the parent of a process; 0 when it is gone."""
-    return _parent(pid)
-
-
-def resident_bytes(pid: int) -> int:
-    """Return the resident memory of a process."""
-    pages = int((_PROC / str(pid) / "statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
+    fields = _fields(pid)
+    return int(fields[_PARENT]) if fields else 0
 
 
 def private_bytes(pid: int) -> int:
@@ -77,6 +70,12 @@ def raise_open_files(wanted: int) -> int:
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
+def _parents() -> dict[int, int]:
+    """Return the parent of each process that there is."""
+    pids = (int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit())
+    return {pid: parent_of(pid) for pid in pids}
+
+
 def _fields(pid: int) -> list[str]:
     """Return the fields of /proc/PID/stat after the command; empty when the process is gone."""
     try:
@@ -97,8 +96,3 @@ def _status_bytes(pid: int, name: str) -> int:
 
 def _seconds(pid: int, which: slice) -> float:
     return sum(int(ticks) for ticks in _fields(pid)[which]) / _TICKS_PER_S
-
-
-def _parent(pid: int) -> int:
-    fields = _fields(pid)
-    return int(fields[_PARENT]) if fields else 0

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
+import pyarrow.parquet as pq
 import pytest
+from hdrh.histogram import HdrHistogram
 
 from telesto.benchmarks.harness import execution
 from telesto.benchmarks.harness.execution import carry_out
@@ -28,8 +30,7 @@ from telesto.benchmarks.harness.one_run import OnSecond, Outcome
 from telesto.benchmarks.harness.summary import is_clean, summarise
 from telesto.benchmarks.results.analysis import Figures
 from telesto.benchmarks.results.audit import NOTHING
-from telesto.benchmarks.results.histograms import decode
-from telesto.benchmarks.results.tables import SCHEMAS, read_table
+from telesto.benchmarks.results.tables import SCHEMAS
 from telesto.benchmarks.tiers.service import with_database
 
 TINY = {"duration_s": 0.9, "warm_up_s": 0.1, "cool_down_s": 0.1, "sample_every": 1}
@@ -116,7 +117,10 @@ async def test_every_kind_of_client_runs_and_balances_and_leaves_its_tables(
         for run in directory.runs:
             result = checked(directory, run)
             names.add(result["database"])
-            tables = {name: read_table(directory.run_directory(run), name) for name in SCHEMAS}
+            tables = {
+                name: pq.read_table(directory.run_directory(run) / f"{name}.parquet").to_pylist()
+                for name in SCHEMAS
+            }
             check_tables(tables, result)
             if run.settings.workload in ("mix", "put-read"):
                 assert await history_rows(server_url, result["database"]) == result["balance"]["handed_over"]
@@ -137,7 +141,7 @@ def check_tables(tables: dict[str, list[dict[str, Any]]], result: dict[str, Any]
     assert completed * fan_out == result["balance"]["put"]
     assert len(tables["samples"]) == sum(row["completed"] for row in tables["throughput"])
     for row in tables["histograms"]:
-        assert decode(row["encoded"]).get_total_count() == row["count"]
+        assert HdrHistogram.decode(row["encoded"]).get_total_count() == row["count"]
     assert {row["tier"] for row in tables["tiers"]} == {"client", "middleware", "postgres", "harness"}
     counters = {(row["source"], row["counter"]) for row in tables["counters"]}
     assert {("wal", "wal_bytes"), ("database", "xact_commit"), ("tables", "n_dead_tup")} <= counters

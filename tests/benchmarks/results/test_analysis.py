@@ -5,14 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
+from hdrh.histogram import HdrHistogram
 
 from telesto.benchmarks.load.recorder import Operation, Recorder, Records, read_records
 from telesto.benchmarks.results.analysis import Figures, Window, analyse
-from telesto.benchmarks.results.histograms import decode, merge
-from telesto.benchmarks.results.tables import ROW_GROUP, Tables, read_table
+from telesto.benchmarks.results.tables import ROW_GROUP, Tables
 
 BEGIN = 5000.0
+
+
+def read_table(directory: Path, name: str) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = pq.read_table(directory / f"{name}.parquet").to_pylist()
+    return rows
 
 
 def recorded(path: Path, moments: list[float], operation: Operation = Operation.PUT) -> list[Records]:
@@ -57,7 +63,7 @@ def test_histograms_of_seconds_merge_to_all(tmp_path: Path) -> None:
     _, tables = analysed(tmp_path, [*records, *records], Window(0.0, 5.0))
     encoded = [row["encoded"] for row in tables["histograms"] if row["measure"] == "latency"]
     assert len(encoded) == 5
-    assert merge(decode(each) for each in encoded).get_total_count() == 1000
+    assert sum(HdrHistogram.decode(each).get_total_count() for each in encoded) == 1000
 
 
 def test_what_was_handed_over_counts_as_messages(tmp_path: Path) -> None:

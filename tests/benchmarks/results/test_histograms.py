@@ -6,13 +6,12 @@ from random import Random
 
 import numpy as np
 import pytest
+from hdrh.histogram import HdrHistogram
 
 from telesto.benchmarks.results.histograms import (
     Latencies,
-    decode,
     encode,
     histogram_of,
-    merge,
     new_histogram,
 )
 
@@ -40,20 +39,9 @@ def test_figures_are_those_of_the_values() -> None:
     assert figures.mean_ms == pytest.approx(1000 * sum(values) / len(values), rel=0.01)
 
 
-def test_merged_histograms_are_those_of_all_values() -> None:
-    """The mean of two 99th percentiles is nothing; that of all values is what counts."""
-    quick, slow = [0.001] * 9_900, [1.0] * 300
-    parts = [histogram_of(np.array(values, np.float32)) for values in (quick, slow)]
-    merged = Latencies.of(merge(parts))
-    assert merged.count == 10_200
-    assert merged.p50_ms == pytest.approx(1, rel=0.001)
-    assert merged.p99_ms == pytest.approx(1000, rel=0.001)
-    assert merge(parts).encode() == histogram_of(np.array(quick + slow, np.float32)).encode()
-
-
 def test_an_encoded_histogram_comes_back() -> None:
     histogram = histogram_of(np.array(spread(2, 1_000), np.float32))
-    again = decode(encode(histogram))
+    again = HdrHistogram.decode(encode(histogram))
     assert Latencies.of(again) == Latencies.of(histogram)
     assert encode(again) == encode(histogram)
 

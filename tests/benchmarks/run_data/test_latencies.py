@@ -6,10 +6,11 @@ from random import Random
 
 import numpy as np
 import pytest
+from hdrh.histogram import HdrHistogram
 from pyspark.sql import Row, SparkSession
 from pyspark.testing import assertDataFrameEqual
 
-from telesto.benchmarks.results.histograms import Latencies, decode, encode, histogram_of, new_histogram
+from telesto.benchmarks.results.histograms import Latencies, encode, histogram_of, new_histogram
 from telesto.benchmarks.run_data.latencies import FIGURES, distribution, merged
 
 HISTOGRAM = "run string, second int, encoded string"
@@ -53,7 +54,7 @@ def test_merged_ones_can_be_merged_again(spark: SparkSession) -> None:
     minutes = merged(frame, ["run", "second"])
     assertDataFrameEqual(merged(minutes, ["run"]), merged(frame, ["run"]))
     (row,) = merged(frame, ["run"]).collect()
-    assert decode(row["encoded"]).get_total_count() == 300
+    assert HdrHistogram.decode(row["encoded"]).get_total_count() == 300
 
 
 def test_an_empty_histogram_has_no_figures(spark: SparkSession) -> None:

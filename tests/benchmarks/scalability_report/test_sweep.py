@@ -98,7 +98,7 @@ class TestMeasured:
         run = next(found[each.name] for each in runs.whole if each.settings.clients == 4)
         assert run.operations_per_s == 200
         assert run.response_s["mean_s"] == pytest.approx(4 / 200, rel=0.01)
-        assert run.calls["put"].batch == pytest.approx(4)
+        assert run.calls["put"].requests / run.calls["put"].calls == pytest.approx(4)
         assert run.calls["put"].busy == pytest.approx(25 * 0.004)
         assert run.calls["put"].alone_s == pytest.approx(CALL_ALONE_S)
         assert run.calls["put"].each_s == pytest.approx(CALL_EACH_S)
