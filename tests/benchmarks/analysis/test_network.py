@@ -110,7 +110,7 @@ class TestLaws:
         assert more.response_s >= fewer.response_s * (1 - 1e-9)
 
     def test_saturated_stations_of_many_servers_stay_below_one(self) -> None:
-        """Where mean value analysis by its recursion gives probabilities below 0, and utilisations above 1."""
+        """Where the recursion of mean value analysis gives utilisations above 1."""
         for servers in (2, 8, 32, 64):
             found = solve(
                 [Server.of_servers("a", 1.0, servers), Server.of_servers("b", 0.999, servers)], 600, 1e-3

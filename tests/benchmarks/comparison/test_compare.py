@@ -70,10 +70,6 @@ class FakePeer(Peer):
 
     module = "nothing"
 
-    def __init__(self, name: str, server: Any) -> None:
-        self.name = name
-        self.server = server
-
     def address(self) -> dict[str, Any]:
         return {"at": "home"}
 
