@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from operator import attrgetter
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -36,6 +37,9 @@ TITLES: Final[Mapping[Work, str]] = {
 }
 
 Figure = Callable[[Run], float]
+_per_second: Figure = attrgetter("per_second")
+_median_ms: Figure = attrgetter("median_ms")
+_p99_ms: Figure = attrgetter("p99_ms")
 
 
 def facts_of(directory: Path | None) -> dict[str, str]:
@@ -164,18 +168,6 @@ def _ratio_cell(over: Sequence[Run] | None, under: Sequence[Run] | None, figure:
         return ""
     found: Ratio = ratio([figure(run) for run in over], [figure(run) for run in under])
     return str(found)
-
-
-def _per_second(run: Run) -> float:
-    return run.per_second
-
-
-def _median_ms(run: Run) -> float:
-    return run.median_ms
-
-
-def _p99_ms(run: Run) -> float:
-    return run.p99_ms
 
 
 def _audit_section(comparison: Comparison) -> str:

@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-import asyncpg
 import numpy as np
 
 from telesto.benchmarks.harness.experiment import Run
@@ -36,7 +35,13 @@ from telesto.benchmarks.results.audit import (
 )
 from telesto.benchmarks.results.stored import stored_for_subscription, stored_in_queues
 from telesto.benchmarks.results.tables import Row, Tables
-from telesto.benchmarks.tiers.service import Middlewares, describe_database, old_snapshot, running_middlewares
+from telesto.benchmarks.tiers.service import (
+    Middlewares,
+    connected,
+    describe_database,
+    old_snapshot,
+    running_middlewares,
+)
 from telesto.benchmarks.tiers.usage import raise_open_files
 
 GENERATOR_MODULE: Final = "telesto.benchmarks.load.generator"
@@ -219,8 +224,7 @@ class _Load:
     async def _balance(self, records: Sequence[Records]) -> Balance:
         prepared = self._prepared
         doubts = Doubts(self._all("doubtful"), self._all("doubtful_takes"))
-        connection = await asyncpg.connect(self._database_url)
-        try:
+        async with connected(self._database_url) as connection:
             if not prepared.subscriptions:
                 stored = await stored_in_queues(connection, prepared.queue_ids)
                 backlog = np.concatenate([NOBODY, *prepared.backlogs.values()])
@@ -237,8 +241,6 @@ class _Load:
                     records, number * self._run.settings.in_flight, published, left, doubts.puts
                 )
             return total
-        finally:
-            await connection.close()
 
     def _slots_at(self, destination: int | str) -> list[int]:
         """Return the slots of the clients that put to a topic."""
@@ -305,11 +307,8 @@ class _Load:
 
     async def _checkpoint(self) -> None:
         """Have what the preparation wrote behind us."""
-        connection = await asyncpg.connect(self._database_url)
-        try:
+        async with connected(self._database_url) as connection:
             await connection.execute("CHECKPOINT")
-        finally:
-            await connection.close()
 
     def _sum(self, name: str) -> int:
         return sum(result[name] for result in self._results)

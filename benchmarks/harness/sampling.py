@@ -15,7 +15,7 @@ import asyncpg
 from prometheus_client.parser import text_string_to_metric_families
 
 from telesto.benchmarks.results.tables import Row, Tables
-from telesto.benchmarks.tiers.service import HOST, Database, Middlewares
+from telesto.benchmarks.tiers.service import HOST, Database, Middlewares, connected
 from telesto.benchmarks.tiers.usage import (
     children,
     cpu_seconds,
@@ -100,24 +100,17 @@ class Sampler:
 
     async def sample_once_more(self, begin: float) -> None:
         """See what came since the last sample of `run`: the load is over, the middlewares still serve."""
-        connection = await asyncpg.connect(self._database.url)
-        try:
+        async with connected(self._database.url) as connection:
             await self._sample_counters(connection, begin)
-        finally:
-            await connection.close()
         await self._sample_middlewares(begin)
 
     async def state_of_tables(self) -> list[dict[str, object]]:
         """Return the state of Telesto's tables."""
-        connection = await asyncpg.connect(self._database.url)
-        try:
+        async with connected(self._database.url) as connection:
             return [dict(row) for row in await connection.fetch(_TABLES)]
-        finally:
-            await connection.close()
 
     async def _sample_seconds(self, begin: float, end: float) -> None:
-        connection = await asyncpg.connect(self._database.url)
-        try:
+        async with connected(self._database.url) as connection:
             moment = begin
             while True:
                 await asyncio.sleep(max(0.0, moment - time.monotonic()))
@@ -129,20 +122,15 @@ class Sampler:
                     break
                 # A sample that took longer than the period is not followed by others at once.
                 moment = min(max(moment + PERIOD_S, time.monotonic()), end)
-        finally:
-            await connection.close()
 
     async def _sample_waits(self, begin: float, end: float) -> None:
-        connection = await asyncpg.connect(self._database.url)
-        try:
+        async with connected(self._database.url) as connection:
             moment = begin
             while moment <= end:
                 await asyncio.sleep(max(0.0, moment - time.monotonic()))
                 since = time.monotonic() - begin
                 self._tables.add("waits", [(since, *row) for row in await connection.fetch(_WAITS)])
                 moment = max(moment + 1 / self._wait_samples_per_s, time.monotonic())
-        finally:
-            await connection.close()
 
     def _sample_tiers(self, begin: float) -> None:
         since = time.monotonic() - begin

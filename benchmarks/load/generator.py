@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from random import Random
@@ -66,7 +66,7 @@ class BlockingClient:
 CONNECTING_AT_ONCE: Final = 32
 CLOSE_TIMEOUT_S: Final = 30.0
 
-CLIENT_TYPES: Final[Mapping[Role, Callable[[Slot], ClientType]]] = {
+CLIENT_TYPES: Final[Mapping[Role, type[ClientType]]] = {
     "one-way": PutReader,
     "sender": Putter,
     "receiver": Reader,

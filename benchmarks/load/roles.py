@@ -15,9 +15,6 @@ from telesto.protocol.errors import TelestoError
 class Putter(ClientType):
     """Puts a message: to one of its peers by chance, or to anyone."""
 
-    def __init__(self, slot: Slot) -> None:
-        self._slot = slot
-
     async def run_once(self, intended: float) -> None:
         """Put one message."""
         await self.put(intended)
@@ -44,9 +41,6 @@ class Putter(ClientType):
 class Reader(ClientType):
     """Takes what there is, as many messages at a time as the plan says."""
 
-    def __init__(self, slot: Slot) -> None:
-        self._slot = slot
-
     async def run_once(self, _intended: float) -> None:
         """Wait for messages and take them."""
         slot = self._slot
@@ -69,6 +63,7 @@ class PutReader(ClientType):
     """Puts a message and takes one, so that a queue always holds one for whoever takes."""
 
     def __init__(self, slot: Slot) -> None:
+        super().__init__(slot)
         self._putter = Putter(slot)
         self._reader = Reader(slot)
 
@@ -80,9 +75,6 @@ class PutReader(ClientType):
 
 class Idle(ClientType):
     """Is connected, and does nothing."""
-
-    def __init__(self, slot: Slot) -> None:
-        self._slot = slot
 
     async def run_once(self, intended: float) -> None:
         """Rest until the end."""
@@ -96,9 +88,6 @@ KEPT_S = 30 * 86_400.0
 
 class Requester(ClientType):
     """Puts a request, for its partner or for anyone of a pool, and waits for the response."""
-
-    def __init__(self, slot: Slot) -> None:
-        self._slot = slot
 
     async def run_once(self, intended: float) -> None:
         """Ask once."""
@@ -126,9 +115,6 @@ class Requester(ClientType):
 
 class Responder(ClientType):
     """Takes requests and answers each with a message of the same size."""
-
-    def __init__(self, slot: Slot) -> None:
-        self._slot = slot
 
     async def run_once(self, _intended: float) -> None:
         """Wait for a request and answer it."""
@@ -166,9 +152,6 @@ class Responder(ClientType):
 class Publisher(ClientType):
     """Puts messages to its topic."""
 
-    def __init__(self, slot: Slot) -> None:
-        self._slot = slot
-
     async def run_once(self, intended: float) -> None:
         """Put one message."""
         slot = self._slot
@@ -184,9 +167,6 @@ class Publisher(ClientType):
 
 class Subscriber(ClientType):
     """Follows its topic, several messages a get; its subscription is there before the run."""
-
-    def __init__(self, slot: Slot) -> None:
-        self._slot = slot
 
     async def run_once(self, _intended: float) -> None:
         """Wait for messages and get them."""
@@ -207,7 +187,7 @@ class Consumer(ClientType):
     """Takes what is pushed and acknowledges it at once, without waiting for one before it takes the next."""
 
     def __init__(self, slot: Slot) -> None:
-        self._slot = slot
+        super().__init__(slot)
         self._consumer: AsyncConsumer | None = None
         self._acks: set[asyncio.Task[None]] = set()
 

@@ -117,6 +117,9 @@ class Slot:
 class ClientType(ABC):
     """What a client does, again and again, until the slot's end."""
 
+    def __init__(self, slot: Slot) -> None:
+        self._slot = slot
+
     @abstractmethod
     async def run_once(self, intended: float) -> None:
         """Do it once; `intended` is the moment at which it was to be done."""

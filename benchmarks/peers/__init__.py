@@ -6,5 +6,5 @@ client alone.
 
 Begin with `interface`: it says what a peer is for the comparison. One module for each system has its
 adapter: `telesto`, `rabbitmq`, `nats`, `redis_streams`, `pgmq`, `pgq`, `procrastinate`, `pgqueuer`.
-`processes` starts servers; `postgres` and `in_postgres` are what the peers in PostgreSQL have in common.
+`processes` starts servers; `postgres` is what the peers in PostgreSQL have in common.
 """

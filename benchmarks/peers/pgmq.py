@@ -9,8 +9,8 @@ from typing import Final
 
 import asyncpg
 
-from telesto.benchmarks.peers.in_postgres import PostgresClient, PostgresPeer
 from telesto.benchmarks.peers.interface import Address, Client, Sink
+from telesto.benchmarks.peers.postgres import PostgresClient, PostgresPeer, connected
 
 LEASE_S: Final = 60
 POLL_S: Final = 1
@@ -35,23 +35,23 @@ class PgmqPeer(PostgresPeer):
         """Run the SQL."""
         from pgmq.install import get_embedded_install_sql
 
-        async with self.connected() as connection:
+        async with connected(self.url) as connection:
             await connection.execute(get_embedded_install_sql())
 
     async def make_queue(self, queue: str) -> None:
         """Make a logged, unpartitioned queue."""
-        async with self.connected() as connection:
+        async with connected(self.url) as connection:
             await connection.execute("SELECT pgmq.create($1)", queue)
 
     async def left(self, queue: str) -> list[bytes]:
         """Read the queue's table: what was read and not deleted is still in it."""
-        async with self.connected() as connection:
+        async with connected(self.url) as connection:
             rows = await connection.fetch(f"SELECT message #>> '{{}}' AS body FROM pgmq.\"q_{queue}\"")
         return [row["body"].encode() for row in rows]
 
     async def drop_queue(self, queue: str) -> None:
         """Drop the queue."""
-        async with self.connected() as connection:
+        async with connected(self.url) as connection:
             await connection.execute("SELECT pgmq.drop_queue($1)", queue)
 
     async def describe(self) -> dict[str, str]:

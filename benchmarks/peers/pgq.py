@@ -9,8 +9,8 @@ from typing import Final
 
 import asyncpg
 
-from telesto.benchmarks.peers.in_postgres import PostgresClient, PostgresPeer
 from telesto.benchmarks.peers.interface import Address, Client, Sink
+from telesto.benchmarks.peers.postgres import PostgresClient, PostgresPeer, connected
 
 CONSUMER: Final = "worker"
 BETWEEN_TICKS_S: Final = 0.005
@@ -31,12 +31,12 @@ class PgqPeer(PostgresPeer):
 
     async def install(self) -> None:
         """Make the extension."""
-        async with self.connected() as connection:
+        async with connected(self.url) as connection:
             await connection.execute("CREATE EXTENSION pgq")
 
     async def make_queue(self, queue: str) -> None:
         """Make the queue, register the consumer."""
-        async with self.connected() as connection:
+        async with connected(self.url) as connection:
             await connection.execute("SELECT pgq.create_queue($1)", queue)
             for name, value in TICKER.items():
                 await connection.execute("SELECT pgq.set_queue_config($1, $2, $3)", queue, name, value)
@@ -45,7 +45,7 @@ class PgqPeer(PostgresPeer):
     async def left(self, queue: str) -> list[bytes]:
         """Take what the consumer has not finished, which ends with a tick that is made now."""
         bodies: list[bytes] = []
-        async with self.connected() as connection:
+        async with connected(self.url) as connection:
             await connection.execute("SELECT pgq.force_tick($1)", queue)
             await connection.execute(_TICK, queue)
             while (batch := await connection.fetchval(_NEXT, queue, CONSUMER)) is not None:
@@ -55,12 +55,12 @@ class PgqPeer(PostgresPeer):
 
     async def drop_queue(self, queue: str) -> None:
         """Drop the queue with its consumer."""
-        async with self.connected() as connection:
+        async with connected(self.url) as connection:
             await connection.execute("SELECT pgq.drop_queue($1, true)", queue)
 
     async def describe(self) -> dict[str, str]:
         """Versions, and which functions are called."""
-        async with self.connected() as connection:
+        async with connected(self.url) as connection:
             version = await connection.fetchval("SELECT pgq.version()")
         ticker = ", ".join(f"{name} = {value}" for name, value in TICKER.items())
         return {

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import asyncpg
 
-from telesto.benchmarks.peers.in_postgres import PostgresClient, PostgresPeer
 from telesto.benchmarks.peers.interface import WAIT_S, Address, Client, Sink
+from telesto.benchmarks.peers.postgres import PostgresClient, PostgresPeer, connected
 
 BATCH: Final = 100
 
@@ -26,7 +26,7 @@ class PgqueuerPeer(PostgresPeer):
         """Install the schema with the durability that it has by default: every table is logged."""
         from pgqueuer import AsyncpgDriver, Queries
 
-        async with self.connected() as connection:
+        async with connected(self.url) as connection:
             await Queries(AsyncpgDriver(connection)).install()
 
     async def make_queue(self, queue: str) -> None:
@@ -34,13 +34,13 @@ class PgqueuerPeer(PostgresPeer):
 
     async def left(self, queue: str) -> list[bytes]:
         """Read the table: what is done is moved to the log."""
-        async with self.connected() as connection:
+        async with connected(self.url) as connection:
             rows = await connection.fetch("SELECT payload FROM pgqueuer WHERE entrypoint = $1", queue)
         return [bytes(row["payload"]) for row in rows]
 
     async def drop_queue(self, queue: str) -> None:
         """Empty the tables, so that every run finds them alike."""
-        async with self.connected() as connection:
+        async with connected(self.url) as connection:
             await connection.execute("TRUNCATE pgqueuer, pgqueuer_log CASCADE")
 
     async def describe(self) -> dict[str, str]:

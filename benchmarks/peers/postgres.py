@@ -1,16 +1,23 @@
-"""PostgreSQL servers for the peers that live in one: as Telesto's own, with the same settings."""
+"""PostgreSQL servers, as Telesto's own and with the same settings, and what the peers that live in one
+share.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import asyncpg
 
-from telesto.benchmarks.peers.interface import PeerUnavailableError
-from telesto.db.embedded.server import EmbeddedServer, EmbeddedServerError
+from telesto.benchmarks.peers.interface import Address, Peer, PeerUnavailableError
+
+if TYPE_CHECKING:
+    from telesto.db.embedded.server import EmbeddedServer
+
 
 _SHOWN: Final = (
     "server_version",
@@ -22,6 +29,16 @@ _SHOWN: Final = (
     "shared_buffers",
     "max_wal_size",
 )
+
+
+@asynccontextmanager
+async def connected(url: str) -> AsyncIterator[asyncpg.Connection]:
+    """A connection to a database, for one block."""
+    connection = await asyncpg.connect(url)
+    try:
+        yield connection
+    finally:
+        await connection.close()
 
 
 class PostgresServer:
@@ -39,6 +56,8 @@ class PostgresServer:
 
     async def start(self, directory: Path) -> None:
         """Make a cluster and start it. Raises PeerUnavailableError."""
+        from telesto.db.embedded.server import EmbeddedServer, EmbeddedServerError
+
         server = EmbeddedServer(directory / "data", binaries=self._binaries)
         try:
             await asyncio.to_thread(server.start)
@@ -57,21 +76,57 @@ class PostgresServer:
 
     async def make_database(self, name: str) -> str:
         """Make an empty database and return its URL."""
-        connection = await asyncpg.connect(self.url)
-        try:
+        async with connected(self.url) as connection:
             await connection.execute(f'CREATE DATABASE "{name}"')
-        finally:
-            await connection.close()
         return f"{self.url.rpartition('/')[0]}/{name}"
 
 
 async def described(url: str) -> dict[str, str]:
     """Return the version and the settings of a server that matter for figures."""
-    connection = await asyncpg.connect(url)
-    try:
+    async with connected(url) as connection:
         shown = {name: str(await connection.fetchval(f"SHOW {name}")) for name in _SHOWN}
-    finally:
-        await connection.close()
     version = shown.pop("server_version")
     settings = ", ".join(f"{name} = {value}" for name, value in shown.items())
     return {"PostgreSQL": f"{version}; Telesto's settings for an embedded server: {settings}"}
+
+
+class PostgresPeer(Peer):
+    """A peer with a database of its own on a server that it may share."""
+
+    server: PostgresServer
+    url: str = ""
+
+    async def prepare(self) -> None:
+        """Make the database and install the peer into it."""
+        self.url = await self.server.make_database(self.name)
+        await self.install()
+
+    @abstractmethod
+    async def install(self) -> None:
+        """Make the peer's tables and functions."""
+
+    def address(self) -> Address:
+        """The database, and how to use it."""
+        return {"url": self.url, "at_once": self.puts_at_once}
+
+    async def describe(self) -> dict[str, str]:
+        """PostgreSQL's version and settings."""
+        return await described(self.url)
+
+
+class PostgresClient:
+    """A connection on which calls wait for each other, as PostgreSQL's protocol and asyncpg have it."""
+
+    def __init__(self, connection: asyncpg.Connection, queue: str) -> None:
+        self._connection = connection
+        self._queue = queue
+        self._turn = asyncio.Lock()
+
+    async def _fetch(self, statement: str, *arguments: object) -> list[asyncpg.Record]:
+        """Run a statement, which is prepared at its first use, as a transaction of its own."""
+        async with self._turn:
+            return await self._connection.fetch(statement, *arguments)
+
+    async def close(self) -> None:
+        """Disconnect."""
+        await self._connection.close()

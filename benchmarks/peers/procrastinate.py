@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any, Final
 
-from telesto.benchmarks.peers.in_postgres import PostgresPeer
 from telesto.benchmarks.peers.interface import Address, Client, Sink
+from telesto.benchmarks.peers.postgres import PostgresPeer, connected
 
 CONCURRENCY: Final = 4
 TASK: Final = "bench"
@@ -31,7 +31,7 @@ class ProcrastinatePeer(PostgresPeer):
 
     async def left(self, queue: str) -> list[bytes]:
         """Read the table: workers delete what they have done."""
-        async with self.connected() as connection:
+        async with connected(self.url) as connection:
             rows = await connection.fetch(
                 "SELECT args ->> 'body' AS body FROM procrastinate_jobs WHERE queue_name = $1", queue
             )
@@ -39,7 +39,7 @@ class ProcrastinatePeer(PostgresPeer):
 
     async def drop_queue(self, queue: str) -> None:
         """Empty the tables, so that every run finds them alike."""
-        async with self.connected() as connection:
+        async with connected(self.url) as connection:
             await connection.execute("TRUNCATE procrastinate_jobs CASCADE")
 
     async def describe(self) -> dict[str, str]:

@@ -76,16 +76,13 @@ class TelestoPeer(Peer):
 
     async def left(self, queue: str) -> list[bytes]:
         """Read the tables: what waits, and what was handed over and not confirmed."""
-        import asyncpg
+        from telesto.benchmarks.peers.postgres import connected
 
         async with self._client() as client:
             queue_id = (await client.get_queue_by_name(queue)).queue_id
         assert self.server.database is not None
-        connection = await asyncpg.connect(self.server.database.url)
-        try:
+        async with connected(self.server.database.url) as connection:
             return [bytes(row["body"]) for row in await connection.fetch(_LEFT, queue_id)]
-        finally:
-            await connection.close()
 
     async def drop_queue(self, queue: str) -> None:
         """Delete the queue."""

@@ -11,7 +11,7 @@ from functools import reduce
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from telesto.benchmarks.spark.driver import CLASS
+from telesto.benchmarks.spark.session import CLASS
 from telesto.benchmarks.spark.snapshot import APPLICATION, Server, Snapshot
 from telesto.benchmarks.spark.tables import PLACE, Table
 

@@ -6,6 +6,9 @@ What Java and Spark have to say goes to a file, which is named when they fail: t
 from __future__ import annotations
 
 import os
+import re
+import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -14,9 +17,80 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from telesto.benchmarks.spark.driver import ADVICE, driver_settings
 from telesto.benchmarks.spark.errors import SparkSetupError
-from telesto.benchmarks.spark.java import require_java
+
+JAVA_MIN = 17
+"""The oldest Java that Spark 4 runs on."""
+ANSWER_TIMEOUT_S = 60
+_VERSION = re.compile(r'version "(?:1\.)?(?P<major>\d+)')
+_ADVICE = f"Spark needs Java {JAVA_MIN} or later: on Debian and Ubuntu `apt-get install default-jre-headless`"
+
+
+def require_java() -> int:
+    """Return the major version of the Java that Spark will use.
+
+    Raises:
+        SparkSetupError: there is none, or it is too old.
+    """
+    program = _program()
+    said = _ask(program)
+    found = _VERSION.search(said)
+    if found is None:
+        raise SparkSetupError(f"{program} does not tell its version; {_ADVICE}")
+    major = int(found["major"])
+    if major < JAVA_MIN:
+        raise SparkSetupError(f"{program} is Java {major}; {_ADVICE}, or let JAVA_HOME name a later one")
+    return major
+
+
+def _program() -> str:
+    if home := os.environ.get("JAVA_HOME"):
+        program = Path(home) / "bin" / "java"
+        if not os.access(program, os.X_OK):
+            raise SparkSetupError(f"JAVA_HOME is {home}, where there is no bin/java; {_ADVICE}")
+        return str(program)
+    found = shutil.which("java")
+    if found is None:
+        raise SparkSetupError(f"there is no Java; {_ADVICE}, or let JAVA_HOME name one")
+    return found
+
+
+def _ask(program: str) -> str:
+    try:
+        done = subprocess.run(
+            [program, "-version"], capture_output=True, text=True, timeout=ANSWER_TIMEOUT_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise SparkSetupError(f"{program} cannot be run ({error}); {_ADVICE}") from error
+    return done.stderr + done.stdout
+
+
+SYSTEM_JAR = Path("/usr/share/java/postgresql.jar")
+"""Where Debian's and Ubuntu's libpostgresql-jdbc-java puts it."""
+PACKAGE = "org.postgresql:postgresql:42.7.4"
+"""What Spark fetches from Maven's repository where there is no file."""
+CLASS = "org.postgresql.Driver"
+ADVICE = "on Debian and Ubuntu `apt-get install libpostgresql-jdbc-java`, or name the file by --driver-jar"
+
+
+def driver_settings(given: Path | None, system: Path = SYSTEM_JAR) -> dict[str, str]:
+    """Return the settings of Spark that bring the driver.
+
+    Args:
+        given: the jar to use; None: the system's, or Spark fetches one.
+        system: where the system's would be.
+
+    Raises:
+        SparkSetupError: the jar that was named is no file.
+    """
+    if given is not None:
+        if not given.is_file():
+            raise SparkSetupError(f"there is no JDBC driver {given}; {ADVICE}")
+        return {"spark.jars": str(given)}
+    if system.is_file():
+        return {"spark.jars": str(system)}
+    return {"spark.jars.packages": PACKAGE}
+
 
 STANDARD_ERROR = 2
 PREFIX = "spark."

@@ -63,12 +63,9 @@ class Databases:
         return with_database(self._server_url, name)
 
     async def _execute(self, *statements: str) -> None:
-        connection = await asyncpg.connect(self._server_url)
-        try:
+        async with connected(self._server_url) as connection:
             for statement in statements:
                 await connection.execute(statement)
-        finally:
-            await connection.close()
 
 
 def with_database(url: str, name: str) -> str:
@@ -98,6 +95,16 @@ SHOWN_SETTINGS: Final = (
 )
 
 
+@asynccontextmanager
+async def connected(url: str) -> AsyncIterator[asyncpg.Connection]:
+    """A connection to a database, for one block."""
+    connection = await asyncpg.connect(url)
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
 class MiddlewareFailedError(Exception):
     """A middleware ended or did not answer in time; the message ends with what it wrote."""
 
@@ -125,13 +132,10 @@ def running_database(directory: Path) -> Iterator[str]:
 
 async def describe_database(url: str) -> Database:
     """Find the postmaster of a PostgreSQL on this machine, and the settings that matter for figures."""
-    connection = await asyncpg.connect(url)
-    try:
+    async with connected(url) as connection:
         backend: int = await connection.fetchval("SELECT pg_backend_pid()")
         settings = {name: str(await connection.fetchval(f"SHOW {name}")) for name in SHOWN_SETTINGS}
         postmaster = parent_of(backend)
-    finally:
-        await connection.close()
     if not postmaster:
         raise NotLocalError("PostgreSQL does not run on this machine: its CPU seconds cannot be read")
     return Database(url, postmaster, settings)
@@ -140,15 +144,14 @@ async def describe_database(url: str) -> Database:
 @asynccontextmanager
 async def old_snapshot(database_url: str) -> AsyncIterator[None]:
     """Hold a REPEATABLE READ snapshot that has read every table, as a report or a dump does."""
-    connection = await asyncpg.connect(database_url)
-    try:
-        async with connection.transaction(isolation="repeatable_read", readonly=True):
-            tables = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'telesto'")
-            for row in tables:
-                await connection.fetchval(f'SELECT count(*) FROM telesto."{row["tablename"]}"')
-            yield
-    finally:
-        await connection.close()
+    async with (
+        connected(database_url) as connection,
+        connection.transaction(isolation="repeatable_read", readonly=True),
+    ):
+        tables = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'telesto'")
+        for row in tables:
+            await connection.fetchval(f'SELECT count(*) FROM telesto."{row["tablename"]}"')
+        yield
 
 
 @dataclass(slots=True)

@@ -157,8 +157,7 @@ def stability(
     with _explained_failures():
         from telesto.benchmarks.pages.page import PAGE, require_place, write_report
         from telesto.benchmarks.run_data.runs import open_runs
-        from telesto.benchmarks.spark.java import require_java
-        from telesto.benchmarks.spark.session import parse_settings, spark_session
+        from telesto.benchmarks.spark.session import parse_settings, require_java, spark_session
         from telesto.benchmarks.stability_report.report import STEPS, stability_report
         from telesto.benchmarks.stability_report.verdict import Limits
         from telesto.cli.terminal.progress import progress_of

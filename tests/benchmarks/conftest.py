@@ -7,9 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from telesto.benchmarks.spark.driver import SYSTEM_JAR
 from telesto.benchmarks.spark.errors import SparkSetupError
-from telesto.benchmarks.spark.java import require_java
 
 SETTINGS = {
     "spark.master": "local[2]",
@@ -23,7 +21,7 @@ SETTINGS = {
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[object]:
-    from telesto.benchmarks.spark.session import spark_session
+    from telesto.benchmarks.spark.session import SYSTEM_JAR, require_java, spark_session
 
     try:
         require_java()

@@ -6,7 +6,7 @@ import psycopg
 from pyspark.sql import SparkSession
 
 from telesto.benchmarks import history_reading
-from telesto.benchmarks.history_rows import QUEUES, fill_history
+from telesto.benchmarks.history_reading import QUEUES, fill_history
 from telesto.db.checks.findings import find_contradictions
 
 ROWS = 2000

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from telesto.benchmarks.pages.page import PAGE, new_directory, require_place
-from telesto.benchmarks.spark import driver, java, session
+from telesto.benchmarks.spark import session
 from telesto.benchmarks.spark.errors import ReportError, SparkSetupError
 
 
@@ -32,7 +32,7 @@ class TestJava:
     ) -> None:
         fake_java(tmp_path, said)
         monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-        assert java.require_java() == major
+        assert session.require_java() == major
 
     @pytest.mark.parametrize(
         ("said", "told"),
@@ -48,32 +48,32 @@ class TestJava:
         fake_java(tmp_path, said)
         monkeypatch.setenv("JAVA_HOME", str(tmp_path))
         with pytest.raises(SparkSetupError, match=told):
-            java.require_java()
+            session.require_java()
 
     def test_none_at_all(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("JAVA_HOME", raising=False)
         monkeypatch.setenv("PATH", str(tmp_path))
         with pytest.raises(SparkSetupError, match=r"there is no Java.*apt-get"):
-            java.require_java()
+            session.require_java()
 
     def test_java_home_that_is_none(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("JAVA_HOME", str(tmp_path))
         with pytest.raises(SparkSetupError, match="no bin/java"):
-            java.require_java()
+            session.require_java()
 
 
 class TestDriver:
     def test_the_named_jar_goes_first_then_the_system_s_then_spark_fetches_one(self, tmp_path: Path) -> None:
         named, system = tmp_path / "named.jar", tmp_path / "system.jar"
-        assert driver.driver_settings(None, system) == {"spark.jars.packages": driver.PACKAGE}
+        assert session.driver_settings(None, system) == {"spark.jars.packages": session.PACKAGE}
         system.touch()
-        assert driver.driver_settings(None, system) == {"spark.jars": str(system)}
+        assert session.driver_settings(None, system) == {"spark.jars": str(system)}
         named.touch()
-        assert driver.driver_settings(named, system) == {"spark.jars": str(named)}
+        assert session.driver_settings(named, system) == {"spark.jars": str(named)}
 
     def test_a_jar_that_is_not_there_is_said_so(self, tmp_path: Path) -> None:
         with pytest.raises(SparkSetupError, match=r"no JDBC driver .*absent\.jar"):
-            driver.driver_settings(tmp_path / "absent.jar")
+            session.driver_settings(tmp_path / "absent.jar")
 
 
 class TestSettings:
