@@ -25,6 +25,7 @@ from typing import Any, Final
 
 import psycopg
 
+from telesto.benchmarks.results.ratios import table as markdown_table
 from telesto.benchmarks.tiers.machine import describe_machine
 from telesto.benchmarks.tiers.usage import cpu_seconds, peak_resident_bytes
 
@@ -199,8 +200,7 @@ def table(found: Sequence[Figures]) -> str:
         "JVM at most, MiB": lambda each: f"{each.jvm_peak_bytes / _MIB:.0f}",
         "Python at most, MiB": lambda each: f"{each.python_peak_bytes / _MIB:.0f}",
     }
-    rows = [list(columns), ["---"] * len(columns), *([of(each) for of in columns.values()] for each in found)]
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+    return markdown_table(list(columns), [[of(each) for of in columns.values()] for each in found])
 
 
 def _name(work: str) -> str:

@@ -2,7 +2,7 @@
 
 Both use ranks, so one odd interval decides nothing, and no distribution is assumed. Neighbours in a series of
 measurements are alike, which makes the plain test find trends where there are none; so the variance is that
-of as many independent values as the series is worth, reckoned from its autocorrelation. docs/reports.md has
+of as many independent values as the series is worth, computed from its autocorrelation. docs/reports.md has
 the formulas and where they come from.
 """
 

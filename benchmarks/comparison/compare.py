@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import Final, Literal
@@ -241,7 +241,7 @@ async def run_once(peer: Peer, work: Work, size: Size, directory: Path) -> Run:
     await peer.make_queue(queue)
     try:
         plans = plans_of(peer, work, size, queue, directory)
-        workers = [await Worker.spawn(LOAD, plan.as_plan()) for plan in plans]
+        workers = [await Worker.spawn(LOAD, asdict(plan)) for plan in plans]
         window, used, results = await _load(workers, peer, size)
         paths = [Path(result["records"]) for result in results]
         records = np.concatenate([read_records(path) for path in paths])

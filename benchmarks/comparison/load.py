@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import ClassVar, Final
@@ -90,10 +90,6 @@ class PeerPlan:
     rate: float = 0.0
     body_bytes: int = 200
     first_stream: int = 0
-
-    def as_plan(self) -> Plan:
-        """Return the plan as a worker receives it."""
-        return asdict(self)
 
 
 class Clock:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -96,35 +95,17 @@ def result_of(run: Run, outcome: Outcome, database: str | None) -> dict[str, Any
 
 def tier_figures(rows: Sequence[Row], window: Window) -> dict[str, dict[str, float]]:
     """Return how many processors each tier used within the window, and its greatest memory in bytes."""
-    samples = _samples_of(rows)
+    # CPU seconds and memory of all processes of a tier, by the moment.
+    samples: dict[str, dict[float, tuple[float, float]]] = {}
+    for row in rows:
+        since, tier, _, cpu_s, memory_bytes = cast(tuple[float, str, int, float, int], row)
+        cpu_before, memory_before = samples.setdefault(tier, {}).get(since, (0.0, 0.0))
+        samples[tier][since] = cpu_before + cpu_s, memory_before + memory_bytes
     figures = {}
     for tier, of_tier in samples.items():
         inside = {since: sample for since, sample in of_tier.items() if window.begin <= since <= window.end}
         counted = inside if len(inside) > 1 else of_tier
         first, last = min(counted), max(counted)
-        seconds = last - first
-        used = (counted[last].cpu_s - counted[first].cpu_s) / seconds if seconds else 0.0
-        figures[tier] = {
-            "processors": used,
-            "memory_bytes": max(sample.memory_bytes for sample in counted.values()),
-        }
+        used = (counted[last][0] - counted[first][0]) / (last - first) if last > first else 0.0
+        figures[tier] = {"processors": used, "memory_bytes": max(memory for _, memory in counted.values())}
     return figures
-
-
-@dataclass(slots=True)
-class _Sample:
-    """All processes of a tier at one moment."""
-
-    cpu_s: float = 0.0
-    memory_bytes: float = 0.0
-
-
-def _samples_of(rows: Sequence[Row]) -> dict[str, dict[float, _Sample]]:
-    """Return what was seen of each tier, by the moment."""
-    samples: dict[str, dict[float, _Sample]] = {}
-    for row in rows:
-        since, tier, _, cpu_s, memory_bytes = cast(tuple[float, str, int, float, int], row)
-        sample = samples.setdefault(tier, {}).setdefault(since, _Sample())
-        sample.cpu_s += cpu_s
-        sample.memory_bytes += memory_bytes
-    return samples

@@ -8,7 +8,7 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -256,13 +256,13 @@ class _Load:
         """Return the module and the plan of each process that generates load."""
         participants, settings = self._prepared.participants, self._run.settings
         if settings.bare_batch is not None:
-            return [(CEILING_MODULE, self._ceiling_plan(settings.bare_batch).as_plan())]
+            return [(CEILING_MODULE, asdict(self._ceiling_plan(settings.bare_batch)))]
         if settings.state:
             (self._directory / STATES).mkdir()
         # The rate of an open loop is shared by those who send.
         senders = max(1, sending(participants))
         return [
-            (GENERATOR_MODULE, self._plan(share, index, sending(share) / senders).as_plan())
+            (GENERATOR_MODULE, asdict(self._plan(share, index, sending(share) / senders)))
             for index, share in enumerate(share_out(participants, settings.processes))
         ]
 

@@ -11,7 +11,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -51,10 +51,6 @@ class CeilingPlan:
     seconds: float
     records: str
     body_bytes: int = 200
-
-    def as_plan(self) -> Plan:
-        """Return the plan as a worker receives it."""
-        return asdict(self)
 
 
 class CallFailedError(Exception):

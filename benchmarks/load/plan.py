@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Literal, Self
 
 from telesto.benchmarks.load.pacing import Arrivals, ThinkSpread
@@ -83,10 +83,6 @@ class WorkloadPlan:
     keys: int = 0
     take_timeout_s: float = 5.0
     exhaustible: bool = False
-
-    def as_plan(self) -> Plan:
-        """Return the plan as a worker receives it."""
-        return asdict(self)
 
     @classmethod
     def of(cls, plan: Plan) -> Self:

@@ -50,14 +50,11 @@ class Report:
             subtitle=self.subtitle,
             summary=self.summary,
             findings=self.findings,
-            groups=self._groups(),
+            groups=[(name, list(of)) for name, of in groupby(self.sections, lambda each: each.group)],
             footer=self.footer,
             shown=shown,
             table_rows_max=TABLE_ROWS_MAX,
         )
-
-    def _groups(self) -> list[tuple[str, list[Section]]]:
-        return [(name, list(members)) for name, members in groupby(self.sections, lambda each: each.group)]
 
     def as_text(self) -> str:
         """A few lines for the terminal."""

@@ -109,7 +109,8 @@ class Section:
     """A part of the page: a title, what it means, a table, and maybe a plot (SVG) with what that shows.
 
     `folded` has the table opened by a click, where the plot says the same. `more` are figures that are
-    not on the page, for who wants to reckon on. Sections in a row with the same `group` stand under its name.
+    not on the page, for readers who want to compute further. Sections in a row with the same `group` stand
+    under its name.
     """
 
     title: str

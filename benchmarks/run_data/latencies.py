@@ -46,7 +46,7 @@ def merged(histograms: DataFrame, keys: Sequence[str]) -> DataFrame:
     """
     groups = histograms.groupBy(*keys).agg(F.collect_list("encoded").alias("parts"))
     merge = F.udf(_merge, _MERGED, useArrow=False)
-    # What Spark takes for determinate it may reckon once for each column that is read off.
+    # What Spark takes for determinate it may compute once for each column that is read off.
     one = groups.select(*keys, merge.asNondeterministic()("parts").alias("one"))
     return one.select(*keys, *(F.col(f"one.{name}").alias(name) for name in (*FIGURES, "encoded")))
 

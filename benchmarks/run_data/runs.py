@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -108,9 +107,13 @@ def open_runs(path: Path) -> Runs:
     """
     if not path.is_dir():
         raise RunsError(f"there is no directory {path}; `telesto bench run ... --out {path}` would make one")
-    with _damage_explained():
+    try:
         directory = open_directory(path)
         origin = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+    except ManifestError as error:
+        raise RunsError(str(error)) from error
+    except (OSError, ValueError) as error:
+        raise RunsError(f"the experiment cannot be read: {error}") from error
     whole = tuple(run for run in directory.runs if directory.is_whole(run))
     missing = tuple(run.name for run in directory.runs if not directory.is_whole(run))
     if not whole:
@@ -155,16 +158,6 @@ def _require_columns(file: Path, expected: pa.Schema) -> None:
     ]
     if lacking:
         raise RunsError(f"{file} has no {told(lacking)} of the form that this release reads; {AGAIN}")
-
-
-@contextmanager
-def _damage_explained() -> Iterator[None]:
-    try:
-        yield
-    except ManifestError as error:
-        raise RunsError(str(error)) from error
-    except (OSError, ValueError) as error:
-        raise RunsError(f"the experiment cannot be read: {error}") from error
 
 
 def findings_on(runs: Runs, *, named: bool = False) -> list[Finding]:

@@ -85,7 +85,7 @@ def factorial_report(
     """Make the report of an experiment of two levels a factor.
 
     Args:
-        spark: what reads and reckons.
+        spark: what reads and computes.
         path: a directory of `telesto bench run`.
         logarithms: analyse logarithms of the measures, whose effects multiply.
         step: is called STEPS_OF_REPORT times.

@@ -71,7 +71,7 @@ def scalability_report(spark: SparkSession, paths: Sequence[Path], step: Step = 
     """Make the report of the experiments in some directories.
 
     Args:
-        spark: what reads and reckons.
+        spark: what reads and computes.
         paths: directories of `telesto bench run`.
         step: is called STEPS_OF_RUNS times for each.
 

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from telesto.benchmarks.pages.page import Finding
-from telesto.benchmarks.pages.section import Field, Figures, Kind, Section, duration
+from telesto.benchmarks.pages.section import Kind, Section, columns, duration, figures_of
 from telesto.benchmarks.service_report.frames import DONE, Contents, newest
 
 WAITING = ("waiting", "in_partitions", "delayed")
@@ -128,19 +128,24 @@ class _Check:
 
 def audit_part(contents: Contents) -> Section:
     """Look for loss, duplicates and order."""
-    rows = tuple(_row(check) for check in _checks(contents))
+    rows = []
+    for check in _checks(contents):
+        examples = check.found.limit(EXAMPLES_MAX).collect()
+        found = len(examples) if len(examples) < EXAMPLES_MAX else check.found.count()
+        told = "; ".join(
+            ", ".join(f"{name} {value}" for name, value in row.asDict().items()) for row in examples
+        )
+        rows.append((check.name, check.question, found, "yes" if check.broken else "no", told))
     fields = (
-        Field("check", "check", Kind.TEXT),
-        Field("question", "what is looked for", Kind.TEXT),
-        Field("found", "found", Kind.COUNT),
-        Field("broken", "would break a guarantee", Kind.TEXT),
-        Field("examples", "examples", Kind.TEXT),
+        *columns(Kind.TEXT, check="check", question="what is looked for"),
+        *columns(Kind.COUNT, "found"),
+        *columns(Kind.TEXT, broken="would break a guarantee", examples="examples"),
     )
     return Section(
         "Audit: loss, duplicates, order",
         "What the tables of this one moment say about the guarantees. Only what the history keeps can be "
         "looked at: a queue without a history is seen by its totals alone.",
-        Figures("audit", fields, rows, len(rows)),
+        figures_of("audit", fields, rows),
     )
 
 
@@ -184,10 +189,3 @@ def _checks(contents: Contents) -> list[_Check]:
             False,
         ),
     ]
-
-
-def _row(check: _Check) -> tuple[str, str, int, str, str]:
-    examples = check.found.limit(EXAMPLES_MAX).collect()
-    found = len(examples) if len(examples) < EXAMPLES_MAX else check.found.count()
-    told = "; ".join(", ".join(f"{name} {value}" for name, value in row.asDict().items()) for row in examples)
-    return check.name, check.question, found, "yes" if check.broken else "no", told

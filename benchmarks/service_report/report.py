@@ -19,7 +19,7 @@ from telesto.benchmarks.spark.snapshot import HOLD_WARNING_S, Warn, held_snapsho
 from telesto.benchmarks.spark.tables import TABLES, Table
 
 AT_ONCE = 4
-"""How many tables are read, and how many parts reckoned, at a time: most are small."""
+"""How many tables are read, and how many parts computed, at a time: most are small."""
 
 Step = Callable[[], None]
 STEPS = len(TABLES) + len(PARTS)
@@ -29,12 +29,12 @@ STEPS = len(TABLES) + len(PARTS)
 def _put_together(contents: Contents, pool: Executor, step: Step) -> Report:
     """Reckon all sections, some at a time."""
 
-    def reckon(part: Callable[[Contents], Section]) -> Section:
+    def compute(part: Callable[[Contents], Section]) -> Section:
         section = part(contents)
         step()
         return section
 
-    sections = list(pool.map(reckon, PARTS))
+    sections = list(pool.map(compute, PARTS))
     by_key = {section.figures.key: section for section in sections}
     moment = f"{contents.taken_at:%Y-%m-%d %H:%M:%S %Z}".strip()
     return Report(
@@ -84,7 +84,7 @@ def service_report(
     """Make the report of the service that has its state in a database.
 
     Args:
-        spark: what reads and reckons.
+        spark: what reads and computes.
         url: the database; of several servers, a standby is preferred.
         warn: is told what the user should know while it goes on.
         step: is called STEPS times.

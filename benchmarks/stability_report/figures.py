@@ -1,4 +1,4 @@
-"""The figures of a report of stability: what Spark reckons from the tables of all runs, a job for each."""
+"""The figures of a report of stability: what Spark computes from the tables of all runs, a job for each."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ assert {field.name for field in _LATENCIES} == set(FIGURES)
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """What was reckoned of some runs.
+    """What was computed of some runs.
 
     Attributes:
         runs: all of the experiment.
@@ -236,10 +236,10 @@ _JOBS: Final = (
     ),
 )
 STEPS: Final = len(_JOBS)
-"""How often `reckon` says that it is a step further."""
+"""How often `compute` says that it is a step further."""
 
 
-def reckon(
+def compute(
     spark: SparkSession, runs: Runs, limits: Limits, pool: Executor, step: Callable[[], None]
 ) -> Course:
     """Reckon all figures, some at a time.

@@ -27,7 +27,7 @@ from telesto.benchmarks.run_data.runs import Runs, told
 from telesto.benchmarks.spark.failures import explained_failures
 from telesto.benchmarks.stability_report import plots
 from telesto.benchmarks.stability_report.figures import STEPS as FIGURE_STEPS
-from telesto.benchmarks.stability_report.figures import Course, reckon
+from telesto.benchmarks.stability_report.figures import Course, compute
 from telesto.benchmarks.stability_report.plots import Line
 from telesto.benchmarks.stability_report.sections import OneRun, judged, levels_of, sections
 from telesto.benchmarks.stability_report.verdict import Limits, Outcome
@@ -159,7 +159,7 @@ def stability_report(
     """Make the report.
 
     Args:
-        spark: what reads and reckons.
+        spark: what reads and computes.
         runs: of the experiment.
         limits: what is thought stable.
         step: is called STEPS times.
@@ -169,7 +169,7 @@ def stability_report(
         ReportError: Spark failed.
     """
     with explained_failures(), ThreadPoolExecutor(AT_ONCE) as pool:
-        course = reckon(spark, runs, limits, pool, step)
+        course = compute(spark, runs, limits, pool, step)
     report = _put_together(course)
     step()
     return report

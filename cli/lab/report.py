@@ -107,7 +107,7 @@ def service(
             explained_errors(url),
             _readable(url, TABLES.values()),
             spark_session(settings, driver_jar) as session,
-            progress_of("reading and reckoning", STEPS) as progress,
+            progress_of("reading and computing", STEPS) as progress,
         ):
             report = service_report(
                 session,
@@ -167,7 +167,7 @@ def stability(
         found = open_runs(runs)
         require_java()
         with (
-            progress_of("reading and reckoning", STEPS) as progress,
+            progress_of("reading and computing", STEPS) as progress,
             spark_session(settings, database=False) as session,
         ):
             report = stability_report(
@@ -247,7 +247,7 @@ def scalability(
             open_runs(path)
         with (
             spark_session(settings, database=False) as session,
-            progress_of("reading and reckoning", STEPS_OF_RUNS * len(runs)) as progress,
+            progress_of("reading and computing", STEPS_OF_RUNS * len(runs)) as progress,
         ):
             report = scalability_report(session, runs, step=lambda: progress.advance(1))
         write_report(report, out)
@@ -287,7 +287,7 @@ def factorial(
         design_of(open_runs(runs))
         with (
             spark_session(settings, database=False) as session,
-            progress_of("reading and reckoning", STEPS_OF_REPORT) as progress,
+            progress_of("reading and computing", STEPS_OF_REPORT) as progress,
         ):
             report = factorial_report(session, runs, logarithms=log, step=lambda: progress.advance(1))
         write_report(report, out)

@@ -6,7 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -125,4 +125,4 @@ def test_a_plan_comes_back_from_json(tmp_path: Path) -> None:
             Participant(1, "two", "publisher", "topic"),
         ),
     )
-    assert WorkloadPlan.of(json.loads(json.dumps(plan.as_plan()))) == plan
+    assert WorkloadPlan.of(json.loads(json.dumps(asdict(plan)))) == plan

@@ -1,4 +1,4 @@
-"""The analyses of the course of a run, on figures small enough to reckon by hand."""
+"""The analyses of the course of a run, on figures small enough to compute by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The analyses on data frames small enough to reckon by hand."""
+"""The analyses on data frames small enough to compute by hand."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ class TestResidence:
 
 
 class TestTraffic:
-    def test_the_backlog_is_reckoned_back_from_what_is_there(self, frames: Frames) -> None:
+    def test_the_backlog_is_computed_back_from_what_is_there(self, frames: Frames) -> None:
         history = frames.make(
             "history",
             frames.ended(1, 0, 11, 12),
