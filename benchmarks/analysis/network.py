@@ -40,12 +40,12 @@ class Server:
 
     @classmethod
     def of_servers(cls, name: str, demand_s: float, servers: int = 1) -> Server:
-        """A queue before so many servers."""
+        """One queue before several servers."""
         return cls(name, demand_s, lambda n: np.minimum(n, servers))
 
     @classmethod
     def delay(cls, name: str, demand_s: float) -> Server:
-        """A place where nobody waits for another: time passes."""
+        """A place where no customer waits for another: time passes."""
         return cls(name, demand_s, lambda n: n)
 
 
@@ -120,6 +120,6 @@ def _together(one: Values, other: Values) -> Values:
     for n in range(len(one)):
         terms = one[: n + 1] + other[n::-1]
         greatest = terms.max()
-        # Nobody in both is impossible where one of them is not there; all terms are nought then.
+        # Nobody in both is impossible where one of them is not there; all terms are 0 then.
         sums[n] = greatest + np.log(np.exp(terms - greatest).sum()) if greatest > -np.inf else -np.inf
     return sums

@@ -22,7 +22,7 @@ CONFIDENCE: Final = 0.95
 SPREAD_MANY: Final = 10.0
 """From so many times the least measurement on, the greatest is of another magnitude: effects may multiply."""
 TESTS_MIN: Final = 3
-"""The test of normality needs so many residuals."""
+"""Residuals that the test of normality needs at least."""
 
 Values = np.ndarray[Any, np.dtype[np.float64]]
 Signs = tuple[int, ...]

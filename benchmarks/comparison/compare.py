@@ -362,7 +362,7 @@ def completed(records: Records, window: Window) -> int:
 def drained(acks: Records, window: Window) -> float:
     """Messages acknowledged a second, from the beginning of the window until the queue was empty.
 
-    Nobody gains by putting faster than consumers follow: what waits at the end of the load is still counted,
+    No peer gains by putting faster than consumers follow: what waits at the end of the load is still counted,
     and so is the time that it takes.
     """
     moments = acks["ended"][acks["ended"] >= window.begin]

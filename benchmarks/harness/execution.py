@@ -21,7 +21,7 @@ class Listener(Protocol):
     """Somebody who is told how far an experiment is."""
 
     def begins(self, runs: int, done: int) -> None:
-        """An experiment of so many runs begins; so many are done already."""
+        """An experiment of `runs` runs begins, of which `done` are done already."""
 
     def run_begins(self, run: Run) -> OnSecond:
         """A run begins; what is returned is told the seconds since its load began."""

@@ -25,7 +25,7 @@ from telesto.benchmarks.load.recorder import Records, read_records
 from telesto.benchmarks.load.worker import HEAD_START_S, Plan, Result, Worker
 from telesto.benchmarks.results.analysis import Figures, Window, analyse
 from telesto.benchmarks.results.audit import (
-    NOBODY,
+    NO_IDENTITIES,
     NOTHING,
     Balance,
     Doubts,
@@ -227,7 +227,7 @@ class _Load:
         async with connected(self._database_url) as connection:
             if not prepared.subscriptions:
                 stored = await stored_in_queues(connection, prepared.queue_ids)
-                backlog = np.concatenate([NOBODY, *prepared.backlogs.values()])
+                backlog = np.concatenate([NO_IDENTITIES, *prepared.backlogs.values()])
                 keys = self._run.settings.keys
                 return await asyncio.to_thread(balance_of_queues, records, backlog, stored, doubts, keys)
             total = NOTHING
@@ -318,5 +318,5 @@ class _Load:
 
 
 async def _results(workers: Sequence[Worker], seconds: float) -> list[Result]:
-    """Return what the generators give when their load of so many seconds is over."""
+    """Return what the generators give when their load of `seconds` is over."""
     return list(await asyncio.gather(*(worker.result(seconds) for worker in workers)))

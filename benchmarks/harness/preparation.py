@@ -18,7 +18,7 @@ from telesto.benchmarks.results.audit import Identities
 from telesto.client import AsyncTelestoClient, HistoryMode, NewMessage
 
 PEERS_MAX = 1_000
-"""To so many others a client sends at most: with more, the plans of many clients would be huge."""
+"""A client sends to at most this many others: with more, the plans of many clients would be huge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def _simple_roles(settings: RunSettings) -> list[Role]:
 
 
 def _split(first: Role, count: int, other: Role, clients: int) -> list[Role]:
-    """Return so many of one role, spread among the others, so that every process has some of each."""
+    """Return `count` of one role, spread among the others, so that every process has some of each."""
     return [
         first if (index + 1) * count // clients > index * count // clients else other
         for index in range(clients)
@@ -251,7 +251,7 @@ async def _register(names: Sequence[str], urls: Sequence[str]) -> list[int]:
 
 
 async def _subscribe(participants: Sequence[Participant], urls: Sequence[str]) -> dict[int, int]:
-    """Subscribe whoever subscribes; return the ids of the subscriptions by the participants' numbers."""
+    """Subscribe those that do; return the ids of the subscriptions by the participants' numbers."""
     subscriptions = {}
     for each in participants:
         if each.role in ("subscriber", "away"):

@@ -87,10 +87,10 @@ class BodyMaker(Stream):
 
 
 def key_number_of(identity: int, keys: int) -> int:
-    """Return which of so many partition keys the message with this identity has."""
+    """Return which of `keys` partition keys the message with this identity has."""
     return ((identity * KEY_FACTOR & _KEY_MASK) >> KEY_SHIFT) % keys
 
 
 def partition_key_of(identity: int, keys: int) -> str:
-    """Return the partition key of the message with this identity, of so many."""
+    """Return the partition key of the message with this identity, of `keys`."""
     return f"key-{key_number_of(identity, keys)}"

@@ -38,7 +38,7 @@ class CeilingPlan:
 
     Attributes:
         with_takes: it takes what it put.
-        clients: it registers so many for each kind of call; the requests of a batch are spread over them.
+        clients: registered for each kind of call; the requests of a batch are spread over them.
         batch: requests of one call.
         records: the file for what happened.
     """

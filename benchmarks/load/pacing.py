@@ -85,7 +85,7 @@ class Schedule:
         self.late = 0
 
     async def take(self, now: float) -> float | None:
-        """Wait for the next moment that nobody has taken, and return it; None when the time is up.
+        """Wait for the next moment that no slot has taken, and return it; None when the time is up.
 
         A slot that is late finds moments that are over and gets the first of them at once, until the end.
         """
@@ -99,7 +99,7 @@ class Schedule:
         return moment
 
     def count_unsent(self) -> int:
-        """Count the moments before the end that nobody has taken."""
+        """Count the moments before the end that no slot has taken."""
         count = 0
         while self._next < self._end:
             count += 1

@@ -59,7 +59,7 @@ class WorkloadPlan:
         read_batch: messages of one read.
         fetch_batch: messages of one get of a topic.
         keys: partition keys of each client that puts; 0 for none.
-        exhaustible: whoever finds nothing to read is done.
+        exhaustible: a client that finds nothing to read is done.
     """
 
     urls: tuple[str, ...]

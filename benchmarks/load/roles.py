@@ -60,7 +60,7 @@ class Reader(ClientType):
 
 
 class PutReader(ClientType):
-    """Puts a message and takes one, so that a queue always holds one for whoever takes."""
+    """Puts a message and takes one, so that a queue always holds one for every reader."""
 
     def __init__(self, slot: Slot) -> None:
         super().__init__(slot)

@@ -64,7 +64,7 @@ class Slot:
         return self.participant.destination
 
     def priority(self) -> int:
-        """Choose a priority: the middle one, or one of so many by chance."""
+        """Choose a priority: the middle one, or by chance one of those in use."""
         priorities = self.plan.priorities
         return PRIORITY_ALONE if priorities == 1 else self.random.randint(1, priorities)
 

@@ -61,7 +61,7 @@ class Worker:
         await self._say(repr(moment))
 
     async def result(self, seconds: float) -> Result:
-        """Wait for the result of a run of so many seconds."""
+        """Wait for the result of a run of `seconds`."""
         line = await self._hear(seconds + RESULT_TIMEOUT_S)
         if not line:
             raise await self._failure("ended without a result")

@@ -98,7 +98,7 @@ class Peer(ABC):
 
     @abstractmethod
     async def left(self, queue: str) -> list[bytes]:
-        """Return the bodies of all messages that are not acknowledged; nobody uses the queue any more."""
+        """Return the bodies of all messages that are not acknowledged; the queue is no longer in use."""
 
     @abstractmethod
     async def drop_queue(self, queue: str) -> None:

@@ -74,7 +74,7 @@ class PgqueuerClient(PostgresClient):
         manager = QueueManager(self._queries)
 
         async def work(job: Any) -> None:
-            # The library acknowledges when this returns and tells nobody.
+            # The library acknowledges when this returns, without a word.
             sink.acknowledged((job.payload,), time.monotonic())
 
         manager.entrypoint(self._queue)(work)

@@ -178,7 +178,7 @@ class ProgramServer(ABC):
 
 
 def _account(name: str) -> Account:
-    """As root the account of this name, or nobody's; otherwise one's own."""
+    """As root the account of this name, or else `nobody`; otherwise one's own."""
     if os.geteuid() != 0:
         return Account(os.geteuid(), os.getegid())
     try:

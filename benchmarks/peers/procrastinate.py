@@ -92,7 +92,7 @@ class ProcrastinateClient:
 
     async def _work(self, body: str) -> None:
         assert self._sink is not None
-        # The library acknowledges when this returns and tells nobody.
+        # The library acknowledges when this returns, without a word.
         self._sink.acknowledged((body.encode(),), time.monotonic())
 
 

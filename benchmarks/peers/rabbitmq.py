@@ -72,7 +72,7 @@ class RabbitServer:
         self._names.spawn([epmd, "-port", str(names_port), "-address", HOST], home, environment)
         await self._names.listening(names_port)
         self._node.spawn([SERVER], home, environment)
-        # Whoever asks before anybody listens is told so in the log of aio-pika, again and again.
+        # aio-pika logs every attempt to connect before the node listens.
         await self._node.listening(self.port)
         await self._node.ready(self._answers)
 

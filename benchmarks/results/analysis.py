@@ -43,7 +43,7 @@ class Figures:
     """The figures of a run, within the window.
 
     Attributes:
-        messages_per_s: messages handed over a second; messages put, where nobody reads.
+        messages_per_s: messages handed over a second; messages put, where no client reads.
         rates: operations a second, by their names.
         latencies: by operation and measure.
         slowest_s, fastest_s: messages in the slowest and in the fastest whole second; None without any.

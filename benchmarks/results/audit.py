@@ -71,7 +71,7 @@ def streams_of(identities: Identities) -> np.ndarray[Any, np.dtype[Any]]:
 
 
 def key_numbers_of(identities: Identities, keys: int) -> np.ndarray[Any, np.dtype[np.uint32]]:
-    """Return which of so many partition keys each message has, as `bodies.key_number_of` says it."""
+    """Return which of `keys` partition keys each message has, as `bodies.key_number_of` says it."""
     spread = identities * np.uint64(KEY_FACTOR)
     return ((spread >> np.uint64(KEY_SHIFT)) % np.uint64(keys)).astype(np.uint32)
 
@@ -92,7 +92,7 @@ def _parts(
 
 EXAMPLES_MAX: Final = 5
 """How many of the messages concerned an audit names."""
-NOBODY: Final[Identities] = np.empty(0, np.uint64)
+NO_IDENTITIES: Final[Identities] = np.empty(0, np.uint64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +102,13 @@ class Balance:
     Attributes:
         put: acknowledged puts, the backlog included; for topics times the subscribers.
         handed_over: messages that were read or acknowledged by consumers, each time counted.
-        left: messages that are still there for whoever reads next.
+        left: messages that are still there for the next reader.
         in_doubt: puts whose outcome their client never learned, acknowledgements likewise, and messages whose
             hand-over did not reach the client; each may have been done or not.
         lost: acknowledged and not to be found anywhere.
         duplicated: handed over more than once, or handed over and still there.
         out_of_order: handed over after a later one of the same stream and priority, to the same slot; None
-            where nobody looks at the order.
+            where the order was not recorded.
         foreign: found without ever having been put.
         examples: identities of some of the messages concerned.
     """
@@ -184,7 +184,7 @@ def audit(
         taken: what came to clients, each with its repetitions.
         stored: what is there at the end.
         doubts: what clients could not know; none of it is a fault.
-        disorder: what came out of order; None if nobody looked.
+        disorder: what came out of order; None if the order was not recorded.
     """
     doubtful_puts, doubtful_takes = as_identities(doubts.puts), as_identities(doubts.takes)
     waiting = as_identities(stored.waiting)
@@ -203,7 +203,7 @@ def audit(
     twice = np.concatenate([twice, strangers[times > 1]])
     foreign = np.concatenate([space.identities(found & (put == 0) & (maybe_put == 0)), strangers])
     unseen = int(np.count_nonzero((handed > 0) & (took == 0)))
-    late = NOBODY if disorder is None else disorder
+    late = NO_IDENTITIES if disorder is None else disorder
     return Balance(
         put=len(acknowledged),
         handed_over=len(taken),
@@ -238,7 +238,7 @@ def _examples(*concerned: Identities) -> tuple[int, ...]:
 def balance_of_queues(
     records: Sequence[Records], backlog: Identities, stored: Stored, doubts: Doubts, keys: int = 0
 ) -> Balance:
-    """Compare what clients recorded with what the database holds; messages have so many partition keys."""
+    """Compare what clients recorded with what the database holds; messages have `keys` partition keys."""
     acknowledged = np.concatenate([_identities(records, PUTS), backlog])
     taken = _identities(records, TAKES)
     return audit(acknowledged, taken, stored, doubts, out_of_order(records, keys))
@@ -273,7 +273,7 @@ def out_of_order(records: Sequence[Records], keys: int = 0) -> Identities:
 
     What came back to its queue, marked redelivered, is as late as it may be.
     """
-    found = [NOBODY]
+    found = [NO_IDENTITIES]
     for part in records:
         # Consumers' deliveries are the order in which messages came; their acknowledgements are not.
         places = np.flatnonzero(np.isin(part["operation"], IN_ORDER) & (part["redelivered"] == 0))
@@ -287,7 +287,7 @@ def out_of_order(records: Sequence[Records], keys: int = 0) -> Identities:
 
 def _late(identities: Identities, priorities: Records, keys: int) -> Identities:
     """Return what came to one slot below an earlier identity of its stream, priority and key."""
-    late = [NOBODY]
+    late = [NO_IDENTITIES]
     for priority in np.unique(priorities):
         of_priority = identities[priorities == priority]
         chosen = [of_priority]
@@ -307,4 +307,4 @@ def _late(identities: Identities, priorities: Records, keys: int) -> Identities:
 def _identities(records: Sequence[Records], operations: Iterable[Operation]) -> Identities:
     wanted = [int(operation) for operation in operations]
     parts = [part["identity"][np.isin(part["operation"], wanted)] for part in records]
-    return np.concatenate([NOBODY, *parts])
+    return np.concatenate([NO_IDENTITIES, *parts])

@@ -31,7 +31,7 @@ SCHEMAS: Final[Mapping[str, pa.Schema]] = {
 }
 
 ROW_GROUP: Final = 20_000
-"""So many rows are kept until they are written: a run of hours has more than fit into memory."""
+"""Rows that are kept until they are written: a run of hours has more than fit into memory."""
 
 Row = tuple[object, ...]
 

@@ -26,7 +26,7 @@ SENT: Final = ("request", "put", "publish", "take")
 HANDED_OVER: Final = ("take", "delivery", "get")
 """The first of these that a run has shows how old messages were when they were handed over."""
 CLASSES_PER_DECADE: Final = 20
-"""Of a distribution: its classes are powers of ten divided by so many."""
+"""Classes of a distribution for each factor of ten."""
 
 _MERGED: Final = (
     "count long, mean_s double, p50_s double, p90_s double, p99_s double, p99_9_s double, max_s double, "

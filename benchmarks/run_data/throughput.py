@@ -21,7 +21,7 @@ _OUT_OF_QUEUES: Final = [operation.name.lower() for operation in TAKES]
 def messages_by_second(throughput: DataFrame, lines: Timelines) -> DataFrame:
     """Messages of every second, those without any too: `run`, `second`, `messages`.
 
-    What is counted are messages handed over, as in `messages_per_s` of a run; where nobody reads, those put.
+    What is counted are messages handed over, as in `messages_per_s` of a run; without readers, those put.
     """
     sums = _every_second(throughput, lines, handed_over=_sum_of(_HANDED_OVER), put=_sum_of(_PUT))
     anybody = F.sum("handed_over").over(Window.partitionBy("run")) > 0

@@ -104,7 +104,7 @@ Timelines = Mapping[str, Timeline]
 
 
 def step_for(span_s: int, points_max: int) -> int:
-    """The shortest of STEPS_S of which so many points cover a span."""
+    """The shortest of STEPS_S of which `points_max` intervals cover a span."""
     return next((step for step in STEPS_S if span_s <= step * points_max), STEPS_S[-1])
 
 

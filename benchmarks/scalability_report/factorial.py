@@ -294,7 +294,7 @@ def _summary(design: Design, main: Analysis | None) -> list[tuple[str, str]]:
 
 
 BARS_MAX = 14
-"""So many effects are drawn, the largest; the table has all."""
+"""Effects that are drawn at most, the largest first; the table has all."""
 
 
 def effects(salt: str, names: Sequence[str], found: Sequence[Effect], error_share: float | None) -> str:

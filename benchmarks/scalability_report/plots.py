@@ -162,7 +162,7 @@ def _scale_of_values(axes: Axes, panel: Panel) -> None:
 
 
 def _reach(means: Sequence[Mean]) -> Any:
-    """Down and up from each mean to the ends of its interval; a time or a rate ends at nought."""
+    """Down and up from each mean to the ends of its interval; a time or a rate ends at 0."""
     low = [each.mean - max(each.low if each.low is not None else each.mean, 0.0) for each in means]
     high = [(each.high if each.high is not None else each.mean) - each.mean for each in means]
     return np.array([low, high])

@@ -116,7 +116,7 @@ SETTING_OF_KIND: Final = {"take_selected": "selected"}
 ON_THE_WAY: Final = ("put", "take", "take_selected", "publish", "fetch")
 """Kinds of requests for whose calls clients wait."""
 SERIES_MAX: Final = 6
-"""So many combinations of the other factors' levels are shown for a factor."""
+"""Combinations of the other factors' levels that are shown for a factor at most."""
 STEPS: Final = 4
 """How often `measure` says that it is a step further."""
 _PROCESSORS: Final = re.compile(r"\s*(\d+)\b")
@@ -144,7 +144,7 @@ class Measured:
 
     Attributes:
         settings: of the run.
-        messages_per_s: messages handed over; put, where nobody reads.
+        messages_per_s: messages handed over; put, where no client reads.
         operations_per_s: of those whose response time is told.
         response_s: mean and percentiles of the response time, by the names of `latencies.FIGURES`.
         processors: that each tier used.

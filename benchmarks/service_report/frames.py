@@ -273,7 +273,7 @@ def worked(history: DataFrame) -> DataFrame:
 
 
 STEPS_PER_DECADE = 5
-"""Of the distribution: its classes are powers of ten divided by so many."""
+"""Classes of the distribution for each factor of ten."""
 SHORTEST_S = 1e-4
 
 
@@ -318,11 +318,11 @@ def _processed(history: DataFrame) -> DataFrame:
 INTERVALS_S = (1, 5, 10, 30, 60, 300, 600, 1800, 3600, 10800, 21600, 86400, 604800, 2592000, 31536000)
 Point = tuple[datetime, int, int, int]
 POINTS_MAX = 300
-"""A curve has at most so many points, however long the history is."""
+"""Points of a curve at most, however long the history is."""
 
 
 def interval_for(span_s: float) -> int:
-    """The shortest interval, in seconds, of which POINTS_MAX cover so many seconds."""
+    """The shortest interval, in seconds, of which POINTS_MAX cover the span."""
     return next((step for step in INTERVALS_S if span_s / step < POINTS_MAX), INTERVALS_S[-1])
 
 

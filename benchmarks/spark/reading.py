@@ -54,7 +54,7 @@ def read_table(spark: SparkSession, snapshot: Snapshot, table: Table, parts: int
 
 
 def parts_of(size: int) -> int:
-    """Into how many parts a table of so many bytes is shared out."""
+    """Into how many parts a table of `size` bytes is shared out."""
     return min(PARTS_MAX, max(1, -(-size // PART_BYTES)))
 
 

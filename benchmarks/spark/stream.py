@@ -1,9 +1,10 @@
 """The history as it grows: `spark.readStream.format("telesto")`.
 
-Rows become visible when their transaction commits, not in the order of anything in them: whoever reads what
-is larger than the largest that was seen misses what was written earlier and committed later. So a turn reads
-the rows of the transactions below `pg_snapshot_xmin`: all of those are over, and nothing is added to them.
-The next turn goes on from there. A transaction that stays open holds the stream back; nothing is lost.
+Rows become visible when their transaction commits, not in the order of anything in them: a reader that asks
+for what is larger than the largest that was seen misses what was written earlier and committed later. So a
+turn reads the rows of the transactions below `pg_snapshot_xmin`: all of those are over, and nothing is added
+to them. The next turn goes on from there. A transaction that stays open holds the stream back; nothing is
+lost.
 
 A failover may give the numbers of transactions away a second time, and so may a restored backup. So an offset
 also holds the identity of the database system and its timeline, and a turn that would go on from one to the

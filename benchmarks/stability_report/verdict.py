@@ -25,7 +25,7 @@ STALLED_MAX: Final = 0.01
 LONGEST_STALL_MAX_S: Final = 5
 """And no stall is longer."""
 STALLED_ALLOWED_S: Final = 2
-"""So many seconds are no reason, however short the run is."""
+"""Stalled seconds that are no reason, however short the run is."""
 S_PER_HOUR: Final = 3600
 
 

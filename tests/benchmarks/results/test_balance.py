@@ -12,7 +12,7 @@ import pytest
 from telesto.benchmarks.load.bodies import BACKLOG_STREAM, key_number_of
 from telesto.benchmarks.load.recorder import Operation, Recorder, Records, read_records
 from telesto.benchmarks.results.audit import (
-    NOBODY,
+    NO_IDENTITIES,
     Balance,
     Doubts,
     Identities,
@@ -25,7 +25,7 @@ from telesto.benchmarks.results.audit import (
 )
 
 PUT, TAKE, ACK, DELIVERY = Operation.PUT, Operation.TAKE, Operation.ACK, Operation.DELIVERY
-NOTHING_STORED = Stored(NOBODY, NOBODY)
+NOTHING_STORED = Stored(NO_IDENTITIES, NO_IDENTITIES)
 READER = 9
 
 Event = tuple[Operation, int, int]
@@ -63,7 +63,7 @@ def put_and_taken(count: int) -> list[Event]:
 
 
 def balance(path: Path, events: Sequence[Event], stored: Stored = NOTHING_STORED) -> Balance:
-    return balance_of_queues(recorded(path, events), NOBODY, stored, Doubts())
+    return balance_of_queues(recorded(path, events), NO_IDENTITIES, stored, Doubts())
 
 
 def test_what_is_right_is_clean(path: Path) -> None:
@@ -79,7 +79,7 @@ def test_an_empty_run_is_clean(path: Path) -> None:
 def test_what_is_left_and_the_backlog_count(path: Path) -> None:
     backlog = ids(identity(7, 0), identity(7, 1), identity(7, 2))
     events = [*put_and_taken(3), (PUT, 1, identity(1, 3)), (TAKE, READER, identity(7, 0))]
-    stored = Stored(ids(identity(1, 3), identity(7, 1), identity(7, 2)), NOBODY)
+    stored = Stored(ids(identity(1, 3), identity(7, 1), identity(7, 2)), NO_IDENTITIES)
     found = balance_of_queues(recorded(path, events), backlog, stored, Doubts())
     assert found.clean
     assert (found.put, found.handed_over, found.left) == (10, 7, 3)
@@ -107,7 +107,7 @@ def test_a_planted_duplicate_is_found(path: Path, slot: int) -> None:
 
 
 def test_what_was_read_and_is_still_there_is_a_duplicate(path: Path) -> None:
-    found = balance(path, put_and_taken(50), Stored(ids(identity(1, 10)), NOBODY))
+    found = balance(path, put_and_taken(50), Stored(ids(identity(1, 10)), NO_IDENTITIES))
     assert (found.lost, found.duplicated) == (0, 1)
 
 
@@ -127,7 +127,7 @@ def test_order_is_that_of_one_stream_priority_and_slot(path: Path) -> None:
     assert balance(path, [*events, *reads]).clean
     higher = recorded(path.with_suffix(".higher"), [(TAKE, READER, identity(1, 1))], priority=6)
     lower = recorded(path.with_suffix(".lower"), [*events, (TAKE, READER, identity(1, 0)), reads[1]])
-    assert balance_of_queues(higher + lower, NOBODY, NOTHING_STORED, Doubts()).clean
+    assert balance_of_queues(higher + lower, NO_IDENTITIES, NOTHING_STORED, Doubts()).clean
 
 
 def test_with_keys_order_is_that_of_one_key(path: Path) -> None:
@@ -141,7 +141,7 @@ def test_with_keys_order_is_that_of_one_key(path: Path) -> None:
 
     def late(takes: Sequence[Event]) -> int | None:
         records = recorded(path, [*puts, *takes])
-        return balance_of_queues(records, NOBODY, NOTHING_STORED, Doubts(), keys).out_of_order
+        return balance_of_queues(records, NO_IDENTITIES, NOTHING_STORED, Doubts(), keys).out_of_order
 
     assert late(key_after_key) == 0
     assert balance(path, [*puts, *key_after_key]).out_of_order
@@ -155,10 +155,10 @@ def test_what_was_given_back_may_be_late(path: Path) -> None:
     pushed = [(DELIVERY, READER, identity(1, 1)), (DELIVERY, READER, identity(1, 0))]
     acknowledged = [(ACK, READER, identity(1, 1)), (ACK, READER, identity(1, 0))]
     everything = [*events, *pushed, *acknowledged]
-    first = balance_of_queues(recorded(path, everything), NOBODY, NOTHING_STORED, Doubts())
+    first = balance_of_queues(recorded(path, everything), NO_IDENTITIES, NOTHING_STORED, Doubts())
     again = recorded(path.with_suffix(".again"), everything, redelivered=[identity(1, 0)])
     assert first.out_of_order == 1
-    assert balance_of_queues(again, NOBODY, NOTHING_STORED, Doubts()).clean
+    assert balance_of_queues(again, NO_IDENTITIES, NOTHING_STORED, Doubts()).clean
 
 
 def test_what_nobody_put_is_foreign(path: Path) -> None:
@@ -172,15 +172,15 @@ def test_doubt_is_no_fault(path: Path) -> None:
     events.remove((PUT, 1, identity(1, 4)))
     events.remove((TAKE, READER, identity(2, 4)))
     events.append((PUT, 2, identity(2, 5)))
-    stored = Stored(NOBODY, ids(identity(2, 5)))
+    stored = Stored(NO_IDENTITIES, ids(identity(2, 5)))
     doubts = Doubts(puts=[identity(1, 4)], takes=[identity(2, 4)])
-    found = balance_of_queues(recorded(path, events), NOBODY, stored, doubts)
+    found = balance_of_queues(recorded(path, events), NO_IDENTITIES, stored, doubts)
     assert found.clean
     # A put that failed, an acknowledgement that failed, a hand-over that did not arrive.
     assert found.in_doubt == 3
 
 
-def topic(path: Path, got: Sequence[int], left: Identities = NOBODY) -> Balance:
+def topic(path: Path, got: Sequence[int], left: Identities = NO_IDENTITIES) -> Balance:
     published = [identity(1, sequence) for sequence in range(10)]
     records = recorded(
         path,
@@ -231,6 +231,6 @@ def test_both_ways_to_name_a_key_agree() -> None:
 
 
 def test_an_empty_space_knows_nobody() -> None:
-    counts, unknown = IdentitySpace(NOBODY).count(ids(identity(1, 1)))
+    counts, unknown = IdentitySpace(NO_IDENTITIES).count(ids(identity(1, 1)))
     assert len(counts) == 0
     assert list(unknown) == [identity(1, 1)]
