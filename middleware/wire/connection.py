@@ -1,4 +1,4 @@
-"""One connection of a client: bytes in, bytes out, and its end."""
+"""One connection of a client: receiving, sending and closing."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from telesto.protocol.errors import ErrorClass, ErrorCode, FrameTooLargeError
 from telesto.protocol.framing import FRAME_COST, UNBOUNDED, FrameDecoder
 from telesto.protocol.packets import GoAway
 
-#: Of a frame of which no more than this has come, the rest is waited for also when the budget is used up.
+#: An incomplete frame of at most this size is kept even when the budget is used up.
 _SMALL_BYTES = 64 << 10
-#: A frame may take a second longer for so many of its bytes.
+#: A frame may take a second longer for each of these many bytes.
 _FRAME_RATE_BYTES = 64 << 10
 
 
@@ -32,11 +32,11 @@ class Connection(asyncio.Protocol):
     """Connects a transport with a conversation and a pipeline.
 
     Attributes:
-        buffered: bytes of a frame that is not complete, or of frames that wait for their turn, as counted in
-            the budget.
-        waits: frames that came wait for their turn, and stand in the intake.
-        frame_since: since when a frame is not complete, by the loop's clock in seconds; None without one.
-        unsent: bytes of answers that the peer has not taken, as counted in the budget.
+        buffered: bytes of an incomplete frame and of frames that wait for their turn, as counted in the
+            budget.
+        waits: received frames wait for their turn in the intake.
+        frame_since: since when a frame is incomplete, by the loop's clock in seconds; None without one.
+        unsent: bytes of answers that the peer has not read, as counted in the budget.
         unsent_since: since when there are any.
     """
 
@@ -66,14 +66,19 @@ class Connection(asyncio.Protocol):
     # --- asyncio.Protocol --------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begins."""
+        """Enters the connection, or refuses it if there are too many."""
         self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         self._peer = "{}:{}".format(*peer) if isinstance(peer, tuple) else "local"
         self._pipeline.address = address_of(peer)
         loop, settings = self._services.loop, self._services.settings
         self._flow = FlowControl(
-            self._transport, self._pipeline, settings, loop.time, self._services.deadlines, self._have_turn
+            self._transport,
+            self._pipeline,
+            settings,
+            loop.time,
+            self._services.deadlines,
+            self._handle_waiting,
         )
         sock = transport.get_extra_info("socket")
         if sock is not None and sock.family != getattr(socket, "AF_UNIX", None):
@@ -85,7 +90,7 @@ class Connection(asyncio.Protocol):
             self._break(0, refusal)
 
     def data_received(self, data: bytes) -> None:
-        """Handles what came."""
+        """Passes received data to the intake."""
         if self._deaf:
             return
         self._pipeline.heard_at = self._services.loop.time()
@@ -109,10 +114,10 @@ class Connection(asyncio.Protocol):
         self._services.consumers.writable(self._pipeline)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Ends: what waits is dropped, what is under way runs on, its answers go nowhere.
+        """Drops the requests that wait; requests under way run on, and their answers are discarded.
 
-        Nothing refers to this connection any more then, so that its buffers go now and not when the garbage
-        collector looks next.
+        Afterwards nothing refers to this connection, so its buffers are freed now and not at the next garbage
+        collection.
         """
         for timer in (self._linger, self._stalled):
             if timer is not None:
@@ -156,7 +161,7 @@ class Connection(asyncio.Protocol):
             return 0
         except FrameTooLargeError:
             pass
-        # Raised, the error that the decoder keeps would hold this connection by its traceback.
+        # Raising the error that the decoder keeps would keep this connection alive through the traceback.
         if decoder.error is not None:
             details = decoder.error.details
             self._break(0, Failure(ErrorCode.FRAME_TOO_LARGE, ErrorClass.FATAL, details))
@@ -176,7 +181,7 @@ class Connection(asyncio.Protocol):
     # --- for the pipeline ------------------------------------------------------------------------
 
     def send(self, frame: bytes) -> None:
-        """Sends a frame with others of this turn of the loop."""
+        """Sends a frame together with the others of this turn of the event loop."""
         if self._transport.is_closing() or self._linger is not None:
             return
         if not self._out:
@@ -184,7 +189,7 @@ class Connection(asyncio.Protocol):
         self._out.append(frame)
 
     def flush(self) -> None:
-        """Sends what has gathered in one write."""
+        """Sends the frames of this turn in one write."""
         out, self._out = self._out, []
         if not out or self._transport.is_closing():
             return
@@ -202,10 +207,10 @@ class Connection(asyncio.Protocol):
             self._abort("too_much_unsent")
 
     def finish(self) -> None:
-        """Sends what there is and closes.
+        """Sends what is unsent and closes.
 
-        What the peer still sends is read and thrown away for a while: closing a socket with unread data would
-        reset the connection, and the peer might never see its last answers.
+        For a while data of the peer is read and discarded: closing a socket with unread data would reset the
+        connection, and the peer might not receive its last answers.
         """
         if self._linger is not None or self._transport.is_closing():
             return
@@ -220,7 +225,7 @@ class Connection(asyncio.Protocol):
     # --- for the server ----------------------------------------------------------------------
 
     def go_away(self, packet: GoAway) -> None:
-        """Tells the client to move and takes no new requests."""
+        """Tells the client to connect elsewhere, and refuses new requests."""
         self._conversation.drain()
         self.send(packet.encode(0))
 
@@ -232,21 +237,21 @@ class Connection(asyncio.Protocol):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Its requests."""
+        """Its requests, and what the other packages know of the connection."""
         return self._pipeline
 
     @property
     def slow_since(self) -> float | None:
-        """Since when the peer does not read, by the loop's clock in seconds; None when it does."""
+        """Since when the peer does not read, by the loop's clock in seconds; None if it reads."""
         return self._flow.slow_since
 
     def unsent_now(self) -> int:
-        """How many bytes the peer has not taken."""
+        """How many bytes the peer has not read."""
         size: int = self._transport.get_write_buffer_size()
         return size
 
     def give_up(self, resource: Resource) -> None:
-        """Ends the connection, whose part of a budget is needed by others."""
+        """Closes the connection because others need its part of a budget."""
         if resource is Resource.BYTES and not self._flow.slow:
             self._break(
                 0, Failure(ErrorCode.OVERLOADED, ErrorClass.FATAL, "others need the memory of this frame")
@@ -254,7 +259,7 @@ class Connection(asyncio.Protocol):
         else:
             self._abort(f"keeps_{resource.name.lower()}")
 
-    def _have_turn(self) -> None:
+    def _handle_waiting(self) -> None:
         self._services.intake.again(self)
 
     # --- inside ------------------------------------------------------------------------------
@@ -301,7 +306,7 @@ class Connection(asyncio.Protocol):
         self._services.consumers.drop(self._pipeline)
 
     def _account_buffered(self) -> bool:
-        """Counts what is kept of an incomplete frame, and what waits; tells whether it may be kept."""
+        """Counts the bytes of an incomplete frame and of waiting frames; tells whether they may be kept."""
         incomplete = self._decoder.buffered
         buffered = incomplete + self._decoder.waiting
         grown = buffered - self.buffered

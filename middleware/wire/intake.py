@@ -1,4 +1,4 @@
-"""In which order connections are heard that have sent much."""
+"""In which order connections that have sent much are handled."""
 
 from __future__ import annotations
 
@@ -11,33 +11,31 @@ from telesto.protocol.framing import FRAME_COST
 if TYPE_CHECKING:
     from telesto.middleware.wire.connection import Connection
 
-#: What is handled at once in one turn of the loop, all connections together, and of one connection.
+#: How much is handled at once in one turn of the event loop: of all connections, and of one connection.
 TURN_BYTES = 512 * FRAME_COST
 AT_ONCE_BYTES = 128 * FRAME_COST
-#: The same of one connection while others wait, or more has come: enough for those that ask for little.
+#: The same of one connection when TURN_BYTES are used up: enough for a connection that sends little.
 LITTLE_BYTES = 4 * FRAME_COST
-#: What is handled in a turn of the loop of what waits, and so of one connection before it is the next one's
-#: turn.
+#: How much waiting data is handled in one turn of the event loop, at most of one connection after the other.
 PORTION_BYTES = 16 * FRAME_COST
 
 
 class Intake:
-    """Shares the turns of the event loop among connections by what they send.
+    """Shares the turns of the event loop among connections by the amount of data that they send.
 
-    All that comes in one turn of the loop is handled in it, unless it is much: then a part of it is, a little
-    of each connection at least, and the rest waits. What waits is handled a portion in each turn, between the
-    turn's other work: those that have begun to wait and those that wait on alternate, first come first
-    served. So what a connection sends, however much that is, holds up another one that asks for little by one
-    portion.
+    Data is handled in the turn in which it comes, up to TURN_BYTES; then only LITTLE_BYTES of each connection
+    are, and the rest waits. In each turn one portion of the waiting data is handled, alternately of
+    connections that have begun to wait and of those that go on waiting, first come first served. So a
+    connection that sends much delays another one that sends little by one portion at most.
 
-    Room is counted in bytes; a frame counts at least as FRAME_COST.
+    Data is counted in bytes; a frame counts as FRAME_COST at least.
     """
 
-    __slots__ = ("_asked", "_fresh", "_loop", "_old", "_room")
+    __slots__ = ("_asked", "_fresh", "_left", "_loop", "_old")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._room = TURN_BYTES
+        self._left = TURN_BYTES
         self._fresh: deque[Connection] = deque()
         self._old: deque[Connection] = deque()
         self._asked = False
@@ -47,39 +45,39 @@ class Intake:
         return len(self._fresh) + len(self._old)
 
     def came(self, connection: Connection, data: bytes) -> None:
-        """Data came over a connection."""
+        """Handles data that came over a connection, or a part of it."""
         waited = connection.waits
-        self._room -= connection.take(data, AT_ONCE_BYTES if self._room > 0 else LITTLE_BYTES)
+        self._left -= connection.take(data, AT_ONCE_BYTES if self._left > 0 else LITTLE_BYTES)
         if connection.waits and not waited:
             self._fresh.append(connection)
             self._ask()
-        elif self._room < TURN_BYTES // 2:
-            # Not before, so that the many turns in which little comes cost nothing.
+        elif self._left < TURN_BYTES // 2:
+            # Not earlier, so that a turn in which little comes needs no callback.
             self._ask()
 
     def again(self, connection: Connection) -> None:
-        """A connection of which frames wait may have its turn again."""
+        """Lets a connection whose frames wait have its turn again."""
         if not connection.waits:
             connection.waits = True
             self._old.append(connection)
             self._ask()
 
     def _turn(self) -> None:
-        """A turn of the loop: what waits, if anything does, has its portion."""
+        """Handles one portion of the waiting data; runs once in a turn of the event loop."""
         self._asked = False
-        room = PORTION_BYTES
+        left = PORTION_BYTES
         first, second = self._fresh, self._old
-        while room > 0 and (first or second):
+        while left > 0 and (first or second):
             connection = (first or second).popleft()
-            room -= max(1, connection.take(b"", room))
+            left -= max(1, connection.take(b"", left))
             if connection.waits:
                 self._old.append(connection)
             first, second = second, first
         if len(self):
-            self._room = 0
+            self._left = 0
             self._ask()
         else:
-            self._room = TURN_BYTES
+            self._left = TURN_BYTES
 
     def _ask(self) -> None:
         if not self._asked:

@@ -1,4 +1,4 @@
-"""How much of what all share an address, a client and a connection may use, and which are closed first."""
+"""How much of the shared resources an address, a client and a connection may use."""
 
 from __future__ import annotations
 
@@ -20,31 +20,32 @@ if TYPE_CHECKING:
 
 
 class Resource(IntEnum):
-    """What connections share."""
+    """What the connections of a middleware share."""
 
-    #: Bytes of requests, and of frames that are not complete.
+    #: Bytes of requests and of incomplete frames.
     BYTES = 0
-    #: Requests that wait for their turn.
+    #: Requests that wait in pipelines.
     REQUESTS = 1
     #: Reads that wait for messages.
     WAITING = 2
-    #: Bytes of answers that peers have not taken yet.
+    #: Bytes of answers that peers have not read.
     UNSENT = 3
     CONSUMERS = 4
 
 
-#: What is taken from connections that keep it and do nothing, by closing them.
-_TAKEN_BACK = (Resource.BYTES, Resource.REQUESTS, Resource.UNSENT)
-#: Above this part of a budget they are closed.
+#: What is freed by closing stalled connections.
+_FREED_BY_CLOSING = (Resource.BYTES, Resource.REQUESTS, Resource.UNSENT)
+#: Stalled connections are closed above this part of a budget.
 NEARLY_USED_UP = 0.75
-#: A connection that does not move keeps what it has for so long, unless a budget is used up.
+#: A connection must have been stalled for this time before it is closed, unless a budget is used up.
 _GRACE_S = 0.5
-#: What a client may have while there is anything left, whatever its address uses.
+#: What each client may have while the budget is not used up, whatever its address uses.
 _SMALL = {Resource.BYTES: 64 << 10, Resource.REQUESTS: 16, Resource.CONSUMERS: 4}
-#: The shortest time between two looks at all connections; at least so many times what one takes.
+#: The shortest time between two counts of all connections; it is also at least _PERIOD_FACTOR times as long
+#: as a count takes.
 _PERIOD_S = 0.05
 _PERIOD_FACTOR = 20
-#: Answers of which less is unsent are not counted: the socket takes them.
+#: Fewer unsent bytes of a connection are not counted: they fit the socket's buffer.
 UNCOUNTED_UNSENT_BYTES = 16 << 10
 
 _Use = list[int]
@@ -55,10 +56,10 @@ def _nothing() -> _Use:
 
 
 class Usage:
-    """What addresses, and clients with several connections, use; and who has most reads that wait.
+    """What addresses and clients use, and which connections have most waiting reads.
 
     Attributes:
-        taken_at: when, by the loop's clock in seconds.
+        taken_at: when it was counted, by the loop's clock in seconds.
         by_address: what each address uses.
     """
 
@@ -90,25 +91,25 @@ class Usage:
                     self._waiting[scope] = rank
 
     def of_client(self, pipeline: Pipeline, resource: Resource) -> int:
-        """What a client with several connections uses; 0 for one whose only connection this is."""
+        """What a client with several connections uses; 0 if this is its only connection."""
         client_id = pipeline.client.client_id
         return self._by_client[client_id][resource] if client_id in self._several else 0
 
     def waits_most(self, address: str | None) -> Pipeline:
-        """Of the client with the most waiting reads (at ``address``, or overall), the largest connection."""
+        """Of the client with most waiting reads (at ``address``, or of all), the pipeline with most."""
         return self._waiting[address][2]
 
 
 class Quotas:
-    """Keeps a few connections from using up what all of them need.
+    """Prevents a few connections from using up what all of them need.
 
-    An address may use a part of each budget (``address_share``), and a client no more than its address has
-    left, but always a little. Where one more read is to wait than may, the client that has most gives one up.
-    While little of a budget is used, all of that holds by itself, and nothing is looked at.
+    An address may use a part of each budget (``address_share``). A client may use what its address has left,
+    and always a little. When too many reads wait, the client with most waiting reads loses one. While little
+    of a budget is used, no quota can be exceeded, so nothing is counted.
 
-    What is kept by connections that do not move (frames that are begun, peers that do not read) is taken back
-    when a budget is nearly used up: they are closed, those of the address that keeps most first, of these the
-    client's that keeps most, of these the connection that does.
+    A connection is stalled when it has begun a frame and does not go on, or when its peer does not read.
+    When a budget is nearly used up, stalled connections are closed: first those of the address that holds
+    most, of these those of the client that holds most, and of these the connection that holds most.
     """
 
     def __init__(
@@ -130,7 +131,7 @@ class Quotas:
         self._limits[Resource.UNSENT] = settings.budget_unsent_bytes
         self._limits[Resource.CONSUMERS] = settings.max_consumers
         self._caps = [max(1, int(limit * settings.address_share)) for limit in self._limits]
-        # Half of what an address may not use is kept for clients that use little.
+        # Half of the part that one address may not use is reserved for clients that use little.
         self._common = [(limit + cap + 1) // 2 for limit, cap in zip(self._limits, self._caps, strict=True)]
         self._calm = [cap // 2 for cap in self._caps]
         self._marks = [int(limit * NEARLY_USED_UP) for limit in self._limits]
@@ -152,33 +153,33 @@ class Quotas:
         if used < self._calm[Resource.REQUESTS] and budget.bytes < self._calm[Resource.BYTES]:
             return self._calm[Resource.REQUESTS] - budget.requests
         self._current_usage(pipeline, admitted)
-        if not self._has_room(pipeline, Resource.BYTES, pipeline.size, budget.bytes):
+        if not self._may_use(pipeline, Resource.BYTES, pipeline.size, budget.bytes):
             return 0
         use = self._use(pipeline, Resource.REQUESTS, len(pipeline.requests))
-        room = self._room(pipeline, Resource.REQUESTS, budget.requests) - admitted
+        left = self._left(pipeline, Resource.REQUESTS, budget.requests) - admitted
         small = min(_SMALL[Resource.REQUESTS] - use, self._limits[Resource.REQUESTS] - used)
-        return admitted + max(0, small, (room - use + 1) // 2)
+        return admitted + max(0, small, (left - use + 1) // 2)
 
     def admitted(self, pipeline: Pipeline, requests: int, size: int) -> None:
-        """Notes what has come since the connections were looked at."""
+        """Adds what was received to the last count."""
         if self._usage is not None:
             use = self._usage.by_address[pipeline.address]
             use[Resource.REQUESTS] += requests
             use[Resource.BYTES] += size
 
     def may_buffer(self, pipeline: Pipeline, buffered: int, grown: int) -> bool:
-        """Tells whether a connection may go on with a frame of so many bytes, of which some came just now."""
+        """Tells whether a connection may keep ``buffered`` bytes, of which the last ``grown`` came just now."""
         self.admitted(pipeline, 0, grown)
         used = self._budget.bytes
         if used < self._calm[Resource.BYTES]:
             return True
-        return self._has_room(pipeline, Resource.BYTES, pipeline.size + buffered, used)
+        return self._may_use(pipeline, Resource.BYTES, pipeline.size + buffered, used)
 
     def whose_read_yields(self, pipeline: Pipeline, parked: int, at_address: int) -> Pipeline | None:
-        """Tells which connection has to give up a read when one more of another is to wait.
+        """Returns the pipeline that loses a read when a read of ``pipeline`` starts to wait.
 
-        None when there is room for it, the other connection itself when no client has more than its own.
-        ``parked`` wait already, ``at_address`` of them for clients of the same address.
+        Returns None if one more read may wait, and ``pipeline`` itself if no client has more waiting reads
+        than its own. ``parked`` reads wait already, ``at_address`` of them for clients of the same address.
         """
         resource = Resource.WAITING
         of_address = at_address >= self._caps[resource]
@@ -190,30 +191,30 @@ class Quotas:
         return largest
 
     def may_join(self, pipeline: Pipeline, consumers: int) -> bool:
-        """Tells whether a connection may have one more consumer, beside so many of all."""
+        """Tells whether a connection may have one more consumer; ``consumers`` is the number of all."""
         if consumers < self._calm[Resource.CONSUMERS]:
             return True
-        return self._has_room(pipeline, Resource.CONSUMERS, len(pipeline.consumers), consumers)
+        return self._may_use(pipeline, Resource.CONSUMERS, len(pipeline.consumers), consumers)
 
-    def _has_room(self, pipeline: Pipeline, resource: Resource, own: int, used: int) -> bool:
+    def _may_use(self, pipeline: Pipeline, resource: Resource, own: int, used: int) -> bool:
         if used >= self._limits[resource]:
             return False
         use = self._use(pipeline, resource, own)
-        return use < _SMALL[resource] or use < self._room(pipeline, resource, used)
+        return use < _SMALL[resource] or use < self._left(pipeline, resource, used)
 
     def _use(self, pipeline: Pipeline, resource: Resource, own: int) -> int:
-        """What a client uses, if this connection uses so much."""
+        """What the client uses, if this connection uses ``own``."""
         return max(own, self._current_usage().of_client(pipeline, resource))
 
-    def _room(self, pipeline: Pipeline, resource: Resource, used: int) -> int:
-        """What is left for an address, of a budget of which so much is used."""
+    def _left(self, pipeline: Pipeline, resource: Resource, used: int) -> int:
+        """What the address may still use of a budget of which ``used`` is in use."""
         of_address = self._current_usage().by_address[pipeline.address][resource]
         return min(self._common[resource] - used, self._caps[resource] - of_address)
 
     # --- counting ----------------------------------------------------------------------------
 
     def unsent(self, connection: Connection, size: int) -> None:
-        """Notes how much a connection has to send."""
+        """Sets how many bytes of a connection are unsent."""
         if connection not in self._backlogged:
             self._backlogged[connection] = None
             connection.unsent_since = self._loop.time()
@@ -226,7 +227,7 @@ class Quotas:
         self._backlogged.pop(connection, None)
 
     def close(self) -> None:
-        """Looks no more."""
+        """Stops counting."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -243,7 +244,7 @@ class Quotas:
                 self.forget(connection)
 
     def _current_usage(self, pipeline: Pipeline | None = None, admitted: int = 0) -> Usage:
-        """What is used now, or was a moment ago; ``admitted`` as in ``requests_left``."""
+        """The last count, or a new one if that is too old; ``admitted`` as in ``requests_left``."""
         self._watch()
         now = self._loop.time()
         if self._usage is None or now - self._usage.taken_at >= self._period_s:
@@ -254,14 +255,14 @@ class Quotas:
             self._period_s = max(_PERIOD_S, _PERIOD_FACTOR * (self._loop.time() - now))
         return self._usage
 
-    # --- taking back -------------------------------------------------------------------------
+    # --- closing stalled connections -----------------------------------------------------------
 
     def _watch(self) -> None:
         if self._timer is None:
-            self._timer = self._loop.call_later(self._period_s, self._look)
+            self._timer = self._loop.call_later(self._period_s, self._check)
 
-    def _look(self) -> None:
-        """Takes back what is kept, as far as needed; looks again while there is something to see."""
+    def _check(self) -> None:
+        """Closes stalled connections as far as needed; repeats while a budget or a backlog needs watching."""
         self._timer = None
         self._recount_unsent()
         budget = self._budget
@@ -270,26 +271,26 @@ class Quotas:
             Resource.REQUESTS: budget.requests,
             Resource.UNSENT: budget.unsent,
         }
-        for resource in _TAKEN_BACK:
+        for resource in _FREED_BY_CLOSING:
             if used[resource] >= self._marks[resource]:
-                self._take_back(resource, used[resource])
-        if self._backlogged or any(used[resource] >= self._calm[resource] for resource in _TAKEN_BACK):
+                self._close_stalled(resource, used[resource])
+        if self._backlogged or any(used[resource] >= self._calm[resource] for resource in _FREED_BY_CLOSING):
             self._watch()
         else:
             self._usage = None
 
-    def _take_back(self, resource: Resource, used: int) -> None:
+    def _close_stalled(self, resource: Resource, used: int) -> None:
         limit = self._limits[resource]
         self._events.warning(
             "budget_nearly_used_up", (resource,), budget=resource.name.lower(), used=used, limit=limit
         )
         since = self._loop.time() - (0.0 if used >= limit else _GRACE_S)
-        kept = []
+        held = []
         for connection in self._connections.snapshot():
-            size = _kept_by(connection, resource, since)
+            size = _held_by(connection, resource, since)
             if size:
-                kept.append((connection, size))
-        for connection, size in _largest_first(kept):
+                held.append((connection, size))
+        for connection, size in _largest_first(held):
             connection.give_up(resource)
             used -= size
             if used < self._marks[resource]:
@@ -307,8 +308,8 @@ def _use_of(connection: Connection) -> _Use:
     return use
 
 
-def _kept_by(connection: Connection, resource: Resource, since: float) -> int:
-    """What a connection keeps that has not moved since a moment; 0 for one that has."""
+def _held_by(connection: Connection, resource: Resource, since: float) -> int:
+    """What a connection holds that has been stalled since then; 0 for one that is not stalled."""
     pipeline = connection.pipeline
     if resource is Resource.UNSENT:
         return connection.unsent if connection.unsent_since <= since else 0
@@ -319,13 +320,13 @@ def _kept_by(connection: Connection, resource: Resource, since: float) -> int:
     return (pipeline.size if slow else 0) + (connection.buffered if slow or late else 0)
 
 
-def _largest_first(kept: list[tuple[Connection, int]]) -> Iterable[tuple[Connection, int]]:
-    """Orders connections: always one of the address that keeps most then, and of these the largest."""
+def _largest_first(held: list[tuple[Connection, int]]) -> Iterable[tuple[Connection, int]]:
+    """Orders connections: next is always the largest one of the address that still holds most."""
     of_client: defaultdict[object, int] = defaultdict(int)
-    for connection, size in kept:
+    for connection, size in held:
         of_client[_client_of(connection)] += size
     by_address: defaultdict[str, list[tuple[Connection, int]]] = defaultdict(list)
-    for connection, size in sorted(kept, key=lambda item: (of_client[_client_of(item[0])], item[1])):
+    for connection, size in sorted(held, key=lambda item: (of_client[_client_of(item[0])], item[1])):
         by_address[connection.pipeline.address].append((connection, size))
     heap = [(-sum(size for _, size in items), address) for address, items in by_address.items()]
     heapify(heap)
@@ -343,7 +344,7 @@ def _client_of(connection: Connection) -> object:
 
 
 def address_of(peer: object) -> str:
-    """Where a peer is: its host, of IPv6 the network that one machine may have to itself (/64)."""
+    """The address that quotas count by: the host, or for IPv6 its /64 network, which one machine may own."""
     if not isinstance(peer, tuple) or not peer:
         return "local"
     host = str(peer[0])
