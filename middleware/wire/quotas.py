@@ -168,7 +168,7 @@ class Quotas:
             use[Resource.BYTES] += size
 
     def may_buffer(self, pipeline: Pipeline, buffered: int, grown: int) -> bool:
-        """Tells whether a connection may keep ``buffered`` bytes, of which the last ``grown`` came just now."""
+        """Tells whether a connection may keep ``buffered`` bytes, of which ``grown`` came just now."""
         self.admitted(pipeline, 0, grown)
         used = self._budget.bytes
         if used < self._calm[Resource.BYTES]:
