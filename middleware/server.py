@@ -39,7 +39,7 @@ from telesto.middleware.database.clock import DatabaseClock
 from telesto.middleware.database.connections import DatabaseConnections, shared
 from telesto.middleware.database.disk import Disk
 from telesto.middleware.database.start import DatabaseStart
-from telesto.middleware.execution.batch_effects import BatchEffects
+from telesto.middleware.execution.batch_worker import BatchEffects
 from telesto.middleware.execution.worker_pool import WorkerPool
 from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.metrics.http import AdminServer
@@ -49,15 +49,13 @@ from telesto.middleware.procedures.empty import answer_read
 from telesto.middleware.procedures.table import queue_of, single_handlers
 from telesto.middleware.scheduling.dispatcher import Dispatcher
 from telesto.middleware.scheduling.expected_size import ExpectedSizes
-from telesto.middleware.waiting.announcer import Announcer
-from telesto.middleware.waiting.room import WaitingRoom
+from telesto.middleware.waiting.room import Announcer, WaitingRoom
 from telesto.middleware.wire import listening
 from telesto.middleware.wire.connection import Connection, Connections
 from telesto.middleware.wire.descriptors import connections_that_fit
-from telesto.middleware.wire.flusher import Flusher
-from telesto.middleware.wire.intake import Intake
 from telesto.middleware.wire.quotas import NEARLY_USED_UP, Quotas
 from telesto.middleware.wire.services import Services
+from telesto.middleware.wire.turns import Flusher, Intake
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import GoAway
 
@@ -311,7 +309,7 @@ class MiddlewareServer:
         )
         gauges["disk_room_bytes"] = (
             "How much more may be stored; NaN when it is not known.",
-            lambda: math.nan if self._disk.room is None else self._disk.room,
+            lambda: math.nan if self._disk.free is None else self._disk.free,
         )
         gauges["quarantined_clients"] = ("Clients kept apart.", lambda: len(self._dispatcher.quarantine))
         gauges["lost_calls"] = ("Calls lost with their connections.", lambda: self._database.lost_count)

@@ -304,10 +304,10 @@ class Consumers:
         self._settle_soon = settle_soon
         self._retry_after = options.backoff_max
         self._clock = clock
-        self._states: dict[ConsumerState, None] = {}
+        self.states: dict[ConsumerState, None] = {}
         self._members: dict[int, ConsumerState] = {}
         self._rejoin_at = math.inf
-        self._begun: dict[LeaseId, bool] = {}
+        self.begun: dict[LeaseId, bool] = {}
 
     def take_begins(self) -> bytes:
         """Returns what tells the service what the application is given, or was not given after all.
@@ -315,20 +315,20 @@ class Consumers:
         It has to be written before the application is given it, or else its death would not count, and before
         anything that ends the lease.
         """
-        if not self._begun:
+        if not self.begun:
             return b""
         frames = []
         for begun in (True, False):
-            refs = [LeaseRef(*lease) for lease, told in self._begun.items() if told is begun]
+            refs = [LeaseRef(*lease) for lease, told in self.begun.items() if told is begun]
             for start in range(0, len(refs), LEASES_MAX):
                 frames.append(packets.Begin(refs[start : start + LEASES_MAX], begun).encode(0))
-        self._begun = {}
+        self.begun = {}
         return b"".join(frames)
 
     @property
     def unsettled(self) -> bool:
         """Tells whether the application has messages that it has not answered."""
-        return any(state.open and state.consumer_id for state in self._states)
+        return any(state.open and state.consumer_id for state in self.states)
 
     @property
     def joined_any(self) -> bool:
@@ -338,17 +338,17 @@ class Consumers:
     @property
     def due(self) -> float:
         """When something has to be sent, by the session's clock."""
-        return min([self._rejoin_at, *(min(state.touch_at, state.look_at) for state in self._states)])
+        return min([self._rejoin_at, *(min(state.touch_at, state.look_at) for state in self.states)])
 
     def waits(self) -> list[NextCall]:
         """The waits that have a deadline."""
-        return [call for state in self._states for call in state.waiting if call.deadline < math.inf]
+        return [call for state in self.states for call in state.waiting if call.deadline < math.inf]
 
     # ------------------------------------------------------------------ membership
 
     def joined(self, call: JoinCall) -> None:
         """A consumer was made."""
-        self._states[call.state] = None
+        self.states[call.state] = None
         self._admit(call.state, call.response)
         if call.state.stopped:
             self.stop(call.state)
@@ -360,14 +360,14 @@ class Consumers:
     def link_lost(self) -> None:
         """The connection is lost, and with it what was pushed over it."""
         self._rejoin_at = math.inf
-        self._begun = {}
-        for state in self._states:
+        self.begun = {}
+        for state in self.states:
             self._part(state)
 
     def rejoin(self) -> None:
         """There is a connection: consumers that live on join again."""
         self._rejoin_at = math.inf
-        for state in self._states:
+        for state in self.states:
             if not state.consumer_id and not state.stopped and state.ended is None:
                 self._send(self._join_request(state))
 
@@ -389,13 +389,13 @@ class Consumers:
     def left(self, state: ConsumerState) -> None:
         """The service knows that a consumer has left."""
         self._members.pop(state.consumer_id, None)
-        self._states.pop(state, None)
+        self.states.pop(state, None)
         state.consumer_id = 0
         state.open.clear()
 
     def leave_all(self) -> None:
         """The client is about to be closed."""
-        for state in list(self._states):
+        for state in list(self.states):
             if state.consumer_id:
                 self._send(InternalRequest(packets.LeaveQueue(state.consumer_id)))
             self.leave(state)
@@ -403,7 +403,7 @@ class Consumers:
 
     def end_all(self, error: TelestoError) -> None:
         """The session is no longer the client: its consumers end."""
-        for state in list(self._states):
+        for state in list(self.states):
             self._end(state, error)
 
     def _admit(self, state: ConsumerState, response: packets.JoinQueueResponse) -> None:
@@ -442,7 +442,7 @@ class Consumers:
 
     def _end(self, state: ConsumerState, error: TelestoError) -> None:
         self._part(state)
-        self._states.pop(state, None)
+        self.states.pop(state, None)
         state.ended = error
         self._end_waits(state, error)
 
@@ -538,7 +538,7 @@ class Consumers:
             self.ended(state, call.message)
         elif call.message is not None and call.message.lease is not None:
             del state.open[call.message.lease]
-            self._begun[call.message.lease] = False
+            self.begun[call.message.lease] = False
             if state.stopped:
                 self._give_back(state, [call.message])
                 return
@@ -663,7 +663,7 @@ class Consumers:
         assert message.lease is not None
         brisk = now - state.begun_at < BRISK
         state.begun_at = now
-        self._begun[message.lease] = True
+        self.begun[message.lease] = True
         return message.redelivered or not brisk
 
     # ------------------------------------------------------------------ answers
@@ -673,7 +673,7 @@ class Consumers:
         for lease in leases:
             state.open.pop(lease, None)
             if done:
-                self._begun.pop(lease, None)
+                self.begun.pop(lease, None)
 
     def given_back(self, state: ConsumerState, leases: Iterable[LeaseId]) -> None:
         """The application gives these back, and with them what comes after them in their partitions."""
@@ -690,7 +690,7 @@ class Consumers:
         """Sends what is due."""
         if now >= self._rejoin_at:
             self.rejoin()
-        for state in self._states:
+        for state in self.states:
             if now >= state.touch_at:
                 self._touch(state, now)
             if now >= state.look_at:

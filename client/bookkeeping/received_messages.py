@@ -35,6 +35,7 @@ class ReceivedMessages:
     Attributes:
         confirmations: what is owed to the service.
         unclaimed: messages that no call waits for.
+        release_due: when messages have to be given back, by the session's clock; infinity without any.
         closing: no more reads will come, so unclaimed messages go back at once.
     """
 
@@ -62,15 +63,10 @@ class ReceivedMessages:
         self._refusals = 0
         self._with_application: set[HandOverId] = set()
         self._to_release: dict[HandOverId, None] = {}
-        self._release_due = math.inf
+        self.release_due = math.inf
         self.confirmations = Confirmations(options.confirm_after, wal)
         self.closing = False
         self.unclaimed = UnclaimedMessages(options.recovered_hold, options.max_recovered)
-
-    @property
-    def due(self) -> float:
-        """When something has to be sent, by the session's clock."""
-        return min(self.confirmations.due, self.unclaimed.due, self._release_due)
 
     @property
     def settled(self) -> bool:
@@ -83,7 +79,7 @@ class ReceivedMessages:
             self.send_confirm()
         if now >= self.unclaimed.due:
             self.release(self.unclaimed.take_due(now))
-        if now >= self._release_due:
+        if now >= self.release_due:
             self._send_releases()
 
     # ------------------------------------------------------------------ messages
@@ -224,7 +220,7 @@ class ReceivedMessages:
         self.release(self.take_back(list(self._with_application), now))
 
     def _send_releases(self) -> None:
-        self._release_due = math.inf
+        self.release_due = math.inf
         names = list(self._to_release)
         self._to_release.clear()
         for start in range(0, len(names), RELEASE_ITEMS_MAX):
@@ -248,7 +244,7 @@ class ReceivedMessages:
 
     def _not_released(self, names: list[HandOverId], due: float) -> None:
         self._to_release.update(dict.fromkeys(names))
-        self._release_due = min(self._release_due, due)
+        self.release_due = min(self.release_due, due)
 
     # ------------------------------------------------------------------ takeover
 

@@ -27,9 +27,9 @@ class Takeover:
             this client.
     """
 
-    def __init__(self, wanted: Collection[OperationId], room: int) -> None:
+    def __init__(self, wanted: Collection[OperationId], free: int) -> None:
         self._wanted = wanted
-        self._room = room
+        self._free = free
         self._after_operation = packets.OperationRef(0, 0)
         self._after_hand_over = HandOverId(0, 0, 0)
         self.operations: dict[OperationId, list[packets.ElementResult]] = {}
@@ -86,10 +86,10 @@ class Takeover:
         operation = OperationId(session, number)
         self._after_hand_over = max(self._after_hand_over, HandOverId(session, number, message.message_id))
         if operation not in self._wanted:
-            if self._room <= 0:
+            if self._free <= 0:
                 self.surplus.append(HandOverId(session, number, message.message_id))
                 return
-            self._room -= 1
+            self._free -= 1
         self.hand_overs.setdefault(operation, []).append(handed_over(message, session, number))
 
 

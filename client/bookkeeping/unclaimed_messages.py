@@ -23,40 +23,44 @@ def _by_priority(message: Message) -> tuple[int, int]:
 
 
 class UnclaimedMessages:
-    """Holds at most ``most`` messages, each for ``hold`` seconds."""
+    """Holds at most ``most`` messages, each for ``hold`` seconds.
+
+    Attributes:
+        messages: those that it holds.
+    """
 
     def __init__(self, hold: float, most: int) -> None:
         self._hold = hold
         self._most = most
         self._queues: dict[int, list[Message]] = {}
-        self._messages: dict[HandOverId, Message] = {}
+        self.messages: dict[HandOverId, Message] = {}
         self._ends: deque[tuple[float, HandOverId]] = deque()
 
     def __len__(self) -> int:
-        return len(self._messages)
+        return len(self.messages)
 
     def __contains__(self, hand_over: HandOverId) -> bool:
-        return hand_over in self._messages
+        return hand_over in self.messages
 
     @property
-    def room(self) -> int:
-        """How many more messages there is room for."""
-        return self._most - len(self._messages)
+    def free(self) -> int:
+        """How many more messages it may hold."""
+        return self._most - len(self.messages)
 
     @property
     def due(self) -> float:
         """When the next message has to be given back, by the session's clock; infinity when there is none."""
         ends = self._ends
-        while ends and ends[0][1] not in self._messages:
+        while ends and ends[0][1] not in self.messages:
             ends.popleft()
         return ends[0][0] if ends else math.inf
 
     def place(self, message: Message, now: float) -> bool:
-        """Keeps the message for a while; False when there is no room."""
+        """Keeps the message for a while; False when it holds as many as it may."""
         hand_over = message.hand_over
-        if hand_over is None or self.room <= 0:
+        if hand_over is None or self.free <= 0:
             return False
-        self._messages[hand_over] = message
+        self.messages[hand_over] = message
         insort(self._queues.setdefault(message.queue_id, []), message, key=_by_priority)
         self._ends.append((now + self._hold, hand_over))
         return True
@@ -86,21 +90,21 @@ class UnclaimedMessages:
         due = []
         while self.due <= now:
             _, hand_over = self._ends.popleft()
-            self._remove(self._messages[hand_over])
+            self._remove(self.messages[hand_over])
             due.append(hand_over)
         return due
 
     def take_all(self) -> list[HandOverId]:
         """Takes everything; returns the names."""
-        names = list(self._messages)
-        self._messages.clear()
+        names = list(self.messages)
+        self.messages.clear()
         self._queues.clear()
         self._ends.clear()
         return names
 
     def keep_listed(self, hand_overs: Collection[HandOverId]) -> None:
         """Drops what a takeover no longer lists: it is no longer this client's."""
-        for hand_over, message in list(self._messages.items()):
+        for hand_over, message in list(self.messages.items()):
             if hand_over.number and hand_over not in hand_overs:
                 self._remove(message)
 
@@ -110,4 +114,4 @@ class UnclaimedMessages:
         if not queue:
             del self._queues[message.queue_id]
         if message.hand_over is not None:
-            del self._messages[message.hand_over]
+            del self.messages[message.hand_over]

@@ -118,7 +118,7 @@ class DurableSession(Session):
             return b""
         output = link.take_output() if self._wal.clean else link.take_released()
         # What the application is given of a consumer is in no state, so that it waits for no flush.
-        return self.consumers.take_begins() + output
+        return self.consumers.take_begins() + output if self.consumers.begun else output
 
     @property
     def timer(self) -> float:

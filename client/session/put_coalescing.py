@@ -129,7 +129,7 @@ def join(
 
     Returns them as one call, which is over with ``on_done``; the first itself when there are none.
     """
-    if type(first) is not PutCall or not line or limits is ALONE:
+    if type(first) is not PutCall:
         return first
     size = _size(first)
     if first.alone or size > limits.size or len(first.message.body) > limits.body:

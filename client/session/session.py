@@ -416,7 +416,7 @@ class Session(BaseSession):
             calls = self._waiting_calls.calls
         pending = link.pending
         confirmations = self._ledger.confirmations
-        unclaimed = len(self._ledger.received.unclaimed) > 0
+        unclaimed = bool(self._ledger.received.unclaimed.messages)
         limit = self.limit
         if confirmations.overdue:
             self._ledger.received.send_ahead()
@@ -430,12 +430,14 @@ class Session(BaseSession):
                 return
             elif not call.numbered or (self._fast and call.may_be_fast):
                 calls.popleft()
-                call = join(call, calls, self._joint_limits, self._joint_done)
+                if calls and self._joint_limits is not ALONE:
+                    call = join(call, calls, self._joint_limits, self._joint_done)
                 if self.send(link, call, 0, [], now) and isinstance(call, GetCall):
                     self._ledger.subscriptions.sent(call)
             elif confirmations.room(limit) and self.has_room():
                 calls.popleft()
-                if not confirmations.refused:  # where it matters which of them were called before
+                if calls and self._joint_limits is not ALONE and not confirmations.refused:
+                    # After a refusal it matters which of the puts were called before it.
                     call = join(call, calls, self._joint_limits, self._joint_done)
                 if isinstance(call, DeleteClientCall):
                     # Nothing may follow the deletion, and what it cannot carry itself goes before it.
@@ -495,7 +497,8 @@ class Session(BaseSession):
 
     def take_output(self) -> bytes:
         """Returns what is to be written to the connection."""
-        return self.consumers.take_begins() + super().take_output()
+        output = super().take_output()
+        return self.consumers.take_begins() + output if self.consumers.begun else output
 
     # ------------------------------------------------------------------ receiving
 
@@ -817,7 +820,7 @@ class Session(BaseSession):
     def new_takeover(self) -> Takeover:
         """Makes the place for what a takeover lists."""
         wanted = {OperationId(call.session, call.number) for call in self._in_doubt}
-        return Takeover(wanted, self._ledger.received.unclaimed.room)
+        return Takeover(wanted, self._ledger.received.unclaimed.free)
 
     def _joined(self, result: HandshakeResult, before: str | None) -> None:
         """Settles what was in doubt; then requests can be sent."""
@@ -990,7 +993,12 @@ class Session(BaseSession):
             return due
         due = min(due, self.link.look_at)
         if self.phase is Phase.READY or self.phase is Phase.DRAINING:
-            due = min(due, self._ledger.received.due, self._ledger.subscriptions.due, self.consumers.due)
+            received = self._ledger.received
+            due = min(due, received.confirmations.due, received.release_due, self._ledger.subscriptions.due)
+            if received.unclaimed.messages:
+                due = min(due, received.unclaimed.due)
+            if self.consumers.states:
+                due = min(due, self.consumers.due)
             if self._hold_until:
                 due = min(due, self._hold_until)
         else:

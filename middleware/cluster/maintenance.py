@@ -13,7 +13,7 @@ from telesto.middleware.database.clock import DatabaseClock
 from telesto.middleware.scheduling.outcomes import Arrivals
 from telesto.middleware.scheduling.requests import topic_channel
 from telesto.middleware.scheduling.single_request import Call, arrivals_of
-from telesto.middleware.waiting.announcer import Announcer
+from telesto.middleware.waiting.room import Announcer
 
 _JOBS = ("deleted_queues", "message_keys", "history", "topics", "subscriptions")
 #: Scans all hand-overs, and their dead rows while an old snapshot keeps them. So it runs at most ``_SCANS``

@@ -10,7 +10,7 @@ from telesto.middleware.common.peers import Peers
 from telesto.middleware.common.periodic import Periodic
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.database.clock import DatabaseClock
-from telesto.middleware.database.gate import Gate
+from telesto.middleware.database.connection import Gate
 from telesto.middleware.scheduling.single_request import Call
 
 _log = logger("registry")

@@ -13,7 +13,7 @@ from telesto.middleware.consumers.registry import Consumers
 from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.scheduling.message_rows import ANSWER_OVERHEAD_BYTES, handed_over
 from telesto.middleware.scheduling.single_request import Row
-from telesto.middleware.waiting.announcer import Announcer
+from telesto.middleware.waiting.room import Announcer
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import Deliver, Delivery
 
@@ -51,28 +51,24 @@ class ClaimTracker:
     its queues are not claimed from again.
 
     Attributes:
+        consumers: those that it claims for.
         doubtful: consumers of claims whose outcome is unknown; until it is known, nothing is claimed.
     """
 
     def __init__(
         self, consumers: Consumers, announcer: Announcer, counters: Counters, settings: ServerSettings
     ) -> None:
-        self._consumers = consumers
+        self.consumers = consumers
         self._announcer = announcer
         self._counters = counters
         self._max_messages = settings.max_batch
         self._busy_s = settings.busy_backoff_max_ms / 1000
         self.doubtful: dict[Consumer, None] = {}
 
-    @property
-    def has_consumers(self) -> bool:
-        """Tells whether there is a consumer to claim for."""
-        return bool(self._consumers)
-
     def begin(self) -> Claim:
         """Begins a claim from all queues that it is time to claim from."""
-        claim = Claim(self._consumers.take_due(), self._max_messages)
-        self._consumers.put_back(claim.left)
+        claim = Claim(self.consumers.take_due(), self._max_messages)
+        self.consumers.put_back(claim.left)
         return claim
 
     def begin_for(self, counts: Mapping[int, int]) -> Claim | None:
@@ -81,17 +77,17 @@ class ClaimTracker:
         The one more tells whether the queue holds others, which another claim is for then. Returns None when
         no consumer waits for any of them.
         """
-        queues = [] if self.doubtful else self._consumers.take_waiting(counts)
+        queues = [] if self.doubtful else self.consumers.take_waiting(counts)
         if not queues:
             return None
         claim = Claim(queues, self._max_messages, {queue_id: count + 1 for queue_id, count in counts.items()})
-        self._consumers.put_back(claim.left)
+        self.consumers.put_back(claim.left)
         return claim
 
     def over(self, claim: Claim) -> None:
         """A claim is over: its queues may be claimed from again."""
         for queue in claim.queues:
-            self._consumers.claimed(queue)
+            self.consumers.claimed(queue)
 
     def failed(self, claim: Claim) -> None:
         """A claim was not executed."""
@@ -129,7 +125,7 @@ class ClaimTracker:
                 queue.awake = queue.alone = busy = True
             elif not consumer.ended:
                 code = ErrorCode(error)
-                self._consumers.end(consumer, failure_of(code, _DETAILS.get(code, "the claim was refused")))
+                self.consumers.end(consumer, failure_of(code, _DETAILS.get(code, "the claim was refused")))
         for queue in claim.queues:
             count = counts.get(queue.queue_id, 0)
             if count:
@@ -153,7 +149,7 @@ class ClaimTracker:
         elif kind is RowKind.REACHED:
             queue.awake = True
         elif kind is RowKind.READY_ELSEWHERE:
-            if not self._consumers.ready(row["consumer_id"]):
+            if not self.consumers.ready(row["consumer_id"]):
                 self._announcer.ready_elsewhere(queue.queue_id)
         elif not counts.get(queue.queue_id):
             queue.settling = True

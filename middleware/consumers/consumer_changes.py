@@ -8,7 +8,7 @@ from telesto.middleware.common.periodic import Periodic
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.consumers.consumer import Consumer
 from telesto.middleware.scheduling.single_request import Call, arrivals_of
-from telesto.middleware.waiting.announcer import Announcer
+from telesto.middleware.waiting.room import Announcer
 from telesto.protocol.errors import ErrorCode
 
 #: Consumers that one call changes.

@@ -12,7 +12,7 @@ from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.consumers.consumer import Consumer, LeaseKey
 from telesto.middleware.consumers.registry import Consumers
 from telesto.middleware.scheduling.single_request import Call, arrivals_of
-from telesto.middleware.waiting.announcer import Announcer
+from telesto.middleware.waiting.room import Announcer
 from telesto.protocol.packets import LeaseRef
 
 #: So often in the time of the shortest lease it looks, within these bounds in seconds.

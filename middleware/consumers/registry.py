@@ -30,6 +30,7 @@ class Consumers:
     waits in the partitions of one consumer, and its ``ready``.
 
     Attributes:
+        by_id: the consumers by their ids.
         became_due: set when a queue has come to stand in an empty line.
         draining: the middleware is about to stop: nothing more is claimed.
     """
@@ -42,24 +43,24 @@ class Consumers:
         self._leaving = leaving
         self._changes = changes
         self._max_credit = settings.max_credit
-        self._all: dict[int, Consumer] = {}
+        self.by_id: dict[int, Consumer] = {}
         self._queues: dict[int, ConsumedQueue] = {}
         self._due: deque[ConsumedQueue] = deque()
         self.draining = False
         self.became_due = asyncio.Event()
 
     def __len__(self) -> int:
-        return len(self._all)
+        return len(self.by_id)
 
     @property
     def held(self) -> int:
         """How many messages the consumers have."""
-        return sum(consumer.held for consumer in self._all.values())
+        return sum(consumer.held for consumer in self.by_id.values())
 
     @property
     def failing(self) -> int:
         """How many of them fail everything."""
-        return sum(consumer.failing for consumer in self._all.values())
+        return sum(consumer.failing for consumer in self.by_id.values())
 
     # --- coming and going --------------------------------------------------------------------
 
@@ -80,7 +81,7 @@ class Consumers:
             consumer.ended = True
             self._leaving.add(consumer, counted=False)
             return
-        self._all[consumer_id] = consumer
+        self.by_id[consumer_id] = consumer
         pipeline.consumers[consumer_id] = None
         queue = self._queues.get(queue_id)
         if queue is None:
@@ -91,21 +92,21 @@ class Consumers:
 
     def find(self, pipeline: Pipeline, consumer_id: int) -> Consumer | None:
         """The consumer of a connection; None when it has none with this id."""
-        return self._all.get(consumer_id) if consumer_id in pipeline.consumers else None
+        return self.by_id.get(consumer_id) if consumer_id in pipeline.consumers else None
 
     def __iter__(self) -> Iterator[Consumer]:
-        return iter(self._all.values())
+        return iter(self.by_id.values())
 
     def get(self, consumer_id: int) -> Consumer | None:
         """A consumer of any connection; None when it is not one of this middleware."""
-        return self._all.get(consumer_id)
+        return self.by_id.get(consumer_id)
 
     def remove(self, consumer: Consumer) -> None:
         """A consumer gets nothing more."""
         if consumer.ended:
             return
         consumer.ended = True
-        del self._all[consumer.consumer_id]
+        del self.by_id[consumer.consumer_id]
         consumer.pipeline.consumers.pop(consumer.consumer_id, None)
         queue = self._queues[consumer.queue_id]
         del queue.consumers[consumer.consumer_id]
@@ -116,7 +117,7 @@ class Consumers:
     def drop(self, pipeline: Pipeline) -> None:
         """A connection is gone: its consumers leave."""
         for consumer_id in list(pipeline.consumers):
-            consumer = self._all[consumer_id]
+            consumer = self.by_id[consumer_id]
             self.remove(consumer)
             self._leaving.add(consumer, counted=not self.draining)
 
@@ -136,7 +137,7 @@ class Consumers:
 
     def end_all(self, failure: Failure) -> None:
         """Ends all consumers."""
-        for consumer in list(self._all.values()):
+        for consumer in list(self.by_id.values()):
             self.end(consumer, failure)
 
     def queue_deleted(self, queue_id: int) -> None:
@@ -170,7 +171,7 @@ class Consumers:
 
     def begun_ids(self, refs: Iterable[LeaseRef]) -> list[int]:
         """What the applications were given by the consumers that these messages are of."""
-        found = (self._all.get(consumer_id) for consumer_id in {ref.consumer_id for ref in refs})
+        found = (self.by_id.get(consumer_id) for consumer_id in {ref.consumer_id for ref in refs})
         return [message_id for consumer in found if consumer is not None for message_id in consumer.begun_ids]
 
     def has_room_again(self, consumer: Consumer) -> None:
@@ -181,7 +182,7 @@ class Consumers:
         """Consumers have answered, or lost, these messages."""
         queue_ids = set()
         for ref in refs:
-            consumer = self._all.get(ref.consumer_id)
+            consumer = self.by_id.get(ref.consumer_id)
             if consumer is not None and consumer.drop(LeaseKey(ref.lease_id, ref.message_id)):
                 queue_ids.add(consumer.queue_id)
         for queue_id in queue_ids:
@@ -192,7 +193,7 @@ class Consumers:
 
     def ready(self, consumer_id: int) -> bool:
         """Partitions of a consumer hold something for it; returns False when it is not of this middleware."""
-        consumer = self._all.get(consumer_id)
+        consumer = self.by_id.get(consumer_id)
         if consumer is None:
             return False
         consumer.ready = True
@@ -206,18 +207,18 @@ class Consumers:
     def waited_in_vain(self, refs: Sequence[LeaseRef]) -> None:
         """These were not begun, and their clients were silent: they go back."""
         for pipeline in {
-            consumer.pipeline for ref in refs if (consumer := self._all.get(ref.consumer_id)) is not None
+            consumer.pipeline for ref in refs if (consumer := self.by_id.get(ref.consumer_id)) is not None
         }:
             pipeline.silent = True
             for consumer_id in pipeline.consumers:
-                self._changes.add(self._all[consumer_id])
+                self._changes.add(self.by_id[consumer_id])
         self._lose(refs, "the client was silent for most of the lease")
 
     def heard(self, pipeline: Pipeline) -> None:
         """A connection that was silent is heard again."""
         pipeline.silent = False
         for consumer_id in pipeline.consumers:
-            self._changes.add(self._all[consumer_id])
+            self._changes.add(self.by_id[consumer_id])
         self.writable(pipeline)
 
     def came_back(self, refs: Sequence[LeaseRef]) -> None:
@@ -228,7 +229,7 @@ class Consumers:
         failure = failure_of(ErrorCode.LEASE_LOST, details)
         by_consumer: dict[Consumer, list[LeaseRef]] = {}
         for ref in refs:
-            consumer = self._all.get(ref.consumer_id)
+            consumer = self.by_id.get(ref.consumer_id)
             if consumer is not None and consumer.has(LeaseKey(ref.lease_id, ref.message_id)):
                 by_consumer.setdefault(consumer, []).append(ref)
         for consumer, lost in by_consumer.items():
@@ -238,7 +239,7 @@ class Consumers:
     def writable(self, pipeline: Pipeline) -> None:
         """A connection takes bytes again."""
         for consumer_id in pipeline.consumers:
-            self._consider(self._all[consumer_id].queue_id)
+            self._consider(self.by_id[consumer_id].queue_id)
 
     # --- claiming ----------------------------------------------------------------------------
 

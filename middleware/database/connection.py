@@ -16,6 +16,7 @@ from telesto.middleware.common.failures import (
     READ_ONLY_SQLSTATE,
     STALE_SQLSTATE,
     UNCONFIRMED,
+    Failure,
     LostError,
     RefusedError,
     UnavailableError,
@@ -26,7 +27,6 @@ from telesto.middleware.common.failures import (
 )
 from telesto.middleware.common.logs import logger
 from telesto.middleware.database.dsn import CONNECT_ERRORS, Connection, brief, reason_of
-from telesto.middleware.database.gate import Gate
 
 _log = logger("database")
 
@@ -277,3 +277,33 @@ def _lacks_partition(error: asyncpg.PostgresError) -> bool:
     if not isinstance(error, asyncpg.CheckViolationError):
         return False
     return error.table_name == "history" and error.constraint_name is None
+
+
+class Gate:
+    """Stands before all calls that are made for clients.
+
+    Attributes:
+        shut: how all calls are refused, None when they are not.
+        shut_for_writes: how those are refused that write.
+    """
+
+    def __init__(self) -> None:
+        self.shut: Failure | None = None
+        self.shut_for_writes: Failure | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Nothing is refused."""
+        return self.shut is None and self.shut_for_writes is None
+
+    def open(self, why: str) -> None:
+        """Refuses nothing any more."""
+        if not self.is_open:
+            _log.info("available_again", why=why)
+            self.shut = self.shut_for_writes = None
+
+    def check(self, *, writes: bool) -> None:
+        """Raises UnavailableError, with the failure, for a call that is refused."""
+        failure = self.shut or (self.shut_for_writes if writes else None)
+        if failure is not None:
+            raise UnavailableError(failure.details, failure)

@@ -8,9 +8,8 @@ from typing import Any
 
 from telesto.middleware.common.failures import LOST
 from telesto.middleware.common.settings import ServerSettings
-from telesto.middleware.database.connection import DatabaseConnection
+from telesto.middleware.database.connection import DatabaseConnection, Gate
 from telesto.middleware.database.dsn import Connection, session_limits
-from telesto.middleware.database.gate import Gate
 from telesto.middleware.database.primary import Epoch, Primary
 from telesto.middleware.scheduling.single_request import Call, Row
 

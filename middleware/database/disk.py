@@ -78,7 +78,8 @@ class Disk:
 
     Attributes:
         work: what runs in the background.
-        room: how much more may be stored, in bytes; negative when the reserve is used; None when not known.
+        is_full: puts are refused.
+        free: how much more may be stored, in bytes; negative when the reserve is used; None when not known.
     """
 
     def __init__(
@@ -92,32 +93,25 @@ class Disk:
         self._max_bytes = settings.max_database_bytes
         self._left = self._reserve if self._max_bytes is None else self._reserve_of(self._max_bytes)
         self._refusal = disk_full(settings.disk_retry_ms)
-        self._refuses = False
+        self.is_full = False
         self._short = False
         self._is_waited_for = False
-        self._room_made = asyncio.Event()
-        self._make_room_at = 0.0
+        self._space_made = asyncio.Event()
+        self._vacuum_at = 0.0
         self._warned_at = -_WARN_S
         self._rows: int | None = None
         self._floor = 0
         self._try_at = 0.0
         self._max_wal: int | None = None
         self._remedies: list[str] | None = None
-        self.room: int | None = None
+        self.free: int | None = None
         measured = self._directory is not None or self._max_bytes is not None
         self.work = Periodic("disk", self._look, period_s=_PERIOD_S if measured else None)
         if measured:
             self.work.poke()
 
-    @property
-    def is_full(self) -> bool:
-        """Puts are refused."""
-        return self._refuses
-
-    def refusal(self, requests: int) -> Failure | None:
-        """Says how so many puts are refused; None if they may be tried."""
-        if not self._refuses:
-            return None
+    def refusal(self, requests: int) -> Failure:
+        """Counts puts that are refused; returns what their clients are told."""
         for _ in range(requests):
             self._counters.refused(self._refusal.code)
         return self._refusal
@@ -127,65 +121,65 @@ class Disk:
         self._try_at = self._clock() + _RETRY_S
         self._rows = None
         self.work.period_s = _PERIOD_S
-        if not self._refuses:
+        if not self.is_full:
             self._refuse()
             self.work.poke()
 
     async def pace(self) -> None:
         """Holds up a call that moves messages while there is so little space that some must be made first."""
-        if self._refuses and self._short:
-            self._room_made.clear()
+        if self.is_full and self._short:
+            self._space_made.clear()
             self._is_waited_for = True
             self.work.poke()
             with suppress(TimeoutError):
                 async with asyncio.timeout(_PACE_S):
-                    await self._room_made.wait()
+                    await self._space_made.wait()
 
     async def _look(self) -> None:
-        self.room = await self._measure()
-        self._short = self.room is not None and self.room < -self._left // 4
-        close = self._refuses or (self.room is not None and self.room < _CLOSE_BYTES)
+        self.free = await self._measure()
+        self._short = self.free is not None and self.free < -self._left // 4
+        close = self.is_full or (self.free is not None and self.free < _CLOSE_BYTES)
         if self.work.period_s is not None:
             self.work.period_s = _CLOSE_PERIOD_S if close else _PERIOD_S
-        if self._refuses:
-            if self.room is not None:
+        if self.is_full:
+            if self.free is not None:
                 if self._rows is None:
                     self._rows = await self._count()
-                if self._is_waited_for or self._clock() >= self._make_room_at:
-                    await self._make_room()
+                if self._is_waited_for or self._clock() >= self._vacuum_at:
+                    await self._free_space()
             await self._reconsider()
-        elif self.room is not None and self.room < self._floor:
+        elif self.free is not None and self.free < self._floor:
             self._refuse()
             self._rows = await self._count()
-        elif self.room is not None and self.room >= self._left // _MARGIN:
+        elif self.free is not None and self.free >= self._left // _MARGIN:
             self._floor = 0
 
     def _refuse(self) -> None:
-        self._refuses = True
-        if self.room is None and self._clock() < self._warned_at + _WARN_S:
+        self.is_full = True
+        if self.free is None and self._clock() < self._warned_at + _WARN_S:
             return
         self._warned_at = self._clock()
-        _log.warning("disk_full", room=self.room, reserve=self._left, puts="refused")
+        _log.warning("disk_full", free=self.free, reserve=self._left, puts="refused")
 
     async def _reconsider(self) -> None:
         """Takes puts again if there is room."""
         if self._clock() < self._try_at:
             return
-        if self.room is None:
+        if self.free is None:
             self._take("some time has passed", 0)
-        elif self.room >= self._left // _MARGIN:
-            self._take("there is room", 0)
-        elif self.room > -self._left * 3 // 4 and await self._is_drained():
-            self._take("there is room in the tables", min(0, self.room - self._left // (2 * _MARGIN)))
+        elif self.free >= self._left // _MARGIN:
+            self._take("there is space", 0)
+        elif self.free > -self._left * 3 // 4 and await self._is_drained():
+            self._take("there is space in the tables", min(0, self.free - self._left // (2 * _MARGIN)))
 
     def _take(self, why: str, floor: int) -> None:
         self._floor = floor
-        self._refuses = False
+        self.is_full = False
         if self._directory is None and self._max_bytes is None:
             self.work.period_s = None
             _log.debug("disk_tried", why=why)
         else:
-            _log.info("disk_has_room", why=why, room=self.room, puts="taken")
+            _log.info("disk_has_space", why=why, free=self.free, puts="taken")
 
     async def _is_drained(self) -> bool:
         rows = await self._count()
@@ -199,15 +193,15 @@ class Disk:
     # --- measuring ---------------------------------------------------------------------------
 
     async def _measure(self) -> int | None:
-        rooms = []
+        found_free = []
         if self._directory is not None:
             with suppress(OSError):
-                rooms.append(await self._room_on_disk(self._directory))
+                found_free.append(await self._free_on_disk(self._directory))
         if self._max_bytes is not None and (size := await self._ask(SIZE)) is not None:
-            rooms.append(self._max_bytes - size - self._reserve_of(self._max_bytes))
-        return min(rooms, default=None)
+            found_free.append(self._max_bytes - size - self._reserve_of(self._max_bytes))
+        return min(found_free, default=None)
 
-    async def _room_on_disk(self, directory: Path) -> int:
+    async def _free_on_disk(self, directory: Path) -> int:
         if self._max_wal is None:
             self._max_wal = await self._ask(MAX_WAL)
         found = await asyncio.to_thread(os.statvfs, directory)
@@ -222,7 +216,7 @@ class Disk:
     async def _count(self) -> int | None:
         return await self._ask(ROWS, list(_STORES))
 
-    async def _make_room(self) -> None:
+    async def _free_space(self) -> None:
         """Has PostgreSQL give back what it need not keep, as far as this user may ask for it.
 
         What is read is written once more, faster than autovacuum and checkpoints follow.
@@ -235,9 +229,9 @@ class Disk:
             for sql in self._remedies:
                 await self._call(sql)
         now = self._clock()
-        self._make_room_at = now + max(_PERIOD_S, 2 * (now - begun))
+        self._vacuum_at = now + max(_PERIOD_S, 2 * (now - begun))
         self._is_waited_for = False
-        self._room_made.set()
+        self._space_made.set()
 
     async def _ask(self, sql: str, *arguments: object) -> int | None:
         """One number from the database; None if it cannot be had."""

@@ -27,10 +27,9 @@ from telesto.middleware.common.logs import logger
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.database.connection import DatabaseConnection
 from telesto.middleware.database.disk import Disk
-from telesto.middleware.execution.batch_effects import BatchEffects
+from telesto.middleware.execution.batch_worker import BatchEffects
 from telesto.middleware.metrics.counters import Counters
-from telesto.middleware.scheduling.dispatcher import Dispatcher
-from telesto.middleware.scheduling.fair_queue import FairQueue
+from telesto.middleware.scheduling.dispatcher import Dispatcher, FairQueue
 from telesto.middleware.scheduling.outcomes import error_frame
 from telesto.middleware.scheduling.requests import Request
 from telesto.middleware.scheduling.single_request import Handler, Reply, Row

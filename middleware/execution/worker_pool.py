@@ -15,10 +15,8 @@ from telesto.middleware.consumers.registry import Consumers
 from telesto.middleware.database.connection import DatabaseConnection
 from telesto.middleware.database.connections import DatabaseConnections
 from telesto.middleware.database.disk import Disk
-from telesto.middleware.execution.batch_effects import BatchEffects
-from telesto.middleware.execution.batch_worker import BatchWorker
-from telesto.middleware.execution.bisecting_executor import BisectingExecutor
-from telesto.middleware.execution.claim_with_puts import PutAndClaimExecutor
+from telesto.middleware.execution.batch_worker import BatchEffects, BatchWorker
+from telesto.middleware.execution.bisecting_executor import BisectingExecutor, PutAndClaimExecutor
 from telesto.middleware.execution.single_worker import SingleWorker
 from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.metrics.tracing import Tracer
@@ -29,8 +27,7 @@ from telesto.middleware.procedures.publish import PublishGroup
 from telesto.middleware.procedures.put import PutGroup
 from telesto.middleware.procedures.take import TakeGroup, TakeSelectedGroup
 from telesto.middleware.scheduling.call_pacing import CallPacing
-from telesto.middleware.scheduling.dispatcher import Dispatcher
-from telesto.middleware.scheduling.fair_queue import FairQueue
+from telesto.middleware.scheduling.dispatcher import Dispatcher, FairQueue
 from telesto.middleware.scheduling.outcomes import Group
 from telesto.middleware.scheduling.requests import Kind
 from telesto.middleware.scheduling.single_request import Handler
@@ -124,19 +121,15 @@ class WorkerPool:
     def _runs(self) -> list[tuple[str, Run]]:
         settings = self._settings
         peers = self._peers
-
-        def middleware_id() -> int:
-            return peers.middleware_id
-
         locked = settings.locked_answer_bytes
         light_bytes = settings.max_answer_bytes // settings.max_batch // 2
         fetches = (settings.max_read_messages, settings.max_answer_bytes, light_bytes)
         if locked:
             light_bytes = min(light_bytes, locked // settings.max_batch // 2)
         answers = (settings.max_answer_bytes, locked, light_bytes)
-        takes = (settings.max_read_messages, *answers, middleware_id)
+        takes = (settings.max_read_messages, *answers, peers)
         groups: list[tuple[Kind, Group, int]] = [
-            (Kind.PUT, PutGroup(middleware_id), settings.put_workers),
+            (Kind.PUT, PutGroup(peers), settings.put_workers),
             (Kind.TAKE, TakeGroup(*takes), settings.take_workers),
             (Kind.TAKE_SELECTED, TakeSelectedGroup(*takes), settings.selected_workers),
             (Kind.CONFIRM, ConfirmGroup(), settings.confirm_workers),

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from telesto.db import calls
 from telesto.middleware.common.failures import BUSY, failure_of
-from telesto.middleware.scheduling.message_rows import confirmed_of
+from telesto.middleware.common.peers import Peers
 from telesto.middleware.scheduling.outcomes import Mark, Results, SmallAnswers
-from telesto.middleware.scheduling.requests import Request
+from telesto.middleware.scheduling.requests import Request, confirmed_of
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import (
     NewMessage,
@@ -28,9 +28,9 @@ class PutGroup(SmallAnswers):
 
     stores = True
 
-    def __init__(self, middleware_id: Callable[[], int]) -> None:
-        """``middleware_id`` tells through which middleware the messages come."""
-        self._middleware_id = middleware_id
+    def __init__(self, peers: Peers) -> None:
+        """``peers`` knows the id of this middleware, through which the messages come."""
+        self._peers = peers
 
     def statement(self, requests: Sequence[Request]) -> calls.Statement:
         """Makes the arrays: per request, per element, per confirmed number.
@@ -104,7 +104,7 @@ class PutGroup(SmallAnswers):
             delays_ms=_unless_all_none(delays),
             lives_ms=_unless_all_none(lives),
             partition_keys=_unless_all_none(partitions),
-            middleware_id=self._middleware_id(),
+            middleware_id=self._peers.middleware_id,
         )
 
     def results(self, requests: Sequence[Request], rows: Sequence[Any]) -> Results:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 from telesto.db import calls
 from telesto.middleware.common.failures import BUSY, failure_of, no_queue
+from telesto.middleware.common.peers import Peers
 from telesto.middleware.procedures.read_shares import AnswerShares
 from telesto.middleware.scheduling.message_rows import (
     ANSWER_OVERHEAD_BYTES,
     MESSAGE_OVERHEAD_BYTES,
-    Confirmed,
-    confirmed_of,
     origin_of,
 )
 from telesto.middleware.scheduling.outcomes import Mark, Outcome, Results
-from telesto.middleware.scheduling.requests import Read, Request
+from telesto.middleware.scheduling.requests import Confirmed, Read, Request, confirmed_of
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import Message, ReadMessage, ReadMessageResponse, ReadMode, ReadResponseResponse
 
@@ -50,16 +49,15 @@ class TakeGroup:
         max_answer_bytes: int,
         locked_answer_bytes: int,
         light_bytes: int,
-        middleware_id: Callable[[], int],
+        peers: Peers,
     ) -> None:
-        """Bodies up to ``light_bytes`` are not worth to be noted as heavy; ``middleware_id`` tells through
-        which middleware the messages go."""
+        """Bodies up to ``light_bytes`` do not count as large; ``peers`` knows the id of this middleware."""
         self._max_messages = max_messages
         self._locked_answer_bytes = locked_answer_bytes
         self._large_shares = AnswerShares(max_answer_bytes)
         self._small_shares = AnswerShares(min(max_answer_bytes, locked_answer_bytes or max_answer_bytes))
         self._light_bytes = light_bytes
-        self._middleware_id = middleware_id
+        self._peers = peers
 
     def is_large(self, requests: Sequence[Request]) -> bool:
         """Says whether more is expected than may be sent while the queues are locked."""
@@ -95,7 +93,7 @@ class TakeGroup:
             "queue_ids": [packet.queue_id for packet in packets],
             "max_messages": [messages for messages, _ in bounds],
             "max_bytes": [size for _, size in bounds],
-            "middleware_id": self._middleware_id(),
+            "middleware_id": self._peers.middleware_id,
             **confirmed_of(requests),
         }
 

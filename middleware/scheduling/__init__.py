@@ -1,5 +1,5 @@
-"""Requests in pipeline: who is next, in which batch, and what came of it.
+"""Requests: whose are next, in which batch, and what came of them.
 
-It imports `common` and the rooms below. Begin with `requests`; `dispatcher` gives requests to workers,
-`fair_queue` says who is next.
+It imports `common` and the rooms below. Begin with `requests`, then `dispatcher`, which says whose requests
+come next.
 """

@@ -12,7 +12,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
-from telesto.middleware.scheduling.fair_queue import FairQueue
+from telesto.middleware.scheduling.dispatcher import FairQueue
 
 #: How much the last call counts in the average.
 _SHARE = 0.05

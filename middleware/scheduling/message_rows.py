@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any, TypedDict
+from typing import Any
 
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.scheduling.requests import Request
@@ -53,26 +52,3 @@ def page_rows(request: Request, settings: ServerSettings, row_bytes: int) -> int
     fitting = (request.pipeline.frame_bytes - ANSWER_OVERHEAD_BYTES) // row_bytes
     limit: int = request.packet.limit
     return max(1, min(limit, settings.max_page_rows, fitting))
-
-
-class Confirmed(TypedDict):
-    """What requests confirm, as arguments of the procedures of batches."""
-
-    confirm_clients: list[int]
-    confirm_sessions: list[int]
-    confirm_numbers: list[int]
-
-
-def confirmed_of(requests: Sequence[Request]) -> Confirmed:
-    """Client, session and number of everything that the requests confirm."""
-    clients: list[int] = []
-    sessions: list[int] = []
-    numbers: list[int] = []
-    for request in requests:
-        confirmed = request.packet.confirmed
-        if confirmed:
-            client = request.pipeline.client
-            clients += [client.client_id] * len(confirmed)
-            sessions += [client.session] * len(confirmed)
-            numbers += confirmed
-    return {"confirm_clients": clients, "confirm_sessions": sessions, "confirm_numbers": numbers}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import islice
-from typing import Any
+from typing import Any, TypedDict
 
 from telesto.middleware.common.failures import Failure
 from telesto.protocol.packets import ClientMode, PutMessage, PutMessages, PutToTopic
@@ -363,3 +363,26 @@ def _finish_nothing() -> None:
 
 def _ignore_identity(_client: Client | None) -> None:
     """Takes the identity of a connection that is gone."""
+
+
+class Confirmed(TypedDict):
+    """What requests confirm, as arguments of the procedures of batches."""
+
+    confirm_clients: list[int]
+    confirm_sessions: list[int]
+    confirm_numbers: list[int]
+
+
+def confirmed_of(requests: Sequence[Request]) -> Confirmed:
+    """Returns client, session and number of all that the requests confirm."""
+    clients: list[int] = []
+    sessions: list[int] = []
+    numbers: list[int] = []
+    for request in requests:
+        confirmed = request.packet.confirmed
+        if confirmed:
+            client = request.pipeline.client
+            clients += [client.client_id] * len(confirmed)
+            sessions += [client.session] * len(confirmed)
+            numbers += confirmed
+    return {"confirm_clients": clients, "confirm_sessions": sessions, "confirm_numbers": numbers}

@@ -15,9 +15,9 @@ from telesto.middleware.scheduling.requests import NOBODY, Client, Pipeline
 from telesto.middleware.wire.conversation import BrokenConversationError, Conversation
 from telesto.middleware.wire.descriptors import REFUSED_MAX
 from telesto.middleware.wire.flow_control import FlowControl
-from telesto.middleware.wire.flusher import Flusher
 from telesto.middleware.wire.quotas import UNCOUNTED_UNSENT_BYTES, Resource, address_of
 from telesto.middleware.wire.services import Services
+from telesto.middleware.wire.turns import Flusher
 from telesto.protocol.errors import ErrorClass, ErrorCode, FrameTooLargeError
 from telesto.protocol.framing import FRAME_COST, UNBOUNDED, FrameDecoder
 from telesto.protocol.packets import GoAway
@@ -138,7 +138,7 @@ class Connection(asyncio.Protocol):
         read.
         """
         self.waits = False
-        if self._deaf or (self._flow.full and not data):
+        if self._deaf or (not data and self._flow.full):
             return 0
         decoder = self._decoder
         there = len(data) + decoder.waiting
@@ -174,7 +174,11 @@ class Connection(asyncio.Protocol):
             self._flow.wait()
         elif self._flow.waits:
             self._flow.go_on()
-        self._flow.check_pipeline()
+        pipeline, settings = self._pipeline, self._services.settings
+        if (
+            len(pipeline.requests) >= settings.pipeline_requests or pipeline.size >= settings.pipeline_bytes
+        ) and not self._flow.pipeline_full:
+            self._flow.pipeline_is_full()
         self.waits = decoder.waiting > 0 and not self._flow.full
         return count * FRAME_COST + there - decoder.waiting
 

@@ -91,17 +91,13 @@ class FlowControl:
         self.waits = False
         self._go_on()
 
-    def check_pipeline(self) -> None:
-        """Pauses reading if the pipeline is full."""
-        pipeline, settings = self._pipeline, self._settings
-        if not self.pipeline_full and (
-            len(pipeline.requests) >= settings.pipeline_requests or pipeline.size >= settings.pipeline_bytes
-        ):
-            self.pipeline_full = True
-            pipeline.drained = self._on_drained
-            self._transport.pause_reading()
-            if not self._alive_entry:
-                self._alive_entry = self._deadlines.add(self._clock() + _ALIVE_S, self._say_alive)
+    def pipeline_is_full(self) -> None:
+        """Pauses reading until the pipeline is half empty."""
+        self.pipeline_full = True
+        self._pipeline.drained = self._on_drained
+        self._transport.pause_reading()
+        if not self._alive_entry:
+            self._alive_entry = self._deadlines.add(self._clock() + _ALIVE_S, self._say_alive)
 
     def peer_is_slow(self) -> None:
         """Too many answers are unsent."""

@@ -16,8 +16,8 @@ from telesto.middleware.metrics.tracing import Tracer
 from telesto.middleware.scheduling.dispatcher import Dispatcher
 from telesto.middleware.scheduling.expected_size import ExpectedSizes
 from telesto.middleware.waiting.room import WaitingRoom
-from telesto.middleware.wire.intake import Intake
 from telesto.middleware.wire.quotas import Quotas
+from telesto.middleware.wire.turns import Intake
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,11 +25,11 @@ from telesto.middleware.common.peers import Peers
 from telesto.middleware.common.periodic import Periodic
 from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.procedures.table import single_handlers
+from telesto.middleware.scheduling.dispatcher import Quarantine
 from telesto.middleware.scheduling.expected_size import ExpectedSizes
-from telesto.middleware.scheduling.quarantine import Quarantine
 from telesto.middleware.scheduling.requests import SINGLY, weight_of_put
-from telesto.middleware.wire.flusher import Flusher
 from telesto.middleware.wire.routes import open_routes
+from telesto.middleware.wire.turns import Flusher
 from telesto.protocol import packets
 from telesto.protocol.errors import ERRORS, ErrorClass, ErrorCode
 from telesto.protocol.packets import REQUESTS, ClientMode, ConnectionState

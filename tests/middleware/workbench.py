@@ -8,14 +8,14 @@ from typing import Any
 
 from telesto.middleware.common.budget import Budget
 from telesto.middleware.common.deadlines import Deadlines
+from telesto.middleware.common.peers import Peers
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.consumers.behaviour_monitor import BehaviourMonitor
 from telesto.middleware.consumers.consumer_changes import ConsumerChanges
 from telesto.middleware.consumers.leaving_consumers import LeavingConsumers
 from telesto.middleware.consumers.registry import Consumers
 from telesto.middleware.database.disk import Disk
-from telesto.middleware.execution.batch_effects import BatchEffects
-from telesto.middleware.execution.batch_worker import BatchWorker
+from telesto.middleware.execution.batch_worker import BatchEffects, BatchWorker
 from telesto.middleware.execution.bisecting_executor import BisectingExecutor
 from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.metrics.tracing import Tracer
@@ -27,8 +27,7 @@ from telesto.middleware.scheduling.call_pacing import CallPacing
 from telesto.middleware.scheduling.dispatcher import Dispatcher
 from telesto.middleware.scheduling.expected_size import ExpectedSizes
 from telesto.middleware.scheduling.requests import Client, Kind, Pipeline, Read, Request, Wait
-from telesto.middleware.waiting.announcer import Announcer
-from telesto.middleware.waiting.room import WaitingRoom
+from telesto.middleware.waiting.room import Announcer, WaitingRoom
 from telesto.protocol import packets
 from telesto.protocol.framing import FrameDecoder
 from wire import FULL, put, read
@@ -189,9 +188,9 @@ class Workbench:
         disk = Disk(FakeConnection(put_procedure).call, self.counters, self.settings, loop.time)
         self._tasks = []
         answers = self.settings.max_answer_bytes, self.settings.locked_answer_bytes
-        take_group = TakeGroup(100, *answers, LIGHT_BYTES, lambda: MIDDLEWARE_ID)
+        take_group = TakeGroup(100, *answers, LIGHT_BYTES, Peers("1", MIDDLEWARE_ID))
         for kind, group, procedure in (
-            (Kind.PUT, PutGroup(lambda: MIDDLEWARE_ID), put_procedure),
+            (Kind.PUT, PutGroup(Peers("1", MIDDLEWARE_ID)), put_procedure),
             (Kind.TAKE, take_group, take_procedure),
         ):
             for name, queue in (

@@ -155,7 +155,7 @@ def test_what_was_stored_is_taken_out_and_puts_are_taken_again(disk: Path) -> No
         put_at_last(told["url"], queue_id)
         assert take_all(told["url"], queue_id) == 1
         log = told["errors"].read_text()
-        assert "disk_has_room" in log
+        assert "disk_has_space" in log
         assert "PostgreSQL has ended unexpectedly" not in log
 
 

@@ -12,19 +12,20 @@ import pytest
 from conftest import Connect, StartMiddleware
 from members import Member, join, put_all, put_keyed
 from telesto.middleware.common.failures import LostError, RefusedError, UnavailableError
+from telesto.middleware.common.peers import Peers
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.consumers.claim_tracker import ClaimTracker
 from telesto.middleware.database.connection import DatabaseConnection
 from telesto.middleware.database.disk import Disk
 from telesto.middleware.database.dsn import Connection
-from telesto.middleware.execution.claim_with_puts import PUT_AND_CLAIM, PutAndClaimExecutor
+from telesto.middleware.execution.bisecting_executor import PUT_AND_CLAIM, PutAndClaimExecutor
 from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.procedures.put import PutGroup
+from telesto.middleware.scheduling.dispatcher import Quarantine
 from telesto.middleware.scheduling.outcomes import Results
-from telesto.middleware.scheduling.quarantine import Quarantine
 from telesto.middleware.scheduling.requests import Client, Kind, Pipeline, Request
 from telesto.middleware.server import MiddlewareServer
-from telesto.middleware.waiting.announcer import Announcer
+from telesto.middleware.waiting.room import Announcer
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorClass
 from wire import FULL, PATIENCE_S, Wire, put, until
@@ -89,7 +90,7 @@ class Bench:
         self.pipeline = Pipeline(self.sent.append, lambda: None, lambda client: None)
         self.pipeline.client = Client(1, 1, FULL)
         self.pipeline.frame_bytes = 1 << 20
-        group = PutGroup(lambda: 7)
+        group = PutGroup(Peers("1", 7))
         quarantine = Quarantine(asyncio.get_running_loop().time, 1.0, 1, 10)
         disk = Disk(self.call, Counters(), self.settings, asyncio.get_running_loop().time)
         self.executor = PutAndClaimExecutor(group, self, disk, quarantine, self.claims, self.settings)  # type: ignore[arg-type]

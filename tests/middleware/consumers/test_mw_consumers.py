@@ -16,7 +16,7 @@ from telesto.middleware.database.disk import Disk
 from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.scheduling.requests import Pipeline
 from telesto.middleware.server import MiddlewareServer
-from telesto.middleware.waiting.announcer import Announcer
+from telesto.middleware.waiting.room import Announcer
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import LeaseRef

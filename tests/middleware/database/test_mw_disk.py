@@ -70,7 +70,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
 
 async def test_puts_are_refused_below_the_reserve_and_taken_well_above_it(machine: Machine) -> None:
     assert not await machine.look(LEFT)
-    assert machine.disk.refusal(1) is None
+    assert not machine.disk.is_full
     assert await machine.look(LEFT - 1)
     failure = machine.disk.refusal(3)
     assert failure is not None
@@ -178,7 +178,7 @@ async def test_a_directory_that_cannot_be_looked_at_refuses_nothing(
     machine = Machine(monkeypatch, tmp_path)
     monkeypatch.setattr(os, "statvfs", fail)
     assert not await machine.look()
-    assert machine.disk.room is None
+    assert machine.disk.free is None
 
 
 async def test_what_the_database_says_counts_for_a_while(
@@ -206,7 +206,7 @@ async def test_only_what_stores_is_refused(
     queue_id = await wire.create_queue()
     for _ in range(3):
         await wire.put_one(queue_id)
-    server._disk._refuses = True
+    server._disk.is_full = True
     answers = [await wire.put(queue_id)]
     wire.resume()
     publication = packets.PutToTopic(wire.number(), [], "topic", [packets.NewTopicMessage(b"news")])
@@ -219,7 +219,7 @@ async def test_only_what_stores_is_refused(
     assert not isinstance(await reader.ask(confirmation), packets.Error)
     purged = await reader.ask(packets.PurgeQueue(reader.number(), [], queue_id))
     assert isinstance(purged, packets.PurgeQueueResponse)
-    server._disk._refuses = False
+    server._disk.is_full = False
     wire.resume()
     await wire.put_one(queue_id)
 
@@ -264,7 +264,7 @@ async def test_the_remedies_and_the_count_are_what_postgresql_understands(
     """Also for a user who may not use them: a warning would be taken for one about a commit."""
     server = await start_middleware()
     assert isinstance(await server._disk._count(), int)
-    await server._disk._make_room()
+    await server._disk._free_space()
     assert server._disk._remedies == [VACUUM, CHECKPOINT]
     with pytest.raises(RefusedError):
         await server._disk._call("SELECT no_such_function()")

@@ -9,8 +9,8 @@ import pytest
 
 from telesto.middleware.common.database_url import Server
 from telesto.middleware.common.failures import UnavailableError, standby_unavailable, unavailable
+from telesto.middleware.database.connection import Gate
 from telesto.middleware.database.dsn import RejectedConnectionError
-from telesto.middleware.database.gate import Gate
 from telesto.middleware.database.primary import Epoch, NotPrimaryError, Primary
 from telesto.middleware.database.search import Found, Search
 from telesto.middleware.database.server_status import ServerStatus

@@ -60,7 +60,7 @@ class World:
                 found = [row for (row,) in connection.execute(query.format(sql.Identifier(name)))]
                 mine = f'"client_id": {self.asker.client_id},'
                 rows[name] = [row for row in found if name != "operations" or mine not in row]
-        consumers = self.server._consumers._all.values()
+        consumers = self.server._consumers.by_id.values()
         rows["held"] = {
             consumer.consumer_id: (dict(consumer._held), consumer.room, consumer.touched_at, consumer.ended)
             for consumer in consumers

@@ -11,7 +11,7 @@ from telesto.middleware.common.peers import Peers
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.database.clock import DatabaseClock
 from telesto.middleware.metrics.counters import Counters
-from telesto.middleware.waiting.announcer import Announcer
+from telesto.middleware.waiting.room import Announcer
 from workbench import empty_room
 
 

@@ -9,7 +9,7 @@ from telesto.middleware.common.failures import standby_unavailable, unavailable
 from telesto.middleware.common.peers import Peers
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.database.clock import DatabaseClock
-from telesto.middleware.database.gate import Gate
+from telesto.middleware.database.connection import Gate
 from telesto.middleware.metrics.counters import Counters
 
 INTERVAL_S, TIMEOUT_S = 2.0, 10.0

@@ -12,7 +12,7 @@ import asyncpg
 from conftest import Connect, StartMiddleware
 from telesto.middleware.server import MiddlewareServer
 from telesto.middleware.wire.connection import Connection
-from telesto.middleware.wire.intake import (
+from telesto.middleware.wire.turns import (
     AT_ONCE_BYTES,
     LITTLE_BYTES,
     PORTION_BYTES,
@@ -199,7 +199,7 @@ async def test_frames_of_a_greedy_connection_and_a_modest_one_interleave(
     assert isinstance(await greedy.ask(packets.Ping()), packets.Pong)
 
 
-async def test_frames_wait_while_the_line_is_full(
+async def test_frames_wait_while_the_pipeline_is_full(
     connect: Connect, start_middleware: StartMiddleware, database_url: str
 ) -> None:
     server = await start_middleware(pipeline_requests=200, max_unconfirmed=2_000)

@@ -1,4 +1,4 @@
-"""In which order connections that have sent much are handled."""
+"""What connections do in a turn of the event loop: handle received data in a fair order, send answers."""
 
 from __future__ import annotations
 
@@ -10,6 +10,28 @@ from telesto.protocol.framing import FRAME_COST
 
 if TYPE_CHECKING:
     from telesto.middleware.wire.connection import Connection
+
+
+class Flusher:
+    """Lets each connection send its answers in one write at the end of a turn of the event loop."""
+
+    __slots__ = ("_connections", "_loop")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._connections: list[Connection] = []
+
+    def add(self, connection: Connection) -> None:
+        """Adds a connection that had nothing to send before."""
+        if not self._connections:
+            self._loop.call_soon(self._flush)
+        self._connections.append(connection)
+
+    def _flush(self) -> None:
+        connections, self._connections = self._connections, []
+        for connection in connections:
+            connection.flush()
+
 
 #: How much is handled at once in one turn of the event loop: of all connections, and of one connection.
 TURN_BYTES = 512 * FRAME_COST
