@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Seque
 from typing import Any, TypeVar
 
 from telesto.client.aio_consumer import AsyncConsumer
-from telesto.client.bookkeeping.consumers import ConsumerState
+from telesto.client.bookkeeping.consumer_state import ConsumerState
 from telesto.client.calls import queue_calls
 from telesto.client.calls.queue_calls import Call
 from telesto.client.calls.topic_calls import (

@@ -10,14 +10,8 @@ from types import TracebackType
 from typing import Self
 
 from telesto.client import arguments
-from telesto.client.bookkeeping.consumers import (
-    AckCall,
-    ConsumerState,
-    NackCall,
-    SettleCall,
-    TouchCall,
-    elapsed,
-)
+from telesto.client.bookkeeping.consumer_calls import AckCall, NackCall, SettleCall, TouchCall
+from telesto.client.bookkeeping.consumer_state import ConsumerState, elapsed
 from telesto.client.io.driver import Driver
 from telesto.client.models import LeaseId, Message
 from telesto.protocol.errors import LeaseLostError
@@ -93,8 +87,7 @@ class LeasedMessage:
 
     def can_be_begun(self) -> bool:
         """Tells whether it is the consumer's still; after a pause of the process the service is asked."""
-        consumers = self._driver.session.consumers
-        held = consumers.can_be_begun(self._state, self.lease, self._given_at)
+        held = self._state.can_be_begun(self.lease, self._given_at)
         if held is None:
             with suppress(LeaseLostError):
                 self.touch()

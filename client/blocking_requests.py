@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from telesto.client.blocking_consumer import Consumer
-from telesto.client.bookkeeping.consumers import ConsumerState
+from telesto.client.bookkeeping.consumer_state import ConsumerState
 from telesto.client.calls import queue_calls
 from telesto.client.calls.queue_calls import Call
 from telesto.client.calls.topic_calls import (

@@ -15,7 +15,7 @@ from telesto.cli.terminal.interrupts import Interrupts
 from telesto.cli.terminal.output_watch import OutputWatch
 from telesto.cli.terminal.piece_writer import PieceWriter
 from telesto.client import Consumer, LeasedMessage
-from telesto.client.bookkeeping.consumers import CREDIT_MOST
+from telesto.client.bookkeeping.consumer_credit import CREDIT_MOST
 
 
 @dataclass(frozen=True)

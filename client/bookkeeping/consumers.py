@@ -1,15 +1,22 @@
-"""The consumers of a client, without I/O: what was pushed to them, who waits for it, and what they answer."""
+"""The consumers of a client: membership, messages that are pushed and given to the application, leases."""
 
 from __future__ import annotations
 
 import math
-import time
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from telesto.client import arguments
-from telesto.client.bookkeeping.prefetch_buffer import PrefetchBuffer
-from telesto.client.calls.queue_calls import DONE, Call, delivered
+from telesto.client.bookkeeping.consumer_calls import (
+    LEASES_MAX,
+    CheckCall,
+    JoinCall,
+    NackCall,
+    NextCall,
+    SettleCall,
+)
+from telesto.client.bookkeeping.consumer_credit import PACE_S, CreditControl
+from telesto.client.bookkeeping.consumer_state import CREDIT_LEAST, SURE, ConsumerState, elapsed
+from telesto.client.calls.queue_calls import DONE, delivered
 from telesto.client.connection.link import InternalRequest
 from telesto.client.models import LeaseId, Message
 from telesto.client.options import ClientOptions
@@ -18,277 +25,26 @@ from telesto.protocol.errors import (
     ConsumerInactiveError,
     ErrorClass,
     ErrorCode,
-    LeaseLostError,
     QueueNotExistingError,
     TelestoError,
 )
-from telesto.protocol.packets import ElementResult, LeaseRef, Packet
-
-#: How many leases one request names at most, so that it fits into any frame.
-LEASES_MAX = 512
-#: How many leases that are over a consumer remembers, for messages that are still on their way.
-LEASES_OVER_MAX = 1024
-
+from telesto.protocol.packets import ElementResult, LeaseRef
 
 #: In seconds. If an asyncio application asks for the next message sooner than this, it gets it at once, and
 #: the service is told at the end of the loop's turn.
 BRISK = 0.001
-#: The part of a lease's time, after the last question that the service answered, in which no lease can end.
-SURE = 1 / 2
 #: How often, at least, a client that has messages sends something within the time of a lease.
 HEARD = 4
 
 
-#: Unless the application sets the credit, it begins with this many messages,
-CREDIT_LEAST = 2
-#: and is at most this,
-CREDIT_MOST = 256
-#: and not much more than what the application begins in this time, in seconds.
-CREDIT_S = 0.5
-#: How often it is checked whether the application has become slower, in seconds.
-PACE_S = 1.0
-
-
-#: On Linux the monotonic clock stands still while the machine sleeps; elsewhere there is no other.
-_CLOCK: int | None = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
-
-
-def elapsed() -> float:
-    """Seconds that have passed, those included in which the process was stopped or the machine slept."""
-    return time.clock_gettime(_CLOCK) if _CLOCK is not None else time.monotonic()
-
-
-class ConsumerState:
-    """A consumer.
-
-    Attributes:
-        queue_id: the queue.
-        credit_messages, credit_bytes: what it may have at a time.
-        paced: its credit follows the pace of the application.
-        given: how many messages the application was given.
-        given_before, counted_since: how many at the moment from which its pace is measured.
-        given_at_look: how many at the last check whether it has become slower.
-        look_at: when the next such check is due, by the session's clock.
-        keep_alive: its leases are touched in time as long as the application has them.
-        ack_in_database: its messages are acknowledged by the application's own transactions.
-        consumer_id: its id on the service; 0 while it is not a member.
-        lease: how long it may take for a message, in seconds.
-        joins: how often it has joined; more than once after lost connections.
-        buffer: what was pushed and the application was not given.
-        sure_since: when the service was asked for what it has answered last, as ``elapsed`` tells.
-        asking: how many answers are awaited before the application is given more.
-        open: what the application has taken and not answered, with the keys of their partitions.
-        over: leases of partitions that are over, and from which message on; nothing of them is to be begun.
-        lost: how many messages it lost before it answered.
-        ended: why it gets no more messages; None while it lives.
-        closed: the application has closed it.
-        forgotten: the application dropped it without closing it, or stopped waiting for the close.
-        stopped: nothing more is given to the application; what it has may still be answered.
-        begun_at: when the application began a message last, as ``elapsed`` tells.
-        slowed: how often the service found it slow.
-        joining: the call that makes it a member, until it is over.
-    """
-
-    def __init__(
-        self,
-        queue_id: int,
-        credit_messages: int | None,
-        credit_bytes: int,
-        keep_alive: bool,
-        ack_in_database: bool = False,
-    ) -> None:
-        self.queue_id = arguments.check_id("queue_id", queue_id)
-        self.paced = credit_messages is None
-        self.credit_messages = (
-            CREDIT_LEAST if credit_messages is None else arguments.check_count("credit", credit_messages)
-        )
-        self.given = self.given_before = self.given_at_look = 0
-        self.counted_since = -math.inf
-        self.look_at = math.inf
-        self.credit_bytes = arguments.check_count("credit_bytes", credit_bytes, least=0)
-        self.keep_alive = arguments.check_flag("keep_alive", keep_alive)
-        self.ack_in_database = arguments.check_flag("ack_in_database", ack_in_database)
-        self.consumer_id = 0
-        self.lease = 0.0
-        self.joins = 0
-        self.buffer = PrefetchBuffer()
-        self.sure_since = -math.inf
-        self.asking = 0
-        self.open: dict[LeaseId, str | None] = {}
-        self.over: dict[int, int] = {}
-        self.waiting: deque[NextCall] = deque()
-        self.lost = 0
-        self.ended: TelestoError | None = None
-        self.closed = False
-        self.stopped = False
-        self.forgotten = False
-        self.slowed = 0
-        self.begun_at = -math.inf
-        self.touch_at = math.inf
-        self.joining: JoinCall | None = None
-
-    def join_packet(self) -> packets.JoinQueue:
-        """The request that makes it a member, to be sent now."""
-        self.sure_since = elapsed()
-        return packets.JoinQueue(self.queue_id, self.credit_messages, self.credit_bytes)
-
-
-class JoinCall(Call[ConsumerState], request=packets.JoinQueue):
-    """Makes a consumer."""
-
-    def __init__(self, state: ConsumerState) -> None:
-        self.state = state
-        self.queue_id = state.queue_id
-
-    def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
-        """Encodes the request."""
-        return self.state.join_packet().encode(packet_id)
-
-    def result(self) -> ConsumerState:
-        """Returns the consumer."""
-        return self.state
-
-
-class LeaveCall(Call[None], request=packets.LeaveQueue):
-    """Ends a consumer."""
-
-    settling = True
-
-    def __init__(self, state: ConsumerState) -> None:
-        self.state = state
-        self.queue_id = state.queue_id
-
-    def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
-        """Encodes the request; the service ignores it for a consumer that has ended."""
-        return packets.LeaveQueue(self.state.consumer_id).encode(packet_id)
-
-    def result(self) -> None:
-        """Returns nothing."""
-
-
-class NextCall(Call["Message | None"]):
-    """Waits for the next message that is pushed to a consumer; it is never sent.
-
-    Attributes:
-        message: what it brought.
-        given_at: when, as ``elapsed`` tells.
-        tell_first: even if the message kills the process, it has to count that it was begun.
-    """
-
-    method = "Deliver"
-    message: Message | None = None
-    tell_first = False
-    given_at = 0.0
-
-    def __init__(self, state: ConsumerState) -> None:
-        self.state = state
-        self.queue_id = state.queue_id
-
-    def result(self) -> Message | None:
-        """Returns the message; None when the time is up or the consumer was closed."""
-        return self.message
-
-
-class SettleCall(Call[None]):
-    """Answers messages; raises LeaseLostError for the first one that is no longer this consumer's.
-
-    Attributes:
-        leases: the messages.
-        lost: those that were lost, once it is answered.
-    """
-
-    settling = True
-    leases: list[LeaseId]
-
-    def refs(self) -> list[LeaseRef]:
-        """The messages as the wire names them."""
-        return [LeaseRef(*lease) for lease in self.leases]
-
-    @property
-    def lost(self) -> list[LeaseId]:
-        """The messages that were lost."""
-        if self.response is None:
-            return []
-        pairs = zip(self.leases, self.response.results, strict=True)
-        return [lease for lease, result in pairs if result.error is not None]
-
-    def result(self) -> None:
-        """Returns nothing. Raises LeaseLostError."""
-        lost = self.lost
-        if lost:
-            message_id = lost[0].message_id
-            raise LeaseLostError(
-                f"message {message_id} is not this consumer's any more: it was answered already, "
-                "or its lease or its connection was lost",
-                related_id=message_id,
-                method=self.method,
-                queue_id=self.queue_id,
-            )
-
-    def recorded(self, results: list[ElementResult]) -> Packet:
-        """Makes the response."""
-        return self.response_type(results)  # type: ignore[call-arg]
-
-
-class AckCall(SettleCall, request=packets.Ack):
-    """Acknowledges messages."""
-
-    def __init__(self, queue_id: int, leases: Iterable[LeaseId]) -> None:
-        self.queue_id = queue_id
-        self.leases = list(leases)
-
-    def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
-        """Encodes the request."""
-        return packets.Ack(number, confirmed, self.refs()).encode(packet_id)
-
-
-class NackCall(SettleCall, request=packets.Nack):
-    """Gives messages back."""
-
-    def __init__(
-        self, queue_id: int, leases: Iterable[LeaseId], failed: bool, delay: float | None = None
-    ) -> None:
-        self.queue_id = queue_id
-        self.leases = list(leases)
-        self.failed = failed
-        arguments.check_flag("failed", failed)
-        self.delay_ms = None if delay is None else arguments.check_delay_ms("delay", delay)
-
-    def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
-        """Encodes the request."""
-        packet = packets.Nack(number, confirmed, self.refs(), self.failed, delay_ms=self.delay_ms)
-        return packet.encode(packet_id)
-
-
-class TouchCall(SettleCall, request=packets.Touch):
-    """Begins the time of leases anew."""
-
-    def __init__(self, queue_id: int, leases: Iterable[LeaseId]) -> None:
-        self.queue_id = queue_id
-        self.leases = list(leases)
-
-    def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
-        """Encodes the request."""
-        return packets.Touch(self.refs()).encode(packet_id)
-
-
-class CheckCall(TouchCall, request=packets.Touch):
-    """Says that the application's own transactions have acknowledged messages; finds out whether that is so.
-
-    The service gives the consumer room for others instead of those that it has no more.
-    """
-
-    @property
-    def kept(self) -> list[LeaseId]:
-        """The messages that are not acknowledged, once it is answered."""
-        lost = set(self.lost)
-        return [] if self.response is None else [lease for lease in self.leases if lease not in lost]
-
-
 class Consumers:
-    """Keeps the consumers of a client, over as many connections as it takes.
+    """Keeps the consumers of a client over several connections.
 
-    What was pushed over a connection is gone with it: it comes again, here or elsewhere.
+    Messages that were pushed over a connection are lost with it; they are pushed again, here or elsewhere.
+
+    Attributes:
+        states: the consumers that live.
+        begun: what the service is to be told: by message, whether the application was given it.
     """
 
     def __init__(
@@ -306,6 +62,7 @@ class Consumers:
         self._clock = clock
         self.states: dict[ConsumerState, None] = {}
         self._members: dict[int, ConsumerState] = {}
+        self._credit = CreditControl(clock, send, self._give_back)
         self._rejoin_at = math.inf
         self.begun: dict[LeaseId, bool] = {}
 
@@ -470,7 +227,7 @@ class Consumers:
             self._give_back(state, messages)
             return
         for message in messages:
-            if not (state.over and _is_over(state, message.lease, message.partition_key)):
+            if not (state.over and state.is_over(message.lease, message.partition_key)):
                 state.buffer.add(message)
         self._serve(state)
 
@@ -485,7 +242,7 @@ class Consumers:
         if packet.code == ErrorCode.CONSUMER_SLOW:
             self._slowed(state)
             return
-        self._lose(state, [LeaseId(*_parts(ref)) for ref in packet.leases])
+        state.lose([LeaseId(*_parts(ref)) for ref in packet.leases])
 
     def _slowed(self, state: ConsumerState) -> None:
         """Others get its partitions: what it has of them and has not begun need not wait here."""
@@ -526,7 +283,7 @@ class Consumers:
             call.error = state.ended
             return True
         state.waiting.append(call)
-        self._want(state, now)
+        self._credit.application_waits(state, now)
         return False
 
     def forget(self, call: NextCall) -> None:
@@ -550,21 +307,10 @@ class Consumers:
         state.buffer.ended(message)
         self._serve(state)
 
-    def is_sure(self, state: ConsumerState, since: float) -> bool:
-        """Tells whether no lease can be over that was begun, or confirmed, then."""
-        return elapsed() - since <= state.lease * SURE
-
-    def can_be_begun(self, state: ConsumerState, lease: LeaseId, given_at: float) -> bool | None:
-        """Tells whether a message that was given is the consumer's still; None if the service has to tell."""
-        if lease not in state.open:
-            return False
-        since = max(given_at, state.sure_since) if state.keep_alive else given_at
-        return True if self.is_sure(state, since) else None
-
     def touch_failed(self, state: ConsumerState, lease: LeaseId) -> None:
         """The application was told that it has lost a message."""
         if lease in state.open:
-            self._lose(state, [lease])
+            state.lose([lease])
 
     def _serve(self, state: ConsumerState) -> None:
         """Gives what there is to the calls that wait."""
@@ -574,35 +320,7 @@ class Consumers:
             self._give(state, call, message, now)
             self._finish(call)
         if state.waiting:
-            self._want(state, now)
-
-    def _want(self, state: ConsumerState, now: float) -> None:
-        """The application waits. When it has all that it may have, or has been quick, it may have more."""
-        if not state.paced or not state.consumer_id or state.credit_messages >= CREDIT_MOST:
-            return
-        given = state.given - state.given_before
-        stuck = len(state.open) + len(state.buffer) >= state.credit_messages
-        if not stuck and given < state.credit_messages:
-            return
-        quick = given * CREDIT_S >= state.credit_messages * (now - state.counted_since)
-        state.given_before, state.counted_since = state.given, now
-        if stuck or quick:
-            self._set_credit(state, min(CREDIT_MOST, 2 * state.credit_messages))
-
-    def _look(self, state: ConsumerState, now: float) -> None:
-        """Once a second lowers the credit to twice what was begun since, or is open; the rest goes back."""
-        state.look_at = now + PACE_S
-        pace, state.given_at_look = state.given - state.given_at_look, state.given
-        most = max(CREDIT_LEAST, 2 * pace, 2 * len(state.open))
-        if state.waiting or state.credit_messages <= most:
-            return
-        self._set_credit(state, most)
-        self._give_back(state, state.buffer.shorten(most, {lease.lease_id for lease in state.open}))
-
-    def _set_credit(self, state: ConsumerState, messages: int) -> None:
-        state.credit_messages = messages
-        state.look_at = math.inf if messages <= CREDIT_LEAST else min(state.look_at, self._clock() + PACE_S)
-        self._send(InternalRequest(packets.Credit(state.consumer_id, messages, state.credit_bytes)))
+            self._credit.application_waits(state, now)
 
     def _take(self, state: ConsumerState, now: float) -> Message | None:
         """The next message that may be given; when others may have it by now, the service is asked first."""
@@ -647,7 +365,7 @@ class Consumers:
 
     def _heard(self, state: ConsumerState, asked_at: float) -> None:
         """The service gave a sign of life. After a gap it may not know yet what was lost in it."""
-        if self.is_sure(state, state.sure_since):
+        if state.is_sure(state.sure_since):
             state.sure_since = asked_at
 
     def _give(self, state: ConsumerState, call: NextCall, message: Message, now: float) -> None:
@@ -677,7 +395,7 @@ class Consumers:
 
     def given_back(self, state: ConsumerState, leases: Iterable[LeaseId]) -> None:
         """The application gives these back, and with them what comes after them in their partitions."""
-        self._lose(state, leases)
+        state.lose(leases)
 
     def settled(self, state: ConsumerState, call: SettleCall) -> None:
         """The service has answered an acknowledgement or the like that has no caller."""
@@ -694,7 +412,7 @@ class Consumers:
             if now >= state.touch_at:
                 self._touch(state, now)
             if now >= state.look_at:
-                self._look(state, now)
+                self._credit.check_pace(state, now)
 
     def _touch(self, state: ConsumerState, now: float) -> None:
         """Touches what the application has; the leases of what waits hold on while the client is heard."""
@@ -733,44 +451,7 @@ class Consumers:
     def _touched(self, state: ConsumerState, leases: list[LeaseId], results: list[ElementResult]) -> None:
         gone = [lease for lease, result in zip(leases, results, strict=True) if result.error is not None]
         if gone:
-            self._lose(state, gone)
-
-    # ------------------------------------------------------------------ losses
-
-    def _lose(self, state: ConsumerState, leases: Iterable[LeaseId]) -> None:
-        """The consumer has lost these, and what comes after them in their partitions."""
-        gone = set(leases)
-        for lease in gone:
-            first = state.over.pop(lease.lease_id, lease.message_id)
-            state.over[lease.lease_id] = min(first, lease.message_id)
-        while len(state.over) > LEASES_OVER_MAX:
-            del state.over[next(iter(state.over))]
-        state.buffer.remove(
-            lambda message: message.lease in gone or _is_over(state, message.lease, message.partition_key)
-        )
-        for lease in [
-            lease for lease, key in state.open.items() if lease in gone or _is_over(state, lease, key)
-        ]:
-            del state.open[lease]
-            state.lost += 1
-
-
-def log_unacknowledged(queue_id: int, leases: list[LeaseId]) -> None:
-    """Says that messages were not acknowledged in the database although the application said so."""
-    import logging
-
-    logging.getLogger("telesto.client").error(
-        "messages %s of queue %s go back: no transaction that called telesto.ack for them is committed",
-        ", ".join(str(lease.message_id) for lease in leases),
-        queue_id,
-    )
-
-
-def _is_over(state: ConsumerState, lease: LeaseId | None, partition_key: str | None) -> bool:
-    """Tells whether a message of a partition comes, under its lease, after one that the consumer has lost."""
-    if lease is None or partition_key is None:
-        return False
-    return lease.message_id >= state.over.get(lease.lease_id, lease.message_id + 1)
+            state.lose(gone)
 
 
 def _parts(ref: LeaseRef) -> tuple[int, int, int]:

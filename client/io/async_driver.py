@@ -9,7 +9,8 @@ from asyncio import get_running_loop
 from collections.abc import Callable, Iterable
 from typing import Any, ParamSpec, TypeVar, cast
 
-from telesto.client.bookkeeping.consumers import ConsumerState, NextCall, elapsed
+from telesto.client.bookkeeping.consumer_calls import NextCall
+from telesto.client.bookkeeping.consumer_state import ConsumerState, elapsed
 from telesto.client.calls.queue_calls import DONE, Call
 from telesto.client.calls.state import StoredClient
 from telesto.client.connection.link import Link

@@ -17,7 +17,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, ParamSpec, TypeVar
 
-from telesto.client.bookkeeping.consumers import ConsumerState, NextCall
+from telesto.client.bookkeeping.consumer_calls import NextCall
+from telesto.client.bookkeeping.consumer_state import ConsumerState
 from telesto.client.calls.queue_calls import DONE, Call
 from telesto.client.calls.state import StateChanges, StateStore
 from telesto.client.connection.link import Link

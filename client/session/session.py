@@ -24,12 +24,10 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any, ClassVar, Literal, TypeVar
 
 from telesto.client.bookkeeping.confirmations import ConfirmContents
-from telesto.client.bookkeeping.consumers import (
+from telesto.client.bookkeeping.consumer_calls import (
     LEASES_MAX,
     AckCall,
     CheckCall,
-    Consumers,
-    ConsumerState,
     JoinCall,
     LeaveCall,
     NackCall,
@@ -38,6 +36,8 @@ from telesto.client.bookkeeping.consumers import (
     TouchCall,
     log_unacknowledged,
 )
+from telesto.client.bookkeeping.consumer_state import ConsumerState
+from telesto.client.bookkeeping.consumers import Consumers
 from telesto.client.bookkeeping.identity import HandshakeResult
 from telesto.client.bookkeeping.ledger import Ledger
 from telesto.client.bookkeeping.takeover import Takeover

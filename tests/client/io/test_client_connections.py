@@ -26,7 +26,7 @@ from telesto.client import (
     NotConnectedError,
     TelestoClient,
 )
-from telesto.client.bookkeeping.consumers import JoinCall
+from telesto.client.bookkeeping.consumer_calls import JoinCall
 from telesto.protocol.packets import NewMessage
 
 #: No call that nothing holds up takes longer, on a very busy machine.

@@ -9,15 +9,10 @@ from typing import Any
 import pytest
 
 from telesto.client import ClientOptions
-from telesto.client.bookkeeping import consumers
-from telesto.client.bookkeeping.consumers import (
-    BRISK,
-    LEASES_OVER_MAX,
-    Consumers,
-    ConsumerState,
-    JoinCall,
-    NextCall,
-)
+from telesto.client.bookkeeping import consumer_credit, consumer_state, consumers
+from telesto.client.bookkeeping.consumer_calls import JoinCall, NextCall
+from telesto.client.bookkeeping.consumer_state import LEASES_OVER_MAX, ConsumerState
+from telesto.client.bookkeeping.consumers import BRISK, Consumers
 from telesto.client.calls.queue_calls import DONE
 from telesto.client.models import LeaseId
 from telesto.protocol import packets
@@ -34,7 +29,8 @@ NOW = [0.0]
 @pytest.fixture(autouse=True)
 def clocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """All clocks go as the bench says."""
-    monkeypatch.setattr(consumers, "elapsed", lambda: NOW[0])
+    for module in (consumers, consumer_state):
+        monkeypatch.setattr(module, "elapsed", lambda: NOW[0])
 
 
 class Host:
@@ -299,7 +295,7 @@ class PacedBench(Bench):
 
     def __init__(self) -> None:
         super().__init__(credit=None)
-        self.credit = consumers.CREDIT_LEAST
+        self.credit = consumer_state.CREDIT_LEAST
         self.last = 0
         self.held = 0
         self.serve()
@@ -352,7 +348,7 @@ def test_who_is_slow_has_two() -> None:
 
 def test_who_is_quick_has_many_and_who_becomes_slow_gives_them_back_in_order() -> None:
     bench = PacedBench()
-    while bench.credit < consumers.CREDIT_MOST:
+    while bench.credit < consumer_credit.CREDIT_MOST:
         # It takes all that it has before it answers any of it, as asyncio applications do.
         taken = []
         while (call := bench.call()).message is not None:
@@ -527,16 +523,16 @@ def test_what_was_given_before_a_gap_may_be_begun_only_if_the_service_confirms_i
     bench = Bench(keep_alive)
     bench.deliver(1)
     call = bench.call()
-    ask = (bench.state, bench.lease(1), call.given_at)
+    ask = (bench.lease(1), call.given_at)
     bench.now = 15.0
-    assert bench.consumers.can_be_begun(*ask) is True
+    assert bench.state.can_be_begun(*ask) is True
     bench.consumers.tick(15.0)
     if keep_alive:
         answer(bench.host.sent[-1])
     bench.now = 29.0
-    assert bench.consumers.can_be_begun(*ask) is (True if keep_alive else None)
+    assert bench.state.can_be_begun(*ask) is (True if keep_alive else None)
     bench.consumers.touch_failed(bench.state, bench.lease(1))
-    assert bench.consumers.can_be_begun(*ask) is False
+    assert bench.state.can_be_begun(*ask) is False
     assert bench.state.lost == 1
 
 

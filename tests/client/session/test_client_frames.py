@@ -6,7 +6,7 @@ import pytest
 
 from telesto.client import ClientOptions, InvalidParameterError
 from telesto.client.bookkeeping.confirmations import CONFIRM_ITEMS_MAX
-from telesto.client.bookkeeping.consumers import LEASES_MAX
+from telesto.client.bookkeeping.consumer_calls import LEASES_MAX
 from telesto.client.bookkeeping.received_messages import RELEASE_ITEMS_MAX
 from telesto.client.options import LIBRARY_FRAME_LEAST
 from telesto.middleware.common.settings import ServerSettings
