@@ -32,13 +32,12 @@ DECLARE
     from_queue bigint;
     refusal telesto.claimed_message;
 BEGIN
-    PERFORM telesto.require_read_committed();
     SELECT fence.errors INTO verdicts FROM telesto.fence_requests(client_ids, sessions) AS fence;
     SELECT locked.queues, locked.granted INTO queues, granted
     FROM telesto.lock_takes(queue_ids, verdicts, waits) AS locked;
 
     SELECT array_agg(CASE WHEN wanted.error IS NOT NULL THEN wanted.error
-                          WHEN NOT granted[width_bucket(wanted.queue_id, queues)] THEN :BUSY
+                          WHEN NOT granted[telesto.sorted_index(wanted.queue_id, queues)] THEN :BUSY
                           WHEN queue.yes IS NULL THEN :QUEUE_NOT_EXISTING
                           WHEN consumer.middleware_id IS NULL THEN :CONSUMER_NOT_EXISTING END ORDER BY wanted.i),
            array_agg(consumer.middleware_id::int ORDER BY wanted.i)

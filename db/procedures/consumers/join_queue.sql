@@ -29,7 +29,6 @@ AS $$
 DECLARE
     earlier bigint[];
 BEGIN
-    PERFORM telesto.require_read_committed();
     error := telesto.fence_client(join_queue.client_id, join_queue.session, 0);
     IF error IS NOT NULL THEN
         RETURN;

@@ -28,7 +28,6 @@ LANGUAGE plpgsql SECURITY DEFINER
 AS $$
 #variable_conflict use_variable
 BEGIN
-    PERFORM telesto.require_read_committed();
     settled := 0;
     more := false;
     error := telesto.fence_client(client_id, session, number);

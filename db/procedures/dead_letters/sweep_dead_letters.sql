@@ -94,8 +94,9 @@ BEGIN
         RETURNING letter.*, pick.new_id, pick.target
     ), new AS (
         SELECT removed.*,
-               arrived + make_interval(secs => lives[width_bucket(removed.target, targets)] / 1000.0) AS expires_at,
-               histories[width_bucket(removed.target, targets)] AS kept,
+               arrived + make_interval(secs => lives[telesto.sorted_index(removed.target, targets)] / 1000.0)
+                   AS expires_at,
+               histories[telesto.sorted_index(removed.target, targets)] AS kept,
                jsonb_build_object('queue_id', removed.queue_id, 'message_id', removed.message_id,
                                   'reason', removed.reason, 'attempt', removed.attempt,
                                   'died_at', (extract(epoch FROM removed.died_at) * 1e6)::bigint) AS from_where
@@ -131,7 +132,7 @@ BEGIN
     ), replaced AS (
         DELETE FROM telesto.put_states AS state
         USING grown
-        WHERE state.ctid = state_rows[width_bucket(grown.target, targets)]
+        WHERE state.ctid = state_rows[telesto.sorted_index(grown.target, targets)]
         RETURNING state.*, grown.n, grown.directed, grown.hidden, grown.priorities, grown.newest_id
     ), states AS (
         INSERT INTO telesto.put_states (queue_id, version, total, directed_total, hidden_total, last_id, upper)

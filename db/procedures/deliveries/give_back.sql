@@ -79,7 +79,7 @@ BEGIN
                CASE WHEN removed.history < 0 AND gone.ending = 'deleted' THEN removed.body END
         FROM removed
         CROSS JOIN LATERAL (
-            SELECT CASE WHEN state_rows[width_bucket(removed.queue_id, queues)] IS NULL
+            SELECT CASE WHEN state_rows[telesto.sorted_index(removed.queue_id, queues)] IS NULL
                         THEN 'deleted' ELSE 'returned' END::telesto.ending AS ending) AS gone
         WHERE removed.history <> 0
     ), placed AS (
@@ -90,7 +90,7 @@ BEGIN
                removed.context, removed.time_of_arrival, removed.attempt, true, removed.body, removed.expires_at,
                removed.history, removed.put_through, removed.origin
         FROM removed
-        WHERE state_rows[width_bucket(removed.queue_id, queues)] IS NOT NULL
+        WHERE state_rows[telesto.sorted_index(removed.queue_id, queues)] IS NOT NULL
         RETURNING queue_id, receiver_id, priority, message_id
     )
     SELECT array_agg(placed.queue_id), array_agg(placed.receiver_id), array_agg(placed.priority),

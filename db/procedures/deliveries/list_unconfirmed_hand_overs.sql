@@ -1,6 +1,6 @@
 -- Procedure:  list_unconfirmed_hand_overs
 -- Purpose:    A page of the messages that were handed over to a client and that it has not confirmed. The
---             transaction writes, see list_unconfirmed_operations.
+--             transaction writes, see session_error.
 -- Errors:     none raised
 -- Locks:      none
 -- Tables:     clients (read), deliveries (read)
@@ -34,8 +34,6 @@ LANGUAGE plpgsql SECURITY DEFINER
 AS $$
 #variable_conflict use_column
 BEGIN
-    PERFORM telesto.require_read_committed();
-    PERFORM pg_logical_emit_message(true, 'telesto', '');
     error := telesto.session_error(of_client, current_session);
     IF error IS NOT NULL THEN
         RETURN NEXT;

@@ -41,7 +41,6 @@ DECLARE
     plain boolean := false;
     moved boolean := false;
 BEGIN
-    PERFORM telesto.require_read_committed();
     SELECT fence.errors INTO verdicts
     FROM telesto.fence_requests(client_ids, sessions) AS fence;
 

@@ -106,7 +106,7 @@ BEGIN
     SELECT array_agg(target.position), array_agg(target.last)
     INTO positions, lasts
     FROM (SELECT coalesce(known.position, 0) AS position,
-                 distinct_lasts[width_bucket(target.topic_id, distinct_topics)] AS last
+                 distinct_lasts[telesto.sorted_index(target.topic_id, distinct_topics)] AS last
           FROM (SELECT unnest(subscriptions) AS subscription_id, unnest(topics) AS topic_id) AS target
           LEFT JOIN LATERAL (SELECT known.position FROM telesto.positions AS known
                              WHERE known.subscription_id = target.subscription_id

@@ -67,10 +67,10 @@ BEGIN
     FROM (SELECT unnest(moving) AS subscription_id, unnest(versions) AS version, unnest(wanted) AS confirmed)
          AS target;
     moved := true;
-    positions := ARRAY(SELECT greatest(target.position, CASE WHEN moving[width_bucket(target.subscription_id, moving)]
-                                                                = target.subscription_id
-                                                      THEN wanted[width_bucket(target.subscription_id, moving)] END)
-                       FROM (SELECT unnest(target_subscriptions) AS subscription_id, unnest(positions) AS position)
-                            AS target);
+    positions := ARRAY(SELECT greatest(target.position,
+                                       CASE WHEN moving[target.at] = target.subscription_id THEN wanted[target.at] END)
+                       FROM (SELECT target.*, telesto.sorted_index(target.subscription_id, moving) AS at
+                             FROM (SELECT unnest(target_subscriptions) AS subscription_id, unnest(positions) AS position)
+                                  AS target) AS target);
 END
 $$;

@@ -52,7 +52,7 @@ BEGIN
     IF cardinality(distinct_topics) = 1 THEN
         lasts := array_fill(distinct_lasts[1], ARRAY[cardinality(topics)]);
     ELSE
-        lasts := ARRAY(SELECT distinct_lasts[width_bucket(target.topic_id, distinct_topics)]
+        lasts := ARRAY(SELECT distinct_lasts[telesto.sorted_index(target.topic_id, distinct_topics)]
                        FROM (SELECT unnest(topics) AS topic_id) AS target);
     END IF;
     plain := NOT EXISTS (SELECT FROM (SELECT unnest(confirmed) AS confirmed, unnest(afters) AS after,

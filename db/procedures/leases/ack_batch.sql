@@ -32,7 +32,6 @@ DECLARE
     done_items int[];
     lease_rows tid[];
 BEGIN
-    PERFORM telesto.require_read_committed();
     SELECT fence.passed, fence.errors INTO passed, verdicts
     FROM telesto.fence_requests(client_ids, sessions) AS fence;
     SELECT array_agg(recorded.yes IS NOT NULL)

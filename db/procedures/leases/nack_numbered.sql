@@ -37,41 +37,22 @@ DECLARE
     queues bigint[];
     lease_rows tid[];
 BEGIN
-    PERFORM telesto.require_read_committed();
     error := telesto.fence_client(nack_numbered.client_id, nack_numbered.session, nack_numbered.number);
     IF error IS NOT NULL THEN
         RETURN;
     END IF;
-    SELECT array_agg(DISTINCT lease.queue_id) INTO queues
-    FROM (SELECT unnest(consumer_ids) AS consumer_id, unnest(lease_ids) AS lease_id,
-                 unnest(message_ids) AS message_id) AS item
-    CROSS JOIN LATERAL (SELECT lease.queue_id FROM telesto.leases AS lease
-                        WHERE lease.consumer_id = item.consumer_id AND lease.lease_id = item.lease_id
-                          AND lease.message_id = item.message_id
-                        LIMIT 1) AS lease;
-    PERFORM pg_advisory_xact_lock(telesto.take_lock_key(queue.queue_id))
-    FROM (SELECT unnest(queues) AS queue_id ORDER BY 1) AS queue;
-
-    -- By key and not by place: they may have been ended while the locks were waited for.
-    SELECT array_agg(CASE WHEN lease.ctid IS NULL THEN :LEASE_LOST END ORDER BY item.i),
-           array_agg(lease.ctid) FILTER (WHERE lease.ctid IS NOT NULL)
-    INTO errors, lease_rows
-    FROM (SELECT unnest(consumer_ids) AS consumer_id, unnest(lease_ids) AS lease_id,
-                 unnest(message_ids) AS message_id, generate_series(1, cardinality(consumer_ids)) AS i) AS item
-    LEFT JOIN LATERAL (SELECT lease.ctid FROM telesto.leases AS lease
-                       WHERE lease.consumer_id = item.consumer_id AND lease.lease_id = item.lease_id
-                         AND lease.message_id = item.message_id AND lease.client_id = nack_numbered.client_id
-                         AND lease.queue_id = ANY (queues)
-                       LIMIT 1
-                       FOR UPDATE SKIP LOCKED) AS lease ON true;
+    SELECT lease.queues, lease.lease_rows INTO queues, lease_rows
+    FROM telesto.lock_leases(consumer_ids, lease_ids, message_ids, nack_numbered.client_id) AS lease;
+    errors := ARRAY(SELECT CASE WHEN lease.lease_row IS NULL THEN :LEASE_LOST END
+                    FROM (SELECT unnest(lease_rows) AS lease_row) AS lease);
     SELECT back.queue_ids, back.receiver_ids, back.follower_consumers, back.follower_leases, back.follower_ids
     INTO queue_ids, receiver_ids, follower_consumers, follower_leases, follower_ids
-    FROM telesto.return_leases(queues, coalesce(lease_rows, '{}'), failed, begun_ids, 'failed',
+    FROM telesto.return_leases(queues, array_remove(lease_rows, NULL), failed, begun_ids, 'failed',
                                CASE WHEN failed THEN delay_ms ELSE coalesce(delay_ms, 0) END) AS back;
     IF nack_numbered.number <> 0 THEN
         INSERT INTO telesto.operations (client_id, session, number, method_id, related_ids, errors)
         VALUES (nack_numbered.client_id, nack_numbered.session, nack_numbered.number, 89, message_ids,
-                CASE WHEN 27 = ANY (errors) THEN errors END);
+                CASE WHEN :LEASE_LOST = ANY (errors) THEN errors END);
     END IF;
     PERFORM telesto.delete_confirmed(
         ARRAY[nack_numbered.client_id],

@@ -101,31 +101,31 @@ BEGIN
         SELECT known.*, counted AND NOT known.follows AND coalesce(known.was_begun, false) AS failed,
                -- Of a connection that is lost nobody knows whether all that was begun was told.
                known.redelivered OR coalesce(known.was_begun, true)
-               OR (counted AND return_leases.reason = 'lost') AS marked
+               OR (counted AND return_leases.reason = 'lost') AS marked,
+               telesto.sorted_index(known.queue_id, queues) AS place
         FROM known
     ), judged AS (
         SELECT numbered.*,
-               CASE WHEN state_rows[width_bucket(numbered.queue_id, queues)] IS NULL THEN 'deleted'
-                    WHEN numbered.failed AND numbered.attempt >= attempts_max[width_bucket(numbered.queue_id, queues)]
-                    THEN 'dead'
+               CASE WHEN state_rows[numbered.place] IS NULL THEN 'deleted'
+                    WHEN numbered.failed AND numbered.attempt >= attempts_max[numbered.place] THEN 'dead'
                     ELSE 'returned' END AS ending,
                CASE WHEN numbered.follows THEN 0
                     ELSE coalesce(return_leases.delay_ms,
-                                  telesto.backoff(numbered.attempt, backoffs_ms[width_bucket(numbered.queue_id, queues)],
-                                                  backoffs_max_ms[width_bucket(numbered.queue_id, queues)]))
+                                  telesto.backoff(numbered.attempt, backoffs_ms[numbered.place],
+                                                  backoffs_max_ms[numbered.place]))
                     END AS wait_ms,
                CASE WHEN numbered.failed THEN numbered.attempt ELSE numbered.attempt - 1 END AS attempts,
                CASE WHEN numbered.receiver_id > 0 THEN NULL
                     WHEN NOT numbered.failed THEN numbered.failed_by
                     WHEN numbered.partition_key IS NULL OR numbered.attempt % failures_per_owner = 0
-                         OR numbered.attempt = attempts_max[width_bucket(numbered.queue_id, queues)] - 1
+                         OR numbered.attempt = attempts_max[numbered.place] - 1
                     THEN numbered.consumer_id END AS shunned_id
         FROM numbered
     ), waiting AS (
         SELECT judged.*,
                CASE WHEN judged.shunned_id IS NOT NULL
                     THEN moment + make_interval(secs => judged.wait_ms / 1000.0)
-                         + CASE WHEN judged.attempts + 1 < attempts_max[width_bucket(judged.queue_id, queues)]
+                         + CASE WHEN judged.attempts + 1 < attempts_max[judged.place]
                                 THEN kept_for ELSE kept_last END END AS kept_until
         FROM judged
         WHERE judged.ending = 'returned'

@@ -19,33 +19,12 @@ CREATE OR REPLACE FUNCTION telesto.return_waiting(
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$
 #variable_conflict use_column
-DECLARE
-    queues bigint[];
-    lease_rows tid[];
 BEGIN
     PERFORM telesto.require_read_committed();
-    queues := ARRAY(SELECT DISTINCT lease.queue_id
-                    FROM (SELECT unnest(consumer_ids) AS consumer_id, unnest(lease_ids) AS lease_id,
-                                 unnest(message_ids) AS message_id) AS item
-                    CROSS JOIN LATERAL (SELECT lease.queue_id FROM telesto.leases AS lease
-                                        WHERE lease.consumer_id = item.consumer_id AND lease.lease_id = item.lease_id
-                                          AND lease.message_id = item.message_id
-                                        LIMIT 1) AS lease
-                    ORDER BY lease.queue_id);
-    PERFORM pg_advisory_xact_lock(telesto.take_lock_key(queue.queue_id))
-    FROM (SELECT unnest(queues) AS queue_id) AS queue;
-    lease_rows := ARRAY(SELECT lease.lease_row
-                        FROM (SELECT unnest(consumer_ids) AS consumer_id, unnest(lease_ids) AS lease_id,
-                                     unnest(message_ids) AS message_id) AS item
-                        CROSS JOIN LATERAL (SELECT lease.ctid AS lease_row FROM telesto.leases AS lease
-                                            WHERE lease.consumer_id = item.consumer_id
-                                              AND lease.lease_id = item.lease_id
-                                              AND lease.message_id = item.message_id
-                                              AND lease.queue_id = ANY (queues)
-                                            LIMIT 1
-                                            FOR UPDATE SKIP LOCKED) AS lease);
     SELECT back.queue_ids, back.receiver_ids, back.follower_consumers, back.follower_leases, back.follower_ids
     INTO queue_ids, receiver_ids, follower_consumers, follower_leases, follower_ids
-    FROM telesto.return_leases(queues, lease_rows, false, NULL, 'late', 0) AS back;
+    FROM telesto.lock_leases(consumer_ids, lease_ids, message_ids, NULL) AS lease
+    CROSS JOIN LATERAL telesto.return_leases(lease.queues, array_remove(lease.lease_rows, NULL), false, NULL, 'late', 0)
+               AS back;
 END
 $$;

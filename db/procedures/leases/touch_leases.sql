@@ -22,7 +22,6 @@ DECLARE
     lease_rows tid[];
     now constant timestamptz := clock_timestamp();
 BEGIN
-    PERFORM telesto.require_read_committed();
     error := telesto.fence_client(touch_leases.client_id, touch_leases.session, 0);
     IF error IS NOT NULL THEN
         RETURN;

@@ -58,7 +58,7 @@ BEGIN
                    removed.expires_at, removed.history, removed.put_through, removed.origin, removed.failed_by,
                    removed.kept_until
             FROM removed
-            WHERE state_rows[width_bucket(removed.queue_id, queues)] IS NOT NULL
+            WHERE state_rows[telesto.sorted_index(removed.queue_id, queues)] IS NOT NULL
             RETURNING queue_id, receiver_id, priority, message_id
         )
         SELECT array_agg(placed.queue_id), array_agg(placed.receiver_id), array_agg(placed.priority),

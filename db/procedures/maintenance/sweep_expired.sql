@@ -51,10 +51,10 @@ BEGIN
                                          reason, body)
             SELECT removed.message_id, removed.queue_id, removed.sender_id, removed.receiver_id, removed.context,
                    removed.time_of_arrival, due, telesto.history_day(days, today, removed.history),
-                   CASE WHEN burying[width_bucket(removed.queue_id, queues)] THEN 'dead'
+                   CASE WHEN burying[telesto.sorted_index(removed.queue_id, queues)] THEN 'dead'
                         ELSE 'expired' END::telesto.ending,
                    removed.put_through, removed.attempt, removed.priority, removed.redelivered,
-                   CASE WHEN burying[width_bucket(removed.queue_id, queues)] THEN 'expired' END,
+                   CASE WHEN burying[telesto.sorted_index(removed.queue_id, queues)] THEN 'expired' END,
                    CASE WHEN removed.history < 0 THEN removed.body END
             FROM removed
             WHERE removed.history <> 0
@@ -67,7 +67,7 @@ BEGIN
                    removed.redelivered, 'expired', removed.body, removed.history, removed.put_through,
                    removed.origin
             FROM removed
-            WHERE burying[width_bucket(removed.queue_id, queues)]
+            WHERE burying[telesto.sorted_index(removed.queue_id, queues)]
         ), gone AS (
             SELECT removed.queue_id, count(*) AS n, count(*) FILTER (WHERE removed.receiver_id > 0) AS directed
             FROM removed

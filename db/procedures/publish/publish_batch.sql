@@ -42,7 +42,6 @@ DECLARE
     plain boolean;
     arrived timestamptz;
 BEGIN
-    PERFORM telesto.require_read_committed();
     SELECT fence.passed, fence.errors INTO passed, request_errors
     FROM telesto.fence_requests(client_ids, sessions) AS fence;
     topic_ids := telesto.get_topics(topic_names);
@@ -53,7 +52,7 @@ BEGIN
           FROM (SELECT unnest(request_topics) AS topic, generate_series(1, cardinality(numbers)) AS i) AS request
           WHERE request_errors IS NULL OR request_errors[request.i] IS NULL
           ORDER BY 1) AS topic;
-    request_places := ARRAY(SELECT width_bucket(topic_ids[request.topic], topics)
+    request_places := ARRAY(SELECT telesto.sorted_index(topic_ids[request.topic], topics)
                             FROM unnest(request_topics) WITH ORDINALITY AS request (topic, i)
                             ORDER BY request.i);
 

@@ -16,8 +16,9 @@ CREATE OR REPLACE FUNCTION telesto.expiries_of(
 RETURNS timestamptz[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$
-SELECT array_agg(arrived + make_interval(secs => least(message.life_ms, queue_lives[width_bucket(message.queue_id, queues)])
-                                                 / 1000.0) ORDER BY message.i)
+SELECT array_agg(arrived + make_interval(
+           secs => least(message.life_ms, queue_lives[telesto.sorted_index(message.queue_id, queues)]) / 1000.0)
+           ORDER BY message.i)
 FROM (SELECT unnest(queue_ids) AS queue_id, unnest(lives_ms) AS life_ms,
              generate_series(1, cardinality(queue_ids)) AS i) AS message
 $$;

@@ -34,7 +34,7 @@ BEGIN
     -- A request that needs a busy queue is left for later as a whole, and so is all of its client after it.
     FOR e IN 1..cardinality(element_requests) LOOP
         IF verdicts[element_requests[e]] IS NULL AND queue_ids[e] > 0
-                AND NOT granted[width_bucket(queue_ids[e], queues)] THEN
+                AND NOT granted[telesto.sorted_index(queue_ids[e], queues)] THEN
             verdicts[element_requests[e]] := :BUSY;
         END IF;
     END LOOP;
@@ -61,7 +61,7 @@ BEGIN
     FOR e IN 1..cardinality(element_requests) LOOP
         errors[e] := verdicts[element_requests[e]];
         CONTINUE WHEN errors[e] IS NOT NULL;
-        q := width_bucket(queue_ids[e], queues);
+        q := telesto.sorted_index(queue_ids[e], queues);
         IF queue_ids[e] > 0 AND NOT existing[q] THEN
             errors[e] := :QUEUE_NOT_EXISTING;
         ELSIF known_ids[e] IS NOT NULL THEN

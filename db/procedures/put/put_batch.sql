@@ -63,7 +63,6 @@ DECLARE
     arrived timestamptz;
     newest_id bigint;
 BEGIN
-    PERFORM telesto.require_read_committed();
     SELECT fence.passed, fence.errors INTO passed, request_errors
     FROM telesto.fence_requests(client_ids, sessions) AS fence;
 
@@ -140,7 +139,7 @@ BEGIN
         SELECT array_agg(state_rows[taken.q]), array_agg(taken.n), array_agg(taken.directed),
                array_agg(taken.hidden), array_agg(taken.priorities)
         INTO touched, counts, directed_counts, hidden_counts, put_priorities
-        FROM (SELECT width_bucket(element.queue_id, queues) AS q, count(*) AS n, count(element.hidden) AS hidden,
+        FROM (SELECT telesto.sorted_index(element.queue_id, queues) AS q, count(*) AS n, count(element.hidden) AS hidden,
                      count(*) FILTER (WHERE element.receiver_id <> 0 AND element.hidden IS NULL) AS directed,
                      bit_or(1 << element.priority) AS priorities
               FROM (SELECT unnest(queue_ids) AS queue_id, unnest(receiver_ids) AS receiver_id,
@@ -159,7 +158,7 @@ BEGIN
     SELECT element.queue_id, element.receiver_id, element.priority, element.message_id,
            client_ids[element.request], element.context, arrived, 0, false, element.body, element.expires_at,
            CASE WHEN cardinality(queues) = 1 THEN histories[1]
-                ELSE histories[width_bucket(element.queue_id, queues)] END,
+                ELSE histories[telesto.sorted_index(element.queue_id, queues)] END,
            middleware_id
     FROM (SELECT unnest(queue_ids) AS queue_id, unnest(receiver_ids) AS receiver_id,
                  unnest(priorities) AS priority, unnest(message_ids) AS message_id,
@@ -174,7 +173,7 @@ BEGIN
         SELECT element.queue_id, element.receiver_id, element.priority, element.message_id,
                client_ids[element.request], element.context, arrived,
                least(arrived + make_interval(secs => element.delay_ms / 1000.0), element.expires_at),
-               element.expires_at, 0, false, element.body, histories[width_bucket(element.queue_id, queues)],
+               element.expires_at, 0, false, element.body, histories[telesto.sorted_index(element.queue_id, queues)],
                middleware_id
         FROM (SELECT unnest(queue_ids) AS queue_id, unnest(receiver_ids) AS receiver_id,
                      unnest(priorities) AS priority, unnest(message_ids) AS message_id,
@@ -186,7 +185,7 @@ BEGIN
     IF partition_keys IS NOT NULL THEN
         PERFORM telesto.put_keyed(client_ids, element_requests, queue_ids, priorities, contexts, bodies, message_ids,
                                   partition_keys, delays_ms, expiries, arrived,
-                                  ARRAY(SELECT histories[width_bucket(queue_ids[i], queues)]
+                                  ARRAY(SELECT histories[telesto.sorted_index(queue_ids[i], queues)]
                                         FROM generate_series(1, cardinality(queue_ids)) AS i),
                                   middleware_id);
     END IF;

@@ -21,7 +21,6 @@ LANGUAGE plpgsql SECURITY DEFINER
 AS $$
 #variable_conflict use_variable
 BEGIN
-    PERFORM telesto.require_read_committed();
     error := telesto.fence_client(client_id, session, number);
     IF error IS NOT NULL THEN
         RETURN;

@@ -25,7 +25,6 @@ DECLARE
     found_operations bigint;
     found_deliveries bigint;
 BEGIN
-    PERFORM telesto.require_read_committed();
     SELECT fence.errors INTO errors
     FROM telesto.fence_requests(client_ids, sessions) AS fence;
 

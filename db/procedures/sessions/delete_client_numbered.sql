@@ -21,7 +21,6 @@ LANGUAGE plpgsql SECURITY DEFINER
 AS $$
 #variable_conflict use_variable
 BEGIN
-    PERFORM telesto.require_read_committed();
     IF NOT pg_try_advisory_xact_lock(telesto.client_lock_key(client_id)) THEN
         error := :BUSY;
         RETURN;

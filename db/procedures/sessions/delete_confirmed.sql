@@ -38,7 +38,7 @@ BEGIN
                                   AND delivery.session = confirmed.session
                                   AND delivery.number = confirmed.number
                                 OFFSET 0) AS delivery
-            WHERE passed[width_bucket(confirmed.client_id, passed)] = confirmed.client_id;
+            WHERE passed[telesto.sorted_index(confirmed.client_id, passed)] = confirmed.client_id;
             PERFORM telesto.end_deliveries(rows);
         ELSE
             SELECT array_agg(operation.ctid), count(*)
@@ -50,7 +50,7 @@ BEGIN
                                   AND operation.session = confirmed.session
                                   AND operation.number = confirmed.number
                                 LIMIT 1) AS operation
-            WHERE passed[width_bucket(confirmed.client_id, passed)] = confirmed.client_id;
+            WHERE passed[telesto.sorted_index(confirmed.client_id, passed)] = confirmed.client_id;
             DELETE FROM telesto.operations AS operation WHERE operation.ctid = ANY (rows);
         END IF;
         -- A request is either a read or not: once all are found, the other table holds none of them.

@@ -3,7 +3,7 @@
 -- Returns:
 --   smallint                NULL, -1 (a takeover is under way), CLIENT_NOT_EXISTING (5), SESSION_FENCED (20)
 --                           or NUMBER_REPEATED (36)
--- Errors:     none raised
+-- Errors:     invalid_transaction_state (25000) outside READ COMMITTED
 -- Locks:      client (shared, try)
 -- Tables:     clients (read), operations (read)
 CREATE OR REPLACE FUNCTION telesto.fence_client(
@@ -18,6 +18,7 @@ AS $$
 DECLARE
     current_session bigint;
 BEGIN
+    PERFORM telesto.require_read_committed();
     IF NOT pg_try_advisory_xact_lock_shared(telesto.client_lock_key(fence_client.client_id)) THEN
         RETURN :BUSY;
     END IF;

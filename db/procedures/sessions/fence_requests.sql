@@ -2,7 +2,7 @@
 -- Purpose:    The fence of a batch: locks its clients and finds the requests of sessions that are over.
 --             Trying the locks and reading the sessions are two statements, so that the second sees what a
 --             takeover committed while the first was under way.
--- Errors:     none raised
+-- Errors:     invalid_transaction_state (25000) outside READ COMMITTED
 -- Locks:      clients (shared, try)
 -- Tables:     clients (read)
 CREATE OR REPLACE FUNCTION telesto.fence_requests(
@@ -21,6 +21,7 @@ DECLARE
     granted boolean[];
     current_count bigint;
 BEGIN
+    PERFORM telesto.require_read_committed();
     SELECT array_agg(pair.client_id), array_agg(pair.session),
            array_agg(pg_try_advisory_xact_lock_shared(telesto.client_lock_key(pair.client_id)))
     INTO fenced_clients, fenced_sessions, granted

@@ -1,7 +1,6 @@
 -- Procedure:  list_unconfirmed_operations
 -- Purpose:    A page of the requests other than reads that a client's sessions executed and the client has not
---             confirmed. The transaction writes, so that its answer waits for a synchronous standby, as the
---             commits did that it shows.
+--             confirmed. The transaction writes, see session_error.
 -- Errors:     none raised
 -- Locks:      none
 -- Tables:     clients (read), operations (read)
@@ -24,8 +23,6 @@ LANGUAGE plpgsql SECURITY DEFINER
 AS $$
 #variable_conflict use_column
 BEGIN
-    PERFORM telesto.require_read_committed();
-    PERFORM pg_logical_emit_message(true, 'telesto', '');
     error := telesto.session_error(of_client, current_session);
     IF error IS NOT NULL THEN
         RETURN NEXT;

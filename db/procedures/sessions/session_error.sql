@@ -1,8 +1,10 @@
 -- Procedure:  session_error
--- Purpose:    Whether a session is its client's current one, as of now and without a lock.
+-- Purpose:    Whether a session is its client's current one, as of now and without a lock. For pages of what a client
+--             has not confirmed: the transaction writes, so that its answer waits for a synchronous standby, as the
+--             commits did that it shows.
 -- Returns:
 --   smallint                NULL, CLIENT_NOT_EXISTING (5) or SESSION_FENCED (20)
--- Errors:     none raised
+-- Errors:     invalid_transaction_state (25000) outside READ COMMITTED
 -- Locks:      none
 -- Tables:     clients (read)
 CREATE OR REPLACE FUNCTION telesto.session_error(
@@ -16,6 +18,8 @@ AS $$
 DECLARE
     current_session bigint;
 BEGIN
+    PERFORM telesto.require_read_committed();
+    PERFORM pg_logical_emit_message(true, 'telesto', '');
     SELECT client.session INTO current_session
     FROM telesto.clients AS client
     WHERE client.client_id = session_error.client_id;

@@ -121,15 +121,15 @@ BEGIN
         WHERE staged.ctid = ANY (staged_rows)
         RETURNING staged.*
     ), new AS (
-        SELECT removed.*, message_ids[width_bucket(removed.staged_id, staged_ids)] AS message_id,
+        SELECT removed.*, message_ids[telesto.sorted_index(removed.staged_id, staged_ids)] AS message_id,
                arrived + make_interval(secs => removed.delay_ms / 1000.0) AS due_at,
                arrived + make_interval(secs => least(removed.expires_ms,
-                                                     queue_lives[width_bucket(removed.queue_id, queues)]) / 1000.0)
+                                                     queue_lives[telesto.sorted_index(removed.queue_id, queues)]) / 1000.0)
                AS expires_at,
-               histories[width_bucket(removed.queue_id, queues)] AS history
+               histories[telesto.sorted_index(removed.queue_id, queues)] AS history
         FROM removed
-        WHERE state_rows[width_bucket(removed.queue_id, queues)] IS NOT NULL
-          AND message_ids[width_bucket(removed.staged_id, staged_ids)] > 0
+        WHERE state_rows[telesto.sorted_index(removed.queue_id, queues)] IS NOT NULL
+          AND message_ids[telesto.sorted_index(removed.staged_id, staged_ids)] > 0
     ), placed AS (
         INSERT INTO telesto.messages (queue_id, receiver_id, priority, message_id, sender_id, context,
                                       time_of_arrival, attempt, redelivered, body, expires_at, history)
@@ -170,7 +170,7 @@ BEGIN
     ), replaced AS (
         DELETE FROM telesto.put_states AS state
         USING grown
-        WHERE state.ctid = state_rows[width_bucket(grown.queue_id, queues)]
+        WHERE state.ctid = state_rows[telesto.sorted_index(grown.queue_id, queues)]
         RETURNING state.*, grown.n, grown.directed, grown.hidden, grown.priorities, grown.newest_id
     ), states AS (
         INSERT INTO telesto.put_states (queue_id, version, total, directed_total, hidden_total, last_id, upper)

@@ -25,7 +25,7 @@ DECLARE
 BEGIN
     FOR r IN 1..cardinality(queue_ids) LOOP
         CONTINUE WHEN verdicts[r] IS NOT NULL;
-        q := width_bucket(queue_ids[r], queues);
+        q := telesto.sorted_index(queue_ids[r], queues);
         IF client_ids[r] = ANY (held_up) THEN
             verdicts[r] := :BUSY;
         ELSIF NOT granted[q] THEN

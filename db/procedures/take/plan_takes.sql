@@ -52,7 +52,7 @@ BEGIN
 
     SELECT array_agg(read.queue ORDER BY read.i), array_agg(read.pair ORDER BY read.i)
     INTO request_queues, request_pairs
-    FROM (SELECT read.i, width_bucket(read.queue_id, queues) AS queue,
+    FROM (SELECT read.i, telesto.sorted_index(read.queue_id, queues) AS queue,
                  dense_rank() OVER (ORDER BY read.queue_id, read.client_id, read.context)::int AS pair
           FROM (SELECT unnest(queue_ids) AS queue_id, unnest(client_ids) AS client_id, unnest(contexts) AS context,
                        generate_series(1, cardinality(queue_ids)) AS i) AS read) AS read;

@@ -52,7 +52,6 @@ DECLARE
     verdicts smallint[];
     related_ids bigint[];
 BEGIN
-    PERFORM telesto.require_read_committed();
     SELECT fence.passed, fence.errors INTO passed, request_errors
     FROM telesto.fence_requests(client_ids, sessions) AS fence;
 

@@ -32,7 +32,6 @@ DECLARE
     granted boolean[];
     verdicts smallint[];
 BEGIN
-    PERFORM telesto.require_read_committed();
     SELECT fence.passed, fence.errors INTO passed, request_errors
     FROM telesto.fence_requests(client_ids, sessions) AS fence;
     SELECT locked.queues, locked.granted INTO queues, granted

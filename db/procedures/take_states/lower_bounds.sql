@@ -36,7 +36,7 @@ BEGIN
     ), replaced AS (
         DELETE FROM telesto.take_states AS state
         USING back
-        WHERE state.ctid = state_rows[width_bucket(back.queue_id, queues)]
+        WHERE state.ctid = state_rows[telesto.sorted_index(back.queue_id, queues)]
         RETURNING state.*, back.n, back.directed, back.hidden, back.floor
     )
     INSERT INTO telesto.take_states (queue_id, version, total, directed_total, hidden_total, lower)

@@ -22,7 +22,6 @@ DECLARE
     topic_id bigint;
     removed boolean;
 BEGIN
-    PERFORM telesto.require_read_committed();
     error := telesto.fence_client(client_id, session, number);
     IF error IS NOT NULL THEN
         RETURN;
