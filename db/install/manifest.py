@@ -42,8 +42,8 @@ _SETTINGS = {
     Plans.SORTING: f"{_SEARCH_PATH}\n{_SORTING}",
     Plans.FREE: _SEARCH_PATH,
 }
-# `:QUEUE_FULL`, but not the second half of `::name`.
-_ERROR_NAME = re.compile(r"(?<![:\w]):([A-Z_]+)\b")
+# `:QUEUE_FULL` or `:CREATE_QUEUE`, but not the second half of `::name`.
+_NAME = re.compile(r"(?<![:\w]):([A-Z_]+)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +96,12 @@ def load_manifest(directory: Traversable | None = None) -> Manifest:
     """Read manifest.toml and the SQL file of each type and procedure that it names.
 
     Raises FileNotFoundError when a file is missing and ValueError when a name stands in it twice, or a
-    procedure names an error that it lacks.
+    procedure names an error or a packet that it lacks.
     """
     directory = directory or procedures_directory()
     content = tomllib.loads((directory / "manifest.toml").read_text(encoding="utf-8"))
-    errors = content.get("errors", {})
-    procedures = tuple(_read_procedure(directory, entry, errors) for entry in content["procedure"])
+    codes = content.get("errors", {}) | content.get("methods", {})
+    procedures = tuple(_read_procedure(directory, entry, codes) for entry in content["procedure"])
     names = [procedure.name for procedure in procedures]
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
@@ -116,12 +116,12 @@ def _read_file(directory: Traversable, entry: dict[str, str]) -> tuple[str, str]
     return path.stem, directory.joinpath(*path.parts).read_text(encoding="utf-8")
 
 
-def _read_procedure(directory: Traversable, entry: dict[str, str], errors: dict[str, int]) -> Procedure:
+def _read_procedure(directory: Traversable, entry: dict[str, str], codes: dict[str, int]) -> Procedure:
     name, sql = _read_file(directory, entry)
-    unknown = sorted(set(_ERROR_NAME.findall(sql)) - errors.keys())
+    unknown = sorted(set(_NAME.findall(sql)) - codes.keys())
     if unknown:
-        raise ValueError(f"{entry['file']}: manifest.toml has no error {', '.join(unknown)}")
-    sql = _ERROR_NAME.sub(lambda match: str(errors[match[1]]), sql)
+        raise ValueError(f"{entry['file']}: manifest.toml has no error or packet {', '.join(unknown)}")
+    sql = _NAME.sub(lambda match: str(codes[match[1]]), sql)
     access = Access(entry["access"])
     if access is Access.PUBLIC:
         settings = _SETTINGS[Plans(entry.get("plans", Plans.PINNED))]

@@ -87,7 +87,7 @@ BEGIN
     END IF;
 
     INSERT INTO telesto.operations (client_id, session, number, method_id, related_ids, errors)
-    SELECT client_ids[request.i], sessions[request.i], numbers[request.i], 87, request.message_ids, request.errors
+    SELECT client_ids[request.i], sessions[request.i], numbers[request.i], :ACK, request.message_ids, request.errors
     FROM (SELECT item.request AS i, array_agg(item.message_id ORDER BY item.i) AS message_ids,
                  CASE WHEN count(item.error) > 0 THEN array_agg(item.error ORDER BY item.i) END AS errors
           FROM unnest(item_requests, message_ids, errors) WITH ORDINALITY AS item (request, message_id, error, i)

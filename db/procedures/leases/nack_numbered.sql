@@ -51,7 +51,7 @@ BEGIN
                                CASE WHEN failed THEN delay_ms ELSE coalesce(delay_ms, 0) END) AS back;
     IF nack_numbered.number <> 0 THEN
         INSERT INTO telesto.operations (client_id, session, number, method_id, related_ids, errors)
-        VALUES (nack_numbered.client_id, nack_numbered.session, nack_numbered.number, 89, message_ids,
+        VALUES (nack_numbered.client_id, nack_numbered.session, nack_numbered.number, :NACK, message_ids,
                 CASE WHEN :LEASE_LOST = ANY (errors) THEN errors END);
     END IF;
     PERFORM telesto.delete_confirmed(

@@ -21,7 +21,7 @@ LANGUAGE plpgsql
 AS $$
 #variable_conflict use_column
 DECLARE
-    method constant smallint := 71;
+    method constant smallint := :PUT_TO_TOPIC;
 BEGIN
     IF errors IS NULL AND element_requests = ARRAY(SELECT generate_series(1, cardinality(numbers))) THEN
         INSERT INTO telesto.operations (client_id, session, number, method_id, related_ids)

@@ -33,7 +33,7 @@ BEGIN
     ELSE
         missing_queue := settings ->> 'dead_letter_queue';
     END IF;
-    PERFORM telesto.finish_request(client_id, session, number, 33::smallint, coalesce(queue_id, missing_queue), error,
+    PERFORM telesto.finish_request(client_id, session, number, :CREATE_QUEUE::smallint, coalesce(queue_id, missing_queue), error,
                                    confirm_sessions, confirm_numbers);
 END
 $$;

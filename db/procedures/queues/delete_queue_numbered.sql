@@ -24,7 +24,7 @@ BEGIN
         RETURN;
     END IF;
     error := CASE WHEN NOT telesto.remove_queue(queue_id) THEN :QUEUE_NOT_EXISTING END;
-    PERFORM telesto.finish_request(client_id, session, number, 35::smallint, 0, error,
+    PERFORM telesto.finish_request(client_id, session, number, :DELETE_QUEUE::smallint, 0, error,
                                    confirm_sessions, confirm_numbers);
 END
 $$;

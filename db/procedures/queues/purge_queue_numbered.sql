@@ -38,7 +38,7 @@ BEGIN
         removed := 0;
         more := false;
     END IF;
-    PERFORM telesto.finish_request(client_id, session, CASE WHEN more THEN 0 ELSE number END, 97::smallint,
+    PERFORM telesto.finish_request(client_id, session, CASE WHEN more THEN 0 ELSE number END, :PURGE_QUEUE::smallint,
                                    removed_before + removed, error, confirm_sessions, confirm_numbers);
 END
 $$;

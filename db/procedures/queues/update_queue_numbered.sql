@@ -32,7 +32,7 @@ BEGIN
         error := :QUEUE_NOT_EXISTING;
         missing_queue := queue_id;
     END IF;
-    PERFORM telesto.finish_request(client_id, session, number, 101::smallint, nullif(missing_queue, queue_id),
+    PERFORM telesto.finish_request(client_id, session, number, :UPDATE_QUEUE::smallint, nullif(missing_queue, queue_id),
                                    error, confirm_sessions, confirm_numbers);
 END
 $$;

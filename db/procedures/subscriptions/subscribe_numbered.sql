@@ -36,7 +36,7 @@ BEGIN
     IF error = :BUSY THEN
         RETURN;
     END IF;
-    PERFORM telesto.finish_request(client_id, session, number, 65::smallint, subscription_id, error,
+    PERFORM telesto.finish_request(client_id, session, number, :SUBSCRIBE::smallint, subscription_id, error,
                                    confirm_sessions, confirm_numbers);
 END
 $$;

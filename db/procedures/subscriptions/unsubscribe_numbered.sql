@@ -25,7 +25,7 @@ BEGIN
     END IF;
     topic_id := telesto.find_topic(topic);
     error := CASE WHEN topic_id IS NULL OR NOT telesto.remove_subscription(client_id, topic_id) THEN :NOT_SUBSCRIBED END;
-    PERFORM telesto.finish_request(client_id, session, number, 67::smallint, 0, error,
+    PERFORM telesto.finish_request(client_id, session, number, :UNSUBSCRIBE::smallint, 0, error,
                                    confirm_sessions, confirm_numbers);
 END
 $$;

@@ -32,7 +32,7 @@ BEGIN
         removed := telesto.remove_topic(topic_id);
     END IF;
     error := CASE WHEN removed IS NULL THEN :TOPIC_NOT_EXISTING WHEN NOT removed THEN :TOPIC_IN_USE END;
-    PERFORM telesto.finish_request(client_id, session, number, 79::smallint, 0, error,
+    PERFORM telesto.finish_request(client_id, session, number, :DELETE_TOPIC::smallint, 0, error,
                                    confirm_sessions, confirm_numbers);
 END
 $$;

@@ -32,6 +32,7 @@ from telesto.db.install.manifest import (
 )
 from telesto.db.install.procedures import install_procedures
 from telesto.protocol.errors import ErrorCode
+from telesto.protocol.packets import PACKETS
 from topic_calls import TopicCalls
 
 MANIFEST = load_manifest()
@@ -475,11 +476,14 @@ def test_a_manifest_that_names_a_procedure_twice_is_refused(tmp_path: Path) -> N
         load_manifest(tmp_path)
 
 
-def test_the_errors_that_procedures_name_have_the_codes_of_the_protocol() -> None:
-    errors = tomllib.loads((procedures_directory() / "manifest.toml").read_text(encoding="utf-8"))["errors"]
+def test_the_errors_and_packets_that_procedures_name_have_the_codes_of_the_protocol() -> None:
+    manifest = tomllib.loads((procedures_directory() / "manifest.toml").read_text(encoding="utf-8"))
+    errors, methods = manifest["errors"], manifest["methods"]
     assert errors == {name: BUSY if name == "BUSY" else ErrorCode[name] for name in errors}
+    packets = {re.sub(r"(?<=[a-z])(?=[A-Z])", "_", packet.__name__).upper(): n for n, packet in PACKETS.items()}
+    assert methods == {name: packets[name] for name in methods}
     named = {name for sql in sql_files().values() for name in re.findall(r"(?<!:):([A-Z_]+)", sql)}
-    assert named == errors.keys()
+    assert named == errors.keys() | methods.keys()
 
 
 def test_a_procedure_that_names_an_unknown_error_is_refused(tmp_path: Path) -> None:
@@ -489,7 +493,7 @@ def test_a_procedure_that_names_an_unknown_error_is_refused(tmp_path: Path) -> N
     (tmp_path / "a.sql").write_text("SELECT :KNOWN::smallint")
     assert load_manifest(tmp_path).procedures[0].sql == "SELECT 5::smallint"
     (tmp_path / "a.sql").write_text("SELECT :UNKNOWN")
-    with pytest.raises(ValueError, match=r"a\.sql: manifest\.toml has no error UNKNOWN"):
+    with pytest.raises(ValueError, match=r"a\.sql: manifest\.toml has no error or packet UNKNOWN"):
         load_manifest(tmp_path)
 
 
