@@ -1,6 +1,6 @@
 -- Procedure:  remove_client
 -- Purpose:    Removes a client: gives back what is handed over to it, ends its subscriptions and deletes its
---             records and its row.
+--             records, its sequences and its row.
 -- Errors:     none raised
 -- Locks:      queues' take locks, topics, subscriptions (wait); the caller holds the client's (exclusive)
 -- Tables:     clients (delete), operations, deliveries (delete), messages (insert), take_states,
@@ -17,6 +17,8 @@ DECLARE
     sessions bigint[];
     numbers bigint[];
     message_ids bigint[];
+    topics bigint[];
+    topic_id bigint;
 BEGIN
     SELECT array_agg(delivery.session), array_agg(delivery.number), array_agg(delivery.message_id)
     INTO sessions, numbers, message_ids
@@ -24,7 +26,17 @@ BEGIN
     WHERE delivery.client_id = remove_client.client_id;
     SELECT back.queue_ids, back.receiver_ids INTO queue_ids, receiver_ids
     FROM telesto.give_back(remove_client.client_id, sessions, numbers, message_ids) AS back;
-    PERFORM telesto.remove_subscriptions(remove_client.client_id);
+    topics := ARRAY(SELECT subscription.topic_id FROM telesto.subscriptions AS subscription
+                    WHERE subscription.client_id = remove_client.client_id
+                    ORDER BY subscription.topic_id);
+    -- All topics before the first subscription.
+    FOREACH topic_id IN ARRAY topics LOOP
+        PERFORM pg_advisory_xact_lock(telesto.topic_lock_key(topic_id));
+    END LOOP;
+    FOREACH topic_id IN ARRAY topics LOOP
+        PERFORM telesto.remove_subscription(remove_client.client_id, topic_id);
+    END LOOP;
+    DELETE FROM telesto.publisher_states AS state WHERE state.client_id = remove_client.client_id;
     DELETE FROM telesto.operations AS operation WHERE operation.client_id = remove_client.client_id;
     DELETE FROM telesto.clients AS client WHERE client.client_id = remove_client.client_id;
 END

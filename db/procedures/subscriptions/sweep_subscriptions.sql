@@ -1,7 +1,8 @@
 -- Procedure:  sweep_subscriptions
 -- Purpose:    Compares subscriptions that have a limit with it, from where the last turn ended: marks those
---             that are lagging, and drops them where that was wanted. A turn ends with the first that it drops,
---             so that the topic's lock is not held longer than that takes.
+--             that are lagging, and drops them where that was wanted: they are owed nothing more, and the client's next
+--             get tells. A turn ends with the first that it drops, so that the topic's lock is not held longer than that
+--             takes.
 -- Errors:     none raised
 -- Locks:      a topic, a subscription (try)
 -- Tables:     jobs (read, update), topic_states (read, insert, delete), topic_messages (read), subscriptions
@@ -39,9 +40,18 @@ BEGIN
             WHERE marked.client_id = subscription.client_id
               AND marked.subscription_id = subscription.subscription_id;
         END IF;
-        IF lagging AND subscription.drop_lagging
-                AND telesto.drop_subscription(subscription.client_id, subscription.subscription_id,
-                                              subscription.topic_id) THEN
+        CONTINUE WHEN (lagging AND subscription.drop_lagging
+                       AND pg_try_advisory_xact_lock(telesto.topic_lock_key(subscription.topic_id))
+                       AND pg_try_advisory_xact_lock(telesto.subscription_lock_key(subscription.subscription_id)))
+                      IS NOT TRUE;
+        UPDATE telesto.subscriptions AS dropped
+        SET dropped_at = clock_timestamp()
+        WHERE dropped.client_id = subscription.client_id AND dropped.subscription_id = subscription.subscription_id
+          AND dropped.dropped_at IS NULL;
+        -- It may be gone by now, or dropped.
+        IF FOUND THEN
+            DELETE FROM telesto.positions AS old WHERE old.subscription_id = subscription.subscription_id;
+            PERFORM telesto.count_subscribers(subscription.topic_id, -1);
             done := 1;
             EXIT;
         END IF;
