@@ -25,7 +25,7 @@ def ack_batch(
     confirm_numbers: Sequence[int | None] | None,
 ) -> Statement:
     """Acknowledges leased messages for many requests, of many clients, in one transaction: they are done,
-    and what is to be kept of them moves into the history. Whoever locks a lease first decides; one that is
+    and what is to be kept of them moves into the history. The first to lock a lease decides; one that is
     gone, or another client's, or that an application acknowledges in a transaction that is not over, is
     answered LEASE_LOST."""
     return (
@@ -185,7 +185,7 @@ def delete_topic_numbered(
     confirm_numbers: Sequence[int | None] | None,
     topic: str | None,
 ) -> Statement:
-    """Deletes a topic to which nobody subscribes."""
+    """Deletes a topic without subscriptions."""
     return (
         _TEXTS["delete_topic_numbered"],
         client_id,
@@ -393,8 +393,7 @@ def list_unconfirmed_operations(
 
 
 def look_at_clock() -> Statement:
-    """The time by the clock of this server, for those who compare its progress with that of a clock which
-    nobody sets, see note_clock_step."""
+    """The time by the clock of this server."""
     return (_TEXTS["look_at_clock"],)
 
 
@@ -499,7 +498,7 @@ def purge_queue_numbered(
     max_rows: int | None,
     removed_before: int | None,
 ) -> Statement:
-    """Removes messages that wait in a queue, whoever they are for, a bounded number in each call."""
+    """Removes messages that wait in a queue, for any receiver, a bounded number in each call."""
     return (
         _TEXTS["purge_queue_numbered"],
         client_id,
@@ -626,7 +625,7 @@ def return_waiting(
     lease_ids: Sequence[int | None] | None,
     message_ids: Sequence[int | None] | None,
 ) -> Statement:
-    """Gives back messages that have waited in vain to be begun, at consumers that are silent."""
+    """Gives back messages that were not begun in time, at consumers that are silent."""
     return _TEXTS["return_waiting"], consumer_ids, lease_ids, message_ids
 
 

@@ -1,5 +1,5 @@
 -- Procedure:  claim_keyed
--- Purpose:    Sees to the partitions of one queue: those that puts have reached, those that nobody has, those that move, those
+-- Purpose:    Handles the partitions of one queue: those that puts have reached, those without an owner, those that move, those
 --             of consumers that are to have none; then chooses what consumers get of those that are theirs, for lease_keyed.
 -- Errors:     none raised
 -- Locks:      none; the caller holds the queue's take lock

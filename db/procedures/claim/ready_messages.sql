@@ -9,7 +9,7 @@ CREATE OR REPLACE FUNCTION telesto.ready_messages(
     for_receiver bigint,        -- the receiver; 0 for what is for anyone
     lower bigint[],             -- by priority, the id below which nothing waits
     upper bigint[],             -- by priority, the id above which nothing was put
-    max_rows bigint,            -- at most so many
+    max_rows bigint,            -- at most this many
     OUT message_rows tid[],     -- where they are, in order; NULL when there are none
     OUT priorities smallint[],  -- their priorities
     OUT message_ids bigint[],   -- their ids

@@ -1,7 +1,7 @@
 -- Procedure:  heartbeat
 -- Purpose:    A middleware's sign of life. Ends the server processes of those that have given none for too
 --             long, so that what hangs with them keeps no lock, and removes them from the list. Runs under
---             the rights of its caller, because whoever may end a process is decided by its login: all
+--             the rights of its caller, because its login decides which processes it may end: all
 --             middlewares use the same, or have pg_signal_backend.
 -- Errors:     none raised; a process that the caller may not end is logged
 -- Locks:      as renew_heartbeat

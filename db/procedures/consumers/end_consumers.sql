@@ -23,7 +23,7 @@ BEGIN
     END IF;
     DELETE FROM telesto.consumers AS consumer
     WHERE consumer.queue_id = end_consumers.queue_id AND consumer.consumer_id = ANY (consumer_ids);
-    -- What else was ready for them is nobody's now.
+    -- What else was ready for them has no owner now.
     WITH removed AS (
         DELETE FROM telesto.partitions AS record
         WHERE record.ctid = ANY (ARRAY(SELECT record.ctid

@@ -5,7 +5,7 @@
 -- Locks:      none
 -- Tables:     consumers, middlewares, clients (read)
 CREATE OR REPLACE FUNCTION telesto.orphaned_consumers(
-    max_rows int  -- at most so many
+    max_rows int  -- at most this many
 )
 RETURNS TABLE (
     queue_id bigint,    -- the queue

@@ -14,7 +14,7 @@ CREATE OR REPLACE FUNCTION telesto.settle_letters_numbered(
     queue_id bigint,                  -- the queue
     letter_ids bigint[],              -- which ones; one that is not there is passed over. NULL for all
     redriving boolean,                -- whether they are sent back; else deleted
-    max_rows int,                     -- at most so many in this call, when all are meant
+    max_rows int,                     -- at most this many in this call, when all are meant
     settled_before bigint DEFAULT 0,  -- how many earlier calls for this request have settled, for the record, which the
                                       -- last one leaves
     OUT error smallint,               -- NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING (5),

@@ -6,7 +6,7 @@
 -- Tables:     queues, take_states (read), dead_letters (delete), messages, keyed_messages, partition_arrivals
 --             (insert), put_states (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.sweep_dead_letters(
-    max_rows int,              -- at most so many letters
+    max_rows int,              -- at most this many letters
     OUT done bigint,           -- how many were moved
     OUT more boolean,          -- whether there is more to do at once
     OUT queue_ids bigint[],    -- per message that can be read now: its queue

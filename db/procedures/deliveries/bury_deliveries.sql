@@ -8,7 +8,7 @@
 CREATE OR REPLACE FUNCTION telesto.bury_deliveries(
     client_id bigint,  -- the client
     due timestamptz,   -- hand-overs from before
-    max_rows int       -- at most so many
+    max_rows int       -- at most this many
 )
 RETURNS bigint
 LANGUAGE plpgsql

@@ -10,8 +10,8 @@ CREATE OR REPLACE FUNCTION telesto.list_unconfirmed_hand_overs(
     after_session bigint,     -- the last row of the page before; 0 for the first page
     after_number bigint,      -- the last row of the page before; 0 for the first page
     after_message_id bigint,  -- the last row of the page before; 0 for the first page
-    max_rows int,             -- at most so many
-    max_bytes bigint          -- at most so many bytes of bodies; a first message comes whatever its size
+    max_rows int,             -- at most this many
+    max_bytes bigint          -- at most this many bytes of bodies; a first message comes whatever its size
 )
 RETURNS TABLE (
     error smallint,               -- NULL, or in a single row CLIENT_NOT_EXISTING (5) or SESSION_FENCED (20)

@@ -6,7 +6,7 @@
 -- Locks:      clients (exclusive, try)
 -- Tables:     jobs (read, update), deliveries (read, delete), dead_letters (insert)
 CREATE OR REPLACE FUNCTION telesto.sweep_unconfirmed(
-    max_rows int,                  -- at most about so many messages, at most so many clients
+    max_rows int,                  -- at most about this many messages, at most this many clients
     retention_s double precision,  -- how long a hand-over may be unconfirmed, in seconds
     OUT done bigint,               -- how many were moved
     OUT more boolean               -- whether this round goes on

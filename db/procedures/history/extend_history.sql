@@ -9,7 +9,7 @@
 -- Tables:     history, history_partitions (insert), and those of open_history_days
 CREATE OR REPLACE FUNCTION telesto.extend_history(
     today date,       -- the day, UTC
-    max_days int,     -- at most so many in this call
+    max_days int,     -- at most this many in this call
     OUT made int,     -- how many were made
     OUT more boolean  -- whether the next transaction has some to open, or more to make
 )

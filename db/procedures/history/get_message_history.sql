@@ -9,9 +9,9 @@ CREATE OR REPLACE FUNCTION telesto.get_message_history(
     wanted_id bigint,      -- the message
     in_queue bigint,       -- only in this queue; 0 for all
     asking_client bigint,  -- who asks: a body that is for another client alone is not shown, unless it is the sender's
-    max_records int,       -- of how it ended at most so many, the latest
+    max_records int,       -- of how it ended at most this many, the latest
     max_bytes int,         -- no body longer than that
-    max_probes int         -- at most so many look-ups among what waits
+    max_probes int         -- at most this many look-ups among what waits
 )
 RETURNS TABLE (
     error smallint,               -- NULL, or MESSAGE_NOT_EXISTING (64) in a single row

@@ -1,5 +1,5 @@
 -- Procedure:  known_history_days
--- Purpose:    The days of the history for whoever ends messages: those whose partitions every server process can know
+-- Purpose:    The days of the history for procedures that end messages: those whose partitions every server process can know
 --             of, and this one now does. A process hears of a new partition when it takes a lock which it does not
 --             have; in a transaction that has them all from earlier calls nothing would tell it. The look at the
 --             catalog of the partitions takes one, and lets it go.

@@ -5,7 +5,7 @@
 -- Returns:
 --   void
 -- Errors:     none raised
--- Locks:      the caller holds history (SHARE UPDATE EXCLUSIVE), so that whoever made a partition has told everybody to
+-- Locks:      the caller holds history (SHARE UPDATE EXCLUSIVE), so that the maker of a partition has told everybody to
 --             look for it, and history days (exclusive); the calendar's row
 -- Tables:     queues (read), history_partitions (update), history_calendar (update)
 CREATE OR REPLACE FUNCTION telesto.open_history_days(

@@ -6,7 +6,7 @@
 -- Tables:     those of extend_history and drop_history, history_calendar, middlewares (read), middleware_names (delete)
 CREATE OR REPLACE FUNCTION telesto.sweep_history(
     moment timestamptz,  -- now
-    max_rows int,        -- at most so many partitions are made, and names forgotten
+    max_rows int,        -- at most this many partitions are made, and names forgotten
     OUT done bigint,     -- partitions made, emptied and dropped
     OUT more boolean     -- whether there is more to do at once
 )
@@ -20,7 +20,7 @@ DECLARE
 BEGIN
     done := 0;
     more := false;
-    -- One at a time, whoever else may think that the job is his: two would wait for each other's partitions.
+    -- One at a time, even if two middlewares take the job for theirs: they would wait for each other's partitions.
     PERFORM FROM telesto.history_calendar AS calendar WHERE calendar.only_row FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         RETURN;

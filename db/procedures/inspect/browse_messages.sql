@@ -7,8 +7,8 @@ CREATE OR REPLACE FUNCTION telesto.browse_messages(
     client_id bigint,         -- the client
     from_queue bigint,        -- the queue
     after_message_id bigint,  -- the last message of the page before; 0 for the first page
-    max_rows int,             -- at most so many
-    max_bytes bigint          -- at most so many bytes of bodies; a first message comes whatever its size
+    max_rows int,             -- at most this many
+    max_bytes bigint          -- at most this many bytes of bodies; a first message comes whatever its size
 )
 RETURNS TABLE (
     error smallint,               -- NULL, or QUEUE_NOT_EXISTING (7) in a single row

@@ -7,7 +7,7 @@
 CREATE OR REPLACE FUNCTION telesto.find_waiting(
     wanted_id bigint,     -- the message
     in_queue bigint,      -- only in this queue; 0 for all
-    max_probes int,       -- at most so many look-ups
+    max_probes int,       -- at most this many look-ups
     OUT message_row tid,  -- where it is; NULL when it was not found
     OUT found_in text,    -- in which table: messages, delayed_messages or keyed_messages
     OUT complete boolean  -- whether it was looked for everywhere

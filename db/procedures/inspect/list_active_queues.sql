@@ -6,7 +6,7 @@
 CREATE OR REPLACE FUNCTION telesto.list_active_queues(
     client_id bigint,  -- the client
     after_id bigint,   -- the last queue of the page before; 0 for the first page
-    max_rows int       -- at most so many
+    max_rows int       -- at most this many
 )
 RETURNS TABLE (
     queue_id bigint,  -- a queue

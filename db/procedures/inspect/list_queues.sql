@@ -5,7 +5,7 @@
 -- Tables:     queues (read)
 CREATE OR REPLACE FUNCTION telesto.list_queues(
     after_id bigint,  -- the last queue of the page before; 0 for the first page
-    max_rows int      -- at most so many
+    max_rows int      -- at most this many
 )
 RETURNS TABLE (
     queue_id bigint,     -- a queue

@@ -9,7 +9,7 @@
 --             dead_letters (read)
 CREATE OR REPLACE FUNCTION telesto.queue_statistics(
     queue_id bigint,            -- the queue
-    max_rows int,               -- at most so many rows of each kind are counted
+    max_rows int,               -- at most this many rows of each kind are counted
     OUT error smallint,         -- NULL or QUEUE_NOT_EXISTING (7)
     OUT depth bigint,           -- messages that wait
     OUT directed_depth bigint,  -- those of them that wait for one receiver

@@ -1,7 +1,7 @@
 -- Procedure:  ack_batch
 -- Purpose:    Acknowledges leased messages for many requests, of many clients, in one transaction: they are done,
 --             and what is to be kept of them moves into the history.
---             Whoever locks a lease first decides; one that is gone, or another client's, or that an application
+--             The first to lock a lease decides; one that is gone, or another client's, or that an application
 --             acknowledges in a transaction that is not over, is answered LEASE_LOST.
 -- Errors:     none raised
 -- Locks:      clients (shared, try), leases (shared, try), their rows (wait)

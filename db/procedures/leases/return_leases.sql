@@ -18,7 +18,7 @@ CREATE OR REPLACE FUNCTION telesto.return_leases(
     begun_ids bigint[],               -- messages that were begun, among others; NULL when this is not known: then all
                                       -- are marked, and only those count of which the database knows it
     reason text,                      -- why, for the dead letters: with 'failed' all of lease_rows were begun. NULL:
-                                      -- nobody was given them at all, so the history does not keep it
+                                      -- no application was given them, so the history does not keep it
     delay_ms bigint,                  -- how long they wait before they can be read again, in milliseconds; NULL for as
                                       -- long as their queue's backoff says
     OUT queue_ids bigint[],           -- per message that can be read again: its queue
@@ -31,8 +31,8 @@ LANGUAGE plpgsql
 AS $$
 #variable_conflict use_column
 DECLARE
-    -- For so long other consumers have a message that failed to themselves, and before its last attempt.
-    -- deal_to_others does not believe in longer.
+    -- How long a failed message is kept for other consumers, and before its last attempt. deal_to_others
+    -- ignores longer times.
     kept_for constant interval := '2 seconds';
     kept_last constant interval := '30 seconds';
     failures_per_owner constant int := 3;
@@ -99,7 +99,7 @@ BEGIN
         FROM removed
     ), numbered AS (
         SELECT known.*, counted AND NOT known.follows AND coalesce(known.was_begun, false) AS failed,
-               -- Of a connection that is lost nobody knows whether all that was begun was told.
+               -- When a connection is lost, messages may have been begun of which the service was not told.
                known.redelivered OR coalesce(known.was_begun, true)
                OR (counted AND return_leases.reason = 'lost') AS marked,
                telesto.sorted_index(known.queue_id, queues) AS place

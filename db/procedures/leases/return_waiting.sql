@@ -1,5 +1,5 @@
 -- Procedure:  return_waiting
--- Purpose:    Gives back messages that have waited in vain to be begun, at consumers that are silent. It counts as no
+-- Purpose:    Gives back messages that were not begun in time, at consumers that are silent. It counts as no
 --             attempt; they are marked redelivered, since their begin may be on its way.
 -- Errors:     none raised
 -- Locks:      queues' take locks (wait). Leases that another transaction ends are left to it

@@ -10,7 +10,7 @@
 --             delete),
 --             history_calendar (read), history (insert)
 CREATE OR REPLACE FUNCTION telesto.sweep_leases(
-    max_rows int,              -- at most about so many messages, at most so many consumers
+    max_rows int,              -- at most about this many messages, at most this many consumers
     latest timestamptz,        -- the clock of this server was not beyond this, unless it was set; NULL when that is not
                                -- known
     OUT done bigint,           -- leases and consumers ended
@@ -77,7 +77,7 @@ BEGIN
                                                   AND consumer.consumer_id = lost.consumer_id
                                                 LIMIT 1) AS consumer
                             LIMIT 1) AS consumer
-        -- Nobody would ever ask for those of a middleware that is gone.
+        -- A middleware that is gone never asks for its own.
         CROSS JOIN LATERAL (SELECT FROM telesto.middlewares AS middleware
                             WHERE middleware.middleware_id = consumer.middleware_id
                             LIMIT 1

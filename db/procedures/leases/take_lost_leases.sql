@@ -5,7 +5,7 @@
 -- Tables:     lost_leases (delete)
 CREATE OR REPLACE FUNCTION telesto.take_lost_leases(
     of_middleware bigint,  -- the middleware
-    max_rows int           -- at most so many
+    max_rows int           -- at most this many
 )
 RETURNS TABLE (
     consumer_id bigint,  -- the consumer

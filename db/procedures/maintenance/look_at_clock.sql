@@ -1,6 +1,6 @@
 -- Procedure:  look_at_clock
--- Purpose:    The time by the clock of this server, for those who compare its progress with that of a clock which
---             nobody sets, see note_clock_step.
+-- Purpose:    The time by the clock of this server. Middlewares compare its progress with that of a clock that is never
+--             set, see note_clock_step.
 -- Errors:     none
 -- Locks:      none
 -- Tables:     clock (read)

@@ -1,7 +1,7 @@
 -- Procedure:  note_clock_step
 -- Purpose:    After the clock of this server was set: moves by as much what was to happen some time after something
 --             else, so that it happens then. Leases begin anew, with their whole time, and middlewares have as
---             long as ever to give a sign of life. Each step is noted once, whoever notices it. What belongs to a
+--             long as ever to give a sign of life. Each step is noted once, by the first to notice it. What belongs to a
 --             moment (expiries), or to days (retention, windows of keys, the history), follows the clock.
 -- Returns:
 --   boolean                 false: another one has noted a step since
@@ -31,7 +31,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    -- Before the queues' locks, as whoever does a job has them: it has the job's row first.
+    -- Before the queues' locks: a job, too, locks its row first.
     PERFORM FROM telesto.jobs AS job WHERE job.job = ANY (timed) ORDER BY job.job FOR UPDATE;
     queues := ARRAY(SELECT delayed.queue_id FROM telesto.delayed_messages AS delayed
                     UNION

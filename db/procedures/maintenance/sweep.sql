@@ -16,7 +16,7 @@ CREATE OR REPLACE FUNCTION telesto.sweep(
                                                   -- on to dead letter queues), 'due_partitions' (partitions whose time
                                                   -- has come go on), 'partitions' (those without messages are
                                                   -- forgotten) or 'history' (its partitions are made and dropped)
-    max_rows int DEFAULT 1000,                    -- at most so many messages in this turn
+    max_rows int DEFAULT 1000,                    -- at most this many messages in this turn
     hold_s double precision DEFAULT 30,           -- how long the job is kept for the caller, in seconds
     retention_s double precision DEFAULT 604800,  -- how long a hand-over may be unconfirmed, in seconds; 7 days by
                                                   -- default

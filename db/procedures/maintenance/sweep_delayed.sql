@@ -5,7 +5,7 @@
 -- Tables:     jobs (read, update), delayed_messages (delete), messages (insert), take_states, receiver_states
 --             (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.sweep_delayed(
-    max_rows int,              -- at most so many messages
+    max_rows int,              -- at most this many messages
     latest timestamptz,        -- the clock of this server was not beyond this, unless it was set; NULL when that is not
                                -- known
     OUT done bigint,           -- how many were moved

@@ -7,7 +7,7 @@
 --             partition_arrivals, partition_states, receiver_states (delete), history_calendar (read),
 --             history (insert)
 CREATE OR REPLACE FUNCTION telesto.sweep_deleted_queues(
-    max_rows int,     -- at most so many messages
+    max_rows int,     -- at most this many messages
     OUT done bigint,  -- how many were removed
     OUT more boolean  -- whether there is more to do
 )

@@ -1,12 +1,12 @@
 -- Procedure:  sweep_expired
--- Purpose:    Removes messages that have expired where they wait; nobody reads them any more. They go to the dead
+-- Purpose:    Removes messages that have expired where they wait; no read returns them any more. They go to the dead
 --             letters if their queue says so.
 -- Errors:     none raised
 -- Locks:      queues' take locks (wait)
 -- Tables:     jobs (read, update), queues (read), messages (delete), dead_letters (insert), take_states (insert,
 --             delete), history_calendar (read), history (insert)
 CREATE OR REPLACE FUNCTION telesto.sweep_expired(
-    max_rows int,     -- at most so many messages
+    max_rows int,     -- at most this many messages
     OUT done bigint,  -- how many were removed
     OUT more boolean  -- whether there is more to do at once
 )

@@ -2,7 +2,7 @@
 -- Purpose:    Which consumers of a queue are to have no partitions: those that are paused, and those that are slow
 --             unless all that are not paused are.
 -- Returns:
---   bigint[]                the consumers; empty when nobody could have their partitions
+--   bigint[]                the consumers; empty when no other could have their partitions
 -- Errors:     none
 -- Locks:      none; the caller holds the queue's take lock
 -- Tables:     consumers (read)

@@ -1,5 +1,5 @@
 -- Procedure:  assign_partitions
--- Purpose:    Gives the partitions that nobody has, or whose first message failed with their owner, to the consumers with
+-- Purpose:    Gives partitions without an owner, or whose first message failed with their owner, to the consumers with
 --             the fewest; one that failed to another consumer, where there is one.
 -- Errors:     none raised
 -- Locks:      none; the caller holds the queue's take lock
@@ -8,7 +8,7 @@ CREATE OR REPLACE FUNCTION telesto.assign_partitions(
     INOUT state telesto.partition_states,  -- the new state
     ranks int[],                           -- per consumer of the state: who comes first among those with as many; NULL
                                            -- for one that gets none
-    max_rows int,                          -- at most so many partitions
+    max_rows int,                          -- at most this many partitions
     OUT given bigint[],                    -- the consumers that got some
     OUT more boolean                       -- whether there may be more
 )

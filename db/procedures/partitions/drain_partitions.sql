@@ -6,7 +6,7 @@
 -- Tables:     consumers, leases, keyed_messages (read), partitions (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.drain_partitions(
     INOUT state telesto.partition_states,  -- the new state
-    max_rows int,                          -- at most so many of each kind are looked at
+    max_rows int,                          -- at most this many of each kind are looked at
     OUT waiting boolean                    -- whether some still wait
 )
 LANGUAGE plpgsql

@@ -7,7 +7,7 @@
 CREATE OR REPLACE FUNCTION telesto.evict_partitions(
     INOUT state telesto.partition_states,  -- the new state
     absent_ids bigint[],                   -- the consumers that are to have none
-    max_rows int,                          -- at most so many partitions
+    max_rows int,                          -- at most this many partitions
     OUT leaving boolean,                   -- whether some leave when what is leased of them is answered
     OUT more boolean                       -- whether there may be more
 )

@@ -7,7 +7,7 @@
 --             dead_letters (insert), partitions, take_states (insert, delete), history_calendar (read), history
 --             (insert)
 CREATE OR REPLACE FUNCTION telesto.expire_keyed(
-    max_rows int,     -- at most about so many messages
+    max_rows int,     -- at most about this many messages
     OUT done bigint,  -- how many were removed
     OUT more boolean  -- whether there is more to do at once
 )

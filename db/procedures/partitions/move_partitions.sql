@@ -9,7 +9,7 @@ CREATE OR REPLACE FUNCTION telesto.move_partitions(
     INOUT state telesto.partition_states,  -- the new state
     ranks int[],                           -- per consumer of the state: who comes first among those with as many; NULL
                                            -- for one that takes no part
-    max_rows int,                          -- at most so many partitions
+    max_rows int,                          -- at most this many partitions
     OUT given bigint,                      -- the consumer that got some; NULL when none did
     OUT leaving boolean                    -- whether some leave when what is leased of them is answered
 )

@@ -1,12 +1,12 @@
 -- Procedure:  route_arrivals
--- Purpose:    Has the partitions that puts have reached stand in their lines; those that nobody has wait for an owner.
+-- Purpose:    Puts the partitions that puts have reached in their lines; those without an owner wait for one.
 -- Errors:     none raised
 -- Locks:      none; the caller holds the queue's take lock
 -- Tables:     partition_arrivals (delete), consumers, leases, keyed_messages (read), partitions (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.route_arrivals(
     INOUT state telesto.partition_states,  -- the new state
     last_id bigint,                        -- the queue's last id: all up to it is visible
-    max_rows int,                          -- at most so many arrivals
+    max_rows int,                          -- at most this many arrivals
     OUT more boolean                       -- whether there are more
 )
 LANGUAGE plpgsql

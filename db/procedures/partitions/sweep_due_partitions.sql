@@ -4,7 +4,7 @@
 -- Locks:      queues' take locks (wait)
 -- Tables:     jobs (read, update), consumers, leases, keyed_messages (read), partitions (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.sweep_due_partitions(
-    max_rows int,              -- at most about so many partitions
+    max_rows int,              -- at most about this many partitions
     latest timestamptz,        -- the clock of this server was not beyond this, unless it was set; NULL when that is not
                                -- known
     OUT done bigint,           -- how many go on

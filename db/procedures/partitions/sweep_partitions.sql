@@ -6,7 +6,7 @@
 -- Tables:     jobs (read, insert, update), consumers, leases, keyed_messages (read), partitions, partition_states (insert,
 --             delete)
 CREATE OR REPLACE FUNCTION telesto.sweep_partitions(
-    max_rows int,              -- at most so many partitions of each kind
+    max_rows int,              -- at most this many partitions of each kind
     OUT done bigint,           -- how many partitions were forgotten
     OUT more boolean,          -- whether there is more to do at once
     OUT queue_ids bigint[],    -- the queues in which partitions go on

@@ -1,5 +1,5 @@
 -- Procedure:  end_messages
--- Purpose:    Deletes messages that wait and nobody will get, and moves what is to be kept of them into the history. Those
+-- Purpose:    Deletes waiting messages that no client will get, and moves what is to be kept of them into the history. Those
 --             that have expired go to the dead letters if their queue says so.
 -- Returns:
 --   void

@@ -1,5 +1,5 @@
 -- Procedure:  purge_queue_numbered
--- Purpose:    Removes messages that wait in a queue, whoever they are for, a bounded number in each call. What
+-- Purpose:    Removes messages that wait in a queue, for any receiver, a bounded number in each call. What
 --             is handed over is not touched. A purge of several calls keeps its number; its last call leaves
 --             the record.
 -- Errors:     none raised
@@ -13,7 +13,7 @@ CREATE OR REPLACE FUNCTION telesto.purge_queue_numbered(
     confirm_sessions bigint[],        -- per confirmed request: its session
     confirm_numbers bigint[],         -- per confirmed request: its number
     queue_id bigint,                  -- the queue
-    max_rows int,                     -- at most so many messages in this call
+    max_rows int,                     -- at most this many messages in this call
     removed_before bigint DEFAULT 0,  -- how many earlier calls of this purge removed, for the record
     OUT error smallint,               -- NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING (5),
                                       -- QUEUE_NOT_EXISTING (7), SESSION_FENCED (20) or NUMBER_REPEATED (36)

@@ -6,7 +6,7 @@
 --             (delete), partitions, take_states (insert, delete), history_calendar (read), history (insert)
 CREATE OR REPLACE FUNCTION telesto.remove_messages(
     queue_id bigint,     -- the queue
-    max_rows int,        -- at most so many
+    max_rows int,        -- at most this many
     OUT removed bigint,  -- how many
     OUT more boolean     -- whether some are left; NULL when there is no such queue
 )

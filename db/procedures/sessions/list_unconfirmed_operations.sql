@@ -9,7 +9,7 @@ CREATE OR REPLACE FUNCTION telesto.list_unconfirmed_operations(
     current_session bigint,  -- its session
     after_session bigint,    -- the last row of the page before; 0 for the first page
     after_number bigint,     -- the last row of the page before; 0 for the first page
-    max_rows int             -- at most so many
+    max_rows int             -- at most this many
 )
 RETURNS TABLE (
     error smallint,        -- NULL, or in a single row CLIENT_NOT_EXISTING (5) or SESSION_FENCED (20)

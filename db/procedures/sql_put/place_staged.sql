@@ -11,7 +11,7 @@
 --             delayed_messages, keyed_messages, partition_arrivals (insert), put_states (insert, delete), message_keys_0, message_keys_1, message_keys_2 (read, insert,
 --             update)
 CREATE OR REPLACE FUNCTION telesto.place_staged(
-    max_rows int,               -- at most so many rows in this call, divided among the queues, the longest waiting
+    max_rows int,               -- at most this many rows in this call, divided among the queues, the longest waiting
                                 -- first
     OUT queue_ids bigint[],     -- the queues that got messages, for wake-ups
     OUT receiver_ids bigint[],  -- for whom; 0 for anyone

@@ -8,7 +8,7 @@
 -- Tables:     staged_topic_messages (read, delete), topics (read, insert), topic_states (insert, delete),
 --             topic_messages (insert)
 CREATE OR REPLACE FUNCTION telesto.place_staged_topics(
-    max_rows int,            -- at most so many messages
+    max_rows int,            -- at most this many messages
     OUT topic_ids bigint[],  -- the topics that got messages, for wake-ups
     OUT counts int[]         -- how many
 )

@@ -6,7 +6,7 @@
 CREATE OR REPLACE FUNCTION telesto.get_active_queues(
     client_id bigint,           -- the client
     after_id bigint DEFAULT 0,  -- only queues above this id, for the next page
-    max_rows int DEFAULT 1000   -- at most so many
+    max_rows int DEFAULT 1000   -- at most this many
 )
 RETURNS TABLE (
     queue_id bigint,  -- a queue

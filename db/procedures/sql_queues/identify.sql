@@ -1,5 +1,5 @@
 -- Procedure:  identify
--- Purpose:    Tells a SQL user who a client is. Unlike identify_client it opens no session and fences nobody.
+-- Purpose:    Tells a SQL user who a client is. Unlike identify_client it opens no session and fences no other.
 -- Errors:     TL005 CLIENT_NOT_EXISTING
 -- Locks:      none
 -- Tables:     clients (read)

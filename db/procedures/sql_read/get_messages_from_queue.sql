@@ -8,8 +8,8 @@ CREATE OR REPLACE FUNCTION telesto.get_messages_from_queue(
     client_id bigint,                   -- the client
     from_queue bigint,                  -- the queue
     after_message_id bigint DEFAULT 0,  -- only messages above this id, for the next page
-    max_rows int DEFAULT 1000,          -- at most so many
-    max_bytes bigint DEFAULT 16777216   -- at most so many bytes of bodies; a first message comes whatever its size
+    max_rows int DEFAULT 1000,          -- at most this many
+    max_bytes bigint DEFAULT 16777216   -- at most this many bytes of bodies; a first message comes whatever its size
 )
 RETURNS SETOF telesto.message
 LANGUAGE plpgsql STABLE SECURITY DEFINER

@@ -6,7 +6,7 @@
 CREATE OR REPLACE FUNCTION telesto.list_subscriptions(
     of_client bigint,  -- the client
     after_id bigint,   -- the last subscription of the page before; 0 for the first page
-    max_rows int       -- at most so many
+    max_rows int       -- at most this many
 )
 RETURNS TABLE (
     subscription_id bigint,  -- a subscription

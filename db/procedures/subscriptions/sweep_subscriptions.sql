@@ -8,7 +8,7 @@
 -- Tables:     jobs (read, update), topic_states (read, insert, delete), topic_messages (read), subscriptions
 --             (read, update), positions (read, delete)
 CREATE OR REPLACE FUNCTION telesto.sweep_subscriptions(
-    max_rows int,     -- at most so many subscriptions
+    max_rows int,     -- at most this many subscriptions
     OUT done bigint,  -- how many were dropped
     OUT more boolean  -- whether this round goes on
 )

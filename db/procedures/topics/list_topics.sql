@@ -5,7 +5,7 @@
 -- Tables:     topics, topic_states, subscriptions, positions (read)
 CREATE OR REPLACE FUNCTION telesto.list_topics(
     after_id bigint,  -- the last topic of the page before; 0 for the first page
-    max_rows int      -- at most so many
+    max_rows int      -- at most this many
 )
 RETURNS TABLE (
     topic_id bigint,     -- a topic

@@ -1,7 +1,7 @@
 -- Procedure:  lowest_position
 -- Purpose:    The number up to which all subscriptions of a topic that are owed something have confirmed.
 -- Returns:
---   bigint                  the number; NULL when nobody is owed anything
+--   bigint                  the number; NULL when no subscription is owed anything
 -- Errors:     none raised
 -- Locks:      none
 -- Tables:     subscriptions, positions (read)

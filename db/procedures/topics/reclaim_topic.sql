@@ -7,7 +7,7 @@
 -- Tables:     topics (read, update), topic_states, subscriptions, positions (read), topic_messages (read, delete)
 CREATE OR REPLACE FUNCTION telesto.reclaim_topic(
     topic_id bigint,  -- the topic
-    max_rows bigint,  -- at most so many messages
+    max_rows bigint,  -- at most this many messages
     OUT done bigint,  -- how many were removed
     OUT more boolean  -- whether there is more to remove
 )

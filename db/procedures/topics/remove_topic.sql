@@ -1,5 +1,5 @@
 -- Procedure:  remove_topic
--- Purpose:    Removes a topic to which nobody subscribes, with the sequences of its publishers, and notes it down for
+-- Purpose:    Removes a topic without subscriptions, with the sequences of its publishers, and notes it down for
 --             the removal of the messages that are left. The sequences are found by a walk over all that there are,
 --             and only where publishers number their messages. A later topic of the same name is another one, whose
 --             numbers begin at 1.

@@ -10,7 +10,7 @@
 -- Tables:     jobs (read, update), topics (read, update, delete), topic_states (read, delete), subscriptions, positions
 --             (read), topic_messages (read, delete), deleted_topics (insert, update, delete)
 CREATE OR REPLACE FUNCTION telesto.sweep_topics(
-    max_rows int,             -- at most so many messages, and so many topics looked at
+    max_rows int,             -- at most this many messages, and this many topics looked at
     idle_s double precision,  -- for how long nobody subscribes or puts to a topic that goes, in seconds
     OUT done bigint,          -- how many messages and topics were removed
     OUT more boolean          -- whether this round goes on
