@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
-SECTIONS = ("Purpose", "Errors", "Locks", "Tables")
+#: A part of the head, and what in a function asks for it. A head without a part says that there is none.
+SECTIONS = {
+    "Purpose": re.compile(""),
+    "Errors": re.compile(r"\bRAISE EXCEPTION\b|telesto\.raise_error\("),
+    "Locks": re.compile(r"\bpg_(?:try_)?advisory_xact|\bFOR UPDATE\b|\bLOCK TABLE\b"),
+    "Tables": re.compile(r"\b(?:FROM|INTO|UPDATE|JOIN) (?:ONLY )?telesto\.\w+\b(?!\()"),
+}
 
 
 def procedure_problems(folder: Path) -> list[str]:
@@ -16,16 +23,15 @@ def procedure_problems(folder: Path) -> list[str]:
         head, _, function = text.partition("\nCREATE")
         is_type = path.parent.name == "types"
         signature = function.partition("\nLANGUAGE")[0].splitlines()
-        # What is returned has a name and a comment in the signature, or stands at the head.
-        named = any(
-            line.startswith(("    OUT ", "    INOUT ", "RETURNS TABLE", "RETURNS SETOF telesto."))
-            for line in signature
+        wanted = (
+            ["Purpose"] if is_type else [part for part, sign in SECTIONS.items() if sign.search(function)]
         )
-        sections = ("Purpose",) if is_type else SECTIONS if named else (*SECTIONS, "Returns")
+        # What is returned has a name and a comment in the signature, or stands at the head.
+        named = ("    OUT ", "    INOUT ", "RETURNS TABLE", "RETURNS SETOF telesto.", "RETURNS void")
+        if not is_type and not any(line.startswith(named) for line in signature):
+            wanted.append("Returns")
         problems += [
-            f"{name}: the head has no line '{section}:'"
-            for section in sections
-            if f"-- {section}:" not in head
+            f"{name}: the head has no line '{section}:'" for section in wanted if f"-- {section}:" not in head
         ]
         problems += [
             f"{name}: `{line.strip()}` has no comment"

@@ -15,7 +15,7 @@ _SIGNATURE = re.compile(
     r"^CREATE OR REPLACE FUNCTION telesto\.(\w+)\((.*?)^\).*?^LANGUAGE ([^\n]*)", re.MULTILINE | re.DOTALL
 )
 _PARAMETER = re.compile(r"^    (?!OUT )(\w+) ([a-z ]+?(?:\[\])?)(?: DEFAULT .*?)?,? +-- ", re.MULTILINE)
-_PURPOSE = re.compile(r"^-- Purpose: +(.*?\.)(?:\n-- [A-Z]| (?=[A-Z]))", re.MULTILINE | re.DOTALL)
+_PURPOSE = re.compile(r"^-- Purpose: +(.*?\.)(?:\n(?:-- [A-Z]|CREATE)| (?=[A-Z]))", re.MULTILINE | re.DOTALL)
 #: What asyncpg takes for a parameter of a type; times are in microseconds since 1970.
 _PYTHON = {
     "bigint": "int",

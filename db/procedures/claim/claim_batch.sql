@@ -1,7 +1,6 @@
 -- Procedure:  claim_batch
 -- Purpose:    Leases messages to many consumers of many queues in one transaction. Each consumer's leases are
 --             given back when it ends, when their time is up, or when it answers so.
--- Errors:     none raised
 -- Locks:      clients (shared, try), queues' take locks (of one queue, if it waits: wait; else: try)
 -- Tables:     clients, consumers, queues, put_states (read), messages, keyed_messages, partition_arrivals (delete), leases
 --             (insert), take_states, receiver_states, partitions, partition_states (insert, delete)

@@ -2,7 +2,6 @@
 -- Purpose:    Leases messages of one queue to consumers: those for a consumer's client alone first, then those for
 --             anyone, the highest priority first, the oldest first among equals. One that failed goes to another
 --             consumer than before, where there is one.
--- Errors:     none raised
 -- Locks:      none; the caller holds the queue's take lock
 -- Tables:     queues, consumers, put_states (read), messages (delete), leases (insert), take_states, receiver_states
 --             (insert, delete)

@@ -1,7 +1,6 @@
 -- Procedure:  claim_keyed
 -- Purpose:    Handles the partitions of one queue: those that puts have reached, those without an owner, those that move, those
 --             of consumers that are to have none; then chooses what consumers get of those that are theirs, for lease_keyed.
--- Errors:     none raised
 -- Locks:      none; the caller holds the queue's take lock
 -- Tables:     consumers, leases, keyed_messages (read), partition_arrivals (delete), partitions, partition_states,
 --             take_states (insert, delete)

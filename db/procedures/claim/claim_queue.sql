@@ -1,7 +1,6 @@
 -- Procedure:  claim_queue
 -- Purpose:    Leases messages of one queue to consumers: those of partitions that are theirs, then those without a
 --             key. Where both wait, those of partitions get every other slot at first.
--- Errors:     none raised
 -- Locks:      none; the caller holds the queue's take lock
 -- Tables:     queues, put_states, consumers (read), messages, keyed_messages, partition_arrivals (delete), leases
 --             (insert), take_states, receiver_states, partitions, partition_states (insert, delete)

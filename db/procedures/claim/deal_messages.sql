@@ -4,9 +4,6 @@
 --             passed over.
 -- Returns:
 --   int[]                   per message: the consumer that gets it; the messages behind get dealt later
--- Errors:     none
--- Locks:      none
--- Tables:     none
 CREATE OR REPLACE FUNCTION telesto.deal_messages(
     slots int[],         -- the consumers in the order in which they get messages, each as often as it may
     sizes int[],         -- per message, in order: the length of its body

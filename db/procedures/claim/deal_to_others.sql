@@ -2,7 +2,6 @@
 -- Purpose:    Deals messages for anyone to consumers as deal_messages does, where some of them have failed: such a message
 --             goes to a consumer that it did not fail with last. While it is kept for others and the queue has others that
 --             take messages, through whichever middleware, it is passed over if no other has a slot here.
--- Errors:     none
 -- Locks:      none; the caller holds the queue's take lock
 -- Tables:     messages, consumers (read)
 CREATE OR REPLACE FUNCTION telesto.deal_to_others(

@@ -1,7 +1,6 @@
 -- Procedure:  lease_keyed
 -- Purpose:    Moves messages of partitions to the consumers that get them, in one statement: from keyed_messages to
 --             leases.
--- Errors:     none raised
 -- Locks:      none; the caller holds the queue's
 -- Tables:     keyed_messages (delete), leases (insert)
 CREATE OR REPLACE FUNCTION telesto.lease_keyed(

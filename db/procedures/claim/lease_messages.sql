@@ -1,6 +1,5 @@
 -- Procedure:  lease_messages
 -- Purpose:    Moves messages to the consumers that get them, in one statement: from messages to leases.
--- Errors:     none raised
 -- Locks:      none; the caller holds the queue's
 -- Tables:     messages (delete), leases (insert)
 CREATE OR REPLACE FUNCTION telesto.lease_messages(

@@ -1,7 +1,6 @@
 -- Procedure:  ready_messages
 -- Purpose:    Finds the first messages that wait for one receiver, or for anyone: the highest priority first, the
 --             oldest first among equals.
--- Errors:     none
 -- Locks:      none; the caller holds the queue's take lock
 -- Tables:     messages (read)
 CREATE OR REPLACE FUNCTION telesto.ready_messages(

@@ -1,7 +1,6 @@
 -- Procedure:  recover_leases
 -- Purpose:    After a claim whose answer got lost: raises the consumers' epochs, so that the claim, if it has not
 --             been executed yet, will find itself refused, and returns what it has leased.
--- Errors:     none raised
 -- Locks:      queues' take locks (wait)
 -- Tables:     consumers (update), leases (read)
 CREATE OR REPLACE FUNCTION telesto.recover_leases(

@@ -1,7 +1,6 @@
 -- Procedure:  select_keyed
 -- Purpose:    Chooses what consumers get of the partitions that are ready for them, the partitions in turn, and has
 --             these stand in their lines anew.
--- Errors:     none raised
 -- Locks:      none; the caller holds the queue's take lock
 -- Tables:     keyed_messages (read), partitions (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.select_keyed(

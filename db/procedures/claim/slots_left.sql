@@ -2,9 +2,6 @@
 -- Purpose:    What is left of the slots of consumers after some were used.
 -- Returns:
 --   int[]                   the others, in order: of each consumer the later ones
--- Errors:     none
--- Locks:      none
--- Tables:     none
 CREATE OR REPLACE FUNCTION telesto.slots_left(
     slots int[],  -- the slots, in order
     used int[]    -- those that were used, in any order

@@ -1,9 +1,5 @@
 -- Procedure:  forget_middlewares
 -- Purpose:    Removes what middlewares that are gone have left.
--- Returns:
---   void
--- Errors:     none raised
--- Locks:      none
 -- Tables:     middlewares, interests, lost_leases (delete), jobs (update)
 CREATE OR REPLACE FUNCTION telesto.forget_middlewares(
     middleware_ids bigint[]  -- the middlewares

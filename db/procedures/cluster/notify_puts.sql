@@ -2,10 +2,6 @@
 -- Purpose:    Tells other middlewares of messages that they may have readers for. Called after the puts have
 --             committed and apart from them, because a NOTIFY takes a lock of the whole server at its commit.
 --             A hint: nothing depends on its arrival.
--- Returns:
---   void
--- Errors:     none raised
--- Locks:      none
 -- Tables:     interests (read)
 CREATE OR REPLACE FUNCTION telesto.notify_puts(
     middleware_id bigint,   -- who tells; it need not be told

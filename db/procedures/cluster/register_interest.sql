@@ -1,9 +1,5 @@
 -- Procedure:  register_interest
 -- Purpose:    Notes that reads wait at a middleware for messages of these queues.
--- Returns:
---   void
--- Errors:     none raised
--- Locks:      none
 -- Tables:     middlewares (read), interests (insert)
 CREATE OR REPLACE FUNCTION telesto.register_interest(
     middleware_id bigint,  -- the middleware; one that was removed is not noted

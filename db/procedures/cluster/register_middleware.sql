@@ -2,8 +2,6 @@
 -- Purpose:    Makes a middleware known to the others.
 -- Returns:
 --   bigint                  its id, never used before
--- Errors:     none raised
--- Locks:      none
 -- Tables:     middlewares, middleware_names (insert)
 CREATE OR REPLACE FUNCTION telesto.register_middleware(
     address text,  -- where its clients reach it

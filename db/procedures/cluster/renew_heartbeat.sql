@@ -1,7 +1,6 @@
 -- Procedure:  renew_heartbeat
 -- Purpose:    The part of heartbeat that touches tables: notes the sign of life and removes those that have
 --             given none for too long.
--- Errors:     none raised
 -- Locks:      rows of middlewares; rows that others hold are passed over, their owners are alive
 -- Tables:     middlewares (read, update, delete), interests, lost_leases (delete), jobs (update)
 CREATE OR REPLACE FUNCTION telesto.renew_heartbeat(

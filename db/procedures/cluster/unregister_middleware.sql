@@ -1,9 +1,5 @@
 -- Procedure:  unregister_middleware
 -- Purpose:    Takes a middleware that stops off the list, with its interests, and frees its jobs for others.
--- Returns:
---   void
--- Errors:     none raised
--- Locks:      none
 -- Tables:     middlewares, interests, lost_leases (delete), jobs (update)
 CREATE OR REPLACE FUNCTION telesto.unregister_middleware(
     middleware_id bigint  -- the middleware

@@ -1,9 +1,5 @@
 -- Procedure:  withdraw_interest
 -- Purpose:    Notes that no reads wait at a middleware for these queues any more.
--- Returns:
---   void
--- Errors:     none raised
--- Locks:      none
 -- Tables:     interests (delete)
 CREATE OR REPLACE FUNCTION telesto.withdraw_interest(
     middleware_id bigint,  -- the middleware

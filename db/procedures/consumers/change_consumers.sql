@@ -1,7 +1,6 @@
 -- Procedure:  change_consumers
 -- Purpose:    Notes that consumers are slow, so that others get their partitions until the queue's window has passed,
 --             and whether they are paused, so that they are given none. Claims move the partitions.
--- Errors:     none raised
 -- Locks:      the queues' take locks (wait)
 -- Tables:     queues (read), consumers (update)
 CREATE OR REPLACE FUNCTION telesto.change_consumers(

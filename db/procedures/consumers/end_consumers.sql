@@ -1,6 +1,5 @@
 -- Procedure:  end_consumers
 -- Purpose:    Ends consumers of a queue: what they have goes back to its place.
--- Errors:     none raised
 -- Locks:      none; the caller holds the queue's take lock. Leases that another transaction ends are left to it
 -- Tables:     consumers, leases (delete), messages, keyed_messages, dead_letters (insert), queues (read), take_states,
 --             receiver_states, partitions (insert, delete), history_calendar (read), history (insert)

@@ -1,7 +1,6 @@
 -- Procedure:  join_queue
 -- Purpose:    Makes a consumer of a queue, which lives as long as the connection that it belongs to. What the
 --             client's earlier sessions still consume from the queue is given back.
--- Errors:     none raised
 -- Locks:      client (shared, try), the queue's take lock (wait)
 -- Tables:     clients, queues (read), consumers (insert, delete), leases (delete), messages (insert), dead_letters
 --             (insert), take_states, receiver_states (insert, delete),

@@ -1,6 +1,5 @@
 -- Procedure:  leave_queues
 -- Purpose:    Ends consumers whose connections left or are gone: what they have goes back to its place.
--- Errors:     none raised
 -- Locks:      the queues' take locks (wait)
 -- Tables:     consumers (delete), leases (delete), messages (insert), dead_letters (insert), queues (read),
 --             take_states, receiver_states (insert, delete),

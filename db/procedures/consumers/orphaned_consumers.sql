@@ -1,8 +1,6 @@
 -- Procedure:  orphaned_consumers
 -- Purpose:    Finds consumers that are gone without having left: their middleware is not there any more, or their
 --             client is gone or has opened another session.
--- Errors:     none
--- Locks:      none
 -- Tables:     consumers, middlewares, clients (read)
 CREATE OR REPLACE FUNCTION telesto.orphaned_consumers(
     max_rows int  -- at most this many

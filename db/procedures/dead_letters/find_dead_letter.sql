@@ -2,8 +2,6 @@
 -- Purpose:    Finds a message by its id among the dead letters, queue by queue.
 -- Returns:
 --   dead_letters            the letter; NULL without one
--- Errors:     none raised
--- Locks:      none
 -- Tables:     dead_letters (read)
 CREATE OR REPLACE FUNCTION telesto.find_dead_letter(
     wanted_id bigint,  -- the message

@@ -1,7 +1,5 @@
 -- Procedure:  list_dead_letters
 -- Purpose:    Shows the dead letters of a queue by rising id. The queue may be gone.
--- Errors:     none raised
--- Locks:      none
 -- Tables:     dead_letters, take_states (read)
 CREATE OR REPLACE FUNCTION telesto.list_dead_letters(
     from_queue bigint,        -- the queue

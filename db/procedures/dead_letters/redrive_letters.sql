@@ -1,7 +1,6 @@
 -- Procedure:  redrive_letters
 -- Purpose:    Sends dead letters back to their queue, under their old ids and as if never attempted, or deletes
 --             them. One of a partition comes before what waits there. What expired does not expire again. They are exempt from the queue's bound.
--- Errors:     none raised
 -- Locks:      the queue's take lock (wait)
 -- Tables:     dead_letters (delete), consumers, leases (read), messages, keyed_messages (insert), take_states,
 --             receiver_states, partitions (insert, delete)

@@ -1,6 +1,5 @@
 -- Procedure:  settle_letters_numbered
 -- Purpose:    Sends dead letters back to their queue, or deletes them.
--- Errors:     none raised
 -- Locks:      client (shared, try), the queue's take lock (wait)
 -- Tables:     clients (read), dead_letters (delete), messages (insert), take_states, receiver_states (insert, delete),
 --             operations (insert, delete), deliveries (delete)

@@ -1,7 +1,6 @@
 -- Procedure:  sweep_dead_letters
 -- Purpose:    Moves dead letters on to the dead letter queues of their queues, as messages that have not been
 --             attempted, by rising id. What does not fit, or whose dead letter queue is gone, stays where it is.
--- Errors:     none raised
 -- Locks:      put locks of the dead letter queues (try). Letters that another transaction settles are left to it
 -- Tables:     queues, take_states (read), dead_letters (delete), messages, keyed_messages, partition_arrivals
 --             (insert), put_states (insert, delete)

@@ -2,7 +2,6 @@
 -- Purpose:    Moves a client's hand-overs from before a time to the dead letters, reason 'unconfirmed'.
 -- Returns:
 --   bigint                  how many were moved
--- Errors:     none raised
 -- Locks:      none; the caller holds the client's (exclusive)
 -- Tables:     deliveries (delete), dead_letters (insert), history_calendar (read), history (insert)
 CREATE OR REPLACE FUNCTION telesto.bury_deliveries(

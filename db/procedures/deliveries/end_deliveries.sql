@@ -1,8 +1,5 @@
 -- Procedure:  end_deliveries
 -- Purpose:    Deletes hand-overs that were confirmed and moves what is to be kept of them into the history.
--- Returns:
---   void
--- Errors:     none raised
 -- Locks:      none; the caller holds the clients'
 -- Tables:     deliveries (delete), history_calendar (read), history (insert)
 CREATE OR REPLACE FUNCTION telesto.end_deliveries(

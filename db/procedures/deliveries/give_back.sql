@@ -2,7 +2,6 @@
 -- Purpose:    Puts messages that were handed over back to their place, under their ids, marked redelivered.
 --             They are exempt from the queue's bound; what belongs to a queue that is gone is dropped. The
 --             history keeps that the client had them.
--- Errors:     none raised
 -- Locks:      queues' take locks (wait); the caller holds the client's
 -- Tables:     deliveries (delete), messages (insert), put_states (read), take_states, receiver_states (insert,
 --             delete), history_calendar (read), history (insert)

@@ -1,8 +1,6 @@
 -- Procedure:  list_unconfirmed_hand_overs
 -- Purpose:    A page of the messages that were handed over to a client and that it has not confirmed. The
 --             transaction writes, see session_error.
--- Errors:     none raised
--- Locks:      none
 -- Tables:     clients (read), deliveries (read)
 CREATE OR REPLACE FUNCTION telesto.list_unconfirmed_hand_overs(
     of_client bigint,         -- the client

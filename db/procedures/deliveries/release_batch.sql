@@ -2,7 +2,6 @@
 -- Purpose:    Gives messages that were handed over to a client and are unconfirmed back to their queues, to
 --             their old place, marked redelivered. What is no longer unconfirmed is passed over; the
 --             transaction writes all the same, for a standby may not know of that yet.
--- Errors:     none raised
 -- Locks:      client (shared, try), queues' take locks (wait)
 -- Tables:     clients (read), deliveries (delete), messages (insert), take_states, receiver_states (insert,
 --             delete)

@@ -2,7 +2,6 @@
 -- Purpose:    Moves hand-overs that were not confirmed in time to the dead letters: they may have been
 --             processed, so they do not go back by themselves. Walks from client to client, from where the
 --             last turn ended; a client at work is left for the next round.
--- Errors:     none raised
 -- Locks:      clients (exclusive, try)
 -- Tables:     jobs (read, update), deliveries (read, delete), dead_letters (insert)
 CREATE OR REPLACE FUNCTION telesto.sweep_unconfirmed(

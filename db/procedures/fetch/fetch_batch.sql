@@ -3,7 +3,6 @@
 --             positions of subscriptions up to what the requests confirm. Nothing is taken: what is not
 --             confirmed is found again. A client's own messages of several topics come in the order of their
 --             arrival, those of one topic always in the order of their numbers.
--- Errors:     none raised
 -- Locks:      clients (shared, try), subscriptions whose positions move (try)
 -- Tables:     clients, topics, topic_states, subscriptions, topic_messages (read), positions (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.fetch_batch(

@@ -1,8 +1,6 @@
 -- Procedure:  fetch_targets
 -- Purpose:    Finds the targets of gets. A target is a subscription of which a get wants messages, or whose position it
 --             tells. Refuses gets that have no target, and those that tell what cannot be true.
--- Errors:     none raised
--- Locks:      none
 -- Tables:     topics, topic_states, subscriptions, positions (read)
 CREATE OR REPLACE FUNCTION telesto.fetch_targets(
     client_ids bigint[],              -- per request: who asks

@@ -1,7 +1,5 @@
 -- Procedure:  find_topic_messages
 -- Purpose:    Finds the messages that gets are answered with.
--- Errors:     none raised
--- Locks:      none
 -- Tables:     topic_messages, topics (read)
 CREATE OR REPLACE FUNCTION telesto.find_topic_messages(
     wanted_subscriptions bigint[],  -- per request: the subscription that it names; 0 or below when it does not

@@ -1,7 +1,6 @@
 -- Procedure:  move_positions
 -- Purpose:    Moves subscriptions up to what is confirmed; positions never fall. A request whose subscription
 --             is locked is left for later.
--- Errors:     none raised
 -- Locks:      subscriptions (try)
 -- Tables:     positions (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.move_positions(

@@ -1,7 +1,5 @@
 -- Procedure:  plain_targets
 -- Purpose:    Does what fetch_targets does where each get names one subscription and tells the position of no other.
--- Errors:     none raised
--- Locks:      none
 -- Tables:     topic_states, subscriptions, positions (read)
 CREATE OR REPLACE FUNCTION telesto.plain_targets(
     client_ids bigint[],     -- per request: who asks

@@ -1,8 +1,6 @@
 -- Procedure:  topic_numbers
 -- Purpose:    How far topics are: what a middleware asks for its waiting gets now and then, because wake-ups
 --             are only hints.
--- Errors:     none raised
--- Locks:      none
 -- Tables:     topic_states (read)
 CREATE OR REPLACE FUNCTION telesto.topic_numbers(
     topic_ids bigint[]  -- the topics

@@ -6,7 +6,6 @@
 --             The last one that is open stays, for it takes whatever ends while there is none of its own.
 -- Returns:
 --   bigint                  how many partitions were emptied or dropped
--- Errors:     none raised
 -- Locks:      partitions (ACCESS EXCLUSIVE, try), history (ACCESS EXCLUSIVE, try) until the commit, which has to
 --             follow at once
 -- Tables:     history, history_partitions (update, delete), history_calendar (update)

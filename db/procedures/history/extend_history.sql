@@ -3,7 +3,6 @@
 --             be dropped. A commit is seen by others a moment before they are told to forget what they know of the
 --             tables that it changed. So a partition is made by one transaction and opened by a later one. Whatever
 --             ended while there was none for it is in the last one that was open, which is therefore kept longer.
--- Errors:     none raised
 -- Locks:      history (SHARE UPDATE EXCLUSIVE, try), which neither readers nor writers wait for; history days
 --             (exclusive, try)
 -- Tables:     history, history_partitions (insert), and those of open_history_days

@@ -1,8 +1,6 @@
 -- Procedure:  get_message_history
 -- Purpose:    Tells what is known of a message: how it and its hand-overs ended, and where it is now. In one
 --             snapshot, so that a message on the move is not missed.
--- Errors:     none raised
--- Locks:      none
 -- Tables:     queues, put_states, take_states, messages, delayed_messages, keyed_messages, deliveries, leases, dead_letters,
 --             history, clients, middleware_names (read)
 CREATE OR REPLACE FUNCTION telesto.get_message_history(

@@ -3,9 +3,6 @@
 --             which it is to be kept. Without one, the last there is; open_history_days keeps that one longer.
 -- Returns:
 --   date                    the value of drop_on
--- Errors:     none
--- Locks:      none
--- Tables:     none
 CREATE OR REPLACE FUNCTION telesto.history_day(
     days date[],      -- the days of the partitions, sorted
     today date,       -- the day on which it ends, UTC

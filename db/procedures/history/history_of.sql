@@ -2,9 +2,6 @@
 -- Purpose:    What a message carries for the history, from the settings of its queue.
 -- Returns:
 --   smallint                0 for nothing, else the days, negative when the body is kept too
--- Errors:     none
--- Locks:      none
--- Tables:     none
 CREATE OR REPLACE FUNCTION telesto.history_of(
     history text,          -- 'none', 'metadata' or 'full'
     history_days smallint  -- for how many days

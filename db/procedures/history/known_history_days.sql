@@ -5,8 +5,6 @@
 --             catalog of the partitions takes one, and lets it go.
 -- Returns:
 --   date[]                  the days, sorted
--- Errors:     none
--- Locks:      none
 -- Tables:     history_calendar (read)
 CREATE OR REPLACE FUNCTION telesto.known_history_days()
 RETURNS date[]

@@ -1,9 +1,6 @@
 -- Procedure:  make_history_day
 -- Purpose:    Makes the partition of history for one day. It is made apart and then attached, which lets those go on
 --             who read and write the history.
--- Returns:
---   void
--- Errors:     none raised
 -- Locks:      none that others wait for; the caller holds history (SHARE UPDATE EXCLUSIVE)
 -- Tables:     history, history_partitions (insert)
 CREATE OR REPLACE FUNCTION telesto.make_history_day(

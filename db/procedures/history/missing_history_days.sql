@@ -2,8 +2,6 @@
 -- Purpose:    The days for which history lacks a partition and will need one soon.
 -- Returns:
 --   date[]                  the days, the soonest first; empty when none is missing
--- Errors:     none raised
--- Locks:      none
 -- Tables:     queues, history_partitions (read)
 CREATE OR REPLACE FUNCTION telesto.missing_history_days(
     today date  -- the day, UTC

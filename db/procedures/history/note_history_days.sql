@@ -1,8 +1,5 @@
 -- Procedure:  note_history_days
 -- Purpose:    Notes the days of the open partitions of history where those find them who end messages.
--- Returns:
---   void
--- Errors:     none raised
 -- Locks:      the calendar's row
 -- Tables:     history_partitions (read), history_calendar (update)
 CREATE OR REPLACE FUNCTION telesto.note_history_days()

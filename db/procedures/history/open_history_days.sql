@@ -2,9 +2,6 @@
 -- Purpose:    Opens partitions of history that earlier transactions have made. Until then, what had no partition of its
 --             own went to the last one that was open. If it went there too soon, that one is kept longer, and nothing
 --             else is sent there.
--- Returns:
---   void
--- Errors:     none raised
 -- Locks:      the caller holds history (SHARE UPDATE EXCLUSIVE), so that the maker of a partition has told everybody to
 --             look for it, and history days (exclusive); the calendar's row
 -- Tables:     queues (read), history_partitions (update), history_calendar (update)

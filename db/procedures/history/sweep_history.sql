@@ -1,7 +1,6 @@
 -- Procedure:  sweep_history
 -- Purpose:    A turn of the job that makes partitions of history ahead and drops those whose time is over, and that
 --             forgets the names of middlewares of which the history cannot speak any more.
--- Errors:     none raised
 -- Locks:      the calendar's row (try), and those of extend_history and drop_history
 -- Tables:     those of extend_history and drop_history, history_calendar, middlewares (read), middleware_names (delete)
 CREATE OR REPLACE FUNCTION telesto.sweep_history(

@@ -1,7 +1,5 @@
 -- Procedure:  browse_messages
 -- Purpose:    Shows the messages of a queue that a client may read, by rising id, without taking them.
--- Errors:     none raised
--- Locks:      none
 -- Tables:     take_states, receiver_states, messages (read)
 CREATE OR REPLACE FUNCTION telesto.browse_messages(
     client_id bigint,         -- the client

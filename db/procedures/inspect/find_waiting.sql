@@ -1,8 +1,6 @@
 -- Procedure:  find_waiting
 -- Purpose:    Finds a message by its id where it waits, without an index for that: the states of the queues say which
 --             of them may hold it, there it is looked up by key.
--- Errors:     none raised
--- Locks:      none
 -- Tables:     queues, put_states, take_states, messages, delayed_messages, keyed_messages (read)
 CREATE OR REPLACE FUNCTION telesto.find_waiting(
     wanted_id bigint,     -- the message

@@ -1,7 +1,5 @@
 -- Procedure:  get_queue_id
 -- Purpose:    Finds a queue by its name.
--- Errors:     none raised
--- Locks:      none
 -- Tables:     queues (read)
 CREATE OR REPLACE FUNCTION telesto.get_queue_id(
     name text,           -- the name

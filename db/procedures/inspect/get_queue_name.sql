@@ -1,7 +1,5 @@
 -- Procedure:  get_queue_name
 -- Purpose:    Finds a queue's name.
--- Errors:     none raised
--- Locks:      none
 -- Tables:     queues (read)
 CREATE OR REPLACE FUNCTION telesto.get_queue_name(
     queue_id bigint,     -- the queue

@@ -2,8 +2,6 @@
 -- Purpose:    Whether a queue holds a message that only this client may read.
 -- Returns:
 --   boolean                 whether it does
--- Errors:     none
--- Locks:      none
 -- Tables:     receiver_states, messages (read)
 CREATE OR REPLACE FUNCTION telesto.has_own_message(
     queue_id bigint,  -- the queue

@@ -1,7 +1,5 @@
 -- Procedure:  list_active_queues
 -- Purpose:    A page of the queues that hold a message which the client may read, by rising id.
--- Errors:     none raised
--- Locks:      none
 -- Tables:     queues, put_states, take_states, receiver_states, messages (read)
 CREATE OR REPLACE FUNCTION telesto.list_active_queues(
     client_id bigint,  -- the client

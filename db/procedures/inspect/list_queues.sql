@@ -1,7 +1,5 @@
 -- Procedure:  list_queues
 -- Purpose:    A page of the queues, by rising id.
--- Errors:     none raised
--- Locks:      none
 -- Tables:     queues (read)
 CREATE OR REPLACE FUNCTION telesto.list_queues(
     after_id bigint,  -- the last queue of the page before; 0 for the first page

@@ -3,8 +3,6 @@
 --             totals, whatever its length. What is leased, delayed, has a key or is dead has no counter: of each of
 --             these at most max_rows rows are read, without bodies and by an index, beside those that are dead and
 --             not vacuumed yet. A queue that has none of them costs no more than its states and ten look-ups.
--- Errors:     none raised
--- Locks:      none
 -- Tables:     queues, put_states, take_states, messages, delayed_messages, keyed_messages, consumers, leases,
 --             dead_letters (read)
 CREATE OR REPLACE FUNCTION telesto.queue_statistics(

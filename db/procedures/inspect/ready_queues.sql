@@ -1,8 +1,6 @@
 -- Procedure:  ready_queues
 -- Purpose:    Which of the queues hold messages, and which are gone: what a middleware asks for its waiting
 --             reads now and then, because wake-ups are only hints.
--- Errors:     none raised
--- Locks:      none
 -- Tables:     put_states, take_states (read)
 CREATE OR REPLACE FUNCTION telesto.ready_queues(
     queue_ids bigint[]  -- the queues

@@ -3,7 +3,6 @@
 --             and what is to be kept of them moves into the history.
 --             The first to lock a lease decides; one that is gone, or another client's, or that an application
 --             acknowledges in a transaction that is not over, is answered LEASE_LOST.
--- Errors:     none raised
 -- Locks:      clients (shared, try), leases (shared, try), their rows (wait)
 -- Tables:     clients (read), leases (delete), operations (insert, delete), deliveries (delete), history_calendar
 --             (read), history (insert)

@@ -3,9 +3,6 @@
 --             less, so that what failed together does not come together again.
 -- Returns:
 --   bigint                  in milliseconds
--- Errors:     none
--- Locks:      none
--- Tables:     none
 CREATE OR REPLACE FUNCTION telesto.backoff(
     attempt int,   -- how many attempts there were, the failed one included
     first_ms int,  -- how long after the first one, in milliseconds

@@ -1,9 +1,5 @@
 -- Procedure:  end_leases
 -- Purpose:    Deletes leases that were acknowledged and moves what is to be kept of them into the history.
--- Returns:
---   void
--- Errors:     none raised
--- Locks:      none
 -- Tables:     leases (delete), history_calendar (read), history (insert)
 CREATE OR REPLACE FUNCTION telesto.end_leases(
     lease_rows tid[]  -- where they are; the caller has locked these rows

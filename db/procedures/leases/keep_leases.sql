@@ -3,7 +3,6 @@
 --             application was given, from when it was. Notes which were begun.
 -- Returns:
 --   smallint[]              per message: NULL, -1 (somebody else has the row now: try again) or LEASE_LOST (27)
--- Errors:     none raised
 -- Locks:      the leases' rows (try)
 -- Tables:     queues (read), leases (update)
 CREATE OR REPLACE FUNCTION telesto.keep_leases(

@@ -1,6 +1,5 @@
 -- Procedure:  lock_leases
 -- Purpose:    Locks the queues of leased messages, and then those of the leases that are still there.
--- Errors:     none raised
 -- Locks:      queues' take locks (wait), the leases' rows. Leases that another transaction ends are left to it
 -- Tables:     leases (read)
 CREATE OR REPLACE FUNCTION telesto.lock_leases(

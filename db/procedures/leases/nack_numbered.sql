@@ -1,7 +1,6 @@
 -- Procedure:  nack_numbered
 -- Purpose:    Gives leased messages back to their queues; one that is not the client's any more is answered
 --             LEASE_LOST.
--- Errors:     none raised
 -- Locks:      client (shared, try), queues' take locks (wait)
 -- Tables:     clients, queues, consumers (read), leases (delete), messages, keyed_messages, delayed_messages,
 --             dead_letters (insert), take_states, receiver_states, partitions (insert, delete), operations (insert,

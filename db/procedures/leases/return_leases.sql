@@ -6,7 +6,6 @@
 --             after it, uncounted. The history keeps that a consumer had them. A message that failed is noted with the
 --             consumer that it failed with, and how long it is kept for others; one of a partition after each third failure
 --             and before its last attempt, since its partition moves then.
--- Errors:     none raised
 -- Locks:      none; the caller holds the queues'. Leases that another transaction ends are left to it: until then
 --             nothing of their partitions is leased
 -- Tables:     leases (delete), queues, consumers (read), messages, keyed_messages, delayed_messages, dead_letters

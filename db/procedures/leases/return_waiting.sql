@@ -1,7 +1,6 @@
 -- Procedure:  return_waiting
 -- Purpose:    Gives back messages that were not begun in time, at consumers that are silent. It counts as no
 --             attempt; they are marked redelivered, since their begin may be on its way.
--- Errors:     none raised
 -- Locks:      queues' take locks (wait). Leases that another transaction ends are left to it
 -- Tables:     queues, consumers (read), leases (delete), messages, keyed_messages (insert), take_states, receiver_states,
 --             partitions (insert, delete), history_calendar (read), history (insert)

@@ -2,7 +2,6 @@
 -- Purpose:    Gives back what consumers have kept too long, and what consumers have that are gone: their middleware
 --             is not there any more, or their client has opened another session. It counts only for messages of which the
 --             database knows that they were begun.
--- Errors:     none raised
 -- Locks:      queues' take locks (wait), middlewares' rows (wait). Leases that another transaction ends are left
 --             to it
 -- Tables:     jobs (read, update), middlewares (lock), clients, queues (read), consumers (read, delete), leases (delete),

@@ -1,7 +1,5 @@
 -- Procedure:  take_lost_leases
 -- Purpose:    Tells a middleware which leases of its consumers have run out, once.
--- Errors:     none raised
--- Locks:      none
 -- Tables:     lost_leases (delete)
 CREATE OR REPLACE FUNCTION telesto.take_lost_leases(
     of_middleware bigint,  -- the middleware

@@ -1,7 +1,6 @@
 -- Procedure:  touch_leases
 -- Purpose:    Begins the time of leases anew; one that is not the client's any more is answered LEASE_LOST. One that
 --             an application acknowledges in a transaction that is not over stays as it is: nobody can get it.
--- Errors:     none raised
 -- Locks:      client (shared, try), leases (shared, try), their rows (wait)
 -- Tables:     clients, queues (read), leases (update)
 CREATE OR REPLACE FUNCTION telesto.touch_leases(

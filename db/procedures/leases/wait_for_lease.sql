@@ -1,7 +1,6 @@
 -- Procedure:  wait_for_lease
 -- Purpose:    Locks a lease that another transaction had locked a moment ago, unless that is an application's own,
 --             which may stay open for long and is not waited for.
--- Errors:     none raised
 -- Locks:      lease (shared, try), its row (wait)
 -- Tables:     leases (lock)
 CREATE OR REPLACE FUNCTION telesto.wait_for_lease(

@@ -2,9 +2,6 @@
 -- Purpose:    The advisory lock key of a client. Shared: a batch works for it. Exclusive: a takeover.
 -- Returns:
 --   bigint                  class 1 in the highest byte, the id below
--- Errors:     none
--- Locks:      none
--- Tables:     none
 CREATE OR REPLACE FUNCTION telesto.client_lock_key(
     client_id bigint  -- the client
 )

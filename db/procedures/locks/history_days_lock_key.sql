@@ -3,9 +3,6 @@
 --             changed. Exclusive: partitions are opened, for which all settings must be seen that messages may carry.
 -- Returns:
 --   bigint                  the key
--- Errors:     none
--- Locks:      none
--- Tables:     none
 CREATE OR REPLACE FUNCTION telesto.history_days_lock_key()
 RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE

@@ -3,9 +3,6 @@
 --             its own, which may stay open. Shared: a call of a middleware waits for its row.
 -- Returns:
 --   bigint                  the key
--- Errors:     none
--- Locks:      none
--- Tables:     none
 CREATE OR REPLACE FUNCTION telesto.lease_lock_key(
     message_id bigint  -- the message
 )

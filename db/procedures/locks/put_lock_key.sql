@@ -2,9 +2,6 @@
 -- Purpose:    The advisory lock key under which message ids of a queue are drawn and its put state changes.
 -- Returns:
 --   bigint                  class 2 in the highest byte, the id below
--- Errors:     none
--- Locks:      none
--- Tables:     none
 CREATE OR REPLACE FUNCTION telesto.put_lock_key(
     queue_id bigint  -- the queue
 )

@@ -1,11 +1,7 @@
 -- Procedure:  require_read_committed
 -- Purpose:    Refuses to work in a transaction whose snapshot does not advance: what a lock guards is read in
 --             the statement after the lock, and must be what the lock's last holder left.
--- Returns:
---   void
 -- Errors:     invalid_transaction_state (25000)
--- Locks:      none
--- Tables:     none
 CREATE OR REPLACE FUNCTION telesto.require_read_committed()
 RETURNS void
 LANGUAGE plpgsql

@@ -4,9 +4,6 @@
 --             it finds the next lower one; 0 when there is none. The planner inlines it.
 -- Returns:
 --   int                     the index, counted from 1
--- Errors:     none
--- Locks:      none
--- Tables:     none
 CREATE OR REPLACE FUNCTION telesto.sorted_index(
     value anycompatible,              -- the value
     sorted_values anycompatiblearray  -- the array, sorted

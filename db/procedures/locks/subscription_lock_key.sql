@@ -2,9 +2,6 @@
 -- Purpose:    The advisory lock key under which a subscription's position changes.
 -- Returns:
 --   bigint                  class 5 in the highest byte, the id below
--- Errors:     none
--- Locks:      none
--- Tables:     none
 CREATE OR REPLACE FUNCTION telesto.subscription_lock_key(
     subscription_id bigint  -- the subscription
 )

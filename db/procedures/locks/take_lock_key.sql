@@ -2,9 +2,6 @@
 -- Purpose:    The advisory lock key under which messages of a queue are taken and given back.
 -- Returns:
 --   bigint                  class 3 in the highest byte, the id below
--- Errors:     none
--- Locks:      none
--- Tables:     none
 CREATE OR REPLACE FUNCTION telesto.take_lock_key(
     queue_id bigint  -- the queue
 )

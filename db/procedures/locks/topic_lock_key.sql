@@ -2,9 +2,6 @@
 -- Purpose:    The advisory lock key under which a topic's numbers are drawn and its state changes.
 -- Returns:
 --   bigint                  class 4 in the highest byte, the id below
--- Errors:     none
--- Locks:      none
--- Tables:     none
 CREATE OR REPLACE FUNCTION telesto.topic_lock_key(
     topic_id bigint  -- the topic
 )

@@ -2,7 +2,6 @@
 -- Purpose:    Gives a single job to one middleware until a deadline; it keeps it by asking again before.
 -- Returns:
 --   boolean                 whether the job is the caller's now
--- Errors:     none raised
 -- Locks:      the job's row; one that another transaction holds is left to it
 -- Tables:     jobs (insert, update)
 CREATE OR REPLACE FUNCTION telesto.elect(

@@ -1,8 +1,6 @@
 -- Procedure:  look_at_clock
 -- Purpose:    The time by the clock of this server. Middlewares compare its progress with that of a clock that is never
 --             set, see note_clock_step.
--- Errors:     none
--- Locks:      none
 -- Tables:     clock (read)
 CREATE OR REPLACE FUNCTION telesto.look_at_clock(
     OUT at timestamptz,  -- the time

@@ -1,8 +1,5 @@
 -- Procedure:  look_ended
 -- Purpose:    Notes up to where a job has dealt with what had come due, less a margin, see looked_from.
--- Returns:
---   void
--- Errors:     none raised
 -- Locks:      none; the caller holds the job's row
 -- Tables:     jobs (update)
 CREATE OR REPLACE FUNCTION telesto.look_ended(

@@ -4,8 +4,6 @@
 --             once a minute.
 -- Returns:
 --   timestamptz             the time from which it looks
--- Errors:     none
--- Locks:      none
 -- Tables:     jobs (read)
 CREATE OR REPLACE FUNCTION telesto.looked_from(
     job text,        -- the job

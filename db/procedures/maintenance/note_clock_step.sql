@@ -5,7 +5,6 @@
 --             moment (expiries), or to days (retention, windows of keys, the history), follows the clock.
 -- Returns:
 --   boolean                 false: another one has noted a step since
--- Errors:     none raised
 -- Locks:      the rows of the clock and of jobs (wait), queues' take locks (wait), leases (rows that others hold are passed
 --             over: they are touched or end), consumers' and middlewares' rows (wait)
 -- Tables:     clock, jobs, delayed_messages, keyed_messages, partitions, leases, consumers, middlewares (update),

@@ -1,6 +1,5 @@
 -- Procedure:  sweep_delayed
 -- Purpose:    Moves messages whose time has come to where they can be read, under their old ids.
--- Errors:     none raised
 -- Locks:      queues' take locks (wait)
 -- Tables:     jobs (read, update), delayed_messages (delete), messages (insert), take_states, receiver_states
 --             (insert, delete)

@@ -1,7 +1,6 @@
 -- Procedure:  sweep_deleted_queues
 -- Purpose:    Removes messages of deleted queues, queue by queue along the primary key, from where the last
 --             turn ended: what that one removed is not walked over again.
--- Errors:     none raised
 -- Locks:      the deleted queue's row
 -- Tables:     deleted_queues (update, delete), messages, delayed_messages, keyed_messages, partitions,
 --             partition_arrivals, partition_states, receiver_states (delete), history_calendar (read),

@@ -1,7 +1,6 @@
 -- Procedure:  sweep_expired
 -- Purpose:    Removes messages that have expired where they wait; no read returns them any more. They go to the dead
 --             letters if their queue says so.
--- Errors:     none raised
 -- Locks:      queues' take locks (wait)
 -- Tables:     jobs (read, update), queues (read), messages (delete), dead_letters (insert), take_states (insert,
 --             delete), history_calendar (read), history (insert)

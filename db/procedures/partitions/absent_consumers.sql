@@ -3,7 +3,6 @@
 --             unless all that are not paused are.
 -- Returns:
 --   bigint[]                the consumers; empty when no other could have their partitions
--- Errors:     none
 -- Locks:      none; the caller holds the queue's take lock
 -- Tables:     consumers (read)
 CREATE OR REPLACE FUNCTION telesto.absent_consumers(

@@ -1,7 +1,6 @@
 -- Procedure:  assign_partitions
 -- Purpose:    Gives partitions without an owner, or whose first message failed with their owner, to the consumers with
 --             the fewest; one that failed to another consumer, where there is one.
--- Errors:     none raised
 -- Locks:      none; the caller holds the queue's take lock
 -- Tables:     partitions (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.assign_partitions(

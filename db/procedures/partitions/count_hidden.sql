@@ -1,8 +1,5 @@
 -- Procedure:  count_hidden
 -- Purpose:    Counts messages that were taken from where they are hidden from plain reads.
--- Returns:
---   void
--- Errors:     none raised
 -- Locks:      none; the caller holds the queue's take lock
 -- Tables:     take_states (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.count_hidden(

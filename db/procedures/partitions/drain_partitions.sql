@@ -1,7 +1,6 @@
 -- Procedure:  drain_partitions
 -- Purpose:    Has partitions go on of which nothing is leased any more: those whose lease has ended to where they
 --             belong, those that leave their owner to the line for a new one.
--- Errors:     none raised
 -- Locks:      none; the caller holds the queue's take lock
 -- Tables:     consumers, leases, keyed_messages (read), partitions (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.drain_partitions(

@@ -1,7 +1,6 @@
 -- Procedure:  evict_partitions
 -- Purpose:    Takes partitions from consumers that are to have none: those that are ready wait for a new owner; those
 --             of which something is leased get nothing more until that is answered, and then wait for one.
--- Errors:     none raised
 -- Locks:      none; the caller holds the queue's take lock
 -- Tables:     leases (read), partitions (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.evict_partitions(

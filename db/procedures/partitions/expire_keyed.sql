@@ -1,7 +1,6 @@
 -- Procedure:  expire_keyed
 -- Purpose:    Removes messages of partitions that have expired where they wait. They go to the dead letters if their
 --             queue says so.
--- Errors:     none raised
 -- Locks:      queues' take locks (wait)
 -- Tables:     jobs (read, update), queues, consumers, leases (read), keyed_messages, partition_arrivals (delete),
 --             dead_letters (insert), partitions, take_states (insert, delete), history_calendar (read), history

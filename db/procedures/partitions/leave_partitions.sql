@@ -1,9 +1,6 @@
 -- Procedure:  leave_partitions
 -- Purpose:    Has partitions stand where they belong after messages of theirs were removed where they waited; what
 --             would tell claims of these messages goes, too. No claim may come that would find nothing there.
--- Returns:
---   void
--- Errors:     none raised
 -- Locks:      none; the caller holds the queue's take lock
 -- Tables:     partition_arrivals (delete), consumers, leases, keyed_messages (read), partitions (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.leave_partitions(

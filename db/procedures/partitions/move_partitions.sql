@@ -2,7 +2,6 @@
 -- Purpose:    Evens out the load: of the consumer with the most partitions, some that are ready go to the one with
 --             the fewest; those of which something is leased once that is answered, getting nothing more until then. One
 --             whose first message failed with that consumer stays.
--- Errors:     none raised
 -- Locks:      none; the caller holds the queue's take lock
 -- Tables:     leases (read), partitions (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.move_partitions(

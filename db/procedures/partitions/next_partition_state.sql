@@ -1,8 +1,5 @@
 -- Procedure:  next_partition_state
 -- Purpose:    Replaces the state of a queue's partitions by its next version.
--- Returns:
---   void
--- Errors:     none raised
 -- Locks:      none; the caller holds the queue's take lock
 -- Tables:     partition_states (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.next_partition_state(

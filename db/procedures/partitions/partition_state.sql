@@ -2,7 +2,6 @@
 -- Purpose:    The state of a queue's partitions, with the consumers that it has now.
 -- Returns:
 --   partition_states   the newest version, brought up to the consumers of now; version 0 before the first
--- Errors:     none
 -- Locks:      none; the caller holds the queue's take lock
 -- Tables:     partition_states, consumers (read)
 CREATE OR REPLACE FUNCTION telesto.partition_state(

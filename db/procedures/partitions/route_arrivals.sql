@@ -1,6 +1,5 @@
 -- Procedure:  route_arrivals
 -- Purpose:    Puts the partitions that puts have reached in their lines; those without an owner wait for one.
--- Errors:     none raised
 -- Locks:      none; the caller holds the queue's take lock
 -- Tables:     partition_arrivals (delete), consumers, leases, keyed_messages (read), partitions (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.route_arrivals(

@@ -3,9 +3,6 @@
 --             came, or came back, their time came, or what was leased was answered. One that is to leave its owner
 --             stays where it is; see move_partitions. One whose first message is not for its owner any more, since it
 --             failed there, waits for a new one; until it has one it is counted for the old one.
--- Returns:
---   void
--- Errors:     none raised
 -- Locks:      none; the caller holds the queues' take locks
 -- Tables:     consumers, leases, keyed_messages (read), partitions (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.settle_partitions(

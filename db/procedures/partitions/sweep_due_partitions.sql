@@ -1,6 +1,5 @@
 -- Procedure:  sweep_due_partitions
 -- Purpose:    Has partitions go on whose first message was not due and is now.
--- Errors:     none raised
 -- Locks:      queues' take locks (wait)
 -- Tables:     jobs (read, update), consumers, leases, keyed_messages (read), partitions (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.sweep_due_partitions(

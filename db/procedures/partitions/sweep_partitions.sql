@@ -1,7 +1,6 @@
 -- Procedure:  sweep_partitions
 -- Purpose:    Forgets partitions that have been without messages since the last turn and of which nothing is leased;
 --             has partitions go on that can because what was leased of them is answered.
--- Errors:     none raised
 -- Locks:      queues' take locks (wait)
 -- Tables:     jobs (read, insert, update), consumers, leases, keyed_messages (read), partitions, partition_states (insert,
 --             delete)

@@ -1,8 +1,5 @@
 -- Procedure:  advance_publishers
 -- Purpose:    Writes down how far the publishers are now that number their own messages.
--- Returns:
---   void
--- Errors:     none raised
 -- Locks:      none; the caller holds the topics'
 -- Tables:     publisher_states (read, insert, delete), topics (update)
 CREATE OR REPLACE FUNCTION telesto.advance_publishers(

@@ -2,9 +2,7 @@
 -- Purpose:    Numbers the messages of a batch in which all are put, topic by topic without a gap.
 -- Returns:
 --   bigint[]                per message: its number
--- Errors:     none raised
 -- Locks:      none; the caller holds the topics'
--- Tables:     none
 CREATE OR REPLACE FUNCTION telesto.draw_numbers(
     request_places int[],    -- per request: the index of its topic
     element_requests int[],  -- per message: its request

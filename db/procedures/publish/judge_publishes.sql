@@ -1,7 +1,6 @@
 -- Procedure:  judge_publishes
 -- Purpose:    Decides message by message what is put where that is not plain: when a request is refused, busy
 --             or repeated, when a publisher numbers its own messages.
--- Errors:     none raised
 -- Locks:      none; the caller holds the clients' and the topics'
 -- Tables:     operations (read), publisher_states (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.judge_publishes(

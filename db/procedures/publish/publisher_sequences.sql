@@ -1,6 +1,5 @@
 -- Procedure:  publisher_sequences
 -- Purpose:    Reads how far the publishers are that number their own messages.
--- Errors:     none raised
 -- Locks:      none; the caller holds the topics'
 -- Tables:     publisher_states (read)
 CREATE OR REPLACE FUNCTION telesto.publisher_sequences(

@@ -5,7 +5,6 @@
 --             key, so that it costs nothing when no number is repeated.
 -- Returns:
 --   boolean                    false when a number is repeated: nothing is recorded then, for any request
--- Errors:     none raised
 -- Locks:      none; the caller holds the clients'
 -- Tables:     operations (insert)
 CREATE OR REPLACE FUNCTION telesto.record_publishes(

@@ -2,9 +2,6 @@
 -- Purpose:    When messages expire: after the time that they or their queue say, whichever is shorter.
 -- Returns:
 --   timestamptz[]           per message; NULL for never
--- Errors:     none
--- Locks:      none
--- Tables:     none
 CREATE OR REPLACE FUNCTION telesto.expiries_of(
     queue_ids bigint[],    -- per message: its queue; negative for one that must not take it
     lives_ms bigint[],     -- per message: after how long it expires, in milliseconds; NULL for a message, or for all,

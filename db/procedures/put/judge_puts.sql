@@ -1,7 +1,6 @@
 -- Procedure:  judge_puts
 -- Purpose:    The slow path of put_batch: decides element by element when something stands in the way of at
 --             least one, and draws the ids of those that go through.
--- Errors:     none raised
 -- Locks:      none; the caller holds the clients' and the queues'
 -- Tables:     operations, queues, message_keys_0, message_keys_1, message_keys_2 (read)
 CREATE OR REPLACE FUNCTION telesto.judge_puts(

@@ -1,8 +1,6 @@
 -- Procedure:  known_messages
 -- Purpose:    Finds for keys of messages the ones that were put under them within their queues' windows. The
 --             caller holds the queues' put locks, so that what was put before is committed and seen.
--- Errors:     none raised
--- Locks:      none
 -- Tables:     queues, message_keys_0, message_keys_1, message_keys_2 (read)
 CREATE OR REPLACE FUNCTION telesto.known_messages(
     queue_ids bigint[],      -- per element: the queue

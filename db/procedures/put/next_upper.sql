@@ -2,9 +2,6 @@
 -- Purpose:    The upper bounds of a queue after a put: the batch's last id for every priority that it put into.
 -- Returns:
 --   bigint[]                the new bounds
--- Errors:     none
--- Locks:      none
--- Tables:     none
 CREATE OR REPLACE FUNCTION telesto.next_upper(
     upper bigint[],      -- the bounds so far, by priority
     put_priorities int,  -- the priorities that were put into, priority p as bit p

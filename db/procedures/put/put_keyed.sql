@@ -1,8 +1,5 @@
 -- Procedure:  put_keyed
 -- Purpose:    Puts messages into their partitions, and notes which partitions were reached.
--- Returns:
---   void
--- Errors:     none raised
 -- Locks:      none; the caller holds the queues' put locks
 -- Tables:     keyed_messages, partition_arrivals (insert)
 CREATE OR REPLACE FUNCTION telesto.put_keyed(

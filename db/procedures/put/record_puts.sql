@@ -2,7 +2,6 @@
 -- Purpose:    Leaves the result of each executed put request in operations, until the client confirms it. A
 --             number that is there already is found out by the primary key, so that it costs nothing when
 --             none is; its elements are taken back from the results.
--- Errors:     none raised
 -- Locks:      none; the caller holds the clients'
 -- Tables:     operations (insert, read)
 CREATE OR REPLACE FUNCTION telesto.record_puts(

@@ -1,8 +1,5 @@
 -- Procedure:  remember_keys
 -- Purpose:    Writes down the keys of messages that were just put, in the generation of keys of now.
--- Returns:
---   void
--- Errors:     none raised
 -- Locks:      none; the caller holds the queues' put locks
 -- Tables:     key_generation (read), message_keys_0, message_keys_1, message_keys_2 (insert, update)
 CREATE OR REPLACE FUNCTION telesto.remember_keys(

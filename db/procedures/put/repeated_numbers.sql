@@ -3,7 +3,6 @@
 --             in the batch.
 -- Returns:
 --   boolean[]               per request
--- Errors:     none raised
 -- Locks:      none; the caller holds the clients'
 -- Tables:     operations (read)
 CREATE OR REPLACE FUNCTION telesto.repeated_numbers(

@@ -5,7 +5,6 @@
 --             the next turn: the present generation lasts longer then.
 -- Returns:
 --   boolean                 whether a generation began
--- Errors:     none raised
 -- Locks:      the table that is emptied, exclusively, waited for a moment only
 -- Tables:     key_generation (update), queues (read), message_keys_0, message_keys_1, message_keys_2 (truncate)
 CREATE OR REPLACE FUNCTION telesto.turn_keys()

@@ -3,7 +3,6 @@
 -- Returns:
 --   bigint                  the new queue; NULL when the name is taken
 -- Errors:     check_violation (23514) for a name out of range, and what set_queue_settings raises
--- Locks:      none
 -- Tables:     queues (insert, update), put_states, take_states (insert)
 CREATE OR REPLACE FUNCTION telesto.add_queue(
     name text,      -- unique name, 1 to 255 characters

@@ -1,7 +1,6 @@
 -- Procedure:  delete_queue_numbered
 -- Purpose:    Deletes a queue, at once whatever it holds: its messages are removed later, see
 --             sweep_deleted_queues. What is handed over from it stays with the readers.
--- Errors:     none raised
 -- Locks:      client (shared, try), the queue's put and take lock (wait)
 -- Tables:     clients (read), queues, put_states, take_states (delete), deleted_queues (insert), operations
 --             (insert, delete), deliveries (delete)

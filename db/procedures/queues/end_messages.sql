@@ -1,9 +1,6 @@
 -- Procedure:  end_messages
 -- Purpose:    Deletes waiting messages that no client will get, and moves what is to be kept of them into the history. Those
 --             that have expired go to the dead letters if their queue says so.
--- Returns:
---   void
--- Errors:     none raised
 -- Locks:      none; the caller holds the queues' take locks, or their queues are deleted
 -- Tables:     messages, delayed_messages, keyed_messages (delete), queues, history_calendar (read), history, dead_letters
 --             (insert)

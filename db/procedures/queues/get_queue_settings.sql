@@ -1,7 +1,5 @@
 -- Procedure:  get_queue_settings
 -- Purpose:    Tells the settings of a queue: every column of queues that does not say which queue it is.
--- Errors:     none raised
--- Locks:      none
 -- Tables:     queues (read)
 CREATE OR REPLACE FUNCTION telesto.get_queue_settings(
     queue_id bigint,     -- the queue

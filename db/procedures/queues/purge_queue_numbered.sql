@@ -2,7 +2,6 @@
 -- Purpose:    Removes messages that wait in a queue, for any receiver, a bounded number in each call. What
 --             is handed over is not touched. A purge of several calls keeps its number; its last call leaves
 --             the record.
--- Errors:     none raised
 -- Locks:      client (shared, try), the queue's take lock (wait)
 -- Tables:     clients, put_states (read), messages, delayed_messages, keyed_messages (delete), take_states (insert,
 --             delete), operations (insert, delete), deliveries (delete)

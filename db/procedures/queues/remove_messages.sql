@@ -1,6 +1,5 @@
 -- Procedure:  remove_messages
 -- Purpose:    Purges messages from a queue, those for anyone first, in the order in which they would be read.
--- Errors:     none raised
 -- Locks:      the queue's take lock (wait)
 -- Tables:     put_states, consumers, leases (read), messages, delayed_messages, keyed_messages, partition_arrivals
 --             (delete), partitions, take_states (insert, delete), history_calendar (read), history (insert)

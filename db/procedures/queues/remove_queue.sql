@@ -2,7 +2,6 @@
 -- Purpose:    Removes a queue and its states and notes it down for the removal of its messages.
 -- Returns:
 --   boolean                 whether it existed
--- Errors:     none raised
 -- Locks:      the queue's put and take lock (wait)
 -- Tables:     queues, put_states, take_states (delete), deleted_queues (insert)
 CREATE OR REPLACE FUNCTION telesto.remove_queue(

@@ -1,7 +1,6 @@
 -- Procedure:  confirm_batch
 -- Purpose:    Deletes what clients have confirmed, when no other batch carries it. Confirming twice is harmless;
 --             the second time writes too, for a standby may not know of the first yet.
--- Errors:     none raised
 -- Locks:      clients (shared, try)
 -- Tables:     clients (read), operations (delete), deliveries (delete), history (insert)
 CREATE OR REPLACE FUNCTION telesto.confirm_batch(

@@ -2,7 +2,6 @@
 -- Purpose:    Deletes a client. What the request confirms is done; what else was handed over to it goes back to
 --             its queues, marked redelivered. Messages addressed to it stay. That the client is gone is all
 --             the record there is.
--- Errors:     none raised
 -- Locks:      client (exclusive, try), queues' take locks, topics, subscriptions (wait)
 -- Tables:     clients (delete), operations, deliveries (delete), messages (insert), take_states,
 --             receiver_states, topic_states (insert, delete), subscriptions, positions, publisher_states (delete)

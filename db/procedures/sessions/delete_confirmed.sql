@@ -4,7 +4,6 @@
 --             when there is nothing to delete: that it was deleted before may not be known to a standby yet.
 -- Returns:
 --   bigint                     how many of the requests had left something to delete
--- Errors:     none raised
 -- Locks:      none; the caller holds the clients'
 -- Tables:     operations (delete), deliveries (delete), history (insert)
 CREATE OR REPLACE FUNCTION telesto.delete_confirmed(

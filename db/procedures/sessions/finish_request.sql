@@ -1,8 +1,6 @@
 -- Procedure:  finish_request
 -- Purpose:    Ends a single numbered request: leaves its result and deletes what it confirms. Writes also when
 --             neither is asked for: what the request found done or gone may not be known to a standby yet.
--- Returns:
---   void
 -- Errors:     unique_violation (23505) when the number was recorded meanwhile: nothing is done
 -- Locks:      none; the caller holds the client's
 -- Tables:     operations (insert, delete), deliveries (delete)

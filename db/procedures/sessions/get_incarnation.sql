@@ -2,8 +2,6 @@
 -- Purpose:    The identity of this database: sessions and numbers mean something within one only.
 -- Returns:
 --   text                    a UUID, made once by the first migration
--- Errors:     none
--- Locks:      none
 -- Tables:     installation (read)
 CREATE OR REPLACE FUNCTION telesto.get_incarnation()
 RETURNS text

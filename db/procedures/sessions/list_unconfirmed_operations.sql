@@ -1,8 +1,6 @@
 -- Procedure:  list_unconfirmed_operations
 -- Purpose:    A page of the requests other than reads that a client's sessions executed and the client has not
 --             confirmed. The transaction writes, see session_error.
--- Errors:     none raised
--- Locks:      none
 -- Tables:     clients (read), operations (read)
 CREATE OR REPLACE FUNCTION telesto.list_unconfirmed_operations(
     of_client bigint,        -- the client

@@ -2,7 +2,6 @@
 -- Purpose:    The core of a takeover: ends the client's session and opens the next one, once no transaction
 --             works for the old one, and restarts the retention clock of what was handed over and is
 --             unconfirmed.
--- Errors:     none raised
 -- Locks:      client (exclusive, try)
 -- Tables:     clients (update), deliveries (update)
 CREATE OR REPLACE FUNCTION telesto.open_session(

@@ -1,7 +1,6 @@
 -- Procedure:  remove_client
 -- Purpose:    Removes a client: gives back what is handed over to it, ends its subscriptions and deletes its
 --             records, its sequences and its row.
--- Errors:     none raised
 -- Locks:      queues' take locks, topics, subscriptions (wait); the caller holds the client's (exclusive)
 -- Tables:     clients (delete), operations, deliveries (delete), messages (insert), take_states,
 --             receiver_states, topic_states (insert, delete), subscriptions, positions, publisher_states (delete)

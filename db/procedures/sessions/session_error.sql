@@ -5,7 +5,6 @@
 -- Returns:
 --   smallint                NULL, CLIENT_NOT_EXISTING (5) or SESSION_FENCED (20)
 -- Errors:     invalid_transaction_state (25000) outside READ COMMITTED
--- Locks:      none
 -- Tables:     clients (read)
 CREATE OR REPLACE FUNCTION telesto.session_error(
     client_id bigint,  -- the client

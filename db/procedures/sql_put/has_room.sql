@@ -3,8 +3,6 @@
 --             does not exist counts as one with room: what is staged for it has to be looked at.
 -- Returns:
 --   boolean
--- Errors:     none
--- Locks:      none
 -- Tables:     queues, put_states, take_states (read)
 CREATE OR REPLACE FUNCTION telesto.has_room(
     queue_id bigint  -- the queue

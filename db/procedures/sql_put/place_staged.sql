@@ -5,7 +5,6 @@
 --             without holding up others; rows of a queue that was deleted go with it, and so do rows whose key
 --             stands for another message within their queue's window. Meant for one caller
 --             at a time; a second one passes over the queues that the first works at.
--- Errors:     none raised
 -- Locks:      queues' put locks (try)
 -- Tables:     staged_messages (read, delete), queues, take_states, key_generation (read), messages,
 --             delayed_messages, keyed_messages, partition_arrivals (insert), put_states (insert, delete), message_keys_0, message_keys_1, message_keys_2 (read, insert,

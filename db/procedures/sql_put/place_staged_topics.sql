@@ -3,7 +3,6 @@
 --             transaction that committed late is never skipped. Those of one topic go in the order of their
 --             staged_id, which is that of the calls within each transaction. Meant for one caller at a time; a
 --             second one passes over the topics that the first works at.
--- Errors:     none raised
 -- Locks:      topics (try)
 -- Tables:     staged_topic_messages (read, delete), topics (read, insert), topic_states (insert, delete),
 --             topic_messages (insert)

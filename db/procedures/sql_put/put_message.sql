@@ -7,7 +7,6 @@
 --                           the message gets its own id there
 -- Errors:     TL005 CLIENT_NOT_EXISTING, TL007 QUEUE_NOT_EXISTING, TL012 INVALID_PARAMETER, TL013
 --             CLIENT_MODE_PERMISSION_VIOLATION, TL026 MESSAGE_TOO_LARGE
--- Locks:      none
 -- Tables:     clients, installation, queues (read), staged_messages (insert)
 CREATE OR REPLACE FUNCTION telesto.put_message(
     sender_id bigint,                -- the client who puts

@@ -2,7 +2,6 @@
 -- Purpose:    Puts one message into several queues from SQL, under the rules of put_message.
 -- Errors:     TL005 CLIENT_NOT_EXISTING, TL012 INVALID_PARAMETER, TL013
 --             CLIENT_MODE_PERMISSION_VIOLATION, TL026 MESSAGE_TOO_LARGE
--- Locks:      none
 -- Tables:     clients, installation, queues (read), staged_messages (insert)
 CREATE OR REPLACE FUNCTION telesto.put_messages(
     sender_id bigint,                -- the client who puts

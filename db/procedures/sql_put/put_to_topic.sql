@@ -6,7 +6,6 @@
 --   bigint                  the staged_id, by which it can be found in staged_topic_messages until it is placed
 -- Errors:     TL005 CLIENT_NOT_EXISTING, TL012 INVALID_PARAMETER, TL013
 --             CLIENT_MODE_PERMISSION_VIOLATION, TL026 MESSAGE_TOO_LARGE
--- Locks:      none
 -- Tables:     clients, installation (read), staged_topic_messages (insert)
 CREATE OR REPLACE FUNCTION telesto.put_to_topic(
     sender_id bigint,  -- the client who puts

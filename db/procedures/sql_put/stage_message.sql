@@ -3,7 +3,6 @@
 --             has committed. Takes no lock of a queue or client, so that the transaction may stay open long.
 -- Errors:     TL005 CLIENT_NOT_EXISTING, TL012 INVALID_PARAMETER, TL013
 --             CLIENT_MODE_PERMISSION_VIOLATION, TL026 MESSAGE_TOO_LARGE
--- Locks:      none
 -- Tables:     clients, installation, queues (read), staged_messages (insert)
 CREATE OR REPLACE FUNCTION telesto.stage_message(
     sender_id bigint,    -- the client who puts

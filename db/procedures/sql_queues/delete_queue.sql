@@ -1,8 +1,6 @@
 -- Procedure:  delete_queue
 -- Purpose:    Deletes a queue from SQL, as a part of the caller's transaction, whatever it holds: its messages
 --             are removed later. What is handed over from it stays with the readers.
--- Returns:
---   void
 -- Errors:     TL007 QUEUE_NOT_EXISTING, invalid_transaction_state (25000) outside READ COMMITTED
 -- Locks:      the queue's put and take lock (wait), to the end of the caller's transaction. Meant for
 --             autocommit or short transactions

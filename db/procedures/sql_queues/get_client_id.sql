@@ -1,7 +1,5 @@
 -- Procedure:  get_client_id
 -- Purpose:    Finds a client by its name. Opens no session and fences no other.
--- Errors:     none raised
--- Locks:      none
 -- Tables:     clients (read)
 CREATE OR REPLACE FUNCTION telesto.get_client_id(
     name text,            -- the name

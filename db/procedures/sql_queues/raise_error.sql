@@ -1,10 +1,6 @@
 -- Procedure:  raise_error
 -- Purpose:    Ends a call of a SQL user with one of Telesto's errors: its SQLSTATE is TL and the code.
--- Returns:
---   void
 -- Errors:     TLnnn, always
--- Locks:      none
--- Tables:     none
 CREATE OR REPLACE FUNCTION telesto.raise_error(
     code int,     -- the error's code
     details text  -- what was wrong, with the caller's own figures; becomes the message

@@ -1,11 +1,7 @@
 -- Procedure:  refuse_invisible
 -- Purpose:    Refuses a name with a character that cannot be seen, so that two names that look the same are the
 --             same. It is the rule of protocol/names.py.
--- Returns:
---   void
 -- Errors:     TL012 INVALID_PARAMETER
--- Locks:      none
--- Tables:     none
 CREATE OR REPLACE FUNCTION telesto.refuse_invisible(
     name text  -- of a client, queue or topic
 )

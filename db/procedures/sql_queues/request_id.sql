@@ -3,7 +3,6 @@
 -- Returns:
 --   bigint                  the client
 -- Errors:     TL006 CLIENT_NAME_NOT_UNIQUE, TL012 INVALID_PARAMETER
--- Locks:      none
 -- Tables:     clients (insert, read)
 CREATE OR REPLACE FUNCTION telesto.request_id(
     name text,          -- unique name, 1 to 255 characters

@@ -1,10 +1,7 @@
 -- Procedure:  require_client
 -- Purpose:    Refuses a call of a SQL user that names a client who does not exist or may not change anything.
 --             Takes no fence: the caller's transaction is the unit, not the client's session.
--- Returns:
---   void
 -- Errors:     TL005 CLIENT_NOT_EXISTING, TL013 CLIENT_MODE_PERMISSION_VIOLATION
--- Locks:      none
 -- Tables:     clients (read)
 CREATE OR REPLACE FUNCTION telesto.require_client(
     client_id bigint,  -- the client

@@ -1,11 +1,7 @@
 -- Procedure:  require_name
 -- Purpose:    Refuses a name that a SQL user gives for a client or queue and that no client library would
 --             accept.
--- Returns:
---   void
 -- Errors:     TL012 INVALID_PARAMETER
--- Locks:      none
--- Tables:     none
 CREATE OR REPLACE FUNCTION telesto.require_name(
     name text  -- 1 to 255 characters that can be seen
 )

@@ -1,7 +1,5 @@
 -- Procedure:  update_queue
 -- Purpose:    Changes settings of a queue from SQL, as a part of the caller's transaction.
--- Returns:
---   void
 -- Errors:     TL007 QUEUE_NOT_EXISTING, TL012 INVALID_PARAMETER
 -- Locks:      the queue's row, to the end of the caller's transaction: another change of its settings waits. With a
 --             dead letter queue that of check_dead_letter_queue: another change of any waits

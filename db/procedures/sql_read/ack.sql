@@ -3,8 +3,6 @@
 --             commits the message is done, together with whatever else the transaction has done; when it does not,
 --             the message is leased as before. From this call on nobody else can get the message while the
 --             transaction is open, even if the time of its lease is up meanwhile.
--- Returns:
---   void
 -- Errors:     TL012 INVALID_PARAMETER, TL027 LEASE_LOST, serialization_failure (40001: the lease was touched or
 --             ended after the transaction's snapshot; not in READ COMMITTED)
 -- Locks:      lease (wait), its row (wait)

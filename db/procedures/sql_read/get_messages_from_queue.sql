@@ -2,7 +2,6 @@
 -- Purpose:    Shows a SQL user the messages of a queue that a client may read, by rising id, without taking
 --             them.
 -- Errors:     TL005 CLIENT_NOT_EXISTING, TL007 QUEUE_NOT_EXISTING
--- Locks:      none
 -- Tables:     clients, queues, take_states, receiver_states, messages (read)
 CREATE OR REPLACE FUNCTION telesto.get_messages_from_queue(
     client_id bigint,                   -- the client

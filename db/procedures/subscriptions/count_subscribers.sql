@@ -2,7 +2,6 @@
 -- Purpose:    Writes the next state of a topic with more or fewer subscribers.
 -- Returns:
 --   bigint                  the topic's last number
--- Errors:     none raised
 -- Locks:      none; the caller holds the topic's
 -- Tables:     topic_states (read, insert, delete)
 CREATE OR REPLACE FUNCTION telesto.count_subscribers(

@@ -2,8 +2,6 @@
 -- Purpose:    Compares a subscription with its limit.
 -- Returns:
 --   boolean                 whether it is beyond one of them
--- Errors:     none raised
--- Locks:      none
 -- Tables:     topic_states, topic_messages, positions (read)
 CREATE OR REPLACE FUNCTION telesto.is_lagging(
     of_subscription bigint,  -- the subscription

@@ -1,7 +1,5 @@
 -- Procedure:  list_subscriptions
 -- Purpose:    A page of a client's own subscriptions, by rising id.
--- Errors:     none raised
--- Locks:      none
 -- Tables:     topics, topic_states, subscriptions, positions (read)
 CREATE OR REPLACE FUNCTION telesto.list_subscriptions(
     of_client bigint,  -- the client

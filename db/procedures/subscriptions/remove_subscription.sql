@@ -2,7 +2,6 @@
 -- Purpose:    Removes a client's subscription of a topic.
 -- Returns:
 --   boolean                 whether there was one
--- Errors:     none raised
 -- Locks:      the topic, the subscription (wait)
 -- Tables:     subscriptions (read, delete), positions (delete), topic_states (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.remove_subscription(

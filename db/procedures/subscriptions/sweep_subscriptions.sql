@@ -3,7 +3,6 @@
 --             that are lagging, and drops them where that was wanted: they are owed nothing more, and the client's next
 --             get tells. A turn ends with the first that it drops, so that the topic's lock is not held longer than that
 --             takes.
--- Errors:     none raised
 -- Locks:      a topic, a subscription (try)
 -- Tables:     jobs (read, update), topic_states (read, insert, delete), topic_messages (read), subscriptions
 --             (read, update), positions (read, delete)

@@ -1,6 +1,5 @@
 -- Procedure:  unsubscribe_numbered
 -- Purpose:    Ends a client's subscription of a topic. It is owed nothing more, not even what was put before.
--- Errors:     none raised
 -- Locks:      client (shared, try), the topic, the subscription (wait)
 -- Tables:     clients, topics (read), topic_states (insert, delete), subscriptions, positions (delete),
 --             operations (insert, delete), deliveries (delete)

@@ -1,9 +1,7 @@
 -- Procedure:  assign_takes
 -- Purpose:    The slow path of take_batch: gives each read, in the batch's order, the messages that come first
 --             among those for anyone and its own, within its limits.
--- Errors:     none raised
 -- Locks:      none; the caller holds the queues'
--- Tables:     none
 CREATE OR REPLACE FUNCTION telesto.assign_takes(
     INOUT verdicts smallint[],     -- with MESSAGE_TOO_LARGE (26) added
     max_messages int[],            -- per request: how many messages at most

@@ -3,9 +3,6 @@
 --             read in the batch's order. Only when all bodies are sure to fit.
 -- Returns:
 --   int[]                   per message: the request that takes it; NULL when bodies may not fit
--- Errors:     none raised
--- Locks:      none
--- Tables:     none
 CREATE OR REPLACE FUNCTION telesto.assign_windows(
     queue_ids bigint[],  -- per request: the queue
     max_messages int[],  -- per request: how many messages at most

@@ -1,7 +1,6 @@
 -- Procedure:  hand_over
 -- Purpose:    Moves messages to the reads that take them, in one statement: from messages to deliveries, or out
 --             of the service for a read without a number.
--- Errors:     none raised
 -- Locks:      none; the caller holds the clients' and the queues'
 -- Tables:     messages (delete), deliveries (insert), history_calendar (read), history (insert)
 CREATE OR REPLACE FUNCTION telesto.hand_over(

@@ -3,9 +3,7 @@
 --             busy is left for later, and so is all of its client after it.
 -- Returns:
 --   smallint[]                 per request: NULL to go on, else the error as take_batch answers it
--- Errors:     none raised
 -- Locks:      none; the caller holds the clients' and the queues'
--- Tables:     none
 CREATE OR REPLACE FUNCTION telesto.judge_takes(
     client_ids bigint[],        -- per request: who reads
     request_errors smallint[],  -- per request: the fence's verdict; NULL when all passed

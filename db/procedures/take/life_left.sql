@@ -2,9 +2,6 @@
 -- Purpose:    How long until a message expires.
 -- Returns:
 --   bigint                  milliseconds, 0 when it has; NULL for never
--- Errors:     none
--- Locks:      none
--- Tables:     none
 CREATE OR REPLACE FUNCTION telesto.life_left(
     expires_at timestamptz,  -- when it does; NULL for never
     moment timestamptz       -- seen from when

@@ -1,8 +1,6 @@
 -- Procedure:  lock_takes
 -- Purpose:    Takes the take locks of the queues that requests need.
--- Errors:     none raised
 -- Locks:      queues' take locks (of one queue, if it waits: wait; else: try)
--- Tables:     none
 CREATE OR REPLACE FUNCTION telesto.lock_takes(
     queue_ids bigint[],         -- per request: the queue
     request_errors smallint[],  -- per request: the fence's verdict; NULL when all passed

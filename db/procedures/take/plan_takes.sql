@@ -1,7 +1,6 @@
 -- Procedure:  plan_takes
 -- Purpose:    Decides who takes what where that is not plain: when a read is refused or busy, when bodies may
 --             not fit, when there may be messages for single readers, when responses are asked for.
--- Errors:     none raised
 -- Locks:      none; the caller holds the clients' and the queues'
 -- Tables:     messages, receiver_states (read)
 CREATE OR REPLACE FUNCTION telesto.plan_takes(

@@ -1,8 +1,5 @@
 -- Procedure:  refused_takes
 -- Purpose:    The rows of take_batch for the reads that get an error.
--- Errors:     none raised
--- Locks:      none
--- Tables:     none
 CREATE OR REPLACE FUNCTION telesto.refused_takes(
     verdicts smallint[],  -- per request: NULL, or its error
     related_ids bigint[]  -- per request: what the error is about

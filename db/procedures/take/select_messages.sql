@@ -1,6 +1,5 @@
 -- Procedure:  select_messages
 -- Purpose:    Finds the messages that one read of take_selected_batch takes, in its order and within its limits.
--- Errors:     none
 -- Locks:      none; the caller holds the queue's take lock
 -- Tables:     messages (read)
 CREATE OR REPLACE FUNCTION telesto.select_messages(

@@ -4,7 +4,6 @@
 --             the reader alone form one order. What is taken moves to deliveries until it is confirmed. A read
 --             that found nothing may be executed again under its number; that numbers rise otherwise is for the
 --             caller to see to.
--- Errors:     none raised
 -- Locks:      clients (shared, try), queues' take locks (of one queue: wait; of several: try)
 -- Tables:     clients, put_states (read), take_states, receiver_states (insert, delete), messages (delete),
 --             deliveries (insert, delete), operations (delete)

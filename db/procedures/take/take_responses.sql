@@ -1,7 +1,6 @@
 -- Procedure:  take_responses
 -- Purpose:    The fast path of take_selected_batch, when all reads ask for responses: they do not get into each
 --             other's way, so that they are looked up together.
--- Errors:     none raised
 -- Locks:      none; the caller holds the clients' and the queues'
 -- Tables:     put_states (read), take_states, receiver_states (insert, delete), messages (delete), deliveries
 --             (insert)

@@ -1,6 +1,5 @@
 -- Procedure:  take_selected
 -- Purpose:    One read of take_selected_batch.
--- Errors:     none raised
 -- Locks:      none; the caller holds the client's and the queue's
 -- Tables:     put_states (read), take_states, receiver_states (insert, delete), messages (delete), deliveries
 --             (insert)

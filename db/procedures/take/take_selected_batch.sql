@@ -2,7 +2,6 @@
 -- Purpose:    Takes messages for reads that do not just want what is first: of one sender, by age, or the
 --             response with a context. Responses together, all others one after the other; otherwise as
 --             take_batch.
--- Errors:     none raised
 -- Locks:      clients (shared, try), queues' take locks (of one queue: wait; of several: try)
 -- Tables:     clients, put_states (read), take_states, receiver_states (insert, delete), messages (delete),
 --             deliveries (insert, delete), operations (delete)

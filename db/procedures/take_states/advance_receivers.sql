@@ -1,9 +1,6 @@
 -- Procedure:  advance_receivers
 -- Purpose:    Raises the lower bounds of single readers after their messages were taken. Now and then only: a
 --             bound that lags costs the next scan a few dead entries, writing it each time costs more.
--- Returns:
---   void
--- Errors:     none raised
 -- Locks:      none; the caller holds the queues'
 -- Tables:     receiver_states (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.advance_receivers(

@@ -1,9 +1,6 @@
 -- Procedure:  advance_takes
 -- Purpose:    Replaces the take states of queues after messages were taken in order of priority and age: the
 --             totals rise, and the bounds of scans for anyone's messages rise behind the last one taken.
--- Returns:
---   void
--- Errors:     none raised
 -- Locks:      none; the caller holds the queues'
 -- Tables:     take_states (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.advance_takes(

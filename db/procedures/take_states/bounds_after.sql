@@ -4,7 +4,6 @@
 --             so the look-up walks over what was just taken and no further.
 -- Returns:
 --   bigint[]                the new bounds
--- Errors:     none
 -- Locks:      none; the caller holds the queue's take lock
 -- Tables:     messages (read)
 CREATE OR REPLACE FUNCTION telesto.bounds_after(

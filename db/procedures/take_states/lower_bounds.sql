@@ -2,9 +2,6 @@
 -- Purpose:    Replaces the states of queues that messages came back to: the totals fall, and the bounds of
 --             scans fall to what came back below them. Of messages that were hidden in the queue and come to
 --             sight only the latter holds.
--- Returns:
---   void
--- Errors:     none raised
 -- Locks:      none; the caller holds the queues'
 -- Tables:     take_states, receiver_states (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.lower_bounds(

@@ -2,9 +2,6 @@
 -- Purpose:    The lowest id for each priority.
 -- Returns:
 --   bigint[]                by priority 1 to 10; NULL where there is no message
--- Errors:     none
--- Locks:      none
--- Tables:     none
 CREATE OR REPLACE FUNCTION telesto.lowest_ids(
     priorities smallint[],  -- per message: its priority
     message_ids bigint[]    -- per message: its id

@@ -4,9 +4,6 @@
 --             the queue's last id has gone.
 -- Returns:
 --   bigint[]                the new bounds
--- Errors:     none
--- Locks:      none
--- Tables:     none
 CREATE OR REPLACE FUNCTION telesto.next_bounds(
     lower bigint[],    -- the bounds so far, by priority
     last_id bigint,    -- the queue's last id as read before the scan

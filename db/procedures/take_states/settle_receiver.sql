@@ -1,8 +1,5 @@
 -- Procedure:  settle_receiver
 -- Purpose:    Raises the lower bounds of a single reader after its messages were taken out of their order.
--- Returns:
---   void
--- Errors:     none raised
 -- Locks:      none; the caller holds the queue's take lock
 -- Tables:     receiver_states (insert, delete), messages (read)
 CREATE OR REPLACE FUNCTION telesto.settle_receiver(

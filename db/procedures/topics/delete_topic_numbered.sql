@@ -1,6 +1,5 @@
 -- Procedure:  delete_topic_numbered
 -- Purpose:    Deletes a topic without subscriptions. Its name is free at once.
--- Errors:     none raised
 -- Locks:      client (shared, try), the topic (wait)
 -- Tables:     clients, subscriptions (read), topics, topic_states, publisher_states (delete), deleted_topics (insert),
 --             operations (insert, delete), deliveries (delete)

@@ -2,8 +2,6 @@
 -- Purpose:    Finds a topic by its name.
 -- Returns:
 --   bigint                  the topic; NULL when there is none of this name
--- Errors:     none raised
--- Locks:      none
 -- Tables:     topics (read)
 CREATE OR REPLACE FUNCTION telesto.find_topic(
     name text  -- the name

@@ -2,8 +2,6 @@
 -- Purpose:    The number up to which all subscriptions of a topic that are owed something have confirmed.
 -- Returns:
 --   bigint                  the number; NULL when no subscription is owed anything
--- Errors:     none raised
--- Locks:      none
 -- Tables:     subscriptions, positions (read)
 CREATE OR REPLACE FUNCTION telesto.lowest_position(
     of_topic bigint  -- the topic

@@ -2,7 +2,6 @@
 -- Purpose:    Removes the next range of a topic's messages that nobody is owed any more. Who is owed what, and
 --             the last number where nobody is, come from one snapshot: a subscription that it does not show
 --             begins behind that number.
--- Errors:     none raised
 -- Locks:      the topic's row
 -- Tables:     topics (read, update), topic_states, subscriptions, positions (read), topic_messages (read, delete)
 CREATE OR REPLACE FUNCTION telesto.reclaim_topic(

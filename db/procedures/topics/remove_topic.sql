@@ -6,7 +6,6 @@
 -- Returns:
 --   boolean                 whether it was removed; false when somebody subscribes to it, if only to a subscription
 --                           that was dropped; NULL when it does not exist (any more)
--- Errors:     none raised
 -- Locks:      the topic's row; the caller holds the topic's lock
 -- Tables:     subscriptions (read), topics, topic_states, publisher_states (delete), deleted_topics (insert)
 CREATE OR REPLACE FUNCTION telesto.remove_topic(

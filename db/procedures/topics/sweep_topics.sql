@@ -5,7 +5,6 @@
 --             remove that itself, when nobody has subscribed or put to it for some time. One in which publishers
 --             number their own messages stays, for what they put next must be the next of their sequences.
 --             Messages of deleted topics go first.
--- Errors:     none raised
 -- Locks:      the topics' rows; topics that go (try)
 -- Tables:     jobs (read, update), topics (read, update, delete), topic_states (read, delete), subscriptions, positions
 --             (read), topic_messages (read, delete), deleted_topics (insert, update, delete)

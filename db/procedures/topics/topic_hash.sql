@@ -2,9 +2,6 @@
 -- Purpose:    What a topic is found by: its name may be longer than an index takes.
 -- Returns:
 --   bytea                   32 bytes
--- Errors:     none
--- Locks:      none
--- Tables:     none
 CREATE OR REPLACE FUNCTION telesto.topic_hash(
     name text  -- the name
 )

@@ -480,7 +480,9 @@ def test_the_errors_and_packets_that_procedures_name_have_the_codes_of_the_proto
     manifest = tomllib.loads((procedures_directory() / "manifest.toml").read_text(encoding="utf-8"))
     errors, methods = manifest["errors"], manifest["methods"]
     assert errors == {name: BUSY if name == "BUSY" else ErrorCode[name] for name in errors}
-    packets = {re.sub(r"(?<=[a-z])(?=[A-Z])", "_", packet.__name__).upper(): n for n, packet in PACKETS.items()}
+    packets = {
+        re.sub(r"(?<=[a-z])(?=[A-Z])", "_", packet.__name__).upper(): n for n, packet in PACKETS.items()
+    }
     assert methods == {name: packets[name] for name in methods}
     named = {name for sql in sql_files().values() for name in re.findall(r"(?<!:):([A-Z_]+)", sql)}
     assert named == errors.keys() | methods.keys()
