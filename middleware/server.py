@@ -34,7 +34,7 @@ from telesto.middleware.consumers.consumer_changes import ConsumerChanges
 from telesto.middleware.consumers.lease_renewal import LeaseRenewal
 from telesto.middleware.consumers.leaving_consumers import LeavingConsumers
 from telesto.middleware.consumers.lost_leases import LostLeases
-from telesto.middleware.consumers.registry import Consumers
+from telesto.middleware.consumers.registry import ConsumerRegistry
 from telesto.middleware.database.clock import DatabaseClock
 from telesto.middleware.database.connections import DatabaseConnections, shared
 from telesto.middleware.database.disk import Disk
@@ -153,7 +153,9 @@ class MiddlewareServer:
         settings, counters, call = self._settings, self.counters, shared(self._database.make("consumers"))
         self._leaving = LeavingConsumers(call, self._announcer, settings)
         self._consumer_changes = ConsumerChanges(call, self._announcer, settings)
-        consumers = self._consumers = Consumers(self._room, self._leaving, self._consumer_changes, settings)
+        consumers = self._consumers = ConsumerRegistry(
+            self._room, self._leaving, self._consumer_changes, settings
+        )
         self._monitor = BehaviourMonitor(consumers, self._consumer_changes, counters, self._deadlines)
         self._leases = LeaseRenewal(call, consumers, self._announcer, settings)
         self._lost_leases = LostLeases(call, consumers, self._monitor, self._peers, settings)

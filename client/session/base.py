@@ -59,7 +59,9 @@ class ConnectCall(Call[None]):
 class BaseSession(ABC):
     """Becomes a client of the service and stays that client, over as many connections as necessary.
 
-    The subclass has the requests; the abstract methods tell it what happens to the connection.
+    ``Session`` adds the requests. It is the only direct subclass; this class stands apart so that connecting
+    and becoming the client can be read, and changed, without them. The abstract methods tell the subclass
+    what happens to the connection.
 
     Attributes:
         writable: what was written before has left; the shell sets it.

@@ -11,7 +11,7 @@ from telesto.middleware.common.failures import failure_of
 from telesto.middleware.common.logs import logger
 from telesto.middleware.consumers.consumer import Consumer, LeaseKey
 from telesto.middleware.consumers.consumer_changes import ConsumerChanges
-from telesto.middleware.consumers.registry import Consumers
+from telesto.middleware.consumers.registry import ConsumerRegistry
 from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.scheduling.requests import Pipeline
 from telesto.protocol.errors import ErrorCode
@@ -31,7 +31,7 @@ class BehaviourMonitor:
 
     def __init__(
         self,
-        consumers: Consumers,
+        consumers: ConsumerRegistry,
         changes: ConsumerChanges,
         counters: Counters,
         deadlines: Deadlines,

@@ -9,7 +9,7 @@ from telesto.middleware.common.failures import LostError, RefusedError, Unavaila
 from telesto.middleware.common.logs import logger
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.consumers.claim_tracker import ClaimTracker
-from telesto.middleware.consumers.registry import Consumers
+from telesto.middleware.consumers.registry import ConsumerRegistry
 from telesto.middleware.database.disk import Disk
 from telesto.middleware.scheduling.single_request import Call
 
@@ -24,7 +24,12 @@ class ClaimLoop:
     """
 
     def __init__(
-        self, consumers: Consumers, claims: ClaimTracker, call: Call, disk: Disk, settings: ServerSettings
+        self,
+        consumers: ConsumerRegistry,
+        claims: ClaimTracker,
+        call: Call,
+        disk: Disk,
+        settings: ServerSettings,
     ) -> None:
         self._consumers = consumers
         self._claims = claims

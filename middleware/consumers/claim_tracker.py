@@ -9,7 +9,7 @@ from telesto.middleware.common.failures import BUSY, failure_of
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.consumers.claim_plan import DELIVERY_BYTES, KEY_BYTES, Claim
 from telesto.middleware.consumers.consumer import Consumer, LeaseKey
-from telesto.middleware.consumers.registry import Consumers
+from telesto.middleware.consumers.registry import ConsumerRegistry
 from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.scheduling.message_rows import ANSWER_OVERHEAD_BYTES, handed_over
 from telesto.middleware.scheduling.single_request import Row
@@ -56,7 +56,7 @@ class ClaimTracker:
     """
 
     def __init__(
-        self, consumers: Consumers, announcer: Announcer, counters: Counters, settings: ServerSettings
+        self, consumers: ConsumerRegistry, announcer: Announcer, counters: Counters, settings: ServerSettings
     ) -> None:
         self.consumers = consumers
         self._announcer = announcer

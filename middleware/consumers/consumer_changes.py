@@ -11,7 +11,7 @@ from telesto.middleware.scheduling.single_request import Call, arrivals_of
 from telesto.middleware.waiting.room import Announcer
 from telesto.protocol.errors import ErrorCode
 
-#: Consumers that one call changes.
+#: ConsumerRegistry that one call changes.
 _CONSUMERS_MAX = 256
 #: What a consumer is told that should give back what it has not begun.
 _MOVING = "it answers late, or fails everything: others get its partitions"

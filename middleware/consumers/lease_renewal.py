@@ -10,7 +10,7 @@ from telesto.middleware.common.failures import BUSY
 from telesto.middleware.common.periodic import Periodic
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.consumers.consumer import Consumer, LeaseKey
-from telesto.middleware.consumers.registry import Consumers
+from telesto.middleware.consumers.registry import ConsumerRegistry
 from telesto.middleware.scheduling.single_request import Call, arrivals_of
 from telesto.middleware.waiting.room import Announcer
 from telesto.protocol.packets import LeaseRef
@@ -33,7 +33,7 @@ class LeaseRenewal:
     def __init__(
         self,
         call: Call,
-        consumers: Consumers,
+        consumers: ConsumerRegistry,
         announcer: Announcer,
         settings: ServerSettings,
         clock: Callable[[], float] = time.monotonic,

@@ -11,7 +11,7 @@ from telesto.middleware.consumers.consumer import Consumer
 from telesto.middleware.scheduling.single_request import Call, arrivals_of
 from telesto.middleware.waiting.room import Announcer
 
-#: Consumers that one call ends.
+#: ConsumerRegistry that one call ends.
 _CONSUMERS_MAX = 256
 
 _log = logger("consumers")

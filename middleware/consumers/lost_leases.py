@@ -7,7 +7,7 @@ from telesto.middleware.common.peers import Peers
 from telesto.middleware.common.periodic import Periodic
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.consumers.behaviour_monitor import BehaviourMonitor
-from telesto.middleware.consumers.registry import Consumers
+from telesto.middleware.consumers.registry import ConsumerRegistry
 from telesto.middleware.scheduling.single_request import Call
 from telesto.protocol.packets import LeaseRef
 
@@ -18,7 +18,7 @@ class LostLeases:
     def __init__(
         self,
         call: Call,
-        consumers: Consumers,
+        consumers: ConsumerRegistry,
         monitor: BehaviourMonitor,
         peers: Peers,
         settings: ServerSettings,

@@ -22,8 +22,8 @@ from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import LeaseRef
 
 
-class Consumers:
-    """Keeps the consumers, and the queues that are due to be claimed from.
+class ConsumerRegistry:
+    """Holds the consumers, and the queues that are due to be claimed from.
 
     A queue stands in the line when it may hold messages and a consumer has room; ``awake`` falls when a claim
     found less than it asked for, and rises with every sign that there may be more. The same holds for what

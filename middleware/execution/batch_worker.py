@@ -9,7 +9,7 @@ from typing import cast
 from telesto.middleware.common.budget import Budget
 from telesto.middleware.common.failures import Failure, busy_too_long
 from telesto.middleware.consumers.behaviour_monitor import BehaviourMonitor
-from telesto.middleware.consumers.registry import Consumers
+from telesto.middleware.consumers.registry import ConsumerRegistry
 from telesto.middleware.execution.bisecting_executor import BisectingExecutor
 from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.metrics.tracing import Tracer
@@ -165,7 +165,7 @@ class BatchEffects:
         self,
         room: WaitingRoom,
         announcer: Announcer,
-        consumers: Consumers,
+        consumers: ConsumerRegistry,
         monitor: BehaviourMonitor,
         budget: Budget,
         expected_sizes: ExpectedSizes,

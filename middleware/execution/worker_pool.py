@@ -11,7 +11,7 @@ from telesto.middleware.common.peers import Peers
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.consumers.claim_loop import ClaimLoop
 from telesto.middleware.consumers.claim_tracker import ClaimTracker
-from telesto.middleware.consumers.registry import Consumers
+from telesto.middleware.consumers.registry import ConsumerRegistry
 from telesto.middleware.database.connection import DatabaseConnection
 from telesto.middleware.database.connections import DatabaseConnections
 from telesto.middleware.database.disk import Disk
@@ -54,7 +54,7 @@ class WorkerPool:
         tracer: Tracer,
         database: DatabaseConnections,
         disk: Disk,
-        consumers: Consumers,
+        consumers: ConsumerRegistry,
         claims: ClaimTracker,
         handlers: Mapping[int, Handler],
         peers: Peers,

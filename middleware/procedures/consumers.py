@@ -11,7 +11,7 @@ from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.consumers.behaviour import BehaviourLimits
 from telesto.middleware.consumers.lease_renewal import LeaseRenewal
 from telesto.middleware.consumers.leaving_consumers import LeavingConsumers
-from telesto.middleware.consumers.registry import Consumers
+from telesto.middleware.consumers.registry import ConsumerRegistry
 from telesto.middleware.procedures.leases import lease_columns, lease_results, own_leases
 from telesto.middleware.scheduling.requests import Pipeline, Request
 from telesto.middleware.scheduling.single_request import Call, OneCall, Reply, Row, arrivals_of, numbered
@@ -24,7 +24,7 @@ class JoinQueueHandler:
 
     def __init__(
         self,
-        consumers: Consumers,
+        consumers: ConsumerRegistry,
         leaving: LeavingConsumers,
         leases: LeaseRenewal,
         peers: Peers,
@@ -85,7 +85,7 @@ def _limits(row: Row) -> BehaviourLimits:
 class LeaveQueueHandler:
     """LeaveQueue."""
 
-    def __init__(self, consumers: Consumers, leaving: LeavingConsumers) -> None:
+    def __init__(self, consumers: ConsumerRegistry, leaving: LeavingConsumers) -> None:
         self._consumers = consumers
         self._leaving = leaving
 
@@ -102,7 +102,7 @@ class LeaveQueueHandler:
 class NackHandler:
     """Nack."""
 
-    def __init__(self, consumers: Consumers) -> None:
+    def __init__(self, consumers: ConsumerRegistry) -> None:
         self._consumers = consumers
 
     async def __call__(self, call: Call, request: Request, settings: ServerSettings) -> Reply:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 from telesto.middleware.common.peers import Peers
 from telesto.middleware.consumers.lease_renewal import LeaseRenewal
 from telesto.middleware.consumers.leaving_consumers import LeavingConsumers
-from telesto.middleware.consumers.registry import Consumers
+from telesto.middleware.consumers.registry import ConsumerRegistry
 from telesto.middleware.procedures import administration, clients, dead_letters, history, queues, topics
 from telesto.middleware.procedures.consumers import TOUCH, JoinQueueHandler, LeaveQueueHandler, NackHandler
 from telesto.middleware.procedures.put import queue_of as queue_of_put
@@ -46,7 +46,7 @@ _SHARED: dict[int, Handler] = {
 
 
 def single_handlers(
-    consumers: Consumers,
+    consumers: ConsumerRegistry,
     leases: LeaseRenewal,
     leaving: LeavingConsumers,
     peers: Peers,

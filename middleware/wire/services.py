@@ -10,7 +10,7 @@ from telesto.middleware.common.event_log import EventLog
 from telesto.middleware.common.peers import Peers
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.consumers.behaviour_monitor import BehaviourMonitor
-from telesto.middleware.consumers.registry import Consumers
+from telesto.middleware.consumers.registry import ConsumerRegistry
 from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.metrics.tracing import Tracer
 from telesto.middleware.scheduling.dispatcher import Dispatcher
@@ -32,7 +32,7 @@ class Services:
     counters: Counters
     peers: Peers
     deadlines: Deadlines
-    consumers: Consumers
+    consumers: ConsumerRegistry
     tracer: Tracer
     monitor: BehaviourMonitor
     quotas: Quotas

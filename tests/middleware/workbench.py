@@ -13,7 +13,7 @@ from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.consumers.behaviour_monitor import BehaviourMonitor
 from telesto.middleware.consumers.consumer_changes import ConsumerChanges
 from telesto.middleware.consumers.leaving_consumers import LeavingConsumers
-from telesto.middleware.consumers.registry import Consumers
+from telesto.middleware.consumers.registry import ConsumerRegistry
 from telesto.middleware.database.disk import Disk
 from telesto.middleware.execution.batch_worker import BatchEffects, BatchWorker
 from telesto.middleware.execution.bisecting_executor import BisectingExecutor
@@ -60,10 +60,10 @@ def no_read(*_arguments: Any) -> None:
 
 def without_database(
     room: WaitingRoom, announcer: Announcer, settings: ServerSettings
-) -> tuple[Consumers, ConsumerChanges]:
+) -> tuple[ConsumerRegistry, ConsumerChanges]:
     """Consumers, and what changes about them; the database is told nothing."""
     changes = ConsumerChanges(no_call, announcer, settings)
-    return Consumers(room, LeavingConsumers(no_call, announcer, settings), changes, settings), changes
+    return ConsumerRegistry(room, LeavingConsumers(no_call, announcer, settings), changes, settings), changes
 
 
 class FakeConnection:
