@@ -357,7 +357,7 @@ class NewMessage:
         partition_key: 1 to 255 characters, no control characters, and not together with a receiver: the
             messages of one sender under one key form a partition. Only consumers get them, one consumer at a
             time, in the order in which they were put; plain reads pass over them. Tag 2; may be left out.
-        delay_ms: How long nobody can read it, in milliseconds: 0 to 315360000000 (ten years). Tag 3; may
+        delay_ms: How long it cannot be read, in milliseconds: 0 to 315360000000 (ten years). Tag 3; may
             be left out.
         expires_ms: After how long it expires, in milliseconds, unless its queue has it expire sooner: 1
             to 315360000000 (ten years). What has expired is never handed over. Tag 4; may be left out.
@@ -2803,7 +2803,7 @@ class GetQueues(RarePacket):
 
     Attributes:
         after_queue_id: The last queue received; 0 for the first page.
-        limit: At most so many; the middleware may send fewer.
+        limit: The largest number of elements in the answer; the middleware may send fewer.
     """
 
     METHOD_ID: ClassVar[int] = 0x29
@@ -2862,7 +2862,7 @@ class GetActiveQueues(RarePacket):
 
     Attributes:
         after_queue_id: The last queue received; 0 for the first page.
-        limit: At most so many; the middleware may send fewer.
+        limit: The largest number of elements in the answer; the middleware may send fewer.
     """
 
     METHOD_ID: ClassVar[int] = 0x2B
@@ -2922,7 +2922,7 @@ class GetMessages(RarePacket):
     Attributes:
         queue_id: The queue.
         after_message_id: The last message received; 0 for the first page.
-        limit: At most so many; the middleware may send fewer.
+        limit: The largest number of elements in the answer; the middleware may send fewer.
     """
 
     METHOD_ID: ClassVar[int] = 0x2D
@@ -3207,9 +3207,9 @@ class ReadMessage(Packet):
         mode: Which message comes first.
         wait_ms: How long to wait for the first message, in milliseconds; 0 not at all; 4294967295 without
             limit.
-        max_messages: At most so many, at least 1.
-        max_bytes: At most so many bytes of bodies; 0 for what the frame holds. A first message beyond it
-            is not taken and answered with MESSAGE_TOO_LARGE.
+        max_messages: The largest number of messages in the answer; at least 1.
+        max_bytes: The largest sum of the sizes of bodies, in bytes; 0 for what fits the frame. A first
+            message beyond it is not taken and answered with MESSAGE_TOO_LARGE.
     """
 
     METHOD_ID: ClassVar[int] = 0x33
@@ -3584,9 +3584,9 @@ class GetFromTopics(Packet):
             Those that the client does not have any more are passed over.
         wait_ms: How long to wait for the first message, in milliseconds; 0 not at all; 4294967295 without
             limit.
-        max_messages: At most so many, at least 1.
-        max_bytes: At most so many bytes of bodies; 0 for what the frame holds. A first message beyond it
-            is answered with MESSAGE_TOO_LARGE and its number.
+        max_messages: The largest number of messages in the answer; at least 1.
+        max_bytes: The largest sum of the sizes of bodies, in bytes; 0 for what fits the frame. A first
+            message beyond it is answered with MESSAGE_TOO_LARGE and its number.
     """
 
     METHOD_ID: ClassVar[int] = 0x45
@@ -3806,7 +3806,7 @@ class ListTopics(RarePacket):
 
     Attributes:
         after_topic_id: The last topic received; 0 for the first page.
-        limit: At most so many; the middleware may send fewer.
+        limit: The largest number of elements in the answer; the middleware may send fewer.
     """
 
     METHOD_ID: ClassVar[int] = 0x49
@@ -3865,7 +3865,7 @@ class ListSubscriptions(RarePacket):
 
     Attributes:
         after_subscription_id: The last subscription received; 0 for the first page.
-        limit: At most so many; the middleware may send fewer.
+        limit: The largest number of elements in the answer; the middleware may send fewer.
     """
 
     METHOD_ID: ClassVar[int] = 0x4B
@@ -3963,9 +3963,9 @@ class ConfirmPositions(Packet):
 
 @dataclass(slots=True)
 class DeleteTopic(RarePacket):
-    """Deletes a topic to which nobody subscribes, and what it knows of the sequences of publishers. A
-    topic of the same name that is created later is another one, whose numbers begin at 1. A topic to which
-    nobody subscribes or puts for a day, unless the service is set otherwise, is deleted by itself, unless a
+    """Deletes a topic that has no subscriptions, and what it knows of the sequences of publishers. A topic
+    of the same name that is created later is another one, whose numbers begin at 1. A topic to which nobody
+    subscribes or puts for a day, unless the service is set otherwise, is deleted by itself, unless a
     publisher has numbered its messages in it.
 
     Attributes:
@@ -4544,7 +4544,7 @@ class Begin(Packet):
 
 @dataclass(slots=True)
 class PurgeQueue(RarePacket):
-    """Removes the messages that wait in a queue, whoever they are for; what has been handed over is not
+    """Removes the messages that wait in a queue, for any receiver; what has been handed over is not
     touched.
 
     Attributes:
@@ -4595,7 +4595,7 @@ class GetQueueStatisticsResponse(RarePacket):
         directed_depth: Those of them that wait for one receiver.
         ready: Those of them that can be handed over now: without a key, or the first of a key of which
             nothing is leased.
-        delayed: Those of them whose time has not come and that nobody has had.
+        delayed: Those of them that are delayed and were not handed over yet.
         backing_off: Those of them whose time has not come and that came back from a consumer.
         keyed: Those of them that wait behind another message of their key, which waits or is leased.
         leased: Messages that consumers have.
@@ -4684,7 +4684,7 @@ class ListDeadLetters(RarePacket):
     Attributes:
         queue_id: The queue.
         after_message_id: The last letter of the page before; 0 for the first page.
-        limit: At most so many letters.
+        limit: The largest number of dead letters in the answer.
     """
 
     METHOD_ID: ClassVar[int] = 0x6B
