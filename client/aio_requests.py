@@ -523,7 +523,7 @@ class AsyncRequests:
         await self._driver.run(UnsubscribeCall(topic))
 
     async def delete_topic(self, topic: str) -> None:
-        """Deletes a topic to which nobody subscribes, and how far its publishers' own numbers are.
+        """Deletes a topic that has no subscriptions, and the sequences of its publishers.
 
         A topic of this name that is created later begins at number 1.
         Raises TopicInUseError while somebody subscribes, and TopicNotExistingError.

@@ -522,7 +522,7 @@ class Requests:
         self._driver.run(UnsubscribeCall(topic))
 
     def delete_topic(self, topic: str) -> None:
-        """Deletes a topic to which nobody subscribes, and how far its publishers' own numbers are.
+        """Deletes a topic that has no subscriptions, and the sequences of its publishers.
 
         A topic of this name that is created later begins at number 1.
         Raises TopicInUseError while somebody subscribes, and TopicNotExistingError.

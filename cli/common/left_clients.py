@@ -21,7 +21,7 @@ from telesto.cli.terminal import output
 from telesto.client import TelestoClient, TelestoError
 
 REMOVED_MAX = 16
-"""At most so many left clients are deleted by one command, so that it does not keep its user waiting."""
+"""One command deletes at most this many left clients, so that its user does not wait long."""
 
 
 def state_directory() -> Path:

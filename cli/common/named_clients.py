@@ -35,7 +35,7 @@ from telesto.client.url import ServiceUrl, parse_url
 NAME_CHARACTERS_MAX = 100
 """A longer name is cut, and told from others by its checksum; a name may be longer than a directory's."""
 RECOVERED_SHOWN_MAX = 10
-"""At most so many puts of an earlier run are told of one by one."""
+"""At most this many puts of an earlier run are reported one by one."""
 
 
 @contextmanager

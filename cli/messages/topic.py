@@ -190,7 +190,7 @@ def list_topics(
 def delete(
     topic: Name, url: Url = DEFAULT_URL, client_name: ClientName = None, as_json: Json = False
 ) -> None:
-    """Delete a topic to which nobody subscribes. One that is created later begins at number 1."""
+    """Delete a topic that has no subscriptions. One of its name that is created later begins at number 1."""
     from telesto.cli.common.connection import connected
     from telesto.cli.terminal.exit_codes import ExitCode
     from telesto.cli.terminal.failures import CommandError
