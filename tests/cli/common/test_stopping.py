@@ -15,7 +15,8 @@ from telesto.cli.terminal.stopping import run_to_its_end
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_cancels_and_lets_the_work_clean_up(number: signal.Signals) -> None:
     cleaned: list[str] = []
-    before = signal.getsignal(number)
+    before = signal.default_int_handler
+    inherited = signal.signal(number, before)  # a job under nohup ignores SIGHUP
 
     async def work() -> None:
         try:
@@ -27,11 +28,14 @@ def test_a_signal_cancels_and_lets_the_work_clean_up(number: signal.Signals) -> 
             await asyncio.sleep(0)
             await asyncio.to_thread(cleaned.append, "cleaned")
 
-    with pytest.raises(KeyboardInterrupt if number == signal.SIGINT else SystemExit) as raised:
-        run_to_its_end(work())
+    try:
+        with pytest.raises(KeyboardInterrupt if number == signal.SIGINT else SystemExit) as raised:
+            run_to_its_end(work())
+        assert signal.getsignal(number) is before
+    finally:
+        signal.signal(number, inherited)
     assert raised.value.args == (() if number == signal.SIGINT else (128 + number,))
     assert cleaned == ["cleaned"]
-    assert signal.getsignal(number) is before
 
 
 def test_without_a_signal_there_is_a_result() -> None:

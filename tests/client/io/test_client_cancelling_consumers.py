@@ -174,7 +174,7 @@ async def cancel_at(scenario: Coroutine[Any, Any, None], wait: int) -> bool:
 async def drain(client: AsyncTelestoClient, queue_id: int, real_service: Any) -> list[bytes]:
     """Acknowledges what comes until nothing is left; what the cancelled call had comes back by its lease."""
     acknowledged: list[bytes] = []
-    async with asyncio.timeout(PATIENCE_S), client.consume(queue_id) as consumer:
+    async with asyncio.timeout(3 * PATIENCE_S), client.consume(queue_id) as consumer:
         while await asyncio.to_thread(real_service.query, LEFT):
             leased = await consumer.get(0.05)
             if leased is not None:

@@ -26,8 +26,8 @@ from telesto.protocol.errors import ErrorClass, ErrorCode
 from telesto.protocol.packets import REQUESTS, ClientMode
 from wire import FULL, PATIENCE_S, READ_ONLY, Wire, frame, hello, put, read
 
-#: Changed by the service itself, whatever clients do.
-_OF_SERVICE = ("middlewares", "jobs")
+#: Changed by the service itself, some time after what clients did.
+_OF_SERVICE = ("middlewares", "jobs", "interests")
 TOKEN = bytes(range(16))
 RESERVED_TAG = b"\x01\x80\x00\x00\x00\x00\x00"
 
