@@ -1,4 +1,4 @@
-"""Every bound, period and address of a middleware, from the command pipeline, TELESTO_* and a TOML file."""
+"""Every bound, period and address of a middleware, from the command line, TELESTO_* and a TOML file."""
 
 from __future__ import annotations
 
@@ -354,7 +354,7 @@ class ServerSettings(BaseSettings):
     log_level: str = Field(
         "info", pattern="^(debug|info|warning|error)$", description="The least level that is logged."
     )
-    log_json: bool = Field(False, description="Write log pipelines as JSON.")
+    log_json: bool = Field(False, description="Write log lines as JSON.")
 
     @field_validator("advertised_address")
     @classmethod

@@ -48,7 +48,7 @@ class Sample:
         kind: of the request.
         received_at: when its last byte came, by the system's monotonic clock, in seconds.
         client_s: since the last answer on its connection; -1 when there was none.
-        parse_s: until it stood in pipeline: decoding and checking, together with what came in the same read.
+        parse_s: until it stood in its pipeline: decoding and checking, with all that came in the same read.
         since: when the phase began in which it is.
         together: how many requests came in the same read from the socket.
         fifo_s: waiting for its turn, over all its tries.
