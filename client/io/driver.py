@@ -214,16 +214,7 @@ class Driver:
         return call
 
     def _result(self, call: Call[ResultT]) -> ResultT:
-        self.answer(call)
-        try:
-            return self.session.take(call)
-        finally:
-            self.hand_on()
-
-    # ------------------------------------------------------------------ callers
-
-    def answer(self, call: Call[Any]) -> None:
-        """Sends what can be sent and waits until the call is over. ``hand_on`` has to follow."""
+        """Sends what can be sent and waits until the call is over; the lock is held."""
         try:
             self.push()
             while call.phase != DONE:
@@ -234,6 +225,12 @@ class Driver:
         except BaseException:
             self._interrupted(call)
             raise
+        try:
+            return self.session.take(call)
+        finally:
+            self.hand_on()
+
+    # ------------------------------------------------------------------ callers
 
     def hand_on(self) -> None:
         """The calling thread leaves: another caller, or the background thread, has to watch the socket."""

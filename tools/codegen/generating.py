@@ -66,8 +66,10 @@ def _marked(root: Path) -> Iterator[str]:
         subdirectories[:] = [name for name in subdirectories if not _is_foreign(Path(directory, name))]
         for name in names:
             path = Path(directory, name)
-            if path.suffix in _SUFFIXES and any(mark in _head(path) for mark in _MARKS):
-                yield path.relative_to(root).as_posix()
+            if path.suffix in _SUFFIXES:
+                head = _head(path)
+                if any(says in head for says in _MARKS):
+                    yield path.relative_to(root).as_posix()
 
 
 def _is_foreign(directory: Path) -> bool:
