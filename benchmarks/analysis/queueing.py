@@ -16,7 +16,7 @@ class Bounds:
     """Asymptotic bounds of a closed system with one class of customers.
 
     Attributes:
-        demand_s: D, what one operation needs of all stations together when nobody else is there.
+        demand_s: D, what one operation needs of all stations together without other operations.
         bottleneck_s: D_max, what it needs of the station that limits, divided by that station's servers.
         think_s: Z.
     """

@@ -1,6 +1,6 @@
 """An experiment: a TOML file that says what is varied and what stays, and the runs that follow from it.
 
-The runs are all combinations of levels, each repeated, in an order by chance.
+The runs are all combinations of levels, each repeated, in random order.
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ class Run:
         repetition: from 1.
         levels: the levels of the factors.
         settings: everything that it is told.
-        seed: of its choices by chance.
+        seed: of its random choices.
     """
 
     number: int

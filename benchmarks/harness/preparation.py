@@ -28,7 +28,7 @@ class Part:
     Attributes:
         group: whose queue it uses; clients of a group meet each other.
         partner: the number of the client to whom it sends; None for anyone.
-        sends_to: it sends to any client of its group with this role, by chance.
+        sends_to: it sends to a random client of its group with this role.
     """
 
     role: Role
@@ -82,7 +82,7 @@ def _split(first: Role, count: int, other: Role, clients: int) -> list[Role]:
 
 
 def _one_way(clients: int, open_loop: bool) -> list[Part]:
-    """Each client sends to another one by chance; in an open loop half of them send and half receive."""
+    """Each client sends to another one at random; in an open loop half of them send and half receive."""
     if not open_loop:
         return [Part("one-way", "one-way", sends_to="one-way") for _ in range(clients)]
     roles = _split("receiver", clients // 2, "sender", clients)

@@ -13,7 +13,7 @@ from telesto.protocol.errors import TelestoError
 
 
 class Putter(ClientType):
-    """Puts a message: to one of its peers by chance, or to anyone."""
+    """Puts a message: to one of its peers at random, or to any client."""
 
     async def run_once(self, intended: float) -> None:
         """Put one message."""

@@ -108,7 +108,7 @@ class Tracer:
         self.on = every > 0
 
     def admitted(self, pipeline: Pipeline, count: int, received_at: float) -> None:
-        """So many requests came in one read and stand at the end of a pipeline now."""
+        """``count`` requests came in one read and stand at the end of a pipeline now."""
         while self._left <= count:
             from_end = count - self._left + 1
             # One that was cancelled in the same read stands there no more.
