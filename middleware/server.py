@@ -15,11 +15,9 @@ import psycopg
 from telesto.db.schema import SchemaError
 from telesto.middleware.cluster.interests import Interests, WakeSweep
 from telesto.middleware.cluster.maintenance import MaintenanceJobs
-from telesto.middleware.cluster.notifier import Notifier
 from telesto.middleware.cluster.registry import Registry
 from telesto.middleware.cluster.wake_listener import WakeListener
 from telesto.middleware.cluster.watchdog import DatabaseWatchdog
-from telesto.middleware.common.budget import Budget
 from telesto.middleware.common.deadlines import Deadlines
 from telesto.middleware.common.event_log import EventLog
 from telesto.middleware.common.failures import LostError, RefusedError, UnavailableError, failure_of
@@ -47,15 +45,14 @@ from telesto.middleware.metrics.loop_lag import LoopLag
 from telesto.middleware.metrics.tracing import Tracer
 from telesto.middleware.procedures.empty import answer_read
 from telesto.middleware.procedures.table import queue_of, single_handlers
-from telesto.middleware.scheduling.dispatcher import Dispatcher
+from telesto.middleware.scheduling.dispatcher import Budget, Dispatcher
 from telesto.middleware.scheduling.expected_size import ExpectedSizes
-from telesto.middleware.waiting.room import Announcer, WaitingRoom
+from telesto.middleware.waiting.room import Announcer, Notifier, WaitingRoom
 from telesto.middleware.wire import listening
-from telesto.middleware.wire.connection import Connection, Connections
+from telesto.middleware.wire.connection import Connection, Connections, Flusher, Intake
 from telesto.middleware.wire.descriptors import connections_that_fit
 from telesto.middleware.wire.quotas import NEARLY_USED_UP, Quotas
 from telesto.middleware.wire.services import Services
-from telesto.middleware.wire.turns import Flusher, Intake
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import GoAway
 
@@ -200,7 +197,6 @@ class MiddlewareServer:
             monitor=self._monitor,
             quotas=self._quotas,
             events=self._events,
-            intake=self._intake,
         )
 
     # --- start -------------------------------------------------------------------------------
@@ -270,7 +266,7 @@ class MiddlewareServer:
         ]
 
     def _make_connection(self) -> Connection:
-        return Connection(self._services, self._flusher, self._connections)
+        return Connection(self._services, self._connections, self._intake, self._flusher)
 
     def _is_healthy(self) -> bool:
         return self._stop is None and self._workers.running

@@ -10,8 +10,7 @@ from telesto.middleware.common.peers import Peers
 from telesto.middleware.common.periodic import Periodic
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.database.clock import DatabaseClock
-from telesto.middleware.scheduling.outcomes import Arrivals
-from telesto.middleware.scheduling.requests import topic_channel
+from telesto.middleware.scheduling.requests import Arrivals, topic_channel
 from telesto.middleware.scheduling.single_request import Call, arrivals_of
 from telesto.middleware.waiting.room import Announcer
 

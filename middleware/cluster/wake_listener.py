@@ -14,7 +14,7 @@ from telesto.middleware.common.periodic import Periodic
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.database.dsn import CONNECT_ERRORS, Connection
 from telesto.middleware.metrics.counters import Counters
-from telesto.middleware.scheduling.outcomes import Arrivals
+from telesto.middleware.scheduling.requests import Arrivals
 from telesto.middleware.waiting.room import WaitingRoom
 
 CHANNEL = "telesto_wake"

@@ -14,8 +14,7 @@ from telesto.middleware.consumers.consumer import Consumer, LeaseKey
 from telesto.middleware.consumers.consumer_changes import ConsumerChanges
 from telesto.middleware.consumers.leaving_consumers import LeavingConsumers
 from telesto.middleware.consumers.queue import ConsumedQueue
-from telesto.middleware.scheduling.outcomes import error_frame
-from telesto.middleware.scheduling.requests import Pipeline
+from telesto.middleware.scheduling.requests import Pipeline, error_frame
 from telesto.middleware.waiting.queue import Watcher
 from telesto.middleware.waiting.room import WaitingRoom
 from telesto.protocol.errors import ErrorCode

@@ -30,8 +30,7 @@ from telesto.middleware.database.disk import Disk
 from telesto.middleware.execution.batch_worker import BatchEffects
 from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.scheduling.dispatcher import Dispatcher, FairQueue
-from telesto.middleware.scheduling.outcomes import error_frame
-from telesto.middleware.scheduling.requests import Request
+from telesto.middleware.scheduling.requests import Request, error_frame
 from telesto.middleware.scheduling.single_request import Handler, Reply, Row
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import IdentifyClient, RegisterClient

@@ -15,8 +15,12 @@ from telesto.middleware.consumers.registry import ConsumerRegistry
 from telesto.middleware.database.connection import DatabaseConnection
 from telesto.middleware.database.connections import DatabaseConnections
 from telesto.middleware.database.disk import Disk
-from telesto.middleware.execution.batch_worker import BatchEffects, BatchWorker
-from telesto.middleware.execution.bisecting_executor import BisectingExecutor, PutAndClaimExecutor
+from telesto.middleware.execution.batch_worker import (
+    BatchEffects,
+    BatchWorker,
+    BisectingExecutor,
+    PutAndClaimExecutor,
+)
 from telesto.middleware.execution.single_worker import SingleWorker
 from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.metrics.tracing import Tracer
@@ -26,10 +30,8 @@ from telesto.middleware.procedures.leases import AckGroup
 from telesto.middleware.procedures.publish import PublishGroup
 from telesto.middleware.procedures.put import PutGroup
 from telesto.middleware.procedures.take import TakeGroup, TakeSelectedGroup
-from telesto.middleware.scheduling.call_pacing import CallPacing
-from telesto.middleware.scheduling.dispatcher import Dispatcher, FairQueue
-from telesto.middleware.scheduling.outcomes import Group
-from telesto.middleware.scheduling.requests import Kind
+from telesto.middleware.scheduling.dispatcher import CallPacing, Dispatcher, FairQueue
+from telesto.middleware.scheduling.requests import Group, Kind
 from telesto.middleware.scheduling.single_request import Handler
 
 _log = logger("workers")

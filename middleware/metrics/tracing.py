@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
-from telesto.middleware.scheduling.outcomes import Mark, Outcome
-from telesto.middleware.scheduling.requests import SINGLY, Pipeline, Read, Request
+from telesto.middleware.scheduling.requests import SINGLY, Mark, Outcome, Pipeline, Read, Request
 
 #: Samples that are kept for whoever asks; older ones are forgotten.
 SAMPLES_MAX: Final = 10_000

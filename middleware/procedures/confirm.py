@@ -7,8 +7,7 @@ from typing import Any
 
 from telesto.db import calls
 from telesto.middleware.common.failures import BUSY, failure_of
-from telesto.middleware.scheduling.outcomes import Mark, Results, SmallAnswers
-from telesto.middleware.scheduling.requests import Request
+from telesto.middleware.scheduling.requests import Mark, Request, Results, SmallAnswers
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import Success
 

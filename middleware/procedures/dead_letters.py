@@ -14,8 +14,7 @@ from telesto.middleware.scheduling.message_rows import (
     message_of,
     page_rows,
 )
-from telesto.middleware.scheduling.outcomes import Arrivals
-from telesto.middleware.scheduling.requests import Request
+from telesto.middleware.scheduling.requests import Arrivals, Request
 from telesto.middleware.scheduling.single_request import (
     Call,
     OneCall,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from telesto.middleware.common.failures import Failure
-from telesto.middleware.scheduling.outcomes import error_frame
-from telesto.middleware.scheduling.requests import Read
+from telesto.middleware.scheduling.requests import Read, error_frame
 from telesto.protocol.packets import (
     GetFromTopics,
     GetFromTopicsResponse,

@@ -9,8 +9,7 @@ from telesto.db import calls
 from telesto.middleware.common.failures import BUSY, failure_of
 from telesto.middleware.procedures.read_shares import AnswerShares
 from telesto.middleware.scheduling.message_rows import ANSWER_OVERHEAD_BYTES
-from telesto.middleware.scheduling.outcomes import Mark, Results, SmallAnswers
-from telesto.middleware.scheduling.requests import Get, Request, topic_channel
+from telesto.middleware.scheduling.requests import Get, Mark, Request, Results, SmallAnswers, topic_channel
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import (
     GetFromTopics,

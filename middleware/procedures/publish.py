@@ -7,8 +7,14 @@ from typing import Any
 
 from telesto.db import calls
 from telesto.middleware.common.failures import BUSY, failure_of
-from telesto.middleware.scheduling.outcomes import Mark, Results, SmallAnswers
-from telesto.middleware.scheduling.requests import Request, confirmed_of, topic_channel
+from telesto.middleware.scheduling.requests import (
+    Mark,
+    Request,
+    Results,
+    SmallAnswers,
+    confirmed_of,
+    topic_channel,
+)
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import PutToTopicResponse, TopicPutResult
 

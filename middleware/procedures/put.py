@@ -8,8 +8,7 @@ from typing import Any
 from telesto.db import calls
 from telesto.middleware.common.failures import BUSY, failure_of
 from telesto.middleware.common.peers import Peers
-from telesto.middleware.scheduling.outcomes import Mark, Results, SmallAnswers
-from telesto.middleware.scheduling.requests import Request, confirmed_of
+from telesto.middleware.scheduling.requests import Mark, Request, Results, SmallAnswers, confirmed_of
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import (
     NewMessage,

@@ -14,8 +14,15 @@ from telesto.middleware.scheduling.message_rows import (
     MESSAGE_OVERHEAD_BYTES,
     origin_of,
 )
-from telesto.middleware.scheduling.outcomes import Mark, Outcome, Results
-from telesto.middleware.scheduling.requests import Confirmed, Read, Request, confirmed_of
+from telesto.middleware.scheduling.requests import (
+    Confirmed,
+    Mark,
+    Outcome,
+    Read,
+    Request,
+    Results,
+    confirmed_of,
+)
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import Message, ReadMessage, ReadMessageResponse, ReadMode, ReadResponseResponse
 

@@ -1,4 +1,9 @@
-"""Whose requests come next: the queues of pipelines for the workers, and the quarantine of clients."""
+"""Whose requests come next, and when a call for them may begin.
+
+`Dispatcher` has a fair queue for each kind of request, and a fair queue forms batches. `CallPacing` says when
+the call for a batch may begin, `Quarantine` keeps clients apart whose calls died, and `Budget` counts what is
+under way.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +13,52 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from itertools import islice
 
-from telesto.middleware.common.budget import Budget
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.scheduling.requests import NOBODY, SINGLY, Kind, Pipeline, Read, Request
 
 _GATHERED = (Kind.PUT, Kind.TAKE, Kind.TAKE_SELECTED, Kind.PUBLISH)
 #: Calls of these are bounded by what they return, all others by what they send.
 _RETURNING = (Kind.TAKE, Kind.TAKE_SELECTED, Kind.FETCH)
+#: How much the last call counts in the average.
+_SHARE = 0.05
+#: Side by side, calls take longer than they would one after the other: so often is it tried anew, in seconds.
+_ANEW_S = 5.0
+
+
+class Budget:
+    """Counts the requests that were admitted and are neither answered nor parked, and the bytes they hold.
+
+    Attributes:
+        requests: how many are under way.
+        bytes: what they hold, and what connections have received of frames that are not complete.
+        unsent: bytes of answers that peers have not taken.
+    """
+
+    __slots__ = ("_idle", "bytes", "requests", "unsent")
+
+    def __init__(self) -> None:
+        self._idle: asyncio.Event | None = None
+        self.requests = 0
+        self.bytes = 0
+        self.unsent = 0
+
+    def enter(self, requests: int, size: int) -> None:
+        """Requests come under way."""
+        self.requests += requests
+        self.bytes += size
+
+    def leave(self, requests: int, size: int) -> None:
+        """Requests are answered, parked or dropped."""
+        self.requests -= requests
+        self.bytes -= size
+        if self._idle is not None and self.requests == 0:
+            self._idle.set()
+
+    async def wait_idle(self) -> None:
+        """Returns when nothing is under way."""
+        if self.requests:
+            self._idle = asyncio.Event()
+            await self._idle.wait()
 
 
 class Dispatcher:
@@ -368,3 +412,106 @@ class Quarantine:
             del self._until[client_id]
             return 0
         return self._batch
+
+
+class PacedCall:
+    """A call that may begin, or is under way.
+
+    Attributes:
+        begun: when it began, by the loop's clock in seconds.
+        few: it was for few messages.
+    """
+
+    __slots__ = ("begun", "few")
+
+    def __init__(self, begun: float, few: bool) -> None:
+        self.begun = begun
+        self.few = few
+
+
+class CallPacing:
+    """Lets the calls of all batch workers of a middleware begin, one after the other or side by side."""
+
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        under_way: Callable[[], int],
+        crowd: int,
+        many: int,
+        quick_s: float,
+        wait_s: float,
+    ) -> None:
+        """Makes the pace of one middleware.
+
+        Args:
+            clock: the loop's.
+            under_way: tells how many requests are under way.
+            crowd: with at most this many, no call waits for another.
+            many: a call with at least this many messages starts at once.
+            quick_s: calls wait only while calls that only write, for few messages, take less on average.
+            wait_s: no call waits longer than this, nor for a call that has already taken longer.
+        """
+        self._clock = clock
+        self._under_way = under_way
+        self._crowd = crowd
+        self._many = many
+        self._quick_s = quick_s
+        self._wait_s = wait_s
+        self._last: PacedCall | None = None
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._average_s = 0.0
+        self._anew_at = 0.0
+
+    async def begin(self, gathered: FairQueue) -> PacedCall:
+        """Returns when a call for what has gathered may begin; ``end`` has to follow."""
+        few = not gathered.has_messages(self._many)
+        if few and self._has_to_wait():
+            await self._wait()
+        turn = self._last = PacedCall(self._clock(), few)
+        return turn
+
+    def end(self, turn: PacedCall, *, wrote: bool) -> None:
+        """It is over; ``wrote`` tells whether there was something to commit, which is what takes time."""
+        now = self._clock()
+        if wrote and turn.few:
+            self._note(now - turn.begun, now)
+        if self._last is not turn:
+            return
+        self._last = None
+        while self._waiting and self._last is None:
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                self._last = PacedCall(now, False)  # until it begins, no other one does
+
+    def _note(self, took_s: float, now: float) -> None:
+        if self._average_s >= self._quick_s and now >= self._anew_at:
+            self._average_s = 0.0
+            self._anew_at = now + _ANEW_S
+        self._average_s += _SHARE * (took_s - self._average_s)
+
+    def _has_to_wait(self) -> bool:
+        return (
+            self._last is not None
+            and self._clock() - self._last.begun < self._wait_s
+            and self._average_s < self._quick_s
+            and self._under_way() > self._crowd
+        )
+
+    async def _wait(self) -> None:
+        """Waits for the end of the last call that began, but not for long."""
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[None] = loop.create_future()
+        self._waiting.append(waiter)
+        timer = loop.call_later(self._wait_s, _give_up, waiter)
+        try:
+            await waiter
+        finally:
+            timer.cancel()
+            if waiter in self._waiting:
+                self._waiting.remove(waiter)
+
+
+def _give_up(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)

@@ -12,8 +12,7 @@ import asyncpg
 from telesto.db.calls import Statement
 from telesto.middleware.common.failures import BUSY, LostError, RefusedError, UnavailableError
 from telesto.middleware.common.settings import ServerSettings
-from telesto.middleware.scheduling.outcomes import Arrivals
-from telesto.middleware.scheduling.requests import Client, Request
+from telesto.middleware.scheduling.requests import Arrivals, Client, Request
 from telesto.protocol.packet import Packet
 from telesto.protocol.packets import LeaseRef
 

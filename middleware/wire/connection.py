@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections import deque
 from time import monotonic
 from typing import cast
 
 from telesto.middleware.common.failures import Failure
 from telesto.middleware.common.settings import UNIDENTIFIED_FRAME_BYTES
 from telesto.middleware.metrics.counters import Counters
-from telesto.middleware.scheduling.outcomes import error_frame
-from telesto.middleware.scheduling.requests import NOBODY, Client, Pipeline
+from telesto.middleware.scheduling.requests import NOBODY, Client, Pipeline, error_frame
 from telesto.middleware.wire.conversation import BrokenConversationError, Conversation
 from telesto.middleware.wire.descriptors import REFUSED_MAX
 from telesto.middleware.wire.flow_control import FlowControl
 from telesto.middleware.wire.quotas import UNCOUNTED_UNSENT_BYTES, Resource, address_of
 from telesto.middleware.wire.services import Services
-from telesto.middleware.wire.turns import Flusher
 from telesto.protocol.errors import ErrorClass, ErrorCode, FrameTooLargeError
 from telesto.protocol.framing import FRAME_COST, UNBOUNDED, FrameDecoder
 from telesto.protocol.packets import GoAway
@@ -26,6 +25,13 @@ from telesto.protocol.packets import GoAway
 _SMALL_BYTES = 64 << 10
 #: A frame may take a second longer for each of these many bytes.
 _FRAME_RATE_BYTES = 64 << 10
+#: How much is handled at once in one turn of the event loop: of all connections, and of one connection.
+TURN_BYTES = 512 * FRAME_COST
+AT_ONCE_BYTES = 128 * FRAME_COST
+#: The same of one connection when TURN_BYTES are used up: enough for a connection that sends little.
+LITTLE_BYTES = 4 * FRAME_COST
+#: How much waiting data is handled in one turn of the event loop, at most of one connection after the other.
+PORTION_BYTES = 16 * FRAME_COST
 
 
 class Connection(asyncio.Protocol):
@@ -40,10 +46,13 @@ class Connection(asyncio.Protocol):
         unsent_since: since when there are any.
     """
 
-    def __init__(self, services: Services, flusher: Flusher, connections: Connections) -> None:
+    def __init__(
+        self, services: Services, connections: Connections, intake: Intake, flusher: Flusher
+    ) -> None:
         self._services = services
-        self._flusher = flusher
         self._connections = connections
+        self._intake = intake
+        self._flusher = flusher
         self._budget = services.dispatcher.budget
         self._pipeline = Pipeline(self.send, self.finish, self._on_identity)
         self._conversation = Conversation(services, self._pipeline)
@@ -96,7 +105,7 @@ class Connection(asyncio.Protocol):
         self._pipeline.heard_at = self._services.loop.time()
         if self._pipeline.silent:
             self._services.consumers.heard(self._pipeline)
-        self._services.intake.came(self, data)
+        self._intake.came(self, data)
 
     def pause_writing(self) -> None:
         """The peer does not read."""
@@ -264,7 +273,7 @@ class Connection(asyncio.Protocol):
             self._abort(f"keeps_{resource.name.lower()}")
 
     def _handle_waiting(self) -> None:
-        self._services.intake.again(self)
+        self._intake.again(self)
 
     # --- inside ------------------------------------------------------------------------------
 
@@ -404,3 +413,89 @@ class Connections:
         if self._all:
             self._empty = asyncio.Event()
             await self._empty.wait()
+
+
+class Intake:
+    """Shares the turns of the event loop among connections by the amount of data that they send.
+
+    Data is handled in the turn in which it comes, up to TURN_BYTES; then only LITTLE_BYTES of each connection
+    are, and the rest waits. In each turn one portion of the waiting data is handled, alternately of
+    connections that have begun to wait and of those that go on waiting, first come first served. So a
+    connection that sends much delays another one that sends little by one portion at most.
+
+    Data is counted in bytes; a frame counts as FRAME_COST at least.
+    """
+
+    __slots__ = ("_asked", "_fresh", "_left", "_loop", "_old")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._left = TURN_BYTES
+        self._fresh: deque[Connection] = deque()
+        self._old: deque[Connection] = deque()
+        self._asked = False
+
+    def __len__(self) -> int:
+        """How many connections wait."""
+        return len(self._fresh) + len(self._old)
+
+    def came(self, connection: Connection, data: bytes) -> None:
+        """Handles data that came over a connection, or a part of it."""
+        waited = connection.waits
+        self._left -= connection.take(data, AT_ONCE_BYTES if self._left > 0 else LITTLE_BYTES)
+        if connection.waits and not waited:
+            self._fresh.append(connection)
+            self._ask()
+        elif self._left < TURN_BYTES // 2:
+            # Not earlier, so that a turn in which little comes needs no callback.
+            self._ask()
+
+    def again(self, connection: Connection) -> None:
+        """Lets a connection whose frames wait have its turn again."""
+        if not connection.waits:
+            connection.waits = True
+            self._old.append(connection)
+            self._ask()
+
+    def _turn(self) -> None:
+        """Handles one portion of the waiting data; runs once in a turn of the event loop."""
+        self._asked = False
+        left = PORTION_BYTES
+        first, second = self._fresh, self._old
+        while left > 0 and (first or second):
+            connection = (first or second).popleft()
+            left -= max(1, connection.take(b"", left))
+            if connection.waits:
+                self._old.append(connection)
+            first, second = second, first
+        if len(self):
+            self._left = 0
+            self._ask()
+        else:
+            self._left = TURN_BYTES
+
+    def _ask(self) -> None:
+        if not self._asked:
+            self._asked = True
+            self._loop.call_soon(self._turn)
+
+
+class Flusher:
+    """Lets each connection send its answers in one write at the end of a turn of the event loop."""
+
+    __slots__ = ("_connections", "_loop")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._connections: list[Connection] = []
+
+    def add(self, connection: Connection) -> None:
+        """Adds a connection that had nothing to send before."""
+        if not self._connections:
+            self._loop.call_soon(self._flush)
+        self._connections.append(connection)
+
+    def _flush(self) -> None:
+        connections, self._connections = self._connections, []
+        for connection in connections:
+            connection.flush()

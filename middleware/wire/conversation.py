@@ -11,7 +11,6 @@ from typing import Any
 from telesto.middleware.common.failures import Failure
 from telesto.middleware.common.settings import UNIDENTIFIED_FRAME_BYTES
 from telesto.middleware.procedures.empty import empty_frame
-from telesto.middleware.scheduling.outcomes import error_frame
 from telesto.middleware.scheduling.requests import (
     NOBODY,
     Client,
@@ -21,13 +20,12 @@ from telesto.middleware.scheduling.requests import (
     Read,
     Request,
     Wait,
+    error_frame,
     weight_of_put,
 )
-from telesto.middleware.wire.checking import invalid
-from telesto.middleware.wire.refused_methods import why_refused
-from telesto.middleware.wire.routes import Route, open_routes
+from telesto.middleware.wire.routes import Route, open_routes, why_refused
 from telesto.middleware.wire.services import Services
-from telesto.middleware.wire.validation import check_confirmed
+from telesto.middleware.wire.validation import check_confirmed, invalid
 from telesto.protocol import packets
 from telesto.protocol.errors import (
     ERRORS,

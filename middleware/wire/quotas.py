@@ -10,9 +10,9 @@ from heapq import heapify, heappop, heappush
 from ipaddress import IPv6Address
 from typing import TYPE_CHECKING
 
-from telesto.middleware.common.budget import Budget
 from telesto.middleware.common.event_log import EventLog
 from telesto.middleware.common.settings import ServerSettings
+from telesto.middleware.scheduling.dispatcher import Budget
 from telesto.middleware.scheduling.requests import NOBODY, Pipeline
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Where each packet goes: how it is checked and with which others it is gathered."""
+"""How each packet is handled: how it is checked, with which others it is gathered, and when it is refused."""
 
 from __future__ import annotations
 
@@ -8,11 +8,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from telesto.middleware.scheduling.requests import Kind
-from telesto.middleware.wire import topic_checks, validation
+from telesto.middleware.wire import validation
 from telesto.middleware.wire.validation import Check
 from telesto.protocol import packets
-from telesto.protocol.errors import ErrorClass, MalformedPacketError, UnsupportedVersionError
-from telesto.protocol.packets import MAGIC, PROTOCOL_MAJOR, REQUESTS, ClientMode, ConnectionState
+from telesto.protocol.errors import (
+    ClientModePermissionError,
+    ErrorClass,
+    MalformedPacketError,
+    NotIdentifiedError,
+    ShuttingDownError,
+    TelestoError,
+    UnexpectedPacketError,
+    UnknownMethodError,
+    UnsupportedVersionError,
+)
+from telesto.protocol.packets import MAGIC, PACKETS, PROTOCOL_MAJOR, REQUESTS, ClientMode, ConnectionState
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +108,14 @@ _CHECKS: dict[type[Any], Check] = {
     packets.Begin: validation.check_leases,
     packets.UpdateQueue: validation.check_update_queue,
     packets.GetQueueSettings: validation.check_queue_id,
-    packets.Subscribe: topic_checks.check_subscribe,
-    packets.Unsubscribe: topic_checks.check_topic,
-    packets.DeleteTopic: topic_checks.check_topic,
-    packets.GetFromTopics: topic_checks.check_get,
-    packets.PutToTopic: topic_checks.check_put,
-    packets.ListTopics: topic_checks.check_topic_page,
-    packets.ListSubscriptions: topic_checks.check_subscription_page,
-    packets.ConfirmPositions: topic_checks.check_confirm_positions,
+    packets.Subscribe: validation.check_subscribe,
+    packets.Unsubscribe: validation.check_topic,
+    packets.DeleteTopic: validation.check_topic,
+    packets.GetFromTopics: validation.check_get_from_topics,
+    packets.PutToTopic: validation.check_put_to_topic,
+    packets.ListTopics: validation.check_topic_page,
+    packets.ListSubscriptions: validation.check_subscription_page,
+    packets.ConfirmPositions: validation.check_confirm_positions,
     packets.GetMessageHistory: validation.check_message_history,
 }
 
@@ -136,3 +146,24 @@ _OPEN = {(state, mode): _routes_of(state, mode) for state in ConnectionState for
 def open_routes(state: ConnectionState, mode: ClientMode) -> Routes:
     """The routes that are open to a client in a state of its connection."""
     return _OPEN[state, mode]
+
+
+_BEFORE_IDENTITY = (ConnectionState.AWAITING_HELLO, ConnectionState.AWAITING_IDENTITY)
+
+
+def why_refused(method_id: int, state: ConnectionState) -> TelestoError:
+    """Says why a method without an open route is refused in a state."""
+    packet = PACKETS.get(method_id)
+    if packet is None:
+        return UnknownMethodError(f"there is no packet with method id {method_id:#04x}")
+    info = REQUESTS.get(method_id)
+    name = packet.__name__
+    if info is None:
+        return UnexpectedPacketError(f"{name} is sent by the server only")
+    if state is ConnectionState.DRAINING:
+        return ShuttingDownError(f"the middleware is about to stop and takes no {name}")
+    if state in info.allowed:
+        return ClientModePermissionError(f"a READ_ONLY client may not send {name}")
+    if state in _BEFORE_IDENTITY and not info.allowed.intersection(_BEFORE_IDENTITY):
+        return NotIdentifiedError(f"{name} needs a client: register or identify first")
+    return UnexpectedPacketError(f"{name} is not allowed in the state {state.name}")

@@ -17,7 +17,6 @@ from telesto.middleware.scheduling.dispatcher import Dispatcher
 from telesto.middleware.scheduling.expected_size import ExpectedSizes
 from telesto.middleware.waiting.room import WaitingRoom
 from telesto.middleware.wire.quotas import Quotas
-from telesto.middleware.wire.turns import Intake
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,4 +36,3 @@ class Services:
     monitor: BehaviourMonitor
     quotas: Quotas
     events: EventLog
-    intake: Intake

@@ -8,7 +8,6 @@ from unittest.mock import Mock
 
 import pytest
 
-from telesto.middleware.cluster.notifier import Notifier
 from telesto.middleware.common.deadlines import Deadlines
 from telesto.middleware.common.failures import (
     BUSY,
@@ -28,8 +27,9 @@ from telesto.middleware.procedures.table import single_handlers
 from telesto.middleware.scheduling.dispatcher import Quarantine
 from telesto.middleware.scheduling.expected_size import ExpectedSizes
 from telesto.middleware.scheduling.requests import SINGLY, weight_of_put
+from telesto.middleware.waiting.room import Notifier
+from telesto.middleware.wire.connection import Flusher
 from telesto.middleware.wire.routes import open_routes
-from telesto.middleware.wire.turns import Flusher
 from telesto.protocol import packets
 from telesto.protocol.errors import ERRORS, ErrorClass, ErrorCode
 from telesto.protocol.packets import REQUESTS, ClientMode, ConnectionState

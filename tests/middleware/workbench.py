@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from telesto.middleware.common.budget import Budget
 from telesto.middleware.common.deadlines import Deadlines
 from telesto.middleware.common.peers import Peers
 from telesto.middleware.common.settings import ServerSettings
@@ -15,16 +14,14 @@ from telesto.middleware.consumers.consumer_changes import ConsumerChanges
 from telesto.middleware.consumers.leaving_consumers import LeavingConsumers
 from telesto.middleware.consumers.registry import ConsumerRegistry
 from telesto.middleware.database.disk import Disk
-from telesto.middleware.execution.batch_worker import BatchEffects, BatchWorker
-from telesto.middleware.execution.bisecting_executor import BisectingExecutor
+from telesto.middleware.execution.batch_worker import BatchEffects, BatchWorker, BisectingExecutor
 from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.metrics.tracing import Tracer
 from telesto.middleware.procedures.empty import answer_read
 from telesto.middleware.procedures.put import PutGroup
 from telesto.middleware.procedures.table import queue_of
 from telesto.middleware.procedures.take import TakeGroup
-from telesto.middleware.scheduling.call_pacing import CallPacing
-from telesto.middleware.scheduling.dispatcher import Dispatcher
+from telesto.middleware.scheduling.dispatcher import Budget, CallPacing, Dispatcher
 from telesto.middleware.scheduling.expected_size import ExpectedSizes
 from telesto.middleware.scheduling.requests import Client, Kind, Pipeline, Read, Request, Wait
 from telesto.middleware.waiting.room import Announcer, WaitingRoom

@@ -18,12 +18,11 @@ from telesto.middleware.consumers.claim_tracker import ClaimTracker
 from telesto.middleware.database.connection import DatabaseConnection
 from telesto.middleware.database.disk import Disk
 from telesto.middleware.database.dsn import Connection
-from telesto.middleware.execution.bisecting_executor import PUT_AND_CLAIM, PutAndClaimExecutor
+from telesto.middleware.execution.batch_worker import PUT_AND_CLAIM, PutAndClaimExecutor
 from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.procedures.put import PutGroup
 from telesto.middleware.scheduling.dispatcher import Quarantine
-from telesto.middleware.scheduling.outcomes import Results
-from telesto.middleware.scheduling.requests import Client, Kind, Pipeline, Request
+from telesto.middleware.scheduling.requests import Client, Kind, Pipeline, Request, Results
 from telesto.middleware.server import MiddlewareServer
 from telesto.middleware.waiting.room import Announcer
 from telesto.protocol import packets

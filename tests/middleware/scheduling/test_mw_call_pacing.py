@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from telesto.middleware.scheduling.call_pacing import CallPacing, PacedCall
+from telesto.middleware.scheduling.dispatcher import CallPacing, PacedCall
 
 QUICK_S = 0.003
 LONG_S = 3600.0

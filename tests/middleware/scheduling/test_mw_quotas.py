@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from telesto.middleware.common.budget import Budget
 from telesto.middleware.common.deadlines import Deadlines
 from telesto.middleware.common.event_log import PERIOD_S, EventLog
 from telesto.middleware.common.settings import ServerSettings
-from telesto.middleware.scheduling.dispatcher import BatchLimits, Quarantine, SingleFairQueue
+from telesto.middleware.scheduling.dispatcher import BatchLimits, Budget, Quarantine, SingleFairQueue
 from telesto.middleware.scheduling.requests import Client, Kind, Pipeline, Request
 from telesto.middleware.wire.quotas import Quotas, Resource, address_of
 from telesto.protocol import packets

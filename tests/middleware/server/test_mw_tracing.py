@@ -12,8 +12,7 @@ import pytest
 from conftest import Connect, StartMiddleware
 from telesto.middleware.metrics import tracing
 from telesto.middleware.metrics.tracing import COLUMNS, FOLLOWED_MAX, SAMPLES_MAX, Tracer
-from telesto.middleware.scheduling.outcomes import Mark, Outcome
-from telesto.middleware.scheduling.requests import Kind, Pipeline, Read, Request, Wait
+from telesto.middleware.scheduling.requests import Kind, Mark, Outcome, Pipeline, Read, Request, Wait
 from test_mw_running import fetch
 from test_mw_wake_ups import until_waiting
 

@@ -11,12 +11,12 @@ import asyncpg
 
 from conftest import Connect, StartMiddleware
 from telesto.middleware.server import MiddlewareServer
-from telesto.middleware.wire.connection import Connection
-from telesto.middleware.wire.turns import (
+from telesto.middleware.wire.connection import (
     AT_ONCE_BYTES,
     LITTLE_BYTES,
     PORTION_BYTES,
     TURN_BYTES,
+    Connection,
     Intake,
 )
 from telesto.protocol import packets

@@ -1,0 +1,61 @@
+"""How many files of the product a put touches on its way to the database and back."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from conftest import StartMiddleware
+from telesto.client import AsyncTelestoClient
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+PRODUCT = ("client", "protocol", "middleware", "db")
+#: A put must not touch more files than this (ARCHITECTURE.md, "A put"). To read a put is to read these.
+FILES_MAX = 22
+#: Background work of the middleware may run during one put, or during some, but not during all of these.
+PUTS = 20
+
+
+@contextmanager
+def files_of_calls() -> Iterator[set[str]]:
+    """The files of the product in which functions run in this thread, as paths in the repository."""
+    names: set[str] = set()
+    files: set[str] = set()
+
+    def note(frame: FrameType, event: str, _argument: Any) -> None:
+        if event == "call":
+            names.add(frame.f_code.co_filename)
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        yield files
+    finally:
+        sys.setprofile(before)
+    for path in map(Path, names):
+        # The package is installed by links to the folders of the repository.
+        if path.is_file() and (real := path.resolve()).is_relative_to(REPOSITORY):
+            relative = real.relative_to(REPOSITORY)
+            if relative.parts[0] in PRODUCT:
+                files.add(str(relative))
+
+
+async def test_a_put_touches_few_files(start_middleware: StartMiddleware) -> None:
+    host, port = (await start_middleware()).address
+    touched: list[set[str]] = []
+    async with AsyncTelestoClient(f"telesto://{host}:{port}") as client:
+        await client.connect(name="puts")
+        queue = await client.create_queue("queue")
+        await client.put_message(queue.queue_id, b"first")
+        for number in range(PUTS):
+            with files_of_calls() as files:
+                await client.put_message(queue.queue_id, b"%d" % number)
+            touched.append(files)
+    fewest = min(touched, key=len)
+    assert {"client/aio_requests.py", "middleware/wire/connection.py", "db/calls.py"} <= fewest
+    listed = "\n".join(sorted(fewest))
+    assert len(fewest) <= FILES_MAX, f"a put touches {len(fewest)} files:\n{listed}"
