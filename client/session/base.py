@@ -59,9 +59,9 @@ class ConnectCall(Call[None]):
 class BaseSession(ABC):
     """Becomes a client of the service and stays that client, over as many connections as necessary.
 
-    ``Session`` adds the requests. It is the only direct subclass; this class stands apart so that connecting
-    and becoming the client can be read, and changed, without them. The abstract methods tell the subclass
-    what happens to the connection.
+    ``Session`` adds the requests: how they are sent and how they end. It is the only direct subclass; this
+    class stands apart so that connecting and becoming the client can be read, and changed, without them. The
+    other abstract methods tell the subclass what happens to the connection.
 
     Attributes:
         writable: what was written before has left; the shell sets it.
@@ -101,14 +101,28 @@ class BaseSession(ABC):
         self._ended: TelestoError | None = None
         self._closed: TelestoError | None = None
 
-        self._completed: list[Call[Any]] = []
-        self._untaken = 0
         self._pings: list[PingCall] = []
         self.limit = 1
         self._keep_alive = options.keep_alive
         self.check_at = math.inf
 
     # ------------------------------------------------------------------ for the subclass
+
+    @abstractmethod
+    def _start_clock(self, call: Call[Any]) -> None:
+        """The time begins within which the call has to end."""
+
+    @abstractmethod
+    def send(self, link: Link, call: Call[Any], number: int, confirmed: list[int], now: float) -> bool:
+        """Sends a request; False when it cannot be sent at all, then the call is over."""
+
+    @abstractmethod
+    def finish(self, call: Call[Any]) -> None:
+        """The call is over."""
+
+    @abstractmethod
+    def fail(self, call: Call[Any], error: TelestoError) -> None:
+        """The call is over, with an error that is not an answer."""
 
     @abstractmethod
     def new_takeover(self) -> Takeover:
@@ -183,35 +197,6 @@ class BaseSession(ABC):
             self._reconnect.start()
         self._pings.append(call)
         return call
-
-    def take_completed(self) -> list[Call[Any]]:
-        """Returns the calls that are over since the last time; their callers have to be woken."""
-        completed = self._completed
-        if completed:
-            self._completed = []
-        return completed
-
-    def _start_clock(self, call: Call[Any]) -> None:
-        deadline = self._clock() + self._options.call_timeout + call.wait
-        call.deadline = deadline
-        if deadline < self.check_at:
-            self.check_at = deadline
-
-    def fail(self, call: Call[Any], error: TelestoError) -> None:
-        """The call is over, with an error that is not an answer."""
-        call.error = error
-        if not call.orphaned:
-            call.number = 0
-        self.finish(call)
-
-    def finish(self, call: Call[Any]) -> None:
-        """The call is over: its caller is to be woken, or its ``on_done`` called."""
-        call.phase = DONE
-        if call.on_done is not None:
-            call.on_done(call)
-            return
-        self._completed.append(call)
-        self._untaken += 1
 
     def _ponged(self, call: PingCall) -> None:
         call.answered_at = self._clock()
@@ -298,31 +283,10 @@ class BaseSession(ABC):
         if liveness.look(now, self._keep_alive, awaits_pushes=awaits_pushes, greeted=greeted):
             self.drop_link(ConnectionLostError(f"{address} gives no sign of life"))
 
-    def take_output(self) -> bytes:
-        """Returns what is to be written to the connection."""
-        return b"" if self.link is None else self.link.take_output()
-
     def send_internal(self, request: InternalRequest) -> None:
         """Sends a request of the library itself, out of line."""
         assert self.link is not None
         self.send(self.link, request, 0, [], self._clock())
-
-    def send(self, link: Link, call: Call[Any], number: int, confirmed: list[int], now: float) -> bool:
-        """Sends a request; False when it cannot be sent at all, then the call is over."""
-        try:
-            link.send(call, number, confirmed, now)
-        except TelestoError as error:
-            self.fail(call, error)
-            return False
-        call.number = number
-        call.carried = confirmed
-        call.session = self.session or 0
-        call.tries += 1
-        try_until = now + self._options.try_timeout + max(0.0, call.wait_until - now)
-        call.try_until = try_until
-        if try_until < self.check_at:
-            self.check_at = try_until
-        return True
 
     # ------------------------------------------------------------------ becoming the client
 

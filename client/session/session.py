@@ -7,7 +7,8 @@ what it receives to ``feed``, writes ``take_output``, wakes the callers of ``tak
 The way of a call:
 
 - ``submit`` puts it in line; ``pump`` sends what is in line, as far as the limits allow;
-- ``feed`` takes an answer. An error either ends the call, has it sent again, or costs the connection;
+- ``feed`` takes an answer. It ends the call (``finish``); an error may also have it sent again, or cost the
+  connection;
 - ``take`` gives its caller the result, ``abandon`` ends it early;
 - calls under way on a lost connection are in doubt until the next takeover (``_joined``), which answers those
   that were done; the others are sent again.
@@ -131,6 +132,9 @@ class Session(BaseSession):
         self._in_doubt: list[Call[Any]] = []
         self._releases: list[ReleaseCall] = []
 
+        #: Calls that are over and whose callers are not woken yet, and how many have not taken their answers.
+        self._completed: list[Call[Any]] = []
+        self._untaken = 0
         self._next_number = 1
         #: The middleware refuses everything behind a refusal for now, so that nothing overtakes it, until a
         #: number is left out. To regroup is to wait for what is under way, leave out a number and go on from
@@ -177,6 +181,35 @@ class Session(BaseSession):
         if isinstance(call, TopicCall):
             self._ledger.subscriptions.positions.forget_topic(call.topic)
         line.calls.append(call)
+
+    def _start_clock(self, call: Call[Any]) -> None:
+        deadline = self._clock() + self._options.call_timeout + call.wait
+        call.deadline = deadline
+        if deadline < self.check_at:
+            self.check_at = deadline
+
+    def fail(self, call: Call[Any], error: TelestoError) -> None:
+        """The call is over, with an error that is not an answer."""
+        call.error = error
+        if not call.orphaned:
+            call.number = 0
+        self.finish(call)
+
+    def finish(self, call: Call[Any]) -> None:
+        """The call is over: its caller is to be woken, or its ``on_done`` called."""
+        call.phase = DONE
+        if call.on_done is not None:
+            call.on_done(call)
+            return
+        self._completed.append(call)
+        self._untaken += 1
+
+    def take_completed(self) -> list[Call[Any]]:
+        """Returns the calls that are over since the last time; their callers have to be woken."""
+        completed = self._completed
+        if completed:
+            self._completed = []
+        return completed
 
     def take(self, call: Call[ResultT]) -> ResultT:
         """Returns what an answered call returns, or raises its error; now the answer counts as taken."""
@@ -456,6 +489,23 @@ class Session(BaseSession):
         if confirmations.refused and not calls:
             confirmations.line_is_empty(now)
 
+    def send(self, link: Link, call: Call[Any], number: int, confirmed: list[int], now: float) -> bool:
+        """Sends a request; False when it cannot be sent at all, then the call is over."""
+        try:
+            link.send(call, number, confirmed, now)
+        except TelestoError as error:
+            self.fail(call, error)
+            return False
+        call.number = number
+        call.carried = confirmed
+        call.session = self.session or 0
+        call.tries += 1
+        try_until = now + self._options.try_timeout + max(0.0, call.wait_until - now)
+        call.try_until = try_until
+        if try_until < self.check_at:
+            self.check_at = try_until
+        return True
+
     def _regroup(self, link: Link) -> bool:
         """Begins again once nothing sent before a refusal is open; tells whether that is so."""
         if any(call.number and not (call.taking and call.wait > 0) for call in link.pending.values()):
@@ -497,7 +547,9 @@ class Session(BaseSession):
 
     def take_output(self) -> bytes:
         """Returns what is to be written to the connection."""
-        output = super().take_output()
+        if self.link is None:
+            return b""
+        output = self.link.take_output()
         return self.consumers.take_begins() + output if self.consumers.begun else output
 
     # ------------------------------------------------------------------ receiving
