@@ -152,11 +152,11 @@ def measure(work: str, url: str, settings: Sequence[str]) -> Figures:
     from telesto.benchmarks.spark.session import parse_settings, spark_session
 
     with spark_session(parse_settings([MASTER, *settings])) as spark:
-        gateway = spark.sparkContext._gateway
+        gateway = spark.sparkContext._gateway  # noqa: SLF001 - Spark offers no other way to its process
         assert gateway is not None, "Spark runs in a process of its own"
         jvm: int = gateway.proc.pid
         before, begun = cpu_seconds([jvm]), time.monotonic()
-        rows = _report(spark, url) if work == REPORT else _read(spark, url, int(work))
+        rows = report(spark, url) if work == REPORT else read_history(spark, url, int(work))
         return Figures(
             _name(work),
             rows,
@@ -167,7 +167,8 @@ def measure(work: str, url: str, settings: Sequence[str]) -> Figures:
         )
 
 
-def _read(spark: Any, url: str, parts: int) -> int:
+def read_history(spark: Any, url: str, parts: int) -> int:
+    """Read the history in so many parts at a time, as the report does; returns its rows."""
     from pyspark import StorageLevel
 
     from telesto.benchmarks.spark.reading import read_table
@@ -180,7 +181,8 @@ def _read(spark: Any, url: str, parts: int) -> int:
         return int(read_table(spark, snapshot, history, parts).persist(StorageLevel.DISK_ONLY).count())
 
 
-def _report(spark: Any, url: str) -> int:
+def report(spark: Any, url: str) -> int:
+    """Make a report of the service; returns the rows of the history."""
     from telesto.benchmarks.service_report.report import service_report
 
     service_report(spark, url, warn=_tell)

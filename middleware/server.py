@@ -6,6 +6,7 @@ import asyncio
 import gc
 import math
 import multiprocessing
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from importlib.metadata import version
@@ -73,38 +74,51 @@ class MiddlewareServer:
     Attributes:
         counters: what it counts.
         admin_address: (host, port) of /metrics and /healthz, None without.
+        listener: what accepts connections; None before the start.
+        peers: this middleware among the others.
+        registry: what tells the others that it lives.
+        budget: what is under way.
+        connections: those of the clients.
+        room: the reads that wait.
+        consumers: the consumers that have joined here.
+        database: the connections to the database.
+        database_clock: what it knows of the database's clock.
+        disk: whether the database has room for more.
     """
 
-    def __init__(self, settings: ServerSettings) -> None:
+    def __init__(
+        self, settings: ServerSettings, consumer_clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Starts nothing yet; ``consumer_clock`` tells how long consumers take, in seconds."""
         self._settings = settings
         loop = self._loop = asyncio.get_running_loop()
         self.counters = Counters()
         self.admin_address: tuple[str, int] | None = None
         self._tracer = Tracer(loop, settings.phase_every)
-        self._peers = Peers(version("telesto-mq"))
-        self._budget = Budget()
+        self.peers = Peers(version("telesto-mq"))
+        self.budget = Budget()
         self._deadlines = Deadlines(loop)
-        self._connections = Connections(settings.max_connections, self.counters)
+        self.connections = Connections(settings.max_connections, self.counters)
         self._events = EventLog("connection", loop.time, self._deadlines)
-        self._quotas = Quotas(settings, loop, self._budget, self._connections, self._events)
-        self._dispatcher = Dispatcher(settings, loop, self._budget, queue_of)
+        self._quotas = Quotas(settings, loop, self.budget, self.connections, self._events)
+        self._dispatcher = Dispatcher(settings, loop, self.budget, queue_of)
         self._expected_sizes = ExpectedSizes(loop.time, settings.heavy_queue_s, settings.heavy_queues)
-        self._room = WaitingRoom(
+        self.room = WaitingRoom(
             loop,
             readmit=self._dispatcher.readmit,
             answer=answer_read,
             whose_read_yields=self._quotas.whose_read_yields,
         )
-        self._database = DatabaseConnections(
+        self.database = DatabaseConnections(
             settings, on_connected=self._database_connected, on_moved=self._database_moved
         )
         self._make_cluster()
-        self._make_consumers()
+        self._make_consumers(consumer_clock)
         self._make_workers()
         self._make_wire()
         self._lag = LoopLag(loop, self.counters, settings.loop_lag_interval_s)
         self._admin = AdminServer(self.counters, self._tracer, self._is_healthy, self._nearly_used_up)
-        self._server: asyncio.Server | None = None
+        self.listener: asyncio.Server | None = None
         self._address = ("", 0)
         self._tasks: list[asyncio.Task[None]] = []
         self._stop: asyncio.Task[None] | None = None
@@ -112,7 +126,7 @@ class MiddlewareServer:
         self._add_gauges()
 
     def _make_cluster(self) -> None:
-        settings, database, peers, clock = self._settings, self._database, self._peers, self._loop.time
+        settings, database, peers, clock = self._settings, self.database, self.peers, self._loop.time
         self._notifier = Notifier(
             database.make("notify").call,
             peers,
@@ -120,50 +134,50 @@ class MiddlewareServer:
             settings.notify_interval_ms,
             settings.notify_entries,
         )
-        self._announcer = Announcer(self._room, self._notifier.tell)
+        self._announcer = Announcer(self.room, self._notifier.tell)
         waiting_call = shared(database.make("waiting"))
-        self._interests = Interests(waiting_call, self._room, peers, settings)
-        self._wake_sweep = WakeSweep(waiting_call, self._room, self._interests, settings)
+        self._interests = Interests(waiting_call, self.room, peers, settings)
+        self._wake_sweep = WakeSweep(waiting_call, self.room, self._interests, settings)
         self._wake_listener = WakeListener(
-            database.connect_listener, self._room, peers, self.counters, self._wake_sweep, settings
+            database.connect_listener, self.room, peers, self.counters, self._wake_sweep, settings
         )
         jobs_call = shared(database.make("jobs"))
-        self._clock = DatabaseClock(jobs_call, self.counters)
-        self._jobs = MaintenanceJobs(jobs_call, peers, self._clock, self._announcer, settings)
+        self.database_clock = DatabaseClock(jobs_call, self.counters)
+        self._jobs = MaintenanceJobs(jobs_call, peers, self.database_clock, self._announcer, settings)
         registry_connection = database.make("registry", gated=False)
-        self._registry = Registry(
+        self.registry = Registry(
             registry_connection.call,
             peers,
             database.gate,
-            self._clock,
+            self.database_clock,
             settings,
             pids=database.pids,
             on_registered_again=self._registered_again,
             clock=clock,
         )
         self._watch = DatabaseWatchdog(
-            database, self._registry, registry_connection, settings, clock, on_cut_off=self._send_clients_away
+            database, self.registry, registry_connection, settings, clock, on_cut_off=self._send_clients_away
         )
-        self._disk = Disk(database.make("disk").call, self.counters, settings, clock)
+        self.disk = Disk(database.make("disk").call, self.counters, settings, clock)
 
-    def _make_consumers(self) -> None:
-        settings, counters, call = self._settings, self.counters, shared(self._database.make("consumers"))
+    def _make_consumers(self, clock: Callable[[], float]) -> None:
+        settings, counters, call = self._settings, self.counters, shared(self.database.make("consumers"))
         self._leaving = LeavingConsumers(call, self._announcer, settings)
         self._consumer_changes = ConsumerChanges(call, self._announcer, settings)
-        consumers = self._consumers = ConsumerRegistry(
-            self._room, self._leaving, self._consumer_changes, settings
+        consumers = self.consumers = ConsumerRegistry(
+            self.room, self._leaving, self._consumer_changes, settings
         )
-        self._monitor = BehaviourMonitor(consumers, self._consumer_changes, counters, self._deadlines)
+        self._monitor = BehaviourMonitor(consumers, self._consumer_changes, counters, self._deadlines, clock)
         self._leases = LeaseRenewal(call, consumers, self._announcer, settings)
-        self._lost_leases = LostLeases(call, consumers, self._monitor, self._peers, settings)
+        self._lost_leases = LostLeases(call, consumers, self._monitor, self.peers, settings)
         self._claims = ClaimTracker(consumers, self._announcer, counters, settings)
 
     def _make_workers(self) -> None:
         handlers = single_handlers(
-            self._consumers, self._leases, self._leaving, self._peers, self._quotas.may_join
+            self.consumers, self._leases, self._leaving, self.peers, self._quotas.may_join
         )
         self._effects = BatchEffects(
-            self._room, self._announcer, self._consumers, self._monitor, self._budget, self._expected_sizes
+            self.room, self._announcer, self.consumers, self._monitor, self.budget, self._expected_sizes
         )
         self._workers = WorkerPool(
             settings=self._settings,
@@ -171,12 +185,12 @@ class MiddlewareServer:
             effects=self._effects,
             counters=self.counters,
             tracer=self._tracer,
-            database=self._database,
-            disk=self._disk,
-            consumers=self._consumers,
+            database=self.database,
+            disk=self.disk,
+            consumers=self.consumers,
             claims=self._claims,
             handlers=handlers,
-            peers=self._peers,
+            peers=self.peers,
             on_failure=self.request_stop,
         )
 
@@ -187,12 +201,12 @@ class MiddlewareServer:
             settings=self._settings,
             loop=self._loop,
             dispatcher=self._dispatcher,
-            room=self._room,
+            room=self.room,
             expected_sizes=self._expected_sizes,
             counters=self.counters,
-            peers=self._peers,
+            peers=self.peers,
             deadlines=self._deadlines,
-            consumers=self._consumers,
+            consumers=self.consumers,
             tracer=self._tracer,
             monitor=self._monitor,
             quotas=self._quotas,
@@ -217,7 +231,7 @@ class MiddlewareServer:
         _calm_collector(self._settings.gc_threshold)
         sock = listening.bind(self._settings)
         try:
-            self._server = await self._loop.create_server(
+            self.listener = await self._loop.create_server(
                 self._make_connection, sock=sock, backlog=self._settings.backlog, start_serving=False
             )
         except BaseException:
@@ -234,19 +248,19 @@ class MiddlewareServer:
     async def _begin(self, database: DatabaseStart) -> None:
         settings = self._settings
         address = listening.advertised(settings, self._address)
-        await database.patiently(lambda: self._registry.register(address))
+        await database.patiently(lambda: self.registry.register(address))
         self._workers.start()
         for work in self._background():
             self._tasks.append(asyncio.create_task(work.run()))
         self._wake_listener.work.poke()
         # One more connection listens.
-        self._connections.limit = connections_that_fit(settings.max_connections, len(self._database) + 1)
+        self.connections.limit = connections_that_fit(settings.max_connections, len(self.database) + 1)
         if settings.admin_port is not None:
             port = await self._admin.start(settings.admin_host, settings.admin_port)
             self.admin_address = (settings.admin_host, port)
         self._lag.start()
-        assert self._server is not None
-        await self._server.start_serving()
+        assert self.listener is not None
+        await self.listener.start_serving()
 
     def _background(self) -> list[Periodic]:
         return [
@@ -254,11 +268,11 @@ class MiddlewareServer:
             self._wake_sweep.work,
             self._notifier.work,
             self._wake_listener.work,
-            self._registry.work,
+            self.registry.work,
             self._watch.work,
-            self._clock.work,
+            self.database_clock.work,
             *self._jobs.work,
-            self._disk.work,
+            self.disk.work,
             self._leaving.work,
             self._leases.work,
             self._lost_leases.work,
@@ -266,20 +280,20 @@ class MiddlewareServer:
         ]
 
     def _make_connection(self) -> Connection:
-        return Connection(self._services, self._connections, self._intake, self._flusher)
+        return Connection(self._services, self.connections, self._intake, self._flusher)
 
     def _is_healthy(self) -> bool:
         return self._stop is None and self._workers.running
 
     def _nearly_used_up(self) -> list[str]:
-        settings, budget = self._settings, self._budget
+        settings, budget = self._settings, self.budget
         budgets = {
-            "connections": (len(self._connections), self._connections.limit),
+            "connections": (len(self.connections), self.connections.limit),
             "requests under way": (budget.requests, settings.budget_requests),
             "bytes under way": (budget.bytes, settings.budget_bytes),
             "bytes of unsent answers": (budget.unsent, settings.budget_unsent_bytes),
-            "waiting reads": (self._room.parked, settings.max_waiting_reads),
-            "consumers": (len(self._consumers), settings.max_consumers),
+            "waiting reads": (self.room.parked, settings.max_waiting_reads),
+            "consumers": (len(self.consumers), settings.max_consumers),
         }
         return [
             f"{name}, {used} of {limit}"
@@ -289,28 +303,28 @@ class MiddlewareServer:
 
     def _add_gauges(self) -> None:
         gauges = self.counters.gauges
-        gauges["connections"] = ("Open connections.", lambda: len(self._connections))
-        gauges["requests_under_way"] = ("Requests under way.", lambda: self._budget.requests)
-        gauges["bytes_under_way"] = ("Bytes they hold.", lambda: self._budget.bytes)
-        gauges["unsent_bytes"] = ("Bytes of answers that peers have not taken.", lambda: self._budget.unsent)
+        gauges["connections"] = ("Open connections.", lambda: len(self.connections))
+        gauges["requests_under_way"] = ("Requests under way.", lambda: self.budget.requests)
+        gauges["bytes_under_way"] = ("Bytes they hold.", lambda: self.budget.bytes)
+        gauges["unsent_bytes"] = ("Bytes of answers that peers have not taken.", lambda: self.budget.unsent)
         gauges["senders_waiting"] = ("Connections of which frames wait.", lambda: len(self._intake))
-        gauges["waiting_reads"] = ("Reads that wait.", lambda: self._room.parked)
-        gauges["consumers"] = ("Consumers.", lambda: len(self._consumers))
+        gauges["waiting_reads"] = ("Reads that wait.", lambda: self.room.parked)
+        gauges["consumers"] = ("Consumers.", lambda: len(self.consumers))
         gauges["failing_consumers"] = (
             "Consumers that fail everything at present.",
-            lambda: self._consumers.failing,
+            lambda: self.consumers.failing,
         )
-        gauges["leases"] = ("Messages that consumers have.", lambda: self._consumers.held)
+        gauges["leases"] = ("Messages that consumers have.", lambda: self.consumers.held)
         gauges["disk_full"] = (
             "1 while puts are refused for lack of space.",
-            lambda: self._disk.is_full,
+            lambda: self.disk.is_full,
         )
         gauges["disk_room_bytes"] = (
             "How much more may be stored; NaN when it is not known.",
-            lambda: math.nan if self._disk.free is None else self._disk.free,
+            lambda: math.nan if self.disk.free is None else self.disk.free,
         )
         gauges["quarantined_clients"] = ("Clients kept apart.", lambda: len(self._dispatcher.quarantine))
-        gauges["lost_calls"] = ("Calls lost with their connections.", lambda: self._database.lost_count)
+        gauges["lost_calls"] = ("Calls lost with their connections.", lambda: self.database.lost_count)
         gauges["loop_lag_seconds"] = ("How late the loop was last.", lambda: self.counters.loop_lag_s)
         gauges["loop_lag_max_seconds"] = ("How late at most.", lambda: self.counters.loop_lag_max_s)
         for kind, queue in self._dispatcher.fair_queues.items():
@@ -321,7 +335,7 @@ class MiddlewareServer:
 
     def _database_connected(self) -> None:
         """There is a new backend: the sign of life tells the other middlewares its process id."""
-        self._registry.poke()
+        self.registry.poke()
 
     def _database_moved(self) -> None:
         """Another server is the primary: connections to the former one must end."""
@@ -335,8 +349,8 @@ class MiddlewareServer:
 
     def _registered_again(self) -> None:
         """The others took this middleware for dead: its consumers have ended."""
-        self._room.forget_interests()
-        self._consumers.end_all(
+        self.room.forget_interests()
+        self.consumers.end_all(
             failure_of(ErrorCode.CONSUMER_NOT_EXISTING, "the middleware was taken for dead; join again")
         )
 
@@ -355,32 +369,32 @@ class MiddlewareServer:
         await asyncio.shield(self._stop)
 
     def _tell_to_go_away(self, reason: str) -> None:
-        go_away = GoAway(reason, self._peers.addresses)
-        for connection in self._connections.snapshot():
+        go_away = GoAway(reason, self.peers.addresses)
+        for connection in self.connections.snapshot():
             connection.go_away(go_away)
 
     async def _shut_down(self) -> None:
         """Takes no new requests, answers those under way, lets the clients leave, and ends."""
-        _log.info("stopping", connections=len(self._connections), under_way=self._budget.requests)
-        assert self._server is not None
-        self._server.close()
-        self._consumers.draining = True
+        _log.info("stopping", connections=len(self.connections), under_way=self.budget.requests)
+        assert self.listener is not None
+        self.listener.close()
+        self.consumers.draining = True
         self._tell_to_go_away("the middleware is about to stop")
-        self._room.close(failure_of(ErrorCode.SHUTTING_DOWN, "the middleware is about to stop"))
+        self.room.close(failure_of(ErrorCode.SHUTTING_DOWN, "the middleware is about to stop"))
         with suppress(TimeoutError):
             async with asyncio.timeout(self._settings.shutdown_limit_s):
-                await self._budget.wait_idle()
+                await self.budget.wait_idle()
         with suppress(TimeoutError):
             async with asyncio.timeout(self._settings.goaway_grace_s):
-                await self._connections.wait_empty()
+                await self.connections.wait_empty()
         await self._end()
         _log.info("stopped")
 
     async def _end(self) -> None:
         """Ends every part, in the order in which they depend on each other."""
         self._workers.close()
-        if self._budget.requests:
-            _log.warning("cut_off", under_way=self._budget.requests)
+        if self.budget.requests:
+            _log.warning("cut_off", under_way=self.budget.requests)
             self._workers.cut_off()
         await self._workers.wait()
         await self._end_connections()
@@ -389,9 +403,9 @@ class MiddlewareServer:
             async with asyncio.timeout(_LAST_CALLS_S):
                 await self._leaving.send()
                 await self._notifier.send()
-                await self._registry.unregister()
+                await self.registry.unregister()
         await self._wake_listener.close()
-        await self._database.close()
+        await self.database.close()
         await self._admin.stop()
         self._lag.stop()
         self._quotas.close()
@@ -406,21 +420,21 @@ class MiddlewareServer:
         _, waiting = await asyncio.wait(self._tasks, timeout=_LAST_CALLS_S)
         if waiting:
             _log.warning("cut_off", background=len(waiting))
-            self._database.cut_off()
+            self.database.cut_off()
         await asyncio.gather(*self._tasks)
 
     async def _end_connections(self) -> None:
-        for connection in self._connections.snapshot():
+        for connection in self.connections.snapshot():
             connection.finish()
         with suppress(TimeoutError):
             async with asyncio.timeout(self._settings.linger_s):
-                await self._connections.wait_empty()
-        for connection in self._connections.snapshot():
+                await self.connections.wait_empty()
+        for connection in self.connections.snapshot():
             connection.abort()
-        await self._connections.wait_empty()
-        if self._server is not None:
-            self._server.close()
-            await self._server.wait_closed()
+        await self.connections.wait_empty()
+        if self.listener is not None:
+            self.listener.close()
+            await self.listener.wait_closed()
 
 
 def _calm_collector(threshold: int) -> None:

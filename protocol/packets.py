@@ -1965,12 +1965,12 @@ class RarePacket(Packet):
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
-        return _LAYOUTS.encode(PACKETS[self.METHOD_ID].__name__, self.METHOD_ID, self, packet_id)
+        return LAYOUTS.encode(PACKETS[self.METHOD_ID].__name__, self.METHOD_ID, self, packet_id)
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
         """Reads the payload; raises MalformedPacketError or UnsupportedFieldError."""
-        packet: Self = _LAYOUTS.decode(PACKETS[cls.METHOD_ID].__name__, payload)
+        packet: Self = LAYOUTS.decode(PACKETS[cls.METHOD_ID].__name__, payload)
         return packet
 
 
@@ -1985,7 +1985,7 @@ class Ping(Packet):
         try:
             return _PACK_U32_U16_U32_U8(7, 0x01, packet_id, 0)
         except ENCODE_ERRORS as failure:
-            raise _LAYOUTS.fault_of_packet("Ping", self, packet_id, failure) from None
+            raise LAYOUTS.fault_of_packet("Ping", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -1996,7 +1996,7 @@ class Ping(Packet):
                 check_end(payload, 1, tags)
             return cls()
         except DECODE_ERRORS:
-            raise _LAYOUTS.fault_of_payload("Ping", payload) from None
+            raise LAYOUTS.fault_of_payload("Ping", payload) from None
 
 
 @dataclass(slots=True)
@@ -2010,7 +2010,7 @@ class Pong(Packet):
         try:
             return _PACK_U32_U16_U32_U8(7, 0x02, packet_id, 0)
         except ENCODE_ERRORS as failure:
-            raise _LAYOUTS.fault_of_packet("Pong", self, packet_id, failure) from None
+            raise LAYOUTS.fault_of_packet("Pong", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -2021,7 +2021,7 @@ class Pong(Packet):
                 check_end(payload, 1, tags)
             return cls()
         except DECODE_ERRORS:
-            raise _LAYOUTS.fault_of_payload("Pong", payload) from None
+            raise LAYOUTS.fault_of_payload("Pong", payload) from None
 
 
 @dataclass(slots=True)
@@ -2035,7 +2035,7 @@ class Success(Packet):
         try:
             return _PACK_U32_U16_U32_U8(7, 0x03, packet_id, 0)
         except ENCODE_ERRORS as failure:
-            raise _LAYOUTS.fault_of_packet("Success", self, packet_id, failure) from None
+            raise LAYOUTS.fault_of_packet("Success", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -2046,7 +2046,7 @@ class Success(Packet):
                 check_end(payload, 1, tags)
             return cls()
         except DECODE_ERRORS:
-            raise _LAYOUTS.fault_of_payload("Success", payload) from None
+            raise LAYOUTS.fault_of_payload("Success", payload) from None
 
 
 @dataclass(slots=True)
@@ -2096,7 +2096,7 @@ class Error(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _LAYOUTS.fault_of_packet("Error", self, packet_id, failure) from None
+            raise LAYOUTS.fault_of_packet("Error", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -2124,7 +2124,7 @@ class Error(Packet):
                 check_end(payload, at + 3, tags)
             return cls(code, _ERROR_CLASS_BY_VALUE[error_class], details, related_id, retry_after_ms)
         except DECODE_ERRORS:
-            raise _LAYOUTS.fault_of_payload("Error", payload) from None
+            raise LAYOUTS.fault_of_payload("Error", payload) from None
 
 
 @dataclass(slots=True)
@@ -2204,7 +2204,7 @@ class Alive(Packet):
         try:
             return _PACK_U32_U16_U32_U8(7, 0x0A, packet_id, 0)
         except ENCODE_ERRORS as failure:
-            raise _LAYOUTS.fault_of_packet("Alive", self, packet_id, failure) from None
+            raise LAYOUTS.fault_of_packet("Alive", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -2215,7 +2215,7 @@ class Alive(Packet):
                 check_end(payload, 1, tags)
             return cls()
         except DECODE_ERRORS:
-            raise _LAYOUTS.fault_of_payload("Alive", payload) from None
+            raise LAYOUTS.fault_of_payload("Alive", payload) from None
 
 
 @dataclass(slots=True)
@@ -2278,7 +2278,7 @@ class Confirm(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _LAYOUTS.fault_of_packet("Confirm", self, packet_id, failure) from None
+            raise LAYOUTS.fault_of_packet("Confirm", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -2296,7 +2296,7 @@ class Confirm(Packet):
                 check_end(payload, at + 1, tags)
             return cls(confirmed, earlier, hand_overs)
         except DECODE_ERRORS:
-            raise _LAYOUTS.fault_of_payload("Confirm", payload) from None
+            raise LAYOUTS.fault_of_payload("Confirm", payload) from None
 
 
 @dataclass(slots=True)
@@ -2483,7 +2483,7 @@ class IdentifyClientResponse(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _LAYOUTS.fault_of_packet("IdentifyClientResponse", self, packet_id, failure) from None
+            raise LAYOUTS.fault_of_packet("IdentifyClientResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -2526,7 +2526,7 @@ class IdentifyClientResponse(Packet):
                 too_large=too_large,
             )
         except DECODE_ERRORS:
-            raise _LAYOUTS.fault_of_payload("IdentifyClientResponse", payload) from None
+            raise LAYOUTS.fault_of_payload("IdentifyClientResponse", payload) from None
 
 
 @dataclass(slots=True)
@@ -2573,7 +2573,7 @@ class Release(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _LAYOUTS.fault_of_packet("Release", self, packet_id, failure) from None
+            raise LAYOUTS.fault_of_packet("Release", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -2586,7 +2586,7 @@ class Release(Packet):
                 check_end(payload, at + 1, tags)
             return cls(hand_overs)
         except DECODE_ERRORS:
-            raise _LAYOUTS.fault_of_payload("Release", payload) from None
+            raise LAYOUTS.fault_of_payload("Release", payload) from None
 
 
 @dataclass(slots=True)
@@ -2667,7 +2667,7 @@ class ListUnconfirmedResponse(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _LAYOUTS.fault_of_packet("ListUnconfirmedResponse", self, packet_id, failure) from None
+            raise LAYOUTS.fault_of_packet("ListUnconfirmedResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -2693,7 +2693,7 @@ class ListUnconfirmedResponse(Packet):
                 raise ValueError("end")
             return cls(operations, hand_overs, BOOLS[more], too_large=too_large)
         except DECODE_ERRORS:
-            raise _LAYOUTS.fault_of_payload("ListUnconfirmedResponse", payload) from None
+            raise LAYOUTS.fault_of_payload("ListUnconfirmedResponse", payload) from None
 
 
 @dataclass(slots=True)
@@ -2840,7 +2840,7 @@ class GetQueuesResponse(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _LAYOUTS.fault_of_packet("GetQueuesResponse", self, packet_id, failure) from None
+            raise LAYOUTS.fault_of_packet("GetQueuesResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -2853,7 +2853,7 @@ class GetQueuesResponse(Packet):
                 check_end(payload, at + 2, tags)
             return cls(queues, BOOLS[more])
         except DECODE_ERRORS:
-            raise _LAYOUTS.fault_of_payload("GetQueuesResponse", payload) from None
+            raise LAYOUTS.fault_of_payload("GetQueuesResponse", payload) from None
 
 
 @dataclass(slots=True)
@@ -2899,7 +2899,7 @@ class GetActiveQueuesResponse(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _LAYOUTS.fault_of_packet("GetActiveQueuesResponse", self, packet_id, failure) from None
+            raise LAYOUTS.fault_of_packet("GetActiveQueuesResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -2912,7 +2912,7 @@ class GetActiveQueuesResponse(Packet):
                 check_end(payload, at + 2, tags)
             return cls(queues, BOOLS[more])
         except DECODE_ERRORS:
-            raise _LAYOUTS.fault_of_payload("GetActiveQueuesResponse", payload) from None
+            raise LAYOUTS.fault_of_payload("GetActiveQueuesResponse", payload) from None
 
 
 @dataclass(slots=True)
@@ -2960,7 +2960,7 @@ class GetMessagesResponse(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _LAYOUTS.fault_of_packet("GetMessagesResponse", self, packet_id, failure) from None
+            raise LAYOUTS.fault_of_packet("GetMessagesResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -2973,7 +2973,7 @@ class GetMessagesResponse(Packet):
                 check_end(payload, at + 2, tags)
             return cls(messages, BOOLS[more])
         except DECODE_ERRORS:
-            raise _LAYOUTS.fault_of_payload("GetMessagesResponse", payload) from None
+            raise LAYOUTS.fault_of_payload("GetMessagesResponse", payload) from None
 
 
 @dataclass(slots=True)
@@ -3071,7 +3071,7 @@ class PutMessage(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _LAYOUTS.fault_of_packet("PutMessage", self, packet_id, failure) from None
+            raise LAYOUTS.fault_of_packet("PutMessage", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -3150,7 +3150,7 @@ class PutMessage(Packet):
                 queue_ids,
             )
         except DECODE_ERRORS:
-            raise _LAYOUTS.fault_of_payload("PutMessage", payload) from None
+            raise LAYOUTS.fault_of_payload("PutMessage", payload) from None
 
 
 @dataclass(slots=True)
@@ -3179,7 +3179,7 @@ class PutMessageResponse(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _LAYOUTS.fault_of_packet("PutMessageResponse", self, packet_id, failure) from None
+            raise LAYOUTS.fault_of_packet("PutMessageResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -3192,7 +3192,7 @@ class PutMessageResponse(Packet):
                 check_end(payload, at + 1, tags)
             return cls(results)
         except DECODE_ERRORS:
-            raise _LAYOUTS.fault_of_payload("PutMessageResponse", payload) from None
+            raise LAYOUTS.fault_of_payload("PutMessageResponse", payload) from None
 
 
 @dataclass(slots=True)
@@ -3246,7 +3246,7 @@ class ReadMessage(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _LAYOUTS.fault_of_packet("ReadMessage", self, packet_id, failure) from None
+            raise LAYOUTS.fault_of_packet("ReadMessage", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -3271,7 +3271,7 @@ class ReadMessage(Packet):
                 max_bytes,
             )
         except DECODE_ERRORS:
-            raise _LAYOUTS.fault_of_payload("ReadMessage", payload) from None
+            raise LAYOUTS.fault_of_payload("ReadMessage", payload) from None
 
 
 @dataclass(slots=True)
@@ -3300,7 +3300,7 @@ class ReadMessageResponse(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _LAYOUTS.fault_of_packet("ReadMessageResponse", self, packet_id, failure) from None
+            raise LAYOUTS.fault_of_packet("ReadMessageResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -3313,7 +3313,7 @@ class ReadMessageResponse(Packet):
                 check_end(payload, at + 1, tags)
             return cls(messages)
         except DECODE_ERRORS:
-            raise _LAYOUTS.fault_of_payload("ReadMessageResponse", payload) from None
+            raise LAYOUTS.fault_of_payload("ReadMessageResponse", payload) from None
 
 
 @dataclass(slots=True)
@@ -3351,7 +3351,7 @@ class ReadResponse(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _LAYOUTS.fault_of_packet("ReadResponse", self, packet_id, failure) from None
+            raise LAYOUTS.fault_of_packet("ReadResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -3365,7 +3365,7 @@ class ReadResponse(Packet):
                 check_end(payload, at + 21, tags)
             return cls(number, confirmed, queue_id, context, wait_ms)
         except DECODE_ERRORS:
-            raise _LAYOUTS.fault_of_payload("ReadResponse", payload) from None
+            raise LAYOUTS.fault_of_payload("ReadResponse", payload) from None
 
 
 @dataclass(slots=True)
@@ -3394,7 +3394,7 @@ class ReadResponseResponse(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _LAYOUTS.fault_of_packet("ReadResponseResponse", self, packet_id, failure) from None
+            raise LAYOUTS.fault_of_packet("ReadResponseResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -3407,7 +3407,7 @@ class ReadResponseResponse(Packet):
                 check_end(payload, at + 1, tags)
             return cls(messages)
         except DECODE_ERRORS:
-            raise _LAYOUTS.fault_of_payload("ReadResponseResponse", payload) from None
+            raise LAYOUTS.fault_of_payload("ReadResponseResponse", payload) from None
 
 
 @dataclass(slots=True)
@@ -3450,7 +3450,7 @@ class PutMessages(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _LAYOUTS.fault_of_packet("PutMessages", self, packet_id, failure) from None
+            raise LAYOUTS.fault_of_packet("PutMessages", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -3466,7 +3466,7 @@ class PutMessages(Packet):
                 check_end(payload, at + 1, tags)
             return cls(number, confirmed, messages)
         except DECODE_ERRORS:
-            raise _LAYOUTS.fault_of_payload("PutMessages", payload) from None
+            raise LAYOUTS.fault_of_payload("PutMessages", payload) from None
 
 
 @dataclass(slots=True)
@@ -3495,7 +3495,7 @@ class PutMessagesResponse(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _LAYOUTS.fault_of_packet("PutMessagesResponse", self, packet_id, failure) from None
+            raise LAYOUTS.fault_of_packet("PutMessagesResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -3508,7 +3508,7 @@ class PutMessagesResponse(Packet):
                 check_end(payload, at + 1, tags)
             return cls(results)
         except DECODE_ERRORS:
-            raise _LAYOUTS.fault_of_payload("PutMessagesResponse", payload) from None
+            raise LAYOUTS.fault_of_payload("PutMessagesResponse", payload) from None
 
 
 @dataclass(slots=True)
@@ -3618,7 +3618,7 @@ class GetFromTopics(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _LAYOUTS.fault_of_packet("GetFromTopics", self, packet_id, failure) from None
+            raise LAYOUTS.fault_of_packet("GetFromTopics", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -3634,7 +3634,7 @@ class GetFromTopics(Packet):
                 check_end(payload, at + 13, tags)
             return cls(subscription_id, topic, positions, wait_ms, max_messages, max_bytes)
         except DECODE_ERRORS:
-            raise _LAYOUTS.fault_of_payload("GetFromTopics", payload) from None
+            raise LAYOUTS.fault_of_payload("GetFromTopics", payload) from None
 
 
 @dataclass(slots=True)
@@ -3671,7 +3671,7 @@ class GetFromTopicsResponse(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _LAYOUTS.fault_of_packet("GetFromTopicsResponse", self, packet_id, failure) from None
+            raise LAYOUTS.fault_of_packet("GetFromTopicsResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -3686,7 +3686,7 @@ class GetFromTopicsResponse(Packet):
                 check_end(payload, at + 1, tags)
             return cls(messages, names)
         except DECODE_ERRORS:
-            raise _LAYOUTS.fault_of_payload("GetFromTopicsResponse", payload) from None
+            raise LAYOUTS.fault_of_payload("GetFromTopicsResponse", payload) from None
 
 
 @dataclass(slots=True)
@@ -3736,7 +3736,7 @@ class PutToTopic(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _LAYOUTS.fault_of_packet("PutToTopic", self, packet_id, failure) from None
+            raise LAYOUTS.fault_of_packet("PutToTopic", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -3755,7 +3755,7 @@ class PutToTopic(Packet):
                 check_end(payload, at + 1, tags)
             return cls(number, confirmed, topic, messages)
         except DECODE_ERRORS:
-            raise _LAYOUTS.fault_of_payload("PutToTopic", payload) from None
+            raise LAYOUTS.fault_of_payload("PutToTopic", payload) from None
 
 
 @dataclass(slots=True)
@@ -3784,7 +3784,7 @@ class PutToTopicResponse(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _LAYOUTS.fault_of_packet("PutToTopicResponse", self, packet_id, failure) from None
+            raise LAYOUTS.fault_of_packet("PutToTopicResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -3797,7 +3797,7 @@ class PutToTopicResponse(Packet):
                 check_end(payload, at + 1, tags)
             return cls(results)
         except DECODE_ERRORS:
-            raise _LAYOUTS.fault_of_payload("PutToTopicResponse", payload) from None
+            raise LAYOUTS.fault_of_payload("PutToTopicResponse", payload) from None
 
 
 @dataclass(slots=True)
@@ -3843,7 +3843,7 @@ class ListTopicsResponse(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _LAYOUTS.fault_of_packet("ListTopicsResponse", self, packet_id, failure) from None
+            raise LAYOUTS.fault_of_packet("ListTopicsResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -3856,7 +3856,7 @@ class ListTopicsResponse(Packet):
                 check_end(payload, at + 2, tags)
             return cls(topics, BOOLS[more])
         except DECODE_ERRORS:
-            raise _LAYOUTS.fault_of_payload("ListTopicsResponse", payload) from None
+            raise LAYOUTS.fault_of_payload("ListTopicsResponse", payload) from None
 
 
 @dataclass(slots=True)
@@ -3902,7 +3902,7 @@ class ListSubscriptionsResponse(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _LAYOUTS.fault_of_packet("ListSubscriptionsResponse", self, packet_id, failure) from None
+            raise LAYOUTS.fault_of_packet("ListSubscriptionsResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -3915,7 +3915,7 @@ class ListSubscriptionsResponse(Packet):
                 check_end(payload, at + 2, tags)
             return cls(subscriptions, BOOLS[more])
         except DECODE_ERRORS:
-            raise _LAYOUTS.fault_of_payload("ListSubscriptionsResponse", payload) from None
+            raise LAYOUTS.fault_of_payload("ListSubscriptionsResponse", payload) from None
 
 
 @dataclass(slots=True)
@@ -3945,7 +3945,7 @@ class ConfirmPositions(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _LAYOUTS.fault_of_packet("ConfirmPositions", self, packet_id, failure) from None
+            raise LAYOUTS.fault_of_packet("ConfirmPositions", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -3958,7 +3958,7 @@ class ConfirmPositions(Packet):
                 check_end(payload, at + 1, tags)
             return cls(positions)
         except DECODE_ERRORS:
-            raise _LAYOUTS.fault_of_payload("ConfirmPositions", payload) from None
+            raise LAYOUTS.fault_of_payload("ConfirmPositions", payload) from None
 
 
 @dataclass(slots=True)
@@ -4041,7 +4041,7 @@ class Credit(Packet):
                 23, 0x53, packet_id, self.consumer_id, self.credit_messages, self.credit_bytes, 0
             )
         except ENCODE_ERRORS as failure:
-            raise _LAYOUTS.fault_of_packet("Credit", self, packet_id, failure) from None
+            raise LAYOUTS.fault_of_packet("Credit", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -4052,7 +4052,7 @@ class Credit(Packet):
                 check_end(payload, 17, tags)
             return cls(consumer_id, credit_messages, credit_bytes)
         except DECODE_ERRORS:
-            raise _LAYOUTS.fault_of_payload("Credit", payload) from None
+            raise LAYOUTS.fault_of_payload("Credit", payload) from None
 
 
 @dataclass(slots=True)
@@ -4091,7 +4091,7 @@ class Deliver(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _LAYOUTS.fault_of_packet("Deliver", self, packet_id, failure) from None
+            raise LAYOUTS.fault_of_packet("Deliver", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -4104,7 +4104,7 @@ class Deliver(Packet):
                 check_end(payload, at + 1, tags)
             return cls(consumer_id, deliveries)
         except DECODE_ERRORS:
-            raise _LAYOUTS.fault_of_payload("Deliver", payload) from None
+            raise LAYOUTS.fault_of_payload("Deliver", payload) from None
 
 
 @dataclass(slots=True)
@@ -4164,7 +4164,7 @@ class LeaseLost(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _LAYOUTS.fault_of_packet("LeaseLost", self, packet_id, failure) from None
+            raise LAYOUTS.fault_of_packet("LeaseLost", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -4180,7 +4180,7 @@ class LeaseLost(Packet):
                 check_end(payload, at + 1, tags)
             return cls(consumer_id, leases, BOOLS[ended], code, details)
         except DECODE_ERRORS:
-            raise _LAYOUTS.fault_of_payload("LeaseLost", payload) from None
+            raise LAYOUTS.fault_of_payload("LeaseLost", payload) from None
 
 
 @dataclass(slots=True)
@@ -4219,7 +4219,7 @@ class Ack(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _LAYOUTS.fault_of_packet("Ack", self, packet_id, failure) from None
+            raise LAYOUTS.fault_of_packet("Ack", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -4235,7 +4235,7 @@ class Ack(Packet):
                 check_end(payload, at + 1, tags)
             return cls(number, confirmed, leases)
         except DECODE_ERRORS:
-            raise _LAYOUTS.fault_of_payload("Ack", payload) from None
+            raise LAYOUTS.fault_of_payload("Ack", payload) from None
 
 
 @dataclass(slots=True)
@@ -4265,7 +4265,7 @@ class AckResponse(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _LAYOUTS.fault_of_packet("AckResponse", self, packet_id, failure) from None
+            raise LAYOUTS.fault_of_packet("AckResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -4278,7 +4278,7 @@ class AckResponse(Packet):
                 check_end(payload, at + 1, tags)
             return cls(results)
         except DECODE_ERRORS:
-            raise _LAYOUTS.fault_of_payload("AckResponse", payload) from None
+            raise LAYOUTS.fault_of_payload("AckResponse", payload) from None
 
 
 @dataclass(slots=True)
@@ -4336,7 +4336,7 @@ class Nack(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _LAYOUTS.fault_of_packet("Nack", self, packet_id, failure) from None
+            raise LAYOUTS.fault_of_packet("Nack", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -4362,7 +4362,7 @@ class Nack(Packet):
                 raise ValueError("end")
             return cls(number, confirmed, leases, BOOLS[failed], delay_ms=delay_ms)
         except DECODE_ERRORS:
-            raise _LAYOUTS.fault_of_payload("Nack", payload) from None
+            raise LAYOUTS.fault_of_payload("Nack", payload) from None
 
 
 @dataclass(slots=True)
@@ -4392,7 +4392,7 @@ class NackResponse(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _LAYOUTS.fault_of_packet("NackResponse", self, packet_id, failure) from None
+            raise LAYOUTS.fault_of_packet("NackResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -4405,7 +4405,7 @@ class NackResponse(Packet):
                 check_end(payload, at + 1, tags)
             return cls(results)
         except DECODE_ERRORS:
-            raise _LAYOUTS.fault_of_payload("NackResponse", payload) from None
+            raise LAYOUTS.fault_of_payload("NackResponse", payload) from None
 
 
 @dataclass(slots=True)
@@ -4435,7 +4435,7 @@ class Touch(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _LAYOUTS.fault_of_packet("Touch", self, packet_id, failure) from None
+            raise LAYOUTS.fault_of_packet("Touch", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -4448,7 +4448,7 @@ class Touch(Packet):
                 check_end(payload, at + 1, tags)
             return cls(leases)
         except DECODE_ERRORS:
-            raise _LAYOUTS.fault_of_payload("Touch", payload) from None
+            raise LAYOUTS.fault_of_payload("Touch", payload) from None
 
 
 @dataclass(slots=True)
@@ -4478,7 +4478,7 @@ class TouchResponse(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _LAYOUTS.fault_of_packet("TouchResponse", self, packet_id, failure) from None
+            raise LAYOUTS.fault_of_packet("TouchResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -4491,7 +4491,7 @@ class TouchResponse(Packet):
                 check_end(payload, at + 1, tags)
             return cls(results)
         except DECODE_ERRORS:
-            raise _LAYOUTS.fault_of_payload("TouchResponse", payload) from None
+            raise LAYOUTS.fault_of_payload("TouchResponse", payload) from None
 
 
 @dataclass(slots=True)
@@ -4526,7 +4526,7 @@ class Begin(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _LAYOUTS.fault_of_packet("Begin", self, packet_id, failure) from None
+            raise LAYOUTS.fault_of_packet("Begin", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -4539,7 +4539,7 @@ class Begin(Packet):
                 check_end(payload, at + 2, tags)
             return cls(leases, BOOLS[begun])
         except DECODE_ERRORS:
-            raise _LAYOUTS.fault_of_payload("Begin", payload) from None
+            raise LAYOUTS.fault_of_payload("Begin", payload) from None
 
 
 @dataclass(slots=True)
@@ -4722,7 +4722,7 @@ class ListDeadLettersResponse(Packet):
                 )
             )
         except ENCODE_ERRORS as failure:
-            raise _LAYOUTS.fault_of_packet("ListDeadLettersResponse", self, packet_id, failure) from None
+            raise LAYOUTS.fault_of_packet("ListDeadLettersResponse", self, packet_id, failure) from None
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -4735,7 +4735,7 @@ class ListDeadLettersResponse(Packet):
                 check_end(payload, at + 2, tags)
             return cls(letters, BOOLS[more])
         except DECODE_ERRORS:
-            raise _LAYOUTS.fault_of_payload("ListDeadLettersResponse", payload) from None
+            raise LAYOUTS.fault_of_payload("ListDeadLettersResponse", payload) from None
 
 
 @dataclass(slots=True)
@@ -4836,7 +4836,7 @@ class GetMessageHistoryResponse(RarePacket):
     records: list[MessageRecord]
 
 
-_LAYOUTS = Layouts(
+LAYOUTS = Layouts(
     {
         "Queue": Layout(Queue, {"queue_id": "i64", "name": "string"}, {}, True),
         "QueueSettings": Layout(

@@ -95,7 +95,7 @@ async def _measure_run(
 ) -> Outcome:
     settings = run.settings
     environment = middleware_settings(settings)
-    _raise_limits(settings)
+    raise_limits(settings)
     async with running_middlewares(database_url, directory, settings.middlewares, environment) as middlewares:
         prepared = await prepare(settings, middlewares.urls)
         load = _Load(run, database_url, directory, middlewares, prepared, tables)
@@ -110,7 +110,7 @@ class OpenFilesError(Exception):
     """The system does not let a process have as many connections as a run needs."""
 
 
-def _raise_limits(settings: RunSettings) -> None:
+def raise_limits(settings: RunSettings) -> None:
     """Let this process, and so what it starts, have enough open files; raises OpenFilesError."""
     limit = raise_open_files(settings.clients + SPARE_FILES)
     if limit < settings.clients + SPARE_FILES:

@@ -58,6 +58,7 @@ class Link:
         output: frames to be written.
         senders: whose they are.
         output_size: their bytes.
+        packet_id: the last that a request was given.
         sent_at: when something was sent last.
         heard_at: when something came last; None when nothing has come since it was asked for.
         unheard: bytes that were sent since something came.
@@ -81,11 +82,11 @@ class Link:
         self.look_at = now + ping_after
         self._ping_after = ping_after
         self.max_frame = self.max_frame_identified = MAX_FRAME_UNIDENTIFIED
-        self._packet_id = 0
+        self.packet_id = 0
 
     def send(self, call: Call[Any], number: int, confirmed: list[int], now: float) -> None:
         """Sends the request; raises MessageTooLargeError or InvalidParameterError, then nothing is sent."""
-        packet_id = self._packet_id + 1
+        packet_id = self.packet_id + 1
         if packet_id > _PACKET_ID_MAX or packet_id in self.pending:
             packet_id = self._free_packet_id()
         frame = call.frame(number, confirmed, packet_id, now)
@@ -97,7 +98,7 @@ class Link:
                 queue_id=call.queue_id,
                 address=str(self.address),
             )
-        self._packet_id = packet_id
+        self.packet_id = packet_id
         call.packet_id = packet_id
         call.sent_at = now
         call.phase = SENT
@@ -153,7 +154,7 @@ class Link:
         return dropped
 
     def _free_packet_id(self) -> int:
-        packet_id = self._packet_id % _PACKET_ID_MAX + 1
+        packet_id = self.packet_id % _PACKET_ID_MAX + 1
         while packet_id in self.pending:
             packet_id = packet_id % _PACKET_ID_MAX + 1
         return packet_id

@@ -41,6 +41,8 @@ class StateLog:
 
     Attributes:
         stored: what it holds.
+        end: where its records end, in bytes.
+        replace_at: it is replaced once its end is behind this.
     """
 
     def __init__(self, path: Path) -> None:
@@ -48,7 +50,7 @@ class StateLog:
         self._path = path
         self._file = -1
         self._marker = b""
-        self._end = self._size = self._replace_at = 0
+        self.end = self._size = self.replace_at = 0
         self._broken = False
         self.stored = StoredState()
         try:
@@ -74,7 +76,7 @@ class StateLog:
         except OSError as error:
             raise _cannot_write(self._path, error) from error
         self.stored.apply(changes)
-        if self._end > self._replace_at:
+        if self.end > self.replace_at:
             self._compact()
 
     def close(self) -> None:
@@ -95,40 +97,40 @@ class StateLog:
         if data[: len(_MAGIC)] != _MAGIC or len(data) < _HEADER_BYTES:
             raise damaged(self._path, "it does not begin like a client's state")
         self._marker = data[len(_MAGIC) : _HEADER_BYTES]
-        self._end, self._size = _HEADER_BYTES, len(data)
-        while (payload := _record(data, self._end, self._marker)) is not None:
+        self.end, self._size = _HEADER_BYTES, len(data)
+        while (payload := _record(data, self.end, self._marker)) is not None:
             try:
                 self.stored.apply(state_codec.decode(payload))
             except ValueError as error:
                 raise damaged(self._path, f"a record makes no sense: {error}") from error
-            self._end += _RECORD_HEAD_BYTES + len(payload)
-        if self._end == _HEADER_BYTES:
+            self.end += _RECORD_HEAD_BYTES + len(payload)
+        if self.end == _HEADER_BYTES:
             raise damaged(self._path, "its first record is not whole")
-        if _holds_record(data, self._end + 1, self._marker):
-            raise damaged(self._path, f"the record at byte {self._end} has a wrong checksum")
+        if _holds_record(data, self.end + 1, self._marker):
+            raise damaged(self._path, f"the record at byte {self.end} has a wrong checksum")
         if not self.stored.is_of_one_client():
             raise damaged(self._path, "its entries belong to several clients")
-        self._replace_at = max(LOG_BYTES_MIN, LOG_GROWTH * self._end)
+        self.replace_at = max(LOG_BYTES_MIN, LOG_GROWTH * self.end)
 
     # ------------------------------------------------------------------ writing
 
     def _append(self, changes: StateChanges) -> None:
         record = _make_record(state_codec.encode(changes), self._marker)
         try:
-            if self._end + len(record) > self._size:
-                self._size = _extend(self._file, self._size, self._end + len(record))
-            _write_all(self._file, record, self._end)
+            if self.end + len(record) > self._size:
+                self._size = _extend(self._file, self._size, self.end + len(record))
+            _write_all(self._file, record, self.end)
             os.fdatasync(self._file)
         except BaseException:
             self._take_back(len(record))
             raise
-        self._end += len(record)
+        self.end += len(record)
 
     def _take_back(self, size: int) -> None:
         """The record may have come to be in the file; its caller is told that it is not."""
         self._broken = True
         try:
-            _write_all(self._file, bytes(min(size, _RECORD_HEAD_BYTES)), self._end)
+            _write_all(self._file, bytes(min(size, _RECORD_HEAD_BYTES)), self.end)
         except OSError:
             return  # what could not be written cannot be there, or the file is lost as a whole
 
@@ -137,7 +139,7 @@ class StateLog:
             self._replace()
         except OSError:
             # Whatever is wrong, the next write meets it; the log as it is holds everything.
-            self._replace_at = self._end + LOG_BYTES_MIN
+            self.replace_at = self.end + LOG_BYTES_MIN
 
     def _replace(self, changes: StateChanges | None = None) -> None:
         """Puts a new file in the place of the old one, with all that counts and these changes."""
@@ -160,9 +162,9 @@ class StateLog:
         self._broken = True
         self._new_path.rename(self._path)
         self.close()
-        self._file, self._marker, self._end, self._size = new, marker, len(content), size
-        self._replace_at = max(LOG_BYTES_MIN, LOG_GROWTH * self._end)
-        _flush_directory(self._path.parent)
+        self._file, self._marker, self.end, self._size = new, marker, len(content), size
+        self.replace_at = max(LOG_BYTES_MIN, LOG_GROWTH * self.end)
+        flush_directory(self._path.parent)
         self._broken = False
 
 
@@ -219,7 +221,8 @@ def _write_all(file: int, data: bytes, place: int) -> None:
         written += os.pwrite(file, data[written:], place + written)
 
 
-def _flush_directory(path: Path) -> None:
+def flush_directory(path: Path) -> None:
+    """Makes durable what files the directory has."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

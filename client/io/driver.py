@@ -66,6 +66,7 @@ class Driver:
         session: the session.
         sock: the connection in use; None without one.
         driven_by: which thread waits for the socket, or connects; 0 for none.
+        waiting: it waits for the socket.
         changes: how often a thread has stopped driving.
     """
 
@@ -83,7 +84,7 @@ class Driver:
         self._poll = select.poll()
         self._poll.register(self._waker, select.POLLIN)
         self._awaited: Call[Any] | None = None
-        self._waiting = False
+        self.waiting = False
         self._waiting_until = math.inf
         self._followers: dict[Call[Any], threading.Lock] = {}
         #: The threads that are in a call and have released the lock, except the one that drives.
@@ -115,7 +116,7 @@ class Driver:
         """Tells whether this thread is in a call: then this is asked by a signal's handler."""
         thread = threading.get_ident()
         return (
-            thread == self.driven_by or thread in self._away or self.inner_lock._is_owned()  # type: ignore[attr-defined]  # there is no public way to ask
+            thread == self.driven_by or thread in self._away or self.inner_lock._is_owned()  # type: ignore[attr-defined]  # noqa: SLF001 - there is no public way to ask
         )
 
     def use_state(self, store: StateStore) -> None:
@@ -270,7 +271,7 @@ class Driver:
             self._wake(completed)
         if self._closer is not None and session.finished:
             self._wake([self._closer])
-        if self._waiting and session.timer < self._waiting_until:
+        if self.waiting and session.timer < self._waiting_until:
             self._waker.wake()
 
     def _flush(self) -> bool:
@@ -352,7 +353,7 @@ class Driver:
         self.inner_lock = threading.RLock()
         self.driven_by = 0
         self._away.clear()
-        self._waiting = False
+        self.waiting = False
         self._closed = True
         self._followers.clear()
         self.session.fail_all(error)
@@ -391,7 +392,7 @@ class Driver:
             gate = self._followers.pop(call, None)
             if gate is not None:
                 gate.release()
-            elif call is self._awaited and self._waiting:
+            elif call is self._awaited and self.waiting:
                 self._waker.wake()
 
     def _interrupted(self, call: Call[Any]) -> None:
@@ -468,14 +469,14 @@ class Driver:
         timeout_ms = 1000 * max(0.0, min(until - time.monotonic(), SIGNAL_UNHEARD_MAX))
         if self.sock is not None:
             self._poll.register(self.sock, select.POLLIN | (select.POLLOUT if self._unsent else 0))
-        self._waiting = True
+        self.waiting = True
         self._waiting_until = until
         try:
             self.inner_lock.release()
             events = self._poll.poll(timeout_ms)
         finally:
             self.inner_lock.acquire()
-            self._waiting = False
+            self.waiting = False
         if any(descriptor == self._waker.fileno() for descriptor, _ in events):
             self._waker.clear()
 
@@ -510,7 +511,7 @@ class Driver:
             return
         self._unsent = data[sent:]
         self.session.writable = not self._unsent
-        if self._unsent and self._waiting:
+        if self._unsent and self.waiting:
             self._waker.wake()
 
     def _lost(self, reason: str) -> None:
@@ -520,7 +521,7 @@ class Driver:
 
     def _drop(self) -> None:
         """Closes the connection that the session has left."""
-        if self._waiting:  # another thread still waits for it
+        if self.waiting:  # another thread still waits for it
             self._waker.wake()
             return
         if self.sock is not None:

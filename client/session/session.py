@@ -153,6 +153,11 @@ class Session(BaseSession):
         self._close_until = math.inf
         self._overdue = False
 
+    @property
+    def unconfirmed(self) -> int:
+        """Numbers of the session that were sent and whose confirmation was not: what the service limits."""
+        return self._ledger.confirmations.open
+
     # ------------------------------------------------------------------ calls
 
     def submit(self, call: Call[Any]) -> None:

@@ -206,7 +206,7 @@ class EmbeddedServer:
     def _run(self, binaries: Binaries, account: Account) -> None:
         deadline = time.monotonic() + self._start_timeout_s
         for attempt in range(1, START_ATTEMPTS + 1):
-            port = _free_port(self._files.last_port)
+            port = free_port(self._files.last_port)
             try:
                 self._postmaster = self._run_once(binaries, account, port, deadline)
             except StartFailedError as error:
@@ -267,7 +267,7 @@ def _is_passing(error: StartFailedError) -> bool:
     return any(trouble in line for line in error.log_lines for trouble in _PASSING_TROUBLE)
 
 
-def _free_port(preferred: int | None) -> int:
+def free_port(preferred: int | None) -> int:
     """Return `preferred` if nobody listens there, else a free port."""
     for port in (preferred or 0, 0):
         with socket.socket() as probe:

@@ -63,7 +63,7 @@ class Registry:
         self._pardon_until = 0.0
         self.beat_at = clock()
         self._address = ""
-        self.work = Periodic("heartbeat", self._beat, period_s=settings.heartbeat_interval_s)
+        self.work = Periodic("heartbeat", self.beat, period_s=settings.heartbeat_interval_s)
 
     def poke(self) -> None:
         """Has the sign of life given soon."""
@@ -73,7 +73,7 @@ class Registry:
         """Registers under an address; raises what Call raises."""
         self._address = address
         await self._register()
-        await self._beat()
+        await self.beat()
         _log.info("registered", address=address)
 
     async def unregister(self) -> None:
@@ -86,7 +86,8 @@ class Registry:
         self._peers.middleware_id = (await self._call(*call))[0][0]
         identify(self._peers.middleware_id)
 
-    async def _beat(self) -> None:
+    async def beat(self) -> None:
+        """Gives the sign of life now; raises what Call raises."""
         rows = await self._call(
             *calls.heartbeat(
                 own_id=self._peers.middleware_id,

@@ -30,6 +30,11 @@ class Deadlines:
         return len(self._actions)
 
     @property
+    def kept(self) -> int:
+        """How many entries take memory, those that were cancelled among them."""
+        return len(self._heap)
+
+    @property
     def now(self) -> float:
         """The loop's clock."""
         return self._loop.time()

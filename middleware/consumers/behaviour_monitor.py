@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from functools import partial
 
@@ -35,7 +34,7 @@ class BehaviourMonitor:
         changes: ConsumerChanges,
         counters: Counters,
         deadlines: Deadlines,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float],
     ) -> None:
         self._consumers = consumers
         self._changes = changes

@@ -30,6 +30,7 @@ class ConsumerRegistry:
 
     Attributes:
         by_id: the consumers by their ids.
+        queues: the queues that they consume from, by their ids.
         became_due: set when a queue has come to stand in an empty line.
         draining: the middleware is about to stop: nothing more is claimed.
     """
@@ -43,7 +44,7 @@ class ConsumerRegistry:
         self._changes = changes
         self._max_credit = settings.max_credit
         self.by_id: dict[int, Consumer] = {}
-        self._queues: dict[int, ConsumedQueue] = {}
+        self.queues: dict[int, ConsumedQueue] = {}
         self._due: deque[ConsumedQueue] = deque()
         self.draining = False
         self.became_due = asyncio.Event()
@@ -82,9 +83,9 @@ class ConsumerRegistry:
             return
         self.by_id[consumer_id] = consumer
         pipeline.consumers[consumer_id] = None
-        queue = self._queues.get(queue_id)
+        queue = self.queues.get(queue_id)
         if queue is None:
-            queue = self._queues[queue_id] = ConsumedQueue(queue_id)
+            queue = self.queues[queue_id] = ConsumedQueue(queue_id)
             self._room.watch(queue_id, self._watcher)
         queue.consumers[consumer_id] = consumer
         self.look(queue_id)
@@ -107,10 +108,10 @@ class ConsumerRegistry:
         consumer.ended = True
         del self.by_id[consumer.consumer_id]
         consumer.pipeline.consumers.pop(consumer.consumer_id, None)
-        queue = self._queues[consumer.queue_id]
+        queue = self.queues[consumer.queue_id]
         del queue.consumers[consumer.consumer_id]
         if not queue.consumers:
-            del self._queues[consumer.queue_id]
+            del self.queues[consumer.queue_id]
             self._room.unwatch(consumer.queue_id)
 
     def drop(self, pipeline: Pipeline) -> None:
@@ -141,7 +142,7 @@ class ConsumerRegistry:
 
     def queue_deleted(self, queue_id: int) -> None:
         """A queue is gone: its consumers end."""
-        queue = self._queues.get(queue_id)
+        queue = self.queues.get(queue_id)
         if queue is not None:
             failure = failure_of(ErrorCode.QUEUE_NOT_EXISTING, f"queue {queue_id} was deleted", queue_id)
             for consumer in list(queue.consumers.values()):
@@ -185,7 +186,7 @@ class ConsumerRegistry:
             if consumer is not None and consumer.drop(LeaseKey(ref.lease_id, ref.message_id)):
                 queue_ids.add(consumer.queue_id)
         for queue_id in queue_ids:
-            queue = self._queues.get(queue_id)
+            queue = self.queues.get(queue_id)
             if queue is not None and queue.settling:
                 queue.awake = True
             self._consider(queue_id)
@@ -244,7 +245,7 @@ class ConsumerRegistry:
 
     def look(self, queue_id: int) -> None:
         """A queue may hold messages."""
-        queue = self._queues.get(queue_id)
+        queue = self.queues.get(queue_id)
         if queue is not None:
             queue.awake = True
             self._consider(queue_id)
@@ -263,7 +264,7 @@ class ConsumerRegistry:
         """Takes those of the queues that stand in no line and whose consumers have room."""
         queues: list[ConsumedQueue] = []
         for queue_id in queue_ids:
-            queue = self._queues.get(queue_id)
+            queue = self.queues.get(queue_id)
             if queue is None or queue.standing or queue.alone or self.draining or not queue.has_room:
                 continue
             queue.standing = True
@@ -290,7 +291,7 @@ class ConsumerRegistry:
 
     def _consider(self, queue_id: int) -> None:
         """Lets a queue stand in line when it is time to claim from it."""
-        queue = self._queues.get(queue_id)
+        queue = self.queues.get(queue_id)
         if queue is None or queue.standing or self.draining or not queue.is_due:
             return
         queue.standing = True

@@ -29,7 +29,7 @@ def steady_time() -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class Look:
     """The database's clock, in microseconds since 1970, between two times of the steady clock, in seconds."""
 
     asked: float
@@ -49,14 +49,15 @@ class DatabaseClock:
 
     Attributes:
         work: what runs in the background.
+        last: what the next look is compared with; None before there is any.
     """
 
     def __init__(self, call: Call, counters: Counters, steady: Callable[[], float] = steady_time) -> None:
         self._call = call
         self._counters = counters
         self._steady = steady
-        self._last: _Look | None = None
-        self.work = Periodic("clock", self._look, period_s=_PERIOD_S)
+        self.last: Look | None = None
+        self.work = Periodic("clock", self.look, period_s=_PERIOD_S)
         self.work.poke()
 
     def latest(self) -> int | None:
@@ -64,27 +65,28 @@ class DatabaseClock:
 
         In microseconds since 1970.
         """
-        if self._last is None:
+        if self.last is None:
             return None
-        return self._last.at_us + round((self._steady() - self._last.asked + _TOLERANCE_S) * 1e6)
+        return self.last.at_us + round((self._steady() - self.last.asked + _TOLERANCE_S) * 1e6)
 
-    async def _look(self) -> None:
+    async def look(self) -> None:
+        """Looks at the clock now, and has a step noted; raises what Call raises."""
         asked = self._steady()
         rows = await self._call(*calls.look_at_clock())
         row = rows[0]
-        look = _Look(asked, self._steady(), row["at"], row["steps"], row["last_id"])
-        last = self._last
+        look = Look(asked, self._steady(), row["at"], row["steps"], row["last_id"])
+        last = self.last
         if last is None:
-            self._last = look
+            self.last = look
         elif look.steps != last.steps:
             _log.info("clock_step_noted", steps=look.steps)
-            self._last = look
+            self.last = look
         elif step_s := _step_between(last, look):
             await self._note(step_s, last)
         elif look.told - look.asked < _QUICK_S:
-            self._last = look
+            self.last = look
 
-    async def _note(self, step_s: float, before: _Look) -> None:
+    async def _note(self, step_s: float, before: Look) -> None:
         """Has a step noted; when nobody knows whether it was, the next look tells."""
         try:
             rows = await self._call(
@@ -99,11 +101,11 @@ class DatabaseClock:
                 self._counters.clock_steps_total += 1
                 _log.warning("clock_step", step_s=round(step_s, 3), leases="renewed", delays="moved")
         # The next look is the first one by the clock as it is now.
-        self._last = None
+        self.last = None
         self.work.poke()
 
 
-def _step_between(before: _Look, after: _Look) -> float:
+def _step_between(before: Look, after: Look) -> float:
     """How far the clock was set between two looks, in seconds; 0 when it may just have gone on."""
     progress = (after.at_us - before.at_us) / 1e6
     least, most = after.asked - before.told, after.told - before.asked

@@ -53,6 +53,7 @@ class DatabaseConnection:
     gone; the watch over the database ends one whose server hangs, or is not the primary any more.
 
     Attributes:
+        name: says for whom it is.
         busy_since: since when a call is under way, by the loop's clock in seconds; None while none is.
         lost_count: how many calls were lost with their connections.
     """
@@ -60,7 +61,7 @@ class DatabaseConnection:
     def __init__(
         self, name: str, connect: Callable[[str], Any], backoff_s: float, gate: Gate | None = None
     ) -> None:
-        self._name = name
+        self.name = name
         self._connect = connect
         self._backoff_s = backoff_s
         self._gate = gate or Gate()
@@ -207,13 +208,13 @@ class DatabaseConnection:
             )
         self._forget()
         try:
-            connection = await self._connect(self._name)
+            connection = await self._connect(self.name)
         except CONNECT_ERRORS as error:
             self._retry_at = loop.time() + self._backoff_s
             exhausted = isinstance(error, asyncpg.TooManyConnectionsError)
             failure = connections_exhausted(round(1000 * self._backoff_s)) if exhausted else None
             self._failure = UnavailableError(reason_of(error), failure)
-            _log.warning("no_connection", connection=self._name, error=str(self._failure))
+            _log.warning("no_connection", connection=self.name, error=str(self._failure))
             raise self._failure from error
         if self._cut_off:
             connection.terminate()
@@ -227,7 +228,7 @@ class DatabaseConnection:
         VACUUM warns of the tables that it passes over because another middleware vacuums them.
         """
         if message.severity_en == "WARNING" and message.sqlstate != LOCKED_SQLSTATE:
-            _log.warning("server_warning", connection=self._name, message=message.message)
+            _log.warning("server_warning", connection=self.name, message=message.message)
             self._warned = True
 
     def _answered(self, error: asyncpg.PostgresError) -> Exception:
@@ -258,7 +259,7 @@ class DatabaseConnection:
         dropped, self._dropped = self._dropped, None
         if dropped is not None:
             reason, suspicious, told = dropped.reason, False, dropped.told
-        _log.warning("connection_lost", connection=self._name, reason=reason)
+        _log.warning("connection_lost", connection=self.name, reason=reason)
         self.drop()
         return LostError(reason, suspicious=suspicious, told=told)
 

@@ -16,18 +16,18 @@ from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.scheduling.single_request import Call
 
 #: The reserve is no larger than this part of the disk, on a small one than so many bytes: reading writes too.
-_PART_OF_DISK = 10
+PART_OF_DISK = 10
 _SMALL_RESERVE_BYTES = 128 << 20
 #: With so much more than the reserve, in parts of it, puts are taken again.
 _MARGIN = 8
 #: How often the disk is looked at, in seconds; and when there is less room than some seconds may use.
-_PERIOD_S = 1.0
+PERIOD_S = 1.0
 _CLOSE_PERIOD_S = 0.1
 _CLOSE_BYTES = 512 << 20
 #: How long reads wait for room to be made at most, in seconds.
 _PACE_S = 1.0
 #: After the database itself said that its disk is full, puts are tried again after so long.
-_RETRY_S = 5.0
+RETRY_S = 5.0
 #: Where nothing can be measured, a disk that stays full is logged every so often.
 _WARN_S = 60.0
 #: When so many parts in so many of what was stored are gone, there is room inside of the tables.
@@ -106,7 +106,7 @@ class Disk:
         self._remedies: list[str] | None = None
         self.free: int | None = None
         measured = self._directory is not None or self._max_bytes is not None
-        self.work = Periodic("disk", self._look, period_s=_PERIOD_S if measured else None)
+        self.work = Periodic("disk", self.look, period_s=PERIOD_S if measured else None)
         if measured:
             self.work.poke()
 
@@ -118,9 +118,9 @@ class Disk:
 
     def refused_by_database(self) -> None:
         """The database had no space for a call."""
-        self._try_at = self._clock() + _RETRY_S
+        self._try_at = self._clock() + RETRY_S
         self._rows = None
-        self.work.period_s = _PERIOD_S
+        self.work.period_s = PERIOD_S
         if not self.is_full:
             self._refuse()
             self.work.poke()
@@ -135,12 +135,13 @@ class Disk:
                 async with asyncio.timeout(_PACE_S):
                     await self._space_made.wait()
 
-    async def _look(self) -> None:
+    async def look(self) -> None:
+        """Looks at the disk now, and decides."""
         self.free = await self._measure()
         self._short = self.free is not None and self.free < -self._left // 4
         close = self.is_full or (self.free is not None and self.free < _CLOSE_BYTES)
         if self.work.period_s is not None:
-            self.work.period_s = _CLOSE_PERIOD_S if close else _PERIOD_S
+            self.work.period_s = _CLOSE_PERIOD_S if close else PERIOD_S
         if self.is_full:
             if self.free is not None:
                 if self._rows is None:
@@ -211,7 +212,7 @@ class Disk:
         return found.f_bavail * found.f_frsize - self._left - log_to_come
 
     def _reserve_of(self, size: int) -> int:
-        return min(self._reserve, max(size // _PART_OF_DISK, _SMALL_RESERVE_BYTES))
+        return min(self._reserve, max(size // PART_OF_DISK, _SMALL_RESERVE_BYTES))
 
     async def _count(self) -> int | None:
         return await self._ask(ROWS, list(_STORES))
@@ -229,7 +230,7 @@ class Disk:
             for sql in self._remedies:
                 await self._call(sql)
         now = self._clock()
-        self._vacuum_at = now + max(_PERIOD_S, 2 * (now - begun))
+        self._vacuum_at = now + max(PERIOD_S, 2 * (now - begun))
         self._is_waited_for = False
         self._space_made.set()
 

@@ -134,7 +134,7 @@ async def read_times_as_microseconds(connection: Connection) -> None:
 
 def _watch_peer(connection: Connection, silent_ms: int) -> None:
     """Has the kernel end the connection when the server's machine is gone; asyncpg cannot ask for it."""
-    transport: asyncio.Transport = connection._transport  # type: ignore[attr-defined]
+    transport: asyncio.Transport = connection._transport  # type: ignore[attr-defined]  # noqa: SLF001
     sock = transport.get_extra_info("socket")
     if sock is None or sock.family == getattr(socket, "AF_UNIX", None):
         return

@@ -76,6 +76,10 @@ class Counters:
         """How many calls of a kind were made."""
         return self._calls[kind]
 
+    def gauge(self, name: str) -> float:
+        """What a gauge shows now."""
+        return self.gauges[name][1]()
+
     def collect(self) -> Iterator[Metric]:
         """Yields the metrics."""
         yield from self._calls_metrics()

@@ -21,7 +21,7 @@ Row = asyncpg.Record
 #: What a client is told of a request that failed after a part of it was done.
 _IN_PART = "the request was done in part"
 #: How often a further call of a request is tried again that is busy.
-_BUSY_TRIES = 100
+BUSY_TRIES = 100
 
 
 class Call(Protocol):
@@ -104,7 +104,7 @@ async def next_part(call: Call, settings: ServerSettings, statement: Statement) 
 
     A busy one is tried again here: the request as a whole could no longer tell what it has done.
     """
-    for _ in range(_BUSY_TRIES):
+    for _ in range(BUSY_TRIES):
         row = (await follow_up(call, *statement))[0]
         if row["error"] != BUSY:
             return row

@@ -254,6 +254,11 @@ class Connection(asyncio.Protocol):
         return self._pipeline
 
     @property
+    def flow(self) -> FlowControl:
+        """What keeps data of the peer from being read."""
+        return self._flow
+
+    @property
     def slow_since(self) -> float | None:
         """Since when the peer does not read, by the loop's clock in seconds; None if it reads."""
         return self._flow.slow_since

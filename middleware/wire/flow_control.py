@@ -80,6 +80,11 @@ class FlowControl:
         """Nothing is read from the peer now."""
         return self.full or self.waits
 
+    @property
+    def says_alive(self) -> bool:
+        """Alive will be sent, or it will be seen that it need not be."""
+        return bool(self._alive_entry)
+
     def wait(self) -> None:
         """Received data waits for its turn."""
         if not self.waits:

@@ -30,8 +30,8 @@ def test_the_rows_are_spread_and_all_of_them_are_read_and_reported(
     assert (rows, messages, ordered, kept) == (ROWS, ROWS, True, True)
     assert (queues, priorities) == (QUEUES, 10)
     assert days >= 1
-    assert history_reading._read(spark, database_url, 2) == ROWS
-    assert history_reading._report(spark, database_url) == ROWS
+    assert history_reading.read_history(spark, database_url, 2) == ROWS
+    assert history_reading.report(spark, database_url) == ROWS
 
 
 def test_the_table_has_a_line_for_each_work() -> None:

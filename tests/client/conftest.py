@@ -82,7 +82,7 @@ class RealService:
         """Ends all connections."""
 
         async def cut() -> None:
-            for connection in self._server._connections.snapshot():
+            for connection in self._server.connections.snapshot():
                 connection.abort()
 
         self._thread.run(cut())
@@ -90,8 +90,8 @@ class RealService:
     def wait_for_consumers(self, count: int) -> None:
         """Returns when so many consumers can be given messages, which is later than their rows are there."""
         deadline = time.monotonic() + 30
-        while len(self._server._consumers) < count:
-            assert time.monotonic() < deadline, f"{len(self._server._consumers)} of {count} consumers came"
+        while len(self._server.consumers) < count:
+            assert time.monotonic() < deadline, f"{len(self._server.consumers)} of {count} consumers came"
             time.sleep(0.005)
 
     def restart(self) -> None:

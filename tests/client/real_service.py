@@ -24,6 +24,6 @@ async def start_middleware(database_url: str, port: int = 0) -> Any:
 
 
 async def stop_middleware(server: Any) -> None:
-    await stop_listening(server._server)
+    await stop_listening(server.listener)
     server.request_stop()
     await asyncio.wait_for(server.wait_closed(), PATIENCE_S)

@@ -9,7 +9,9 @@ import tempfile
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from telesto.client import AsyncTelestoClient, ClientOptions, TelestoClient
 
@@ -58,6 +60,12 @@ class Blocked:
             return self._thread.run(result)
 
         return method
+
+    def __enter__(self) -> Blocked:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._thread.run(self.client.__aexit__(*error))
 
     def serve_requests(self, queue_id: int, handler: Callable[[Any], Any], **options: Any) -> None:
         async def handle(message: Any) -> Any:
@@ -160,10 +168,14 @@ class BlockedLeased:
         self._thread.run(self._leased.touch())
 
 
+#: The bounds of each client.
+_OPTIONS: WeakKeyDictionary[Any, ClientOptions] = WeakKeyDictionary()
+
+
 def hurry(client: Any, **limits: float) -> None:
     """Gives a client's calls less time from now on; to connect it needs longer, on a busy machine."""
     for name, seconds in limits.items():
-        object.__setattr__(getattr(client, "client", client)._session._options, name, seconds)
+        object.__setattr__(_OPTIONS[client], name, seconds)
 
 
 #: Where states are flushed quickly, if there is such a place.
@@ -178,6 +190,7 @@ def opening(kind: str) -> Iterator[Open]:
 
         def open_client(url: str, options: ClientOptions | None = None, **attributes: Any) -> Any:
             client: Any
+            options = replace(options or ClientOptions())
             if kind.endswith("durable") and attributes.get("delivery") != "fast":
                 attributes.setdefault("state_dir", f"{states}/{len(opened)}")
             if kind.startswith("blocking"):
@@ -185,6 +198,7 @@ def opening(kind: str) -> Iterator[Open]:
             else:
                 client = Blocked(thread, AsyncTelestoClient(url, options=options, **attributes))
             opened.append(client)
+            _OPTIONS[client] = options
             return client
 
         try:

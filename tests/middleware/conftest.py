@@ -8,6 +8,7 @@ than one folder uses stands here.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -48,9 +49,11 @@ async def start_middleware(database_url: str) -> AsyncIterator[StartMiddleware]:
     """Gives a function that starts a middleware on the test's database."""
     servers: list[MiddlewareServer] = []
 
-    async def start(**settings: Any) -> MiddlewareServer:
+    async def start(
+        *, consumer_clock: Callable[[], float] = time.monotonic, **settings: Any
+    ) -> MiddlewareServer:
         values = QUICK | {"database_url": database_url} | settings
-        server = MiddlewareServer(ServerSettings.load(**values))
+        server = MiddlewareServer(ServerSettings.load(**values), consumer_clock)
         await server.start()
         servers.append(server)
         return server

@@ -70,14 +70,23 @@ class FakeConnection:
         self.procedure = procedure
         self.calls: list[tuple[Any, ...]] = []
         self.large_calls = 0
-        self.turn = asyncio.Semaphore(0)
+        self._may_end = 0
+        self._let_go = asyncio.Event()
         self.called = asyncio.Queue[tuple[Any, ...]]()
 
     async def call(self, sql: str, *arguments: Any) -> list[Any]:
         self.calls.append(arguments)
         self.called.put_nowait(arguments)
-        await self.turn.acquire()
+        while not self._may_end:
+            self._let_go.clear()
+            await self._let_go.wait()
+        self._may_end -= 1
         return self.procedure(*arguments)
+
+    def go(self, calls: int) -> None:
+        """Lets calls come to their end."""
+        self._may_end += calls
+        self._let_go.set()
 
     async def call_for_much(self, sql: str, *arguments: Any) -> list[Any]:
         self.large_calls += 1
@@ -96,7 +105,7 @@ class Sender:
         self.pipeline = Pipeline(self._answer, self._finish, lambda client: None)
         self.pipeline.client = Client(client_id, 1, FULL)
         self.pipeline.frame_bytes = 1 << 20
-        self._packet_id = 0
+        self.sent = 0
         self._series = 0
 
     def put(self, *queue_ids: int, resumes: bool = False, **fields: Any) -> int:
@@ -122,8 +131,8 @@ class Sender:
         return request
 
     def _next_id(self) -> int:
-        self._packet_id += 1
-        return self._packet_id
+        self.sent += 1
+        return self.sent
 
     def _admit(self, request: Request) -> None:
         self.pipeline.requests.append(request)
@@ -167,7 +176,7 @@ class Workbench:
         self.counters = Counters()
         announcer = Announcer(self.room, self.told.append)
         consumers, changes = without_database(self.room, announcer, self.settings)
-        monitor = BehaviourMonitor(consumers, changes, self.counters, Deadlines(loop))
+        monitor = BehaviourMonitor(consumers, changes, self.counters, Deadlines(loop), loop.time)
         self.effects = BatchEffects(
             self.room, announcer, consumers, monitor, self.budget, self.expected_sizes
         )
@@ -220,8 +229,7 @@ class Workbench:
     def go(self, calls: int = 1_000_000) -> None:
         """Lets calls go through."""
         for link in self.connections.values():
-            link.turn._value += calls
-            link.turn._wake_up_next()
+            link.go(calls)
 
     async def until(self, condition: Callable[[], object]) -> None:
         """Returns when a condition holds; answers are what makes it hold."""

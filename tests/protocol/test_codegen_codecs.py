@@ -157,7 +157,7 @@ def test_a_disturbed_payload_gives_a_packet_or_a_finding(
 ) -> None:
     payload = bytearray(REFERENCE.payload(name, data.draw(packet_fields(name, REFERENCE))))
     payload[data.draw(st.integers(0, len(payload) - 1))] = data.draw(st.integers(0, 255))
-    finding = module._LAYOUTS.fault_of_payload(name, bytes(payload))
+    finding = module.LAYOUTS.fault_of_payload(name, bytes(payload))
     if "does not have its fields" in finding.details:
         getattr(module, name).decode(bytes(payload))
     else:

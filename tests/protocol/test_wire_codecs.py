@@ -91,7 +91,7 @@ def test_a_disturbed_payload_gives_a_packet_or_a_finding(name: str, data: st.Dat
         assert NO_FINDING not in str(found)
     else:
         assert packet_class(name).decode(found.encode(1)[HEADER_SIZE:]) == found
-        assert NO_FINDING in str(packets._LAYOUTS.fault_of_payload(name, bytes(payload)))
+        assert NO_FINDING in str(packets.LAYOUTS.fault_of_payload(name, bytes(payload)))
 
 
 def test_a_finding_names_the_field_and_the_place() -> None:

@@ -89,7 +89,7 @@ class DecodeWriter:
 
     def settle(self) -> None:
         """Makes the variable the exact position."""
-        self._flush()
+        self.flush()
         self._advance("")
 
     def fields(self, struct: Struct, owner: str) -> list[str]:
@@ -123,7 +123,7 @@ class DecodeWriter:
             self.line('    raise ValueError("end")')
             return values
         tags = self._pending("B", "tags", "")
-        self._flush()
+        self.flush()
         self.line(f"if {tags} or len({self._data}) != {self.position}:")
         self.line(f"    check_end({self._data}, {self.position}, {tags})")
         return []
@@ -133,7 +133,7 @@ class DecodeWriter:
         self._run.append((code, variable))
         return variable
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         """Reads the run of fixed fields that is pending."""
         if not self._run:
             return
@@ -164,7 +164,7 @@ class DecodeWriter:
     def _bytes(self, name: str, type_: Type, owner: str) -> str:
         variable = self.names.take(name, owner)
         size = self._pending("H" if type_.kind == "string" else "I", f"{variable}_size", "")
-        self._flush()
+        self.flush()
         piece = f"{self._data}[{self.position} : {self.position} + {size}]"
         self.line(f"{variable} = " + (f'str({piece}, "utf-8")' if type_.kind == "string" else piece))
         self._advance(size)
@@ -173,7 +173,7 @@ class DecodeWriter:
     def _list(self, name: str, item: Type, owner: str) -> str:
         variable = self.names.take(name, owner)
         count = self._pending("I", f"{variable}_count", "")
-        self._flush()
+        self.flush()
         if item.is_fixed:
             numbers = f"{self._table.unpack_list(item.code)}[{count}]({self._data}, {self.position})"
             converted = _converted(item, "value")
@@ -190,7 +190,7 @@ class DecodeWriter:
     def _optional(self, name: str, type_: Type, owner: str) -> str:
         variable = self.names.take(name, owner)
         flag = self._pending("B", f"{variable}_flag", "")
-        self._flush()
+        self.flush()
         if not self._dynamic or not type_.inner.is_fixed:
             self._advance("")
         self.line(f"{variable}: {python_type(type_)} = None")
@@ -240,7 +240,7 @@ class DecodeWriter:
     def _tagged_value(self, field: Field, variable: str, content: str, place: str) -> None:
         block = self.block().block(content, place)
         value = block.value(field.name, field.type, variable)
-        block._flush()
+        block.flush()
         block.line(f"if len({content}) != {block.position}:")
         block.line('    raise ValueError("size")')
         block.line(f"{variable} = {value}")

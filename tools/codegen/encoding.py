@@ -67,7 +67,7 @@ class EncodeWriter:
         self._parts: list[str] = []
         self._constant = 0
         self._terms: list[str] = []
-        self._run: list[_Atom] = []
+        self.run: list[_Atom] = []
         self._indent = ""
         self._has_header = False
         #: Whether anybody asks for the size of the parts.
@@ -87,7 +87,7 @@ class EncodeWriter:
 
     def header(self, packet: Packet) -> None:
         """Begins a frame; the length is filled in at the end."""
-        self._run.append(_Atom(_HEADER, ["{length}", f"0x{packet.id:02x}", "packet_id"]))
+        self.run.append(_Atom(_HEADER, ["{length}", f"0x{packet.id:02x}", "packet_id"]))
         self._has_header = True
 
     def finish(self) -> tuple[list[str], int, list[str]]:
@@ -112,7 +112,7 @@ class EncodeWriter:
     def value(self, name: str, type_: Type, source: str, owner: str) -> None:
         """Writes a value; ``source`` is the expression that gives it."""
         if type_.is_fixed:
-            self._run.append(_Atom(type_.code, [_number(type_, source)]))
+            self.run.append(_Atom(type_.code, [_number(type_, source)]))
         elif type_.kind in ("string", "bytes"):
             self._bytes(name, type_, source, owner)
         elif type_.kind == "struct":
@@ -132,13 +132,13 @@ class EncodeWriter:
     def section(self, struct: Struct, source: str, owner: str) -> None:
         """Writes a tagged section."""
         if not struct.tagged:
-            self._run.append(_Atom("B", ["0"]))
+            self.run.append(_Atom("B", ["0"]))
             return
         tagged = self.names.take("tagged", owner)
         self.line(f"{tagged}: list[bytes] = []")
         for field in struct.tagged:
             self._tagged(field, tagged, source, owner)
-        self._run.append(_Atom("B", [f"len({tagged})"]))
+        self.run.append(_Atom("B", [f"len({tagged})"]))
         self._part(f"*{tagged}", f"sum(map(len, {tagged}))")
 
     def _tagged(self, field: Field, tagged: str, source: str, owner: str) -> None:
@@ -163,7 +163,7 @@ class EncodeWriter:
 
     def _flush(self) -> None:
         """Packs the run of fixed fields that is pending."""
-        run, self._run = self._run, []
+        run, self.run = self.run, []
         if not run:
             return
         optional = next((atom.optional for atom in run if atom.optional), "")
@@ -190,14 +190,14 @@ class EncodeWriter:
         self.line(f"{variable} = {encoded}")
         size = self.names.take(f"{variable}_size")
         self.line(f"{size} = len({variable})")
-        self._run.append(_Atom("H" if type_.kind == "string" else "I", [size]))
+        self.run.append(_Atom("H" if type_.kind == "string" else "I", [size]))
         self._part(variable, size)
 
     def _list(self, name: str, item: Type, source: str, owner: str) -> None:
         variable = self._local(name, source, owner)
         count = self.names.take(f"{variable}_count")
         self.line(f"{count} = len({variable})")
-        self._run.append(_Atom("I", [count]))
+        self.run.append(_Atom("I", [count]))
         if item.is_fixed:
             number = _number(item, "value")
             numbers = f"*{variable}" if number == "value" else f"*[{number} for value in {variable}]"
@@ -219,9 +219,9 @@ class EncodeWriter:
         if not inner.is_fixed:
             self._optional_part(name, inner, variable)
             return
-        if any(atom.optional or atom.codes == _HEADER for atom in self._run):
+        if any(atom.optional or atom.codes == _HEADER for atom in self.run):
             self._flush()
-        self._run.append(_Atom("B" + inner.code, ["1", _number(inner, variable)], optional=variable))
+        self.run.append(_Atom("B" + inner.code, ["1", _number(inner, variable)], optional=variable))
 
     def _optional_part(self, name: str, inner: Type, variable: str) -> None:
         part = self.names.take(f"{variable}_part")
@@ -229,7 +229,7 @@ class EncodeWriter:
         self.line(f'    {part} = b"\\x00"')
         self.line("else:")
         block = self.block(sized=False)
-        block._run.append(_Atom("B", ["1"]))
+        block.run.append(_Atom("B", ["1"]))
         block.value(name, inner, variable, variable)
         block.line(f"{part} = {block.joined()}")
         self._part(part, f"len({part})")

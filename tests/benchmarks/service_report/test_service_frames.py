@@ -173,11 +173,12 @@ class TestResidence:
         assert ordinary["held_p50"] == 1.0
         assert by_priority[9]["waited_max"] == 3.0
 
-    def test_percentiles_of_a_column_are_taken_from_one_summary(self, frames: Frames) -> None:
+    def test_percentiles_of_a_column_are_taken_from_one_summary(
+        self, frames: Frames, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         """A summary for each of them would take longer than all the rest of a report."""
-        found = analyses.residence_by_priority(frames.make("history"))
-        plan = found._jdf.queryExecution().sparkPlan().toString()
-        (partial,) = re.findall(r"functions=\[(partial_count.*)\], output", plan)
+        analyses.residence_by_priority(frames.make("history")).explain()
+        (partial,) = re.findall(r"functions=\[(partial_count.*)\]", capsys.readouterr().out)
         assert partial.count("percentile_approx(waited_s") == partial.count("percentile_approx(held_s") == 1
 
     def test_classes_of_waiting_times_are_even_on_a_logarithmic_scale(self, frames: Frames) -> None:

@@ -227,7 +227,7 @@ def kind_of(method: str, parameter: str) -> tuple[Any, st.SearchStrategy[Any]]:
 def hostile_values(method: str, parameter: str) -> st.SearchStrategy[Any]:
     hostile = kind_of(method, parameter)[1]
     known = inspect.signature(getattr(TelestoClient, method)).parameters[parameter]
-    if known.default is inspect._empty and parameter in ("name", "topic", "message_ids"):
+    if known.default is inspect.Parameter.empty and parameter in ("name", "topic", "message_ids"):
         hostile = st.one_of(hostile, st.none())
     if known.default is None:
         hostile = hostile.filter(lambda value: value is not None)
@@ -239,7 +239,9 @@ def hostile_values(method: str, parameter: str) -> st.SearchStrategy[Any]:
 def arguments(method: str, parameter: str, value: Any) -> dict[str, Any]:
     """All that the method needs, with one value that is given."""
     signature = inspect.signature(getattr(TelestoClient, method))
-    needed = [name for name, known in signature.parameters.items() if known.default is inspect._empty]
+    needed = [
+        name for name, known in signature.parameters.items() if known.default is inspect.Parameter.empty
+    ]
     given_values = {name: kind_of(method, name)[0] for name in needed if name != "self"}
     if method == "update_queue":
         given_values["max_attempts"] = 5

@@ -30,6 +30,7 @@ from telesto.client import (
     ReadMode,
     SessionFencedError,
 )
+from telesto.client.session.session import Session
 
 Connect = Callable[..., Any]
 
@@ -465,13 +466,23 @@ def test_put_many_reports_each_message(client: Any) -> None:
     assert client.put_many(queue_id, []) == []
 
 
-def test_put_many_tells_what_came_before_the_client_was_closed(connected: Connect) -> None:
+def test_put_many_tells_what_came_before_the_client_was_closed(
+    connected: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sessions: list[Session] = []
+    connect = Session.connect
+
+    def connect_and_note(session: Session, identity: Any) -> Any:
+        sessions.append(session)
+        return connect(session, identity)
+
+    monkeypatch.setattr(Session, "connect", connect_and_note)
     client = connected(options=ClientOptions(put_batch_messages=1, put_batches_in_flight=1))
     queue_id = client.create_queue("orders").queue_id
 
     def bodies() -> Iterator[bytes]:
         yield from (b"1", b"2")  # the second leaves when the third is known
-        getattr(client, "client", client)._session.begin_close()
+        sessions[-1].begin_close()
         yield from (b"3", b"4")
 
     results = client.put_many(queue_id, bodies())

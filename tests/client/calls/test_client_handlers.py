@@ -15,6 +15,9 @@ import pytest
 from telesto.client import AsyncTelestoClient, InvalidParameterError, TelestoClient
 from telesto.client.aio_consumer import AsyncConsumer
 from telesto.client.blocking_consumer import Consumer
+from telesto.client.blocking_pool import Pool
+from telesto.client.bookkeeping.consumer_calls import NextCall
+from telesto.client.session.session import Session
 
 #: Nothing listens there: what is refused is refused before anything is sent.
 NOWHERE = "telesto://127.0.0.1:1"
@@ -209,10 +212,11 @@ async def test_what_comes_as_a_pool_is_stopped_goes_back_unbegun_before_handlers
         leased = await get(self, timeout)
         if leased is not None and leased.body == b"second":
             await running.wait()
-            (pool,) = client._pools
-            pool.stop(1000)
+            closing.append(asyncio.create_task(client.close(drain=1000)))
+            await asyncio.sleep(0)  # the pool knows now that it is to end
         return leased
 
+    closing: list[asyncio.Task[None]] = []
     monkeypatch.setattr(AsyncConsumer, "get", get_as_it_stops)
     async with AsyncTelestoClient(real_service_url) as client, asyncio.timeout(60):
         await client.connect("worker")
@@ -242,10 +246,10 @@ def test_what_comes_as_a_pool_of_threads_is_stopped_goes_back_before_handlers_en
         leased = get(self, timeout)
         if leased is not None and leased.body == b"second":
             assert running.wait(60)
-            (pool,) = client._pools
-            pool._end_within(1000)
+            pools[0].stop(1000)
         return leased
 
+    pools = pools_that_run(monkeypatch)
     monkeypatch.setattr(Consumer, "get", get_as_it_stops)
     with TelestoClient(real_service_url) as client:
         client.connect("worker")
@@ -272,13 +276,14 @@ def test_a_pool_whose_handlers_end_in_time_leaves_no_thread(
         time.sleep(0.5)  # the thread is slow to end
         ended(self, leased)
 
+    pools = pools_that_run(monkeypatch)
     monkeypatch.setattr(Consumer, "ended", ended_late)
     with TelestoClient(real_service_url) as client:
         client.connect("worker")
         left: list[str] = []
 
         def work() -> None:
-            client.run_consumer(queue_id, lambda _: client._pools.copy().pop().stop(), concurrency=2)
+            client.run_consumer(queue_id, lambda _: pools[0].stop(), concurrency=2)
             left.extend(thread.name for thread in threading.enumerate() if "consumer" in thread.name)
 
         working = threading.Thread(target=work)
@@ -288,6 +293,19 @@ def test_a_pool_whose_handlers_end_in_time_leaves_no_thread(
     assert left == []
 
 
+def pools_that_run(monkeypatch: pytest.MonkeyPatch) -> list[Pool]:
+    """Those that have begun to run from now on."""
+    pools: list[Pool] = []
+    run = Pool.run
+
+    def note_and_run(pool: Pool) -> None:
+        pools.append(pool)
+        run(pool)
+
+    monkeypatch.setattr(Pool, "run", note_and_run)
+    return pools
+
+
 def message_again_by_get(url: str, queue_id: int) -> bytes | None:
     with TelestoClient(url) as client:
         client.connect("heir", existing="use")
@@ -295,18 +313,22 @@ def message_again_by_get(url: str, queue_id: int) -> bytes | None:
         return None if message is None else message.body
 
 
-async def test_a_consumer_stopped_as_a_message_comes_gives_nothing(real_service_url: str) -> None:
+async def test_a_consumer_stopped_as_a_message_comes_gives_nothing(
+    real_service_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     queue_id = await asyncio.to_thread(queue_with_message, real_service_url)
+    finish = Session.finish
+
+    def finish_and_stop(session: Session, call: Any) -> None:
+        finish(session, call)
+        if isinstance(call, NextCall):
+            asyncio.get_running_loop().call_soon(consumer.stop)
+
+    monkeypatch.setattr(Session, "finish", finish_and_stop)
     async with AsyncTelestoClient(real_service_url) as client, asyncio.timeout(60):
         await client.connect("worker")
         consumer = client.consume(queue_id)
         waiting = asyncio.create_task(consumer.get())
-        finish = client._session.consumers._finish
-
-        def finish_and_stop(*args: Any) -> None:
-            finish(*args)
-            asyncio.get_running_loop().call_soon(consumer.stop)
-
-        client._session.consumers._finish = finish_and_stop  # type: ignore[method-assign]
         assert await waiting is None
+        monkeypatch.undo()
         assert await asyncio.to_thread(message_again_by_get, real_service_url, queue_id) == b"one"

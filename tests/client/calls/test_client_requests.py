@@ -12,6 +12,7 @@ import pytest
 
 from telesto.client import ClientOptions, Queue, QueueNotExistingError
 from telesto.client.io import shared
+from telesto.client.session.session import Session
 
 Connect = Callable[..., Any]
 PATIENCE_S = 60
@@ -157,9 +158,8 @@ def test_a_request_that_comes_again_is_not_answered_again(
         return b"answer %d" % request.attempt
 
     worker = connected("server")
-    session = getattr(worker, "client", worker)._session
     with monkeypatch.context() as patch:
-        patch.setattr(session, "ack_soon", lambda *_: acknowledging.release())
+        patch.setattr(Session, "ack_soon", lambda *_: acknowledging.release())
         server = Server(worker, queue_id, handle)
         assert ask(client, queue_id, b"x") == b"answer 1"
         assert acknowledging.acquire(timeout=PATIENCE_S)

@@ -12,6 +12,7 @@ from shells import opening
 from telesto.client import ClientOptions
 from telesto.client.durable.durable_session import DurableSession
 from telesto.client.durable.state_directory import StateDirectory
+from telesto.client.durable.state_log import StateLog
 
 
 def die(*_: Any, **__: Any) -> Any:
@@ -42,20 +43,18 @@ POINTS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
 }
 
 
-def arm(point: str, client: Any) -> None:
+def arm(point: str) -> None:
     """From now on the process dies at this point."""
     owner, name, how = POINTS[point]
-    if owner is DurableSession:
-        owner = getattr(client, "client", client)._session
     if owner is Path:
-        StateDirectory.write = compacting(StateDirectory.write)  # type: ignore[method-assign]
+        StateLog.write = compacting(StateLog.write)  # type: ignore[method-assign]
     setattr(owner, name, how(getattr(owner, name)))
 
 
 def compacting(write: Callable[..., Any]) -> Callable[..., Any]:
-    def write_and_compact(directory: Any, changes: Any) -> None:
-        directory._log._replace_at = 0
-        write(directory, changes)
+    def write_and_compact(log: Any, changes: Any) -> None:
+        log.replace_at = 0
+        write(log, changes)
 
     return write_and_compact
 
@@ -69,7 +68,7 @@ def main(kind: str, url: str, state_dir: str, queue_id: int, point: str, actions
         for action in actions:
             verb, *rest = action.split()
             if verb == "arm":
-                arm(point, client)
+                arm(point)
             elif verb == "put":
                 client.put_message(queue_id, rest[0].encode())
             elif verb == "get":

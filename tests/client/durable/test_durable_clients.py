@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -31,6 +31,7 @@ from telesto.client import (
     TelestoError,
 )
 from telesto.client.durable.state_directory import FILE_NAME, StateDirectory
+from telesto.client.durable.state_log import StateLog
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorCode
 
@@ -143,15 +144,18 @@ def test_a_put_that_had_returned_is_told_with_what_it_returned(
 
 
 def test_a_put_that_had_returned_is_not_told_once_that_is_written(
-    open_one: Open, queue_id: int, tmp_path: Path
+    open_one: Open, fake_server: FakeServer, queue_id: int, tmp_path: Path
 ) -> None:
     client = connected(open_one)
     client.put_message(queue_id, b"1")
-    session = getattr(client, "client", client)._session
-    deadline = time.monotonic() + 60
-    while not session._wal.settled:
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+    numbers = itertools.count()
+
+    def written() -> bool:
+        copy = tmp_path / f"copy {next(numbers)}"
+        shutil.copy(tmp_path / "state" / FILE_NAME, copy)
+        return not StateLog(copy).stored.requests
+
+    fake_server.wait_for(written)
     shutil.copytree(tmp_path / "state", tmp_path / "killed")
     assert list(connected(open_one, state_dir=tmp_path / "killed").recovered_puts()) == []
 
@@ -199,7 +203,8 @@ def test_a_block_that_fails_gives_back_what_it_had(
     client = connected(open_one)
     client.put_message(queue_id, b"one")
     client.retrieve_message(queue_id, timeout=0)
-    client._close(failed=True)  # as leaving its block by an exception does
+    with pytest.raises(RuntimeError, match="failed"), client:
+        raise RuntimeError("failed")
     [message] = fake_server.service.queues[queue_id].messages
     assert message.body == b"one"
 

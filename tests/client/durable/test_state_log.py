@@ -194,7 +194,7 @@ def check_damaged(path: Path, operations: list[StateChanges], data: st.DataObjec
         for operation in operations:
             opened.write(operation)
             states.append(deepcopy(opened.stored))
-            ends.append(opened._end)
+            ends.append(opened.end)
     content = bytearray(path.read_bytes())
     place = data.draw(st.integers(0, ends[-1] - 1))
     content[place] ^= data.draw(st.integers(1, 255))
@@ -214,7 +214,7 @@ def check_damaged(path: Path, operations: list[StateChanges], data: st.DataObjec
 def test_a_record_can_be_written_behind_a_torn_one(path: Path) -> None:
     with log(path) as opened:
         opened.write(put(1))
-        end = opened._end
+        end = opened.end
         opened.write(put(2))
     content = bytearray(path.read_bytes())
     content[end + 30] ^= 1
@@ -231,7 +231,7 @@ def test_a_log_inside_a_message_is_not_taken_for_records(path: Path, tmp_path: P
     inner = (tmp_path / "other").read_bytes().rstrip(b"\0")
     with log(path) as opened:
         opened.write(put(1))
-        end = opened._end
+        end = opened.end
         request = replace(put(2).requests[2], payload=inner)  # type: ignore[type-var]
         opened.write(StateChanges(requests={2: request}))
     content = bytearray(path.read_bytes())
@@ -273,7 +273,7 @@ def test_much_that_counts_is_not_written_again_and_again(path: Path) -> None:
     with log(path) as opened:
         for position in range(40):
             opened.write(put(position, 100_000))
-        live = opened._end
+        live = opened.end
         inode = path.stat().st_ino
         replacements = 0
         for position in range(100, 120):
@@ -391,13 +391,13 @@ def test_an_interrupted_write_can_be_repeated(path: Path, monkeypatch: pytest.Mo
         (os, "fsync"),
         (os, "close"),
         (Path, "rename"),
-        (state_log, "_flush_directory"),
+        (state_log, "flush_directory"),
         (state_codec, "encode"),
     ):
         path.unlink(missing_ok=True)
         with log(path) as opened:
             opened.write(put(1))
-            opened._replace_at = 0
+            opened.replace_at = 0
             interrupt_after(monkeypatch, *point)
             with pytest.raises(KeyboardInterrupt):
                 opened.write(put(2))

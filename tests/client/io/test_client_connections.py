@@ -26,7 +26,11 @@ from telesto.client import (
     NotConnectedError,
     TelestoClient,
 )
+from telesto.client import blocking as blocking_client
 from telesto.client.bookkeeping.consumer_calls import JoinCall
+from telesto.client.connection.link import Link
+from telesto.client.io.driver import Driver
+from telesto.client.session.session import Session
 from telesto.protocol.packets import NewMessage
 
 #: No call that nothing holds up takes longer, on a very busy machine.
@@ -48,7 +52,21 @@ def client(open_client: Open, fake_server: FakeServer) -> Any:
 
 
 @pytest.fixture
-def blocking(fake_server: FakeServer) -> Iterator[TelestoClient]:
+def drivers(monkeypatch: pytest.MonkeyPatch) -> list[Driver]:
+    """Those of the blocking clients that are made from now on."""
+    made: list[Driver] = []
+
+    class NotedDriver(Driver):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            made.append(self)
+
+    monkeypatch.setattr(blocking_client, "Driver", NotedDriver)
+    return made
+
+
+@pytest.fixture
+def blocking(fake_server: FakeServer, drivers: list[Driver]) -> Iterator[TelestoClient]:
     with TelestoClient(fake_server.url) as client:
         client.connect(name="alice")
         yield client
@@ -106,14 +124,23 @@ def test_a_listener_that_never_answers(open_client: Open) -> None:
         assert str(silent.getsockname()[1]) in str(raised.value)
 
 
-def test_the_first_connection_waits_for_the_service(open_client: Open, dead_port: int) -> None:
+def test_the_first_connection_waits_for_the_service(
+    open_client: Open, dead_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It waits as long as a call does, not only for as many attempts as a request has."""
     options = ClientOptions(max_tries=1, backoff_initial=0.001, backoff_max=0.01)
     client = open_client(f"telesto://127.0.0.1:{dead_port}", options)
+    failed: list[Any] = []
+    attempt_failed = Session.attempt_failed
+
+    def note(session: Session, error: Any) -> None:
+        failed.append(error)
+        attempt_failed(session, error)
+
+    monkeypatch.setattr(Session, "attempt_failed", note)
     with ThreadPoolExecutor(1) as executor:
         connecting = executor.submit(client.connect, name="alice")
-        addresses = getattr(client, "client", client)._session._reconnect._addresses
-        wait_until(lambda: addresses.rounds > 10)
+        wait_until(lambda: len(failed) > 10)
         assert not connecting.done()
         server = FakeServer()
         server.port = dead_port
@@ -168,15 +195,24 @@ def test_what_does_not_speak_the_protocol_is_given_up(open_client: Open) -> None
         answering.result(PATIENCE_S)
 
 
-def test_a_consumer_that_is_stopped_does_not_wait_to_join(open_client: Open, fake_server: FakeServer) -> None:
+def test_a_consumer_that_is_stopped_does_not_wait_to_join(
+    open_client: Open, fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     client = open_client(fake_server.url, ClientOptions(try_timeout=1000, call_timeout=1000))
     client.connect(name="alice")
     consumer = client.consume(fake_server.service.add_queue("orders"))
-    session = getattr(client, "client", client)._session
+    sent: list[Any] = []
+    send = Link.send
+
+    def send_and_note(link: Link, call: Any, *rest: Any) -> None:
+        send(link, call, *rest)
+        sent.append(call)
+
+    monkeypatch.setattr(Link, "send", send_and_note)
     fake_server.deaf = True
     with ThreadPoolExecutor(1) as executor:
         getting = executor.submit(consumer.get, 1000)
-        wait_until(lambda: any(isinstance(call, JoinCall) for call in list(session.link.pending.values())))
+        wait_until(lambda: any(isinstance(call, JoinCall) for call in list(sent)))
         consumer.stop()
         assert getting.result(PATIENCE_S) is None
     fake_server.deaf = False
@@ -362,11 +398,11 @@ def test_threads_read_and_put_over_lost_connections(
 
 
 @contextmanager
-def interrupted_when(server: FakeServer, client: TelestoClient, parked: int) -> Iterator[None]:
+def interrupted_when(server: FakeServer, driver: Driver, parked: int) -> Iterator[None]:
     """Ctrl-C, once so many reads wait in the server and the client waits for its socket."""
 
     def interrupt() -> None:
-        server.wait_for(lambda: len(server.service.parked) == parked and client._driver._waiting)
+        server.wait_for(lambda: len(server.service.parked) == parked and driver.waiting)
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
 
     handler = signal.signal(signal.SIGUSR1, signal.default_int_handler)
@@ -380,9 +416,9 @@ def interrupted_when(server: FakeServer, client: TelestoClient, parked: int) -> 
 
 
 def test_an_interrupted_call_leaves_the_client_usable(
-    blocking: TelestoClient, fake_server: FakeServer, queue_id: int
+    blocking: TelestoClient, drivers: list[Driver], fake_server: FakeServer, queue_id: int
 ) -> None:
-    with interrupted_when(fake_server, blocking, 1), pytest.raises(KeyboardInterrupt):
+    with interrupted_when(fake_server, drivers[0], 1), pytest.raises(KeyboardInterrupt):
         blocking.retrieve_message(queue_id)
     fake_server.wait_for(lambda: not fake_server.service.parked)
     message_id = blocking.put_message(queue_id, b"x")
@@ -392,7 +428,7 @@ def test_an_interrupted_call_leaves_the_client_usable(
 
 
 def test_an_interrupted_thread_hands_the_socket_on(
-    blocking: TelestoClient, fake_server: FakeServer, queue_id: int
+    blocking: TelestoClient, drivers: list[Driver], fake_server: FakeServer, queue_id: int
 ) -> None:
     second_queue = fake_server.do(lambda: fake_server.service.add_queue("second"))
     with ThreadPoolExecutor(1) as executor:
@@ -402,7 +438,7 @@ def test_an_interrupted_thread_hands_the_socket_on(
             return blocking.retrieve_message(second_queue)
 
         following = executor.submit(follow)
-        with interrupted_when(fake_server, blocking, 2), pytest.raises(KeyboardInterrupt):
+        with interrupted_when(fake_server, drivers[0], 2), pytest.raises(KeyboardInterrupt):
             blocking.retrieve_message(queue_id)
         put_by_another(fake_server, second_queue, b"m")
         assert following.result(PATIENCE_S).body == b"m"
@@ -411,12 +447,13 @@ def test_an_interrupted_thread_hands_the_socket_on(
 def test_an_interruption_in_the_middle_of_a_change_ends_the_client(
     blocking: TelestoClient, fake_server: FakeServer, queue_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(data: bytes) -> None:
+    def interrupt(_session: Session, _data: bytes) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(blocking._session, "feed", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        blocking.put_message(queue_id, b"x")
+    with monkeypatch.context() as patch:
+        patch.setattr(Session, "feed", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            blocking.put_message(queue_id, b"x")
     with pytest.raises(ClientInterruptedError):
         blocking.put_message(queue_id, b"x")
     fake_server.wait_for(lambda: not fake_server.served)

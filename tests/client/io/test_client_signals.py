@@ -30,7 +30,9 @@ from telesto.client import (
     InvalidParameterError,
     TelestoClient,
     TelestoError,
+    blocking,
 )
+from telesto.client.io.driver import Driver
 
 #: How long a call may take that nothing holds up, on a very busy machine.
 PATIENCE_S = 30.0
@@ -113,36 +115,32 @@ def test_a_call_in_a_signal_handler_works_or_raises_at_once(
     assert outcomes["refused"]
 
 
-class InterruptedLock:
+class InterruptedLock(type(threading.RLock())):  # type: ignore[misc]
     """A driver's lock: a signal's handler raises just when a thread has let go of it, once."""
 
-    def __init__(self, lock: Any) -> None:
-        self._lock = lock
-        self.thread = 0
-        self._is_owned = lock._is_owned
-        self.acquire = lock.acquire
+    thread = 0
 
     def release(self) -> None:
-        self._lock.release()
+        super().release()
         if threading.get_ident() == self.thread:
             self.thread = 0
             raise KeyboardInterrupt
 
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
-
 
 @pytest.mark.parametrize("moment", ["connecting", "waiting", "writing"])
 def test_a_call_that_is_interrupted_when_it_begins_to_wait_leaves_the_lock_in_order(
-    fake_server: FakeServer, moment: str, tmp_path: Path
+    fake_server: FakeServer, moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queue_id = fake_server.service.add_queue("orders")
+    lock = InterruptedLock()
+
+    class LockedDriver(Driver):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            self.inner_lock = lock
+
+    monkeypatch.setattr(blocking, "Driver", LockedDriver)
     with TelestoClient(fake_server.url, state_dir=tmp_path if moment == "writing" else None) as client:
-        lock = InterruptedLock(client._driver.inner_lock)
-        client._driver.inner_lock = lock  # type: ignore[assignment]
         if moment != "connecting":
             client.connect(name="alice")
         with ThreadPoolExecutor(1) as executor:

@@ -370,7 +370,7 @@ def test_packet_ids_go_round_without_meeting(wire: Wire, queue_id: int) -> None:
     waiting = wire.start(read(queue_id, None))
     wire.settle()
     assert wire.link is not None
-    wire.link._packet_id = 0xFFFFFFFE
+    wire.link.packet_id = 0xFFFFFFFE
     for _ in range(2 * waiting.packet_id):
         wire.run(GetQueuesCall(0, 10))
     assert waiting.phase == SENT
@@ -1013,7 +1013,7 @@ def test_messages_are_confirmed_one_by_one(by_hand: Wire, service: FakeService, 
     by_hand.session.confirm([messages[0].hand_over, messages[2].hand_over])
     by_hand.advance(1)
     assert not service.deliveries
-    assert by_hand.session._ledger.confirmations.open == 0
+    assert by_hand.session.unconfirmed == 0
 
 
 def test_the_last_message_confirms_the_read_by_its_number(
@@ -1077,7 +1077,7 @@ def test_released_messages_are_not_confirmed_with_their_read(
     assert by_hand.finish(call) == 1
     assert len(service.queues[queue_id].messages) == 1
     assert not service.deliveries
-    assert by_hand.session._ledger.confirmations.open == 0
+    assert by_hand.session.unconfirmed == 0
 
 
 def test_part_of_a_read_is_given_back_before_it_was_confirmed(

@@ -210,9 +210,9 @@ class TestLaterStart:
     ) -> None:
         with socket.create_server(("127.0.0.1", 0)) as rival:
             answers = iter([rival.getsockname()[1]])
-            really_free = embedded._free_port
+            really_free = embedded.free_port
             monkeypatch.setattr(
-                embedded, "_free_port", lambda preferred: next(answers, None) or really_free(None)
+                embedded, "free_port", lambda preferred: next(answers, None) or really_free(None)
             )
             with EmbeddedServer(used_dir) as server:
                 assert state_of(server) == "intact"

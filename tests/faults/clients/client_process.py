@@ -236,13 +236,17 @@ def _connections() -> list[str]:
 
 def _show(client: TelestoClient | AsyncTelestoClient) -> None:
     """Says what state a client is in that seems to hang; without bodies."""
-    session = client._session
-    parts = (session._waiting_calls, session._ledger.confirmations, session._reconnect)
-    states = [vars(session), *map(vars, parts)]
-    if session.link is not None:
-        states.append(vars(session.link))
-    for state in states:
-        print({name: str(value)[:200] for name, value in state.items()}, file=sys.stderr)
+    shown: set[int] = set()
+    left: list[object] = [client]
+    while left:
+        part = left.pop()
+        if id(part) in shown:
+            continue
+        shown.add(id(part))
+        state = {name: value for name, value in vars(part).items() if not isinstance(value, bytes)}
+        print(type(part).__name__, {name: str(value)[:200] for name, value in state.items()}, file=sys.stderr)
+        parts = (value for value in state.values() if type(value).__module__.startswith("telesto.client."))
+        left += [value for value in parts if hasattr(value, "__dict__")]
 
 
 def outcome_of(error: TelestoError) -> str:

@@ -54,15 +54,16 @@ class Scene:
         self.client: AsyncTelestoClient
         self.queue_id = 0
         self._clients: list[AsyncTelestoClient] = []
+        self.bounds: dict[AsyncTelestoClient, ClientOptions] = {}
 
     async def connect(
         self, name: str, *order: int, url: str | None = None, **options: Any
     ) -> AsyncTelestoClient:
         """Connects a client to the sites in this order."""
-        client = AsyncTelestoClient(
-            url or self.cluster.url(*order), options=ClientOptions(**(QUICK | options))
-        )
+        bounds = ClientOptions(**(QUICK | options))
+        client = AsyncTelestoClient(url or self.cluster.url(*order), options=bounds)
         self._clients.append(client)
+        self.bounds[client] = bounds
         await client.connect(name, existing="use")
         return client
 
@@ -245,7 +246,7 @@ async def test_without_the_standby_nothing_is_begun_and_lists_are_answered(scene
     pair = scene.pair
     hasty = [await scene.connect(f"hasty {number}", 0, 1) for number in range(2)]
     for client in hasty:  # to connect they may need longer
-        object.__setattr__(client._session._options, "call_timeout", 3.0)
+        object.__setattr__(scene.bounds[client], "call_timeout", 3.0)
     lister = await scene.connect("lister", 1, try_timeout=PATIENCE_S)
     shut = gates_shut(scene)
     await pair.follower.kill()

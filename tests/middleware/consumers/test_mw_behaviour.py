@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Sequence
 from itertools import pairwise
@@ -12,10 +13,10 @@ import asyncpg
 import pytest
 
 from conftest import Connect, StartMiddleware
+from lost_answers import lose_answer
 from members import Member, join, put_all, put_keyed
-from telesto.middleware.consumers import behaviour_monitor
+from telesto.middleware.common import logs
 from telesto.middleware.consumers.behaviour import Behaviour, BehaviourLimits
-from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorCode
 from wire import PATIENCE_S, Wire
@@ -29,9 +30,11 @@ QUICK_SWEEPS = {"due_sweep_interval_s": 0.02, "lost_leases_s": 0.02}
 class Clock:
     """The clock of a middleware's behaviour monitor, which a test may put forward."""
 
-    def __init__(self, server: MiddlewareServer) -> None:
+    def __init__(self) -> None:
         self.ahead_s = 0.0
-        server._monitor._clock = lambda: time.monotonic() + self.ahead_s
+
+    def __call__(self) -> float:
+        return time.monotonic() + self.ahead_s
 
 
 async def execute(database_url: str, sql: str, *arguments: Any) -> list[Any]:
@@ -68,8 +71,8 @@ async def two_partitions(slow: Member, idle: Member, queue_id: int) -> tuple[lis
 async def test_after_the_third_late_answer_its_messages_move_in_order(
     start_middleware: StartMiddleware, connect: Connect, database_url: str
 ) -> None:
-    server, elsewhere = await start_middleware(), await start_middleware()
-    clock = Clock(server)
+    clock = Clock()
+    server, elsewhere = await start_middleware(consumer_clock=clock), await start_middleware()
     wire, other = await (await connect(server)).register(), await (await connect(elsewhere)).register()
     queue_id = await wire.create_queue()
     slow, idle = await join(wire, queue_id, messages=1), await join(other, queue_id, messages=1)
@@ -96,8 +99,8 @@ async def test_after_the_third_late_answer_its_messages_move_in_order(
 
 
 async def test_small_delays_move_nothing(start_middleware: StartMiddleware, connect: Connect) -> None:
-    server = await start_middleware()
-    clock = Clock(server)
+    clock = Clock()
+    server = await start_middleware(consumer_clock=clock)
     wire, other = await (await connect(server)).register(), await (await connect(server)).register()
     queue_id = await wire.create_queue()
     slow, idle = await join(wire, queue_id, messages=1), await join(other, queue_id, messages=1)
@@ -113,8 +116,8 @@ async def test_small_delays_move_nothing(start_middleware: StartMiddleware, conn
 async def test_late_answers_below_the_limit_are_counted(
     start_middleware: StartMiddleware, connect: Connect, limit: int
 ) -> None:
-    server = await start_middleware()
-    clock = Clock(server)
+    clock = Clock()
+    server = await start_middleware(consumer_clock=clock)
     wire = await (await connect(server)).register()
     queue_id = await wire.create_queue(late_limit=limit)
     member = await join(wire, queue_id, messages=1)
@@ -126,8 +129,8 @@ async def test_late_answers_below_the_limit_are_counted(
 
 
 async def test_touching_is_being_in_time(start_middleware: StartMiddleware, connect: Connect) -> None:
-    server = await start_middleware()
-    clock = Clock(server)
+    clock = Clock()
+    server = await start_middleware(consumer_clock=clock)
     wire, other = await (await connect(server)).register(), await (await connect(server)).register()
     queue_id = await wire.create_queue()
     slow, idle = await join(wire, queue_id, messages=1), await join(other, queue_id, messages=1)
@@ -143,8 +146,8 @@ async def test_touching_is_being_in_time(start_middleware: StartMiddleware, conn
 async def test_what_is_in_flight_moves_when_it_is_answered(
     start_middleware: StartMiddleware, connect: Connect
 ) -> None:
-    server = await start_middleware()
-    clock = Clock(server)
+    clock = Clock()
+    server = await start_middleware(consumer_clock=clock)
     wire, other = await (await connect(server)).register(), await (await connect(server)).register()
     queue_id = await wire.create_queue(late_limit=1)
     slow = await join(wire, queue_id, messages=2)
@@ -158,8 +161,8 @@ async def test_what_is_in_flight_moves_when_it_is_answered(
 
 
 async def test_the_only_consumer_is_not_told(start_middleware: StartMiddleware, connect: Connect) -> None:
-    server = await start_middleware()
-    clock = Clock(server)
+    clock = Clock()
+    server = await start_middleware(consumer_clock=clock)
     wire = await (await connect(server)).register()
     queue_id = await wire.create_queue(late_limit=1)
     slow = await join(wire, queue_id, messages=1)
@@ -174,21 +177,9 @@ async def test_the_only_consumer_is_not_told(start_middleware: StartMiddleware, 
 async def test_a_slow_consumer_whose_change_is_lost_is_told_later(
     start_middleware: StartMiddleware, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from telesto.middleware.common.failures import LostError
-
-    server = await start_middleware(wake_sweep_s=0.02)
-    clock = Clock(server)
-    changes = server._consumer_changes
-    call, failures = changes._call, []
-
-    async def lose(*arguments: Any) -> list[Any]:
-        if not failures:
-            failures.append(arguments)
-            await call(*arguments)
-            raise LostError("the answer was lost")
-        return await call(*arguments)
-
-    monkeypatch.setattr(changes, "_call", lose)
+    clock = Clock()
+    server = await start_middleware(wake_sweep_s=0.02, consumer_clock=clock)
+    lost = lose_answer(monkeypatch, "telesto.change_consumers(")
     wire, other = await (await connect(server)).register(), await (await connect(server)).register()
     queue_id = await wire.create_queue(late_limit=1)
     slow = await join(wire, queue_id, messages=1)
@@ -198,7 +189,7 @@ async def test_a_slow_consumer_whose_change_is_lost_is_told_later(
     await answer_late(slow, clock, b"a1")
     await told_slow(slow)
     assert await idle.bodies(1) == [b"a2"]
-    assert len(failures) == 1
+    assert len(lost) == 1
 
 
 # ---------------------------------------------------------------------------------- failing
@@ -298,19 +289,15 @@ async def test_one_bad_message_does_not_make_it_inactive(connect: Connect) -> No
 
 
 async def test_one_that_fails_everything_is_slowed_and_recovers(
-    start_middleware: StartMiddleware, connect: Connect, monkeypatch: pytest.MonkeyPatch
+    start_middleware: StartMiddleware, connect: Connect, capsys: pytest.CaptureFixture[str]
 ) -> None:
     server = await start_middleware()
-    logged: list[str] = []
-    for level in ("warning", "info"):
-        monkeypatch.setattr(
-            behaviour_monitor._log, level, lambda event, **_: logged.append(event), raising=False
-        )
+    logs.configure("info", json=True)
     wire, other = await (await connect(server)).register(), await (await connect(server)).register()
     queue_id = await wire.create_queue(backoff_ms=3_600_000, backoff_max_ms=3_600_000)
     await put_all(wire, queue_id, *(b"%d" % i for i in range(20)))
     member = await join(wire, queue_id, messages=5)
-    consumer = server._consumers.get(member.consumer_id)
+    consumer = server.consumers.get(member.consumer_id)
     assert consumer is not None
     fails = [message.body for message in await member.next(5)]
     for body in fails[:4]:
@@ -326,17 +313,20 @@ async def test_one_that_fails_everything_is_slowed_and_recovers(
         (message,) = await member.next(1)
         assert (consumer.held, consumer.room) == (1, 0)
         await member.nack(message.body, failed=True)
-    (gauge,) = [read() for name, (_, read) in server.counters.gauges.items() if name == "failing_consumers"]
-    assert (gauge, server.counters.failing_consumers_total) == (1, 1)
+    assert server.counters.gauge("failing_consumers") == server.counters.failing_consumers_total == 1
     # Others get the messages meanwhile.
     another = await join(other, queue_id, messages=5)
     assert len(await another.next(5)) == 5
     (message,) = await member.next(1)
     await member.ack(message.body)
     assert len(await member.next(3)) == 3
-    assert server._consumers.failing == 0
+    assert server.counters.gauge("failing_consumers") == 0
     assert (server.counters.inactive_consumers_total, server.counters.failing_consumers_total) == (0, 1)
-    assert logged == ["consumer_failing", "consumer_recovered"]
+    logged = [json.loads(line)["event"] for line in capsys.readouterr().err.splitlines()]
+    assert [event for event in logged if event.startswith("consumer_")] == [
+        "consumer_failing",
+        "consumer_recovered",
+    ]
 
 
 async def test_one_that_fails_everything_loses_its_partitions(
@@ -363,8 +353,8 @@ async def test_one_that_fails_everything_loses_its_partitions(
 async def test_what_the_application_acknowledged_itself_is_an_answer(
     start_middleware: StartMiddleware, connect: Connect, database_url: str
 ) -> None:
-    server = await start_middleware()
-    clock = Clock(server)
+    clock = Clock()
+    server = await start_middleware(consumer_clock=clock)
     wire = await (await connect(server)).register()
     queue_id = await wire.create_queue(late_limit=1, fail_limit=2, backoff_ms=3_600_000)
     await put_all(wire, queue_id, b"1", b"2", b"3", b"4")
@@ -396,8 +386,8 @@ async def test_what_is_given_back_unbegun_is_no_failure(connect: Connect) -> Non
 async def test_a_queue_may_put_up_with_everything(
     start_middleware: StartMiddleware, connect: Connect
 ) -> None:
-    server = await start_middleware()
-    clock = Clock(server)
+    clock = Clock()
+    server = await start_middleware(consumer_clock=clock)
     wire, other = await (await connect(server)).register(), await (await connect(server)).register()
     queue_id = await wire.create_queue(late_limit=0, fail_limit=0, backoff_ms=3_600_000)
     member = await join(wire, queue_id)

@@ -10,12 +10,12 @@ import asyncpg
 import pytest
 
 from conftest import Connect, StartMiddleware
+from lost_answers import lose_answer
 from members import Member, join, put_all, put_keyed
 from telesto.middleware.common.failures import LostError, RefusedError, UnavailableError
 from telesto.middleware.common.peers import Peers
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.consumers.claim_tracker import ClaimTracker
-from telesto.middleware.database.connection import DatabaseConnection
 from telesto.middleware.database.disk import Disk
 from telesto.middleware.database.dsn import Connection
 from telesto.middleware.execution.batch_worker import PUT_AND_CLAIM, PutAndClaimExecutor
@@ -254,19 +254,6 @@ async def test_nothing_is_claimed_beside_doubt() -> None:
 # --- with the database -----------------------------------------------------------------------
 
 
-def count_claims(server: MiddlewareServer) -> list[str]:
-    """Notes the calls of the claim loop itself from now on."""
-    made: list[str] = []
-    call = server._workers.claim_loop._call
-
-    async def noted(sql: str, *arguments: Any) -> Any:
-        made.append(sql)
-        return await call(sql, *arguments)
-
-    server._workers.claim_loop._call = noted
-    return made
-
-
 @pytest.fixture
 async def server(start_middleware: StartMiddleware) -> MiddlewareServer:
     return await start_middleware()
@@ -292,8 +279,8 @@ async def queue_id(wire: Wire) -> int:
 async def member(server: MiddlewareServer, wire: Wire, queue_id: int) -> Member:
     """A consumer whose claims have found nothing, also since puts elsewhere are told of."""
     member = await join(wire, queue_id)
-    queue = server._consumers._queues[queue_id]
-    await until(lambda: not (server._room.unregistered or queue.awake or queue.standing))
+    queue = server.consumers.queues[queue_id]
+    await until(lambda: not (server.room.unregistered or queue.awake or queue.standing))
     return member
 
 
@@ -308,12 +295,12 @@ async def other(database_url: str) -> AsyncIterator[Connection]:
 async def test_messages_reach_a_consumer_by_the_call_that_puts_them(
     server: MiddlewareServer, wire: Wire, queue_id: int, member: Member
 ) -> None:
-    claims = count_claims(server)
+    before = server.counters.claims_total
     await put_all(wire, queue_id, b"1")
     await put_all(wire, queue_id, b"2", b"3")
     assert await member.bodies(3) == [b"1", b"2", b"3"]
     assert await member.ack(b"1", b"2", b"3") == [None, None, None]
-    assert claims == []
+    assert server.counters.claims_total == before + 2
 
 
 async def test_partitions_keep_their_order(wire: Wire, queue_id: int, member: Member) -> None:
@@ -334,7 +321,7 @@ async def test_what_consumers_have_no_room_for_is_left_to_others(
     member = await join(wires[0], queue_id, messages=1)
     await until(lambda: servers[0].counters.claims_total)
     waiting = wires[1].read(queue_id, wait_ms=5_000)
-    await until(lambda: servers[1]._room.parked)
+    await until(lambda: servers[1].room.parked)
     await put_all(wires[0], queue_id, b"1", b"2")
     answer = await asyncio.wait_for(waiting, PATIENCE_S)
     assert {*await member.bodies(1), answer.messages[0].body} == {b"1", b"2"}
@@ -351,7 +338,7 @@ async def test_a_lock_that_a_reader_holds_holds_up_no_put(
 
 
 async def test_a_connection_that_dies_in_the_call_loses_no_message(
-    server: MiddlewareServer, wire: Wire, producer: Wire, queue_id: int, member: Member, other: Connection
+    wire: Wire, producer: Wire, queue_id: int, member: Member, other: Connection
 ) -> None:
     """The call waits for a lock that the test holds, so that it is under way when it is cut off."""
     async with other.transaction():
@@ -363,7 +350,6 @@ async def test_a_connection_that_dies_in_the_call_loses_no_message(
         assert isinstance(await doubtful, packets.Error)
     await wire.put_one(queue_id, body=b"next")
     assert await member.bodies(1) == [b"next"]
-    assert not server._claims.doubtful
 
 
 async def test_what_was_claimed_by_a_call_whose_answer_is_lost_is_found(
@@ -374,17 +360,7 @@ async def test_what_was_claimed_by_a_call_whose_answer_is_lost_is_found(
     member: Member,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    call = DatabaseConnection.call
-    lost: list[str] = []
-
-    async def call_and_lose(link: DatabaseConnection, sql: str, *arguments: Any) -> Any:
-        rows = await call(link, sql, *arguments)
-        if sql == PUT_AND_CLAIM and not lost:
-            lost.append(sql)
-            raise LostError("cut off", suspicious=False)
-        return rows
-
-    monkeypatch.setattr(DatabaseConnection, "call", call_and_lose)
+    lose_answer(monkeypatch, PUT_AND_CLAIM)
     answer = await asyncio.wait_for(producer.put(queue_id, body=b"1"), PATIENCE_S)
     assert answer.error_class is ErrorClass.IN_DOUBT
     assert await member.bodies(1) == [b"1"]

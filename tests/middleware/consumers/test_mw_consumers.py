@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import asyncpg
 import pytest
 
 from conftest import Connect, StartMiddleware
@@ -82,7 +83,7 @@ async def test_consumers_share_equally(start_middleware: StartMiddleware, connec
     first, second = [await (await connect(server)).register() for _ in range(2)]
     queue_id = await first.create_queue()
     members = [await join(first, queue_id), await join(second, queue_id)]
-    await until(lambda: server.counters.claims_total and not server._consumers._queues[queue_id].standing)
+    await until(lambda: server.counters.claims_total and not server.consumers.queues[queue_id].standing)
     answer = await first.ask(
         packets.PutMessages(
             first.number(),
@@ -98,7 +99,7 @@ async def test_consumers_share_equally(start_middleware: StartMiddleware, connec
 async def test_consumers_of_several_middlewares(start_middleware: StartMiddleware, connect: Connect) -> None:
     servers = [await start_middleware(heartbeat_interval_s=0.05) for _ in range(2)]
     wires = [await (await connect(server)).register() for server in servers]
-    await until(lambda: all(server._peers.others for server in servers))
+    await until(lambda: all(server.peers.others for server in servers))
     queue_id = await wires[0].create_queue()
     far = await join(wires[1], queue_id)
     await put_all(wires[0], queue_id, b"1")
@@ -334,13 +335,16 @@ async def test_a_middleware_that_stops_gives_back_without_counting(
 
 
 async def test_a_middleware_taken_for_dead_has_its_consumers_join_again(
-    start_middleware: StartMiddleware, connect: Connect
+    start_middleware: StartMiddleware, connect: Connect, database_url: str
 ) -> None:
     server: MiddlewareServer = await start_middleware()
     wire = await (await connect(server)).register()
     queue_id = await wire.create_queue()
     member = await join(wire, queue_id)
-    server._registered_again()
+    connection = await asyncpg.connect(database_url)
+    await connection.execute("DELETE FROM telesto.middlewares")
+    await connection.close()
+    server.registry.poke()
     lost = await member.lost()
     assert (lost.ended, lost.code) == (True, ErrorCode.CONSUMER_NOT_EXISTING)
     member = await join(wire, queue_id)
@@ -416,7 +420,7 @@ async def test_partitions_go_to_consumers_of_several_middlewares(
 ) -> None:
     servers = [await start_middleware(heartbeat_interval_s=0.05) for _ in range(2)]
     wires = [await (await connect(server)).register() for server in servers]
-    await until(lambda: all(server._peers.others for server in servers))
+    await until(lambda: all(server.peers.others for server in servers))
     queue_id = await wires[0].create_queue()
     members = [await join(wire, queue_id) for wire in wires]
     await until(lambda: all(server.counters.claims_total for server in servers))

@@ -9,8 +9,10 @@ from typing import Any
 
 import asyncpg
 import pytest
+from asyncpg.prepared_stmt import PreparedStatement
 
 from conftest import Connect, StartMiddleware
+from locks import locked, until_blocked
 from telesto.middleware.common.failures import STALE_SQLSTATE, LostError, RefusedError, UnavailableError
 from telesto.middleware.database.connection import DatabaseConnection
 from telesto.middleware.database.primary import Epoch, Primary
@@ -18,27 +20,6 @@ from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorClass, ErrorCode
 from wire import PATIENCE_S, Wire, until
-
-WAITING = (
-    "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-)
-
-
-@asynccontextmanager
-async def blocked(database_url: str, key_function: str, key: int) -> AsyncIterator[asyncpg.Connection]:
-    """Holds an advisory lock of Telesto's; gives a connection that is no part of it."""
-    holder, watcher = await asyncpg.connect(database_url), await asyncpg.connect(database_url)
-    await holder.execute("BEGIN")
-    await holder.execute(f"SELECT pg_advisory_xact_lock(telesto.{key_function}($1))", key)
-    try:
-        yield watcher
-    finally:
-        await holder.close()
-        await watcher.close()
-
-
-async def until_blocked(watcher: asyncpg.Connection) -> None:
-    await until(lambda: watcher.fetchval(WAITING))
 
 
 async def end_backends(watcher: asyncpg.Connection, name: str) -> None:
@@ -56,7 +37,7 @@ async def test_a_lost_call_is_in_doubt_and_the_next_one_works(
     wire = await connect(server)
     await wire.register()
     queue_id = await wire.create_queue()
-    async with blocked(database_url, "put_lock_key", queue_id) as watcher:
+    async with locked(database_url, queue_id) as watcher:
         answers = [wire.put(queue_id) for _ in range(3)]
         await until_blocked(watcher)
         await end_backends(watcher, "put%")
@@ -71,7 +52,7 @@ async def test_a_lost_call_is_in_doubt_and_the_next_one_works(
     takeover = await (await connect(server)).identify(wire.client_id)
     listed = {operation.number for operation in takeover.operations}
     assert 2 not in listed
-    assert server._database.lost_count == 1
+    assert server.database.lost_count == 1
 
 
 async def test_reads_and_lookups_in_flight_are_in_doubt_too(
@@ -82,7 +63,7 @@ async def test_reads_and_lookups_in_flight_are_in_doubt_too(
     await wire.register()
     queue_id = await wire.create_queue()
     await wire.put_one(queue_id)
-    async with blocked(database_url, "take_lock_key", queue_id) as watcher:
+    async with locked(database_url, queue_id, "take_lock_key") as watcher:
         answer = wire.read(queue_id, wait_ms=60_000)
         await until_blocked(watcher)
         await end_backends(watcher, "take%")
@@ -158,25 +139,31 @@ async def link_to(database_url: str) -> AsyncIterator[DatabaseConnection]:
 
 @pytest.mark.parametrize("at", ["before", "after"])
 async def test_nothing_was_sent_on_a_connection_that_is_dropped_while_a_statement_is_prepared(
-    database_url: str, monkeypatch: pytest.MonkeyPatch, at: str
+    database_url: str, at: str
 ) -> None:
     """What asyncpg asks for the types of a statement is a call of its own, and it does not look between."""
-    look_up = asyncpg.Connection._introspect_types
-    sql = "SELECT message FROM telesto.messages AS message"
-    async with link_to(database_url) as link:
+    drops = ["dropped"]
 
-        async def drop_beside(self: Any, *arguments: Any) -> Any:
-            if at == "before":
+    class DroppedBeside(asyncpg.Connection):
+        async def _introspect_types(self, *arguments: Any) -> Any:
+            dropping = drops.copy()
+            drops.clear()
+            if dropping and at == "before":
                 link.drop("dropped")
-            found = await look_up(self, *arguments)
-            link.drop("dropped")
+            found = await super()._introspect_types(*arguments)
+            if dropping:
+                link.drop("dropped")
             return found
 
-        with monkeypatch.context() as patch:
-            patch.setattr(asyncpg.Connection, "_introspect_types", drop_beside)
-            with pytest.raises(UnavailableError):
-                await link.call(sql)
-        assert await link.call(sql) == []
+    async def connect(_name: str) -> asyncpg.Connection:
+        return await asyncpg.connect(database_url, connection_class=DroppedBeside)
+
+    sql = "SELECT message FROM telesto.messages AS message"
+    link = DatabaseConnection("test", connect, 0.01)
+    with pytest.raises(UnavailableError):
+        await link.call(sql)
+    assert await link.call(sql) == []
+    await link.close()
 
 
 async def test_a_link_tells_what_became_of_a_call(database_url: str) -> None:
@@ -203,18 +190,20 @@ LOCKING = "SELECT pg_try_advisory_xact_lock(4711), n FROM generate_series(1, $1)
 FREE = "SELECT pg_try_advisory_xact_lock(4711)"
 
 
-async def test_a_call_for_much_ends_its_transaction_before_it_answers(database_url: str) -> None:
+async def test_a_call_for_much_ends_its_transaction_before_it_answers(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     other = await asyncpg.connect(database_url)
     async with link_to(database_url) as link:
         free: list[bool] = []
-        fetch = link._fetch
+        fetch = PreparedStatement.fetch
 
-        async def watched(statement: Any, arguments: tuple[Any, ...]) -> Any:
-            rows = await fetch(statement, arguments)
+        async def watched(statement: Any, *arguments: Any) -> Any:
+            rows = await fetch(statement, *arguments)
             free.append(await other.fetchval(FREE))
             return rows
 
-        link._fetch = watched  # type: ignore[method-assign]
+        monkeypatch.setattr(PreparedStatement, "fetch", watched)
         for _ in range(2):
             rows = await link.call_for_much(LOCKING, 1_000)
             assert [row["n"] for row in rows] == list(range(1, 1_001))
@@ -234,20 +223,28 @@ async def test_a_call_for_much_that_fails_has_done_nothing(database_url: str) ->
         assert await link.call("SELECT count(*) FROM t") == [(1,)]
 
 
-async def test_a_call_for_much_whose_answer_is_lost_is_in_doubt(database_url: str) -> None:
+async def test_a_call_for_much_whose_answer_is_lost_is_in_doubt(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It was done; a cursor that is not there says nothing else."""
-    async with link_to(database_url) as link:
-        call = link._call
+    connections = []
 
-        async def lose(sql: str, arguments: tuple[Any, ...]) -> Any:
-            if sql.startswith("FETCH"):
-                await call("CLOSE telesto_answer", ())
-            return await call(sql, arguments)
+    async def connect(_name: str) -> asyncpg.Connection:
+        connections.append(await asyncpg.connect(database_url))
+        return connections[0]
 
-        link._call = lose  # type: ignore[method-assign]
-        with pytest.raises(LostError):
-            await link.call_for_much("SELECT 1")
-        assert link.pid is None
+    fetch = PreparedStatement.fetch
+
+    async def lose(statement: Any, *arguments: Any) -> Any:
+        if statement.get_query().startswith("FETCH"):
+            await connections[0].execute("CLOSE telesto_answer")
+        return await fetch(statement, *arguments)
+
+    monkeypatch.setattr(PreparedStatement, "fetch", lose)
+    link = DatabaseConnection("test", connect, 0.01)
+    with pytest.raises(LostError):
+        await link.call_for_much("SELECT 1")
+    assert link.pid is None
 
 
 async def test_an_error_does_not_tell_the_row(database_url: str) -> None:
@@ -337,6 +334,6 @@ async def test_a_middleware_that_is_cut_off_sends_its_clients_away(
     await admin.close()
     assert (await wire.put(queue_id)).code == ErrorCode.SHUTTING_DOWN
     # Whoever comes once the database is back is served, from the next sign of life on.
-    await until(lambda: server._database.gate.is_open)
+    await until(lambda: server.database.gate.is_open)
     again = await (await connect(server)).register()
     await until_taken(again, queue_id)

@@ -12,10 +12,11 @@ import asyncpg
 import pytest
 
 from conftest import Connect, StartMiddleware
-from telesto.middleware.common.failures import RefusedError
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.database import disk
+from telesto.middleware.database.connection import DatabaseConnection
 from telesto.middleware.database.disk import CHECKPOINT, MAX_WAL, RIGHTS, ROWS, SIZE, VACUUM, Disk
+from telesto.middleware.database.primary import Epoch, Primary
 from telesto.middleware.metrics.counters import Counters
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorClass, ErrorCode
@@ -33,6 +34,7 @@ class Machine:
         self.free = 500
         self.rows = 1_000
         self.size = 0
+        self.max_wal = 0
         self.now = 100.0
         self.may = (True, True)
         self.asked: list[str] = []
@@ -49,7 +51,7 @@ class Machine:
             RIGHTS: self.may,
             ROWS: (self.rows,),
             SIZE: (self.size * MIB,),
-            MAX_WAL: (0,),
+            MAX_WAL: (self.max_wal,),
             VACUUM: (),
             CHECKPOINT: (),
         }
@@ -59,7 +61,7 @@ class Machine:
         """Whether puts are refused once the disk has been looked at."""
         self.free = self.free if free is None else free
         self.now += 1
-        await self.disk._look()
+        await self.disk.look()
         return self.disk.is_full
 
 
@@ -87,7 +89,7 @@ async def test_the_reserve_is_a_tenth_of_a_large_disk_and_no_more_than_set(
     machine = Machine(monkeypatch, tmp_path, disk_reserve_bytes=10 * MIB)
     assert not await machine.look(10)
     assert await machine.look(9)
-    monkeypatch.setattr(disk, "_PART_OF_DISK", 5)
+    monkeypatch.setattr(disk, "PART_OF_DISK", 5)
     assert await Machine(monkeypatch, tmp_path).look(199)
     assert not await Machine(monkeypatch, tmp_path).look(200)
 
@@ -95,7 +97,7 @@ async def test_the_reserve_is_a_tenth_of_a_large_disk_and_no_more_than_set(
 async def test_what_the_log_may_still_take_counts_as_used(machine: Machine, tmp_path: Path) -> None:
     (tmp_path / "pg_wal").mkdir()
     (tmp_path / "pg_wal" / "one").write_bytes(bytes(1_000))
-    machine.disk._max_wal = 50 * MIB + 1_000
+    machine.max_wal = 50 * MIB + 1_000
     assert not await machine.look(LEFT + 50)
     assert await machine.look(LEFT + 49)
 
@@ -189,7 +191,7 @@ async def test_what_the_database_says_counts_for_a_while(
     machine.disk.refused_by_database()
     assert machine.disk.is_full
     assert await machine.look()
-    machine.now += disk._RETRY_S
+    machine.now += disk.RETRY_S
     assert not await machine.look()
     assert machine.disk.work.period_s is None
 
@@ -206,7 +208,7 @@ async def test_only_what_stores_is_refused(
     queue_id = await wire.create_queue()
     for _ in range(3):
         await wire.put_one(queue_id)
-    server._disk.is_full = True
+    server.disk.is_full = True
     answers = [await wire.put(queue_id)]
     wire.resume()
     publication = packets.PutToTopic(wire.number(), [], "topic", [packets.NewTopicMessage(b"news")])
@@ -219,7 +221,7 @@ async def test_only_what_stores_is_refused(
     assert not isinstance(await reader.ask(confirmation), packets.Error)
     purged = await reader.ask(packets.PurgeQueue(reader.number(), [], queue_id))
     assert isinstance(purged, packets.PurgeQueueResponse)
-    server._disk.is_full = False
+    server.disk.is_full = False
     wire.resume()
     await wire.put_one(queue_id)
 
@@ -237,8 +239,8 @@ async def test_a_put_for_which_the_database_has_no_space_stops_the_others_for_a_
     database_url: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(disk, "_RETRY_S", 0.2)
-    monkeypatch.setattr(disk, "_PERIOD_S", 0.05)
+    monkeypatch.setattr(disk, "RETRY_S", 0.2)
+    monkeypatch.setattr(disk, "PERIOD_S", 0.05)
     server = await start_middleware()
     wire = await (await connect(server)).register()
     queue_id = await wire.create_queue()
@@ -246,7 +248,7 @@ async def test_a_put_for_which_the_database_has_no_space_stops_the_others_for_a_
     await admin.execute(FULL)
     answers = await asyncio.gather(*(wire.put(queue_id) for _ in range(8)))
     assert [answer.code for answer in answers] == [ErrorCode.DISK_FULL] * 8
-    assert server._disk.is_full
+    assert server.disk.is_full
     await admin.execute("DROP TRIGGER full_disk ON telesto.messages")
     await admin.close()
 
@@ -255,17 +257,25 @@ async def test_a_put_for_which_the_database_has_no_space_stops_the_others_for_a_
         return not isinstance(await wire.put(queue_id), packets.Error)
 
     await until(taken)
-    assert not server._disk.is_full
+    assert not server.disk.is_full
 
 
-async def test_the_remedies_and_the_count_are_what_postgresql_understands(
-    start_middleware: StartMiddleware, database_url: str
-) -> None:
+async def test_the_remedies_and_the_count_are_what_postgresql_understands(database_url: str) -> None:
     """Also for a user who may not use them: a warning would be taken for one about a commit."""
-    server = await start_middleware()
-    assert isinstance(await server._disk._count(), int)
-    await server._disk._free_space()
-    assert server._disk._remedies == [VACUUM, CHECKPOINT]
-    with pytest.raises(RefusedError):
-        await server._disk._call("SELECT no_such_function()")
-    assert server._database.lost_count == 0
+    link = DatabaseConnection("test", Primary(database_url, 5.0, 5_000, Epoch()).connect, 0.01)
+    answers: dict[str, list[Any]] = {}
+
+    async def call(sql: str, *arguments: Any) -> list[Any]:
+        answers[sql] = []
+        answers[sql] = await link.call(sql, *arguments)
+        return answers[sql]
+
+    loop = asyncio.get_running_loop()
+    full = Disk(call, Counters(), ServerSettings(disk_directory=None, max_database_bytes=1), loop.time)
+    for _ in range(2):
+        await full.look()
+    assert full.is_full
+    assert list(answers) == [SIZE, ROWS, RIGHTS, VACUUM, CHECKPOINT]
+    assert isinstance(answers[ROWS][0][0], int)
+    assert link.lost_count == 0
+    await link.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,6 +13,7 @@ import asyncpg
 import pytest
 
 from conftest import Connect, StartMiddleware
+from locks import locked
 from telesto.db import schema
 from telesto.db.embedded.server import EmbeddedServer
 from telesto.middleware.common.settings import ServerSettings
@@ -40,18 +40,6 @@ async def admin(database_url: str) -> AsyncIterator[asyncpg.Connection[Any]]:
     connection = await asyncpg.connect(database_url)
     yield connection
     await connection.close()
-
-
-@asynccontextmanager
-async def held(database_url: str, queue_id: int) -> AsyncIterator[None]:
-    """Holds the lock that puts of a queue wait for."""
-    holder = await asyncpg.connect(database_url)
-    await holder.execute("BEGIN")
-    await holder.execute("SELECT pg_advisory_xact_lock(telesto.put_lock_key($1))", queue_id)
-    try:
-        yield
-    finally:
-        await holder.close()
 
 
 async def answered(answers: list[asyncio.Future[Any]]) -> list[packets.Packet]:
@@ -87,7 +75,7 @@ async def test_a_call_that_an_operator_cancels_was_not_done(
 ) -> None:
     wire = await (await connect(await start_middleware(**NO_LIMITS))).register()
     queue_id = await wire.create_queue()
-    async with held(database_url, queue_id):
+    async with locked(database_url, queue_id):
         answers = [wire.put(queue_id) for _ in range(5)]
         await until(lambda: admin.fetchval(WAITING))
         await admin.execute(CANCEL)
@@ -121,10 +109,10 @@ async def test_a_call_that_takes_too_long_is_ended_once_for_all_its_requests(
     server = await start_middleware(**(NO_LIMITS | {limit: 1.5}))
     wire = await (await connect(server)).register()
     queue_id = await wire.create_queue()
-    async with held(database_url, queue_id):
+    async with locked(database_url, queue_id):
         answers = [wire.put(queue_id) for _ in range(5)]
         assert [answer.code for answer in await answered(answers)] == [code] * 5
-    assert server._database.lost_count == 0
+    assert server.database.lost_count == 0
     await put_again(wire, queue_id)
     assert len(await wire.read_now(queue_id, max_messages=10)) == 1
 
@@ -184,7 +172,7 @@ async def test_no_limit_cuts_the_wait_for_a_standby(
         await operator.execute("ALTER SYSTEM RESET synchronous_standby_names")
         await operator.execute("SELECT pg_reload_conf()")
         assert isinstance((await answered([answer]))[0], packets.PutMessageResponse)
-        assert server._database.lost_count == 0
+        assert server.database.lost_count == 0
         await operator.close()
         server.request_stop()
         await server.wait_closed()

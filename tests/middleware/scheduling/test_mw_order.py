@@ -76,7 +76,7 @@ async def test_order_holds_whatever_happens(seed: int) -> None:
             sender.put(chance.randint(1, 3))
         else:
             sender.read(chance.randint(1, 3))
-    await bench.until(lambda: all(len(sender.answers) == sender._packet_id for sender in senders))
+    await bench.until(lambda: all(len(sender.answers) == sender.sent for sender in senders))
     for sender in senders:
         check(sender, database)
     assert (bench.budget.requests, bench.budget.bytes) == (0, 0)
@@ -87,7 +87,7 @@ def check(sender: Sender, database: Database) -> None:
     took_effect = [
         number for client_id, number in database.effects if client_id == sender.pipeline.client.client_id
     ]
-    assert took_effect == list(range(1, sender._packet_id + 1))
+    assert took_effect == list(range(1, sender.sent + 1))
     assert not any(isinstance(answer, packets.Error) for answer in sender.answers.values())
 
 
@@ -110,9 +110,7 @@ async def test_waiting_readers_get_every_message_once(seed: int) -> None:
             left["puts"] -= 1
         if chance.random() < 0.3:
             await bench.until(lambda: bench.budget.requests < 40)
-    await bench.until(
-        lambda: all(len(sender.answers) == sender._packet_id for sender in (*readers, *writers))
-    )
+    await bench.until(lambda: all(len(sender.answers) == sender.sent for sender in (*readers, *writers)))
     answers = [answer for reader in readers for answer in reader.answers.values()]
     assert sum(len(answer.messages) for answer in answers) == messages
     assert database.depth == 0

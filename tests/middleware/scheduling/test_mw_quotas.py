@@ -56,7 +56,8 @@ class Clock:
         self.calls.append(action)
         return self
 
-    def call_at(self, _when: float, _action: Any) -> Clock:
+    def call_at(self, _when: float, action: Any) -> Clock:
+        self.calls.append(action)
         return self
 
     def cancel(self) -> None:
@@ -298,12 +299,12 @@ def test_lines_of_one_kind_and_origin_are_few_and_count_the_others(
     events.info("refused", "b", number=7)
     assert [line.split('"number": ')[1][0] for line in written(capsys)] == ["0", "7"]
     clock.now += PERIOD_S
-    deadlines._run()
+    clock.look()
     (line,) = written(capsys)
     assert '"number": 4' in line
     assert '"left_out": 3' in line
     clock.now += 2 * PERIOD_S
-    deadlines._run()
+    clock.look()
     assert written(capsys) == []
     events.info("refused", "a", number=9)
     assert len(written(capsys)) == 1

@@ -26,7 +26,7 @@ from telesto.middleware.database.connection import DatabaseConnection
 from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorClass, ErrorCode
-from test_mw_refusals import _drain, _overload, _relieve, _shut
+from test_mw_refusals import drain, overload, relieve, shut
 from tools.codegen.loading import load
 from wire import FOREVER_MS, READ_ONLY, Wire, frame, hello, put
 
@@ -183,9 +183,9 @@ async def _(scene: Scene, number: int) -> Any:
 
 @case("OVERLOADED")
 async def _(scene: Scene, number: int) -> Any:
-    _overload(scene.server)
+    overload(scene.server)
     answer = await scene.send("PutMessage", number)
-    _relieve(scene.server)
+    relieve(scene.server)
     return answer
 
 
@@ -248,7 +248,7 @@ async def _(scene: Scene, number: int) -> Any:
 
 @case("SHUTTING_DOWN")
 async def _(scene: Scene, number: int) -> Any:
-    _drain(scene.server)
+    drain(scene.server)
     return await scene.send("PutMessage", number)
 
 
@@ -260,9 +260,9 @@ async def _(scene: Scene, number: int) -> Any:
 
 @case("STANDBY_UNAVAILABLE")
 async def _(scene: Scene, number: int) -> Any:
-    _shut(scene.server)
+    shut(scene.server)
     answer = await scene.send("PutMessage", number)
-    del scene.server._database.gate.check
+    del scene.server.database.gate.check
     return answer
 
 
@@ -393,14 +393,14 @@ async def test_the_first_fault_of_a_request_is_answered(
 
     assert (await scene.raw(old_and_bad)).code == ErrorCode.MALFORMED_PACKET
     assert (await wire.ask(put(1, -1))).code == ErrorCode.NUMBER_REPEATED
-    _overload(scene.server)
+    overload(scene.server)
     assert (await wire.ask(put(wire.number(), -1))).code == ErrorCode.INVALID_PARAMETER
     assert (await wire.ask(put(wire.number(), queue_id))).code == ErrorCode.OVERLOADED
     assert (await wire.ask(put(wire.number(), queue_id, body=bytes(1 << 21)))).code == (
         ErrorCode.MESSAGE_TOO_LARGE
     )
-    _relieve(scene.server)
-    _drain(scene.server)
+    relieve(scene.server)
+    drain(scene.server)
     assert (await scene.raw(old_and_bad)).code == ErrorCode.SHUTTING_DOWN
 
 

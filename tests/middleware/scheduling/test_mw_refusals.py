@@ -30,32 +30,32 @@ _DRAINING = [name for name in NUMBERED if ConnectionState.DRAINING in _INFO[name
 # --- for now ---------------------------------------------------------------------------------
 
 
-def _drain(server: MiddlewareServer) -> None:
-    for connection in server._connections.snapshot():
+def drain(server: MiddlewareServer) -> None:
+    for connection in server.connections.snapshot():
         connection.go_away(packets.GoAway("test", []))
 
 
-def _overload(server: MiddlewareServer) -> None:
-    server._budget.enter(1 << 40, 0)
+def overload(server: MiddlewareServer) -> None:
+    server.budget.enter(1 << 40, 0)
 
 
-def _relieve(server: MiddlewareServer) -> None:
-    server._budget.leave(1 << 40, 0)
+def relieve(server: MiddlewareServer) -> None:
+    server.budget.leave(1 << 40, 0)
 
 
-def _shut(server: MiddlewareServer) -> None:
+def shut(server: MiddlewareServer) -> None:
     def check(*, writes: bool) -> None:
         if writes:
             raise UnavailableError("shut", standby_unavailable(10))
 
-    server._database.gate.check = check  # type: ignore[method-assign]
+    server.database.gate.check = check  # type: ignore[method-assign]
 
 
-def _open(server: MiddlewareServer) -> None:
-    del server._database.gate.check
+def reopen(server: MiddlewareServer) -> None:
+    del server.database.gate.check
 
 
-def _nothing(_server: MiddlewareServer) -> None:
+def nothing(_server: MiddlewareServer) -> None:
     pass
 
 
@@ -63,9 +63,9 @@ def _nothing(_server: MiddlewareServer) -> None:
 CAUSES: dict[
     str, tuple[Callable[[MiddlewareServer], None], Callable[[MiddlewareServer], None], ErrorCode]
 ] = {
-    "draining": (_drain, _nothing, ErrorCode.SHUTTING_DOWN),
-    "overloaded": (_overload, _relieve, ErrorCode.OVERLOADED),
-    "no standby": (_shut, _open, ErrorCode.STANDBY_UNAVAILABLE),
+    "draining": (drain, nothing, ErrorCode.SHUTTING_DOWN),
+    "overloaded": (overload, relieve, ErrorCode.OVERLOADED),
+    "no standby": (shut, reopen, ErrorCode.STANDBY_UNAVAILABLE),
 }
 REFUSALS = [
     (cause, name) for cause in CAUSES for name in NUMBERED if cause != "draining" or name not in _DRAINING
@@ -168,9 +168,9 @@ async def test_a_request_without_permission_lets_nothing_overtake(
     server = await start_middleware()
     wire, queue_id = await _identified(connect, server, READ_ONLY)
     requests = numbered_requests(queue_id)
-    _overload(server)
+    overload(server)
     assert (await wire.ask(read(wire.number(), queue_id))).code == ErrorCode.OVERLOADED
-    _relieve(server)
+    relieve(server)
     refused = await wire.ask(requests[name](wire.number()))
     assert refused.code == ErrorCode.CLIENT_MODE_PERMISSION_VIOLATION
     assert (await wire.ask(requests["Ack"](wire.number()))).error_class is ErrorClass.RETRYABLE
@@ -183,9 +183,9 @@ async def test_a_number_left_out_counts_also_when_its_request_is_rejected(
 ) -> None:
     server = await start_middleware()
     wire, queue_id = await _identified(connect, server)
-    _shut(server)
+    shut(server)
     assert (await wire.put(queue_id)).code == ErrorCode.STANDBY_UNAVAILABLE
-    _open(server)
+    reopen(server)
     wire.resume()
     assert (await wire.put(queue_id, -1)).code == ErrorCode.INVALID_PARAMETER
     assert await wire.put_one(queue_id)
@@ -196,7 +196,7 @@ async def test_what_only_reads_is_done_also_while_no_commit_is_confirmed(
 ) -> None:
     server = await start_middleware()
     wire, queue_id = await _identified(connect, server)
-    _shut(server)
+    shut(server)
     listed = await wire.ask(packets.GetQueues(0, 10))
     assert [queue.queue_id for queue in listed.queues] == [queue_id]
     statistics = await wire.ask(packets.GetQueueStatistics(queue_id))
@@ -208,11 +208,11 @@ async def test_what_only_reads_is_done_also_while_no_commit_is_confirmed(
 async def test_what_is_not_recorded_has_no_order(connect: Connect, start_middleware: StartMiddleware) -> None:
     server = await start_middleware()
     wire, queue_id = await _identified(connect, server)
-    _overload(server)
+    overload(server)
     assert (await wire.ask(put(0, queue_id))).code == ErrorCode.OVERLOADED
-    _relieve(server)
+    relieve(server)
     assert await wire.put_one(queue_id)
-    _drain(server)
+    drain(server)
     assert (await wire.ask(put(0, queue_id))).code == ErrorCode.SHUTTING_DOWN
     assert isinstance(await wire.ask(numbered_requests(queue_id)["Ack"](wire.number())), packets.AckResponse)
 

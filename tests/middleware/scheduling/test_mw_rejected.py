@@ -6,6 +6,7 @@ The rejected request's own record, and what it confirms, are the exceptions.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from conftest import Connect, StartMiddleware
 from members import Member, join, put_all
 from requests_of_all import NO_QUEUE, numbered_requests
 from telesto.middleware.common.failures import BUSY, RefusedError, UnavailableError
+from telesto.middleware.database.connection import DatabaseConnection
 from telesto.middleware.scheduling import single_request
 from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
@@ -60,9 +62,15 @@ class World:
                 found = [row for (row,) in connection.execute(query.format(sql.Identifier(name)))]
                 mine = f'"client_id": {self.asker.client_id},'
                 rows[name] = [row for row in found if name != "operations" or mine not in row]
-        consumers = self.server._consumers.by_id.values()
+        consumers = self.server.consumers.by_id.values()
         rows["held"] = {
-            consumer.consumer_id: (dict(consumer._held), consumer.room, consumer.touched_at, consumer.ended)
+            consumer.consumer_id: (
+                consumer.held_ids,
+                consumer.begun_ids,
+                consumer.room,
+                consumer.touched_at,
+                consumer.ended,
+            )
             for consumer in consumers
         }
         return rows
@@ -410,20 +418,29 @@ async def test_what_may_not_be_sent_has_done_nothing(world: World, connect: Conn
 FAILURES = [RefusedError("XX000", "test"), RefusedError("53200", "test"), UnavailableError("test")]
 
 
-def _fail_after(server: MiddlewareServer, calls: int, then: Callable[[], Awaitable[None]]) -> None:
+def _watch_single(patch: pytest.MonkeyPatch, watch: Callable[..., Awaitable[Any]]) -> None:
+    """Has single requests' calls answered by a function, or made where it returns None."""
+    call = DatabaseConnection.call
+
+    async def watched(link: DatabaseConnection, statement: str, *arguments: Any) -> Any:
+        if link.name.startswith("single"):
+            rows = await watch(statement, *arguments)
+            if rows is not None:
+                return rows
+        return await call(link, statement, *arguments)
+
+    patch.setattr(DatabaseConnection, "call", watched)
+
+
+def _fail_after(patch: pytest.MonkeyPatch, calls: int, then: Callable[[], Awaitable[None]]) -> None:
     """Has single requests' calls fail after some, or something else happen then."""
-    for link in server._workers._own_connections:
-        if not link._name.startswith("single"):
-            continue
-        call, made = link.call, [0]
+    made = itertools.count()
 
-        async def failing(statement: str, *arguments: Any, call: Any = call, made: Any = made) -> Any:
-            made[0] += 1
-            if made[0] == calls + 1:
-                await then()
-            return await call(statement, *arguments)
+    async def failing(*_arguments: Any) -> None:
+        if next(made) == calls:
+            await then()
 
-        link.call = failing  # type: ignore[method-assign]
+    _watch_single(patch, failing)
 
 
 def _raiser(failure: Exception) -> Callable[[], Awaitable[None]]:
@@ -436,7 +453,11 @@ def _raiser(failure: Exception) -> Callable[[], Awaitable[None]]:
 @pytest.mark.parametrize("failure", FAILURES, ids=str)
 @pytest.mark.parametrize("name", ["PurgeQueue", "IdentifyClient"])
 async def test_what_was_done_in_part_is_in_doubt(
-    start_middleware: StartMiddleware, connect: Connect, name: str, failure: Exception
+    start_middleware: StartMiddleware,
+    connect: Connect,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    failure: Exception,
 ) -> None:
     server = await start_middleware(purge_rows=2, single_workers=1)
     owner, asker = await connect(server), await connect(server)
@@ -450,21 +471,24 @@ async def test_what_was_done_in_part_is_in_doubt(
     else:
         await asker.hello()
         packet = packets.IdentifyClient(owner.client_id, "")
-    _fail_after(server, 1, _raiser(failure))
+    _fail_after(monkeypatch, 1, _raiser(failure))
     answer = await asker.ask(packet)
     assert (answer.code, answer.error_class) == (ErrorCode.IO_ERROR, ErrorClass.IN_DOUBT)
 
 
 @pytest.mark.parametrize("failure", FAILURES, ids=str)
 async def test_what_failed_in_its_first_call_is_not(
-    start_middleware: StartMiddleware, connect: Connect, failure: Exception
+    start_middleware: StartMiddleware,
+    connect: Connect,
+    monkeypatch: pytest.MonkeyPatch,
+    failure: Exception,
 ) -> None:
     server = await start_middleware(purge_rows=2, single_workers=1)
     wire = await connect(server)
     await wire.register()
     queue_id = await wire.create_queue()
     await wire.put_one(queue_id)
-    _fail_after(server, 0, _raiser(failure))
+    _fail_after(monkeypatch, 0, _raiser(failure))
     answer = await wire.ask(packets.PurgeQueue(wire.number(), [], queue_id))
     assert answer.error_class in (ErrorClass.REJECTED, ErrorClass.RETRYABLE)
     wire.resume()
@@ -474,7 +498,7 @@ async def test_what_failed_in_its_first_call_is_not(
 async def test_what_stays_busy_after_a_part_is_in_doubt(
     start_middleware: StartMiddleware, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(single_request, "_BUSY_TRIES", 3)
+    monkeypatch.setattr(single_request, "BUSY_TRIES", 3)
     server = await start_middleware(purge_rows=2, single_workers=1)
     wire = await connect(server)
     await wire.register()
@@ -482,25 +506,24 @@ async def test_what_stays_busy_after_a_part_is_in_doubt(
     for _ in range(5):
         await wire.put_one(queue_id)
     busy = 0
-    for link in server._workers._own_connections:
-        if not link._name.startswith("single"):
-            continue
-        call = link.call
 
-        async def staying_busy(statement: str, *arguments: Any, call: Any = call) -> Any:
-            nonlocal busy
-            if "telesto.purge_queue_numbered(" in statement and arguments[-1]:
-                busy += 1
-                return [{"error": BUSY}]
-            return await call(statement, *arguments)
+    async def stay_busy(statement: str, *arguments: Any) -> Any:
+        nonlocal busy
+        if "telesto.purge_queue_numbered(" in statement and arguments[-1]:
+            busy += 1
+            return [{"error": BUSY}]
+        return None
 
-        link.call = staying_busy  # type: ignore[method-assign]
+    _watch_single(monkeypatch, stay_busy)
     answer = await wire.ask(packets.PurgeQueue(wire.number(), [], queue_id))
     assert (answer.code, answer.error_class, busy) == (ErrorCode.IO_ERROR, ErrorClass.IN_DOUBT, 3)
 
 
 async def test_a_queue_deleted_while_it_is_purged_was_purged(
-    start_middleware: StartMiddleware, connect: Connect, database_url: str
+    start_middleware: StartMiddleware,
+    connect: Connect,
+    monkeypatch: pytest.MonkeyPatch,
+    database_url: str,
 ) -> None:
     server = await start_middleware(purge_rows=2, single_workers=1)
     wire = await connect(server)
@@ -513,7 +536,7 @@ async def test_a_queue_deleted_while_it_is_purged_was_purged(
         with psycopg.connect(database_url) as connection:
             connection.execute("SELECT telesto.remove_queue(%s)", (queue_id,))
 
-    _fail_after(server, 1, delete)
+    _fail_after(monkeypatch, 1, delete)
     number = wire.number()
     answer = await wire.ask(packets.PurgeQueue(number, [], queue_id))
     assert isinstance(answer, packets.PurgeQueueResponse)

@@ -43,7 +43,7 @@ class Members:
 
     async def beat_after(self, pause_s: float) -> float:
         self.now += pause_s
-        await self.registry._beat()
+        await self.registry.beat()
         return self.allowed[-1]
 
 

@@ -15,6 +15,7 @@ from conftest import QUICK, Connect, StartMiddleware
 from telesto.db.schema import SchemaTooOldError
 from telesto.middleware.common import logs
 from telesto.middleware.common.settings import FRAME_OVERHEAD_BYTES, ServerSettings
+from telesto.middleware.execution.batch_worker import BatchEffects
 from telesto.middleware.server import MiddlewareServer
 from telesto.middleware.wire import listening
 from telesto.protocol import packets
@@ -95,10 +96,11 @@ async def test_the_admin_port_refuses_all_else(
 
 async def test_a_middleware_that_stops_is_not_healthy(start_middleware: StartMiddleware) -> None:
     server = await start_middleware(admin_port=0)
-    server._stop = asyncio.create_task(asyncio.sleep(0))
+    # What is under way holds up the stop.
+    server.budget.enter(1, 0)
+    server.request_stop()
     assert await fetch(server.admin_address, b"GET /healthz HTTP/1.1\r\n\r\n") == (503, b"not ready\n")
-    await server._stop
-    server._stop = None
+    server.budget.leave(1, 0)
 
 
 async def test_the_backends_of_a_silent_middleware_are_ended(
@@ -110,18 +112,18 @@ async def test_the_backends_of_a_silent_middleware_are_ended(
     queue_id = await wire.create_queue()
     answer = wire.read(queue_id, wait_ms=60_000)
     await until_waiting(silent, 1)
-    was, pids = silent._peers.middleware_id, set(silent._database.pids())
+    was, pids = silent.peers.middleware_id, set(silent.database.pids())
     connection = await asyncpg.connect(database_url)
     known = "SELECT pids @> $1::int[] FROM telesto.middlewares WHERE middleware_id = $2"
     await until(lambda: connection.fetchval(known, list(pids), was))
 
     other = await start_middleware()
-    await connection.execute("SELECT * FROM telesto.heartbeat($1, '{}', 0)", other._peers.middleware_id)
-    await until(lambda: not pids.intersection(silent._database.pids()))
+    await connection.execute("SELECT * FROM telesto.heartbeat($1, '{}', 0)", other.peers.middleware_id)
+    await until(lambda: not pids.intersection(silent.database.pids()))
 
     # It goes on: registers anew, with what its reads wait for, and serves.
-    silent._registry.poke()
-    await until(lambda: silent._peers.middleware_id != was)
+    silent.registry.poke()
+    await until(lambda: silent.peers.middleware_id != was)
     await until_know_each_other(silent, other)
     await until_waiting(silent, 1)
     writer = await connect(other)
@@ -207,7 +209,7 @@ async def test_peers_are_told_in_hello(connect: Connect, start_middleware: Start
     two = await start_middleware(advertised_address="two.example:7001")
     await until_know_each_other(one, two)
     assert (await (await connect(one)).hello()).addresses == ["two.example:7001"]
-    assert dataclasses.asdict(one._peers)["others"] == {two._peers.middleware_id: "two.example:7001"}
+    assert dataclasses.asdict(one.peers)["others"] == {two.peers.middleware_id: "two.example:7001"}
 
 
 @pytest.mark.parametrize(
@@ -264,7 +266,7 @@ async def test_a_middleware_whose_worker_fails_ends(
     def fail(*_arguments: object) -> None:
         raise RuntimeError("a defect")
 
-    monkeypatch.setattr(server._effects, "after", fail)
+    monkeypatch.setattr(BatchEffects, "after", fail)
     wire.put(queue_id)
     await asyncio.wait_for(server.wait_closed(), PATIENCE_S)
     await wire.closed()

@@ -7,19 +7,15 @@ import asyncio
 import asyncpg
 
 from conftest import Connect, StartMiddleware
+from locks import locked, until_blocked
 from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorClass, ErrorCode
 from test_mw_wake_ups import until_know_each_other, until_waiting
 from wire import PATIENCE_S, put, until
 
+
 #: A call has reached the database and waits for a lock there.
-WAITING = (
-    "SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-)
-
-
 async def test_a_stop_answers_what_waits_and_says_goodbye(
     connect: Connect, start_middleware: StartMiddleware
 ) -> None:
@@ -72,17 +68,13 @@ async def test_what_takes_too_long_is_cut_off(
     wire = await connect(server)
     await wire.register()
     queue_id = await wire.create_queue()
-    blocker = await asyncpg.connect(database_url)
-    transaction = blocker.transaction()
-    await transaction.start()
-    await blocker.execute("SELECT pg_advisory_xact_lock(telesto.put_lock_key($1))", queue_id)
-    answer = wire.put(queue_id)
-    await until(lambda: blocker.fetchval(WAITING))
-    later = wire.put(queue_id)
-    await until(lambda: server._budget.requests == 2)
-    server.request_stop()
-    await asyncio.wait_for(server.wait_closed(), PATIENCE_S)
-    await blocker.close()
+    async with locked(database_url, queue_id) as watcher:
+        answer = wire.put(queue_id)
+        await until_blocked(watcher)
+        later = wire.put(queue_id)
+        await until(lambda: server.budget.requests == 2)
+        server.request_stop()
+        await asyncio.wait_for(server.wait_closed(), PATIENCE_S)
     assert (await answer).error_class is ErrorClass.IN_DOUBT
     assert isinstance(await asyncio.wait_for(settled(later), PATIENCE_S), packets.Error | ConnectionError)
 
@@ -105,8 +97,8 @@ async def test_a_stopped_middleware_is_not_listed(
     await server.wait_closed()
 
     def alone() -> bool:
-        other._registry.poke()
-        return not other._peers.others
+        other.registry.poke()
+        return not other.peers.others
 
     await until(alone)
     assert (await (await connect(other)).hello()).addresses == []

@@ -10,7 +10,6 @@ import pytest
 
 from conftest import Connect, StartMiddleware
 from telesto.middleware.scheduling.requests import Kind
-from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import NewTopicMessage, TopicPosition
@@ -88,7 +87,7 @@ async def test_one_put_wakes_each_waiting_subscriber_once(
     await publish(publisher, "t", b"1")
     assert [bodies(answer) for answer in await asyncio.gather(*waiting)] == [[b"1"]] * 20
     assert server.counters.requests(Kind.FETCH) - before == 20
-    assert server._room.parked == 0
+    assert server.room.parked == 0
 
 
 async def test_a_put_at_one_middleware_wakes_subscribers_at_another(
@@ -191,7 +190,7 @@ async def test_a_waiting_get_is_cancelled_and_times_out(
     cancelled = await wire.ask(packets.CancelRequest(waiting.packet_id))  # type: ignore[attr-defined]
     assert cancelled.cancelled
     assert bodies(await waiting) == []
-    assert server._room.parked == 0
+    assert server.room.parked == 0
 
 
 async def test_what_a_waiting_get_confirms_is_kept_though_it_finds_nothing(
@@ -361,12 +360,19 @@ async def test_a_get_of_a_fenced_session_ends_its_connection(
     assert bodies(await later.ask(get(subscription))) == [b"1"]
 
 
-async def test_idle_interest_in_a_topic_ends(connect: Connect, start_middleware: StartMiddleware) -> None:
-    server: MiddlewareServer = await start_middleware(interest_idle_s=0.05)
+async def test_idle_interest_in_a_topic_ends(
+    connect: Connect, start_middleware: StartMiddleware, database_url: str
+) -> None:
+    server = await start_middleware(interest_idle_s=0.05)
     wire = await (await connect(server)).register()
     subscription = await subscribe(wire, "t")
-    assert bodies(await wire.ask(get(subscription, wait_ms=1))) == []
-    await until(lambda: not server._room._places)
+    connection = await asyncpg.connect(database_url)
+    registered = "SELECT count(*) > 0 FROM telesto.interests"
+    waiting = wire.send(get(subscription, wait_ms=LONG_MS))
+    await until(lambda: connection.fetchval(registered))
+    await wire.ask(packets.CancelRequest(waiting.packet_id))  # type: ignore[attr-defined]
+    await until(lambda: connection.fetchval(f"SELECT NOT ({registered})"))
+    await connection.close()
 
 
 async def test_a_topic_that_is_subscribed_to_already_is_said(connect: Connect) -> None:

@@ -9,6 +9,7 @@ import asyncpg
 import pytest
 
 from conftest import Connect, StartMiddleware
+from locks import locked, until_blocked
 from telesto.middleware.common import logs
 from telesto.middleware.database.connections import DatabaseConnections
 from telesto.middleware.server import MiddlewareServer
@@ -21,12 +22,7 @@ LONG_MS = 60_000
 
 async def until_waiting(server: MiddlewareServer, count: int) -> None:
     """Returns when so many reads are parked, and others would tell of puts."""
-
-    def waiting() -> bool:
-        queues = server._room._places.values()
-        return server._room.parked == count and all(queue.interested for queue in queues)
-
-    await until(waiting)
+    await until(lambda: server.room.parked == count and not server.room.unregistered)
 
 
 async def until_know_each_other(*servers: MiddlewareServer) -> None:
@@ -34,8 +30,8 @@ async def until_know_each_other(*servers: MiddlewareServer) -> None:
 
     def known() -> bool:
         for server in servers:
-            server._registry.poke()
-        return all(len(server._peers.others) == len(servers) - 1 for server in servers)
+            server.registry.poke()
+        return all(len(server.peers.others) == len(servers) - 1 for server in servers)
 
     await until(known)
 
@@ -157,19 +153,12 @@ async def test_a_read_that_is_being_executed_is_not_cancelled_and_does_not_park(
     wire = await connect(server)
     await wire.register()
     queue_id = await wire.create_queue()
-    holder = await asyncpg.connect(database_url)
-    await holder.execute("BEGIN")
-    await holder.execute("SELECT pg_advisory_xact_lock(telesto.take_lock_key($1))", queue_id)
-    answer = wire.read(queue_id, wait_ms=LONG_MS)
-    waiting = (
-        "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-        " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-    )
-    await until(lambda: holder.fetchval(waiting))
-    assert not (await wire.ask(packets.CancelRequest(answer.packet_id))).cancelled  # type: ignore[attr-defined]
-    await holder.close()
+    async with locked(database_url, queue_id, "take_lock_key") as watcher:
+        answer = wire.read(queue_id, wait_ms=LONG_MS)
+        await until_blocked(watcher)
+        assert not (await wire.ask(packets.CancelRequest(answer.packet_id))).cancelled  # type: ignore[attr-defined]
     assert (await answer).messages == []
-    assert server._room.parked == 0
+    assert server.room.parked == 0
 
 
 async def test_a_packet_id_waits_once(connect: Connect, start_middleware: StartMiddleware) -> None:
@@ -181,7 +170,7 @@ async def test_a_packet_id_waits_once(connect: Connect, start_middleware: StartM
     await until_waiting(server, 1)
     wire.write(read(wire.number(), queue_id, wait_ms=LONG_MS).encode(answer.packet_id))  # type: ignore[attr-defined]
     assert (await answer).code == ErrorCode.UNEXPECTED_PACKET
-    assert server._room.parked == 1
+    assert server.room.parked == 1
 
 
 async def test_the_reads_of_a_lost_connection_take_nothing(
@@ -340,6 +329,12 @@ class EndedConnection:
         pass
 
 
+LISTENING = (
+    "SELECT count(*) FROM pg_stat_activity "
+    "WHERE datname = current_database() AND application_name = 'telesto listen' AND query LIKE 'LISTEN%'"
+)
+
+
 @pytest.mark.parametrize(
     "error",
     [
@@ -354,6 +349,7 @@ async def test_a_listener_whose_new_connection_is_ended_makes_another(
     start_middleware: StartMiddleware,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
+    database_url: str,
     error: Exception,
 ) -> None:
     logs.configure("warning", json=True)
@@ -364,8 +360,10 @@ async def test_a_listener_whose_new_connection_is_ended_makes_another(
         return connections.pop() if connections else await connect(links, name)
 
     monkeypatch.setattr(DatabaseConnections, "connect_listener", connect_or_end)
-    server = await start_middleware(wake_sweep_s=0.05)
-    await until(lambda: server._wake_listener._connection is not None)
+    await start_middleware(wake_sweep_s=0.05)
+    watcher = await asyncpg.connect(database_url)
+    await until(lambda: watcher.fetchval(LISTENING))
+    await watcher.close()
     log = capsys.readouterr().err
     assert "background_work_failed" in log
     assert "Traceback" not in log

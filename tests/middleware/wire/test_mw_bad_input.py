@@ -74,7 +74,7 @@ async def test_a_frame_that_is_cut_short_leaves_nothing_behind(
     other = await connect(server)
     await other.register()
     assert await other.read_now(queue_id) == []
-    assert server._budget.bytes == 0
+    assert server.budget.bytes == 0
 
 
 @pytest.mark.parametrize("cut", [1, 4, 9, 10, 40])

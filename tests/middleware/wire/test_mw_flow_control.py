@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 
-import asyncpg
-
 from conftest import Connect, StartMiddleware
+from locks import locked
 from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorClass, ErrorCode
@@ -37,13 +36,13 @@ async def test_a_peer_that_does_not_read_is_closed(
 
 async def until_one_connection_less(server: MiddlewareServer) -> int:
     """Returns the most that was unsent until the server has ended a connection."""
-    connections = server._connections.snapshot()
+    connections = server.connections.snapshot()
     peak = 0
 
     def gone() -> bool:
         nonlocal peak
-        peak = max(peak, *(connection._transport.get_write_buffer_size() for connection in connections))
-        return len(server._connections) < len(connections)
+        peak = max(peak, *(connection.unsent_now() for connection in connections))
+        return len(server.connections) < len(connections)
 
     await until(gone)
     return peak
@@ -58,7 +57,7 @@ async def test_a_slow_peer_goes_on_where_it_was(connect: Connect, start_middlewa
         await answer
     wire.pause_reading()
     answers = [wire.send(read(0, queue_id)) for _ in range(60)]
-    await until(lambda: any(connection._flow.slow for connection in server._connections.snapshot()))
+    await until(lambda: any(connection.flow.slow for connection in server.connections.snapshot()))
     wire.resume_reading()
     assert [len((await answer).messages) for answer in answers] == [1] * 60
 
@@ -86,22 +85,18 @@ async def test_a_peer_is_told_that_the_middleware_lives_while_nothing_is_read(
     wire = await connect(server)
     await wire.register()
     queue_id = await wire.create_queue()
-    holder = await asyncpg.connect(database_url)
-    await holder.execute("BEGIN")
-    await holder.execute("SELECT pg_advisory_xact_lock(telesto.put_lock_key($1))", queue_id)
-    answers = [wire.put(queue_id) for _ in range(20)]
-    await until(lambda: any(connection._flow.pipeline_full for connection in server._connections.snapshot()))
-    ping = wire.send(packets.Ping())
-    for _ in range(3):
-        assert isinstance(await asyncio.wait_for(wire.unasked.get(), PATIENCE_S), packets.Alive)
-    assert not ping.done()
-    await holder.close()
+    async with locked(database_url, queue_id):
+        answers = [wire.put(queue_id) for _ in range(20)]
+        await until(lambda: any(each.flow.pipeline_full for each in server.connections.snapshot()))
+        ping = wire.send(packets.Ping())
+        for _ in range(3):
+            assert isinstance(await asyncio.wait_for(wire.unasked.get(), PATIENCE_S), packets.Alive)
+        assert not ping.done()
     for answer in answers:
         assert (await asyncio.wait_for(answer, PATIENCE_S)).results[0].error is None
     assert isinstance(await asyncio.wait_for(ping, PATIENCE_S), packets.Pong)
     # Afterwards nothing is said any more, and nothing waits to be said.
-    flows = [connection._flow for connection in server._connections.snapshot()]
-    await until(lambda: not any(flow._alive_entry for flow in flows))
+    await until(lambda: not any(each.flow.says_alive for each in server.connections.snapshot()))
 
 
 async def test_too_much_under_way_is_refused(connect: Connect, start_middleware: StartMiddleware) -> None:
@@ -110,13 +105,13 @@ async def test_too_much_under_way_is_refused(connect: Connect, start_middleware:
     await wire.register()
     await other.register()
     queue_id = await wire.create_queue()
-    server._budget.enter(1, 0)
+    server.budget.enter(1, 0)
     for packet in (put(wire.number(), queue_id), read(wire.number(), queue_id), packets.GetQueueId("x")):
         answer = await wire.ask(packet)
         assert (answer.code, answer.error_class) == (ErrorCode.OVERLOADED, ErrorClass.RETRYABLE)
         assert answer.retry_after_ms == 70
     assert isinstance(await wire.ask(packets.Ping()), packets.Pong)
-    server._budget.leave(1, 0)
+    server.budget.leave(1, 0)
     # What was sent before the client saw the refusal must not overtake what was refused.
     assert (await wire.put(queue_id)).code == ErrorCode.OVERLOADED
     wire.resume()
@@ -141,7 +136,7 @@ async def test_connections_are_bounded(connect: Connect, start_middleware: Start
     await third.closed()
     assert third.unasked.get_nowait().code == ErrorCode.TOO_MANY_CONNECTIONS
     await wires[0].close()
-    await until(lambda: len(server._connections) == 1)
+    await until(lambda: len(server.connections) == 1)
     await (await connect(server)).register()
 
 
@@ -172,7 +167,7 @@ async def test_many_connections_share_the_calls(connect: Connect, start_middlewa
     while messages := await wires[0].read_now(queue_id, max_messages=200):
         taken += [message.sender_id for message in messages]
     assert sorted(set(taken)) == sorted(wire.client_id for wire in wires)
-    assert server._budget.requests == server._budget.bytes == 0
+    assert server.budget.requests == server.budget.bytes == 0
 
 
 async def test_a_connection_that_leaves_takes_its_requests_along(
@@ -191,5 +186,5 @@ async def test_a_connection_that_leaves_takes_its_requests_along(
         await wire.close()
     assert await stays.put_one(queue_id)
     async with asyncio.timeout(PATIENCE_S):
-        await server._budget.wait_idle()
-    assert server._budget.bytes == 0
+        await server.budget.wait_idle()
+    assert server.budget.bytes == 0

@@ -62,7 +62,7 @@ async def test_a_message_is_known_from_its_put_to_its_end(
     message_id = await sender.put_one(queue_id, body=b"hello", context=-1)
     (ready,) = await history(reader, message_id)
     assert (ready.state, ready.sender_id, ready.attempt) == (MessageState.READY, sender.client_id, 0)
-    assert (ready.put_through, ready.client_id) == (first._peers.middleware_id, None)
+    assert (ready.put_through, ready.client_id) == (first.peers.middleware_id, None)
     await reader.read_now(queue_id)
     (handed,) = await history(sender, message_id, queue_id)
     assert (handed.state, handed.client_id) == (MessageState.HANDED_OVER, reader.client_id)
@@ -72,7 +72,7 @@ async def test_a_message_is_known_from_its_put_to_its_end(
     assert (over.state, over.body, over.context) == (MessageState.CONFIRMED, b"hello", -1)
     assert over.put_address == "{}:{}".format(*first.address)
     assert over.handed_over_address == "{}:{}".format(*second.address)
-    assert over.handed_over_through == second._peers.middleware_id
+    assert over.handed_over_through == second.peers.middleware_id
     assert over.handed_over_at == handed.handed_over_at
     assert ready.time_of_arrival <= over.handed_over_at <= over.ended_at  # type: ignore[operator]
 
@@ -216,7 +216,7 @@ async def test_one_of_the_middlewares_makes_the_partitions_and_another_one_goes_
             await connection.execute("DELETE FROM telesto.history_partitions WHERE name <> 'history_floor'")
             await connection.execute("UPDATE telesto.history_calendar SET days = '{2000-01-01}'")
         holder = await connection.fetchval("SELECT holder FROM telesto.jobs WHERE job = 'history'")
-        gone = next(server for server in servers if server._peers.middleware_id == holder)
+        gone = next(server for server in servers if server.peers.middleware_id == holder)
         gone.request_stop()
         await gone.wait_closed()
         await until(made)

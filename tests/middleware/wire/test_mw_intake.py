@@ -10,6 +10,7 @@ from typing import Any
 import asyncpg
 
 from conftest import Connect, StartMiddleware
+from locks import locked
 from telesto.middleware.server import MiddlewareServer
 from telesto.middleware.wire.connection import (
     AT_ONCE_BYTES,
@@ -162,7 +163,7 @@ def connection_of(server: MiddlewareServer, wire: Wire) -> Connection:
     """The middleware's side of a client's connection."""
     (found,) = (
         connection
-        for connection in server._connections.snapshot()
+        for connection in server.connections.snapshot()
         if connection.pipeline.client.client_id == wire.client_id
     )
     return found
@@ -184,7 +185,7 @@ async def test_frames_of_a_greedy_connection_and_a_modest_one_interleave(
     ours.data_received(put(modest.number(), queue_id).encode(packet_id))
     assert len(ours.pipeline.requests) == 1
     assert theirs.waits
-    assert theirs._flow.rests
+    assert theirs.flow.rests
     answered = await asyncio.wait_for(answer, PATIENCE_S)
     message_id = answered.results[0].message_id
     earlier = 0
@@ -194,8 +195,8 @@ async def test_frames_of_a_greedy_connection_and_a_modest_one_interleave(
         earlier += result.message_id < message_id
     assert earlier <= AT_ONCE + PORTION
     # All has been read, and reading goes on.
-    assert not theirs._flow.rests
-    assert server._budget.bytes == 0
+    assert not theirs.flow.rests
+    assert server.budget.bytes == 0
     assert isinstance(await greedy.ask(packets.Ping()), packets.Pong)
 
 
@@ -206,24 +207,19 @@ async def test_frames_wait_while_the_pipeline_is_full(
     wire, other = await (await connect(server)).register(), await (await connect(server)).register()
     queue_id = await wire.create_queue("some")
     connection = connection_of(server, wire)
-    holder = await asyncpg.connect(database_url)
-    try:
-        await holder.execute("BEGIN")
-        await holder.execute("SELECT pg_advisory_xact_lock(telesto.put_lock_key($1))", queue_id)
+    async with locked(database_url, queue_id):
         sent = [wire.expect() for _ in range(1_000)]
         data = b"".join(put(wire.number(), queue_id).encode(packet_id) for packet_id, _ in sent)
         connection.data_received(data)
-        await until(lambda: connection._flow.pipeline_full and not len(server._intake))
+        await until(lambda: connection.flow.pipeline_full and not server.counters.gauge("senders_waiting"))
         # What stands in the pipeline and what its next call has taken of it.
-        assert server._budget.requests <= 200 + 2 * AT_ONCE
+        assert server.budget.requests <= 200 + 2 * AT_ONCE
         assert connection.buffered > len(data) // 2
         assert (await other.ask(packets.GetQueueId("some"))).queue_id == queue_id
-    finally:
-        await holder.close()
     for _, answer in sent:
         assert (await asyncio.wait_for(answer, PATIENCE_S)).results[0].error is None
-    assert not connection._flow.rests
-    await until(lambda: server._budget.bytes == 0)
+    assert not connection.flow.rests
+    await until(lambda: server.budget.bytes == 0)
 
 
 async def test_frames_wait_while_the_peer_does_not_read(
@@ -239,19 +235,19 @@ async def test_frames_wait_while_the_peer_does_not_read(
     connection.data_received(
         b"".join(packets.GetMessages(queue_id, 0, 1).encode(packet_id) for packet_id, _ in sent[:30])
     )
-    await until(lambda: connection._flow.slow)
+    await until(lambda: connection.flow.slow)
     before = len(connection.pipeline.requests)
     connection.data_received(
         b"".join(packets.GetQueueId("none").encode(packet_id) for packet_id, _ in sent[30:])
     )
-    await until(lambda: not len(server._intake))
+    await until(lambda: not server.counters.gauge("senders_waiting"))
     assert len(connection.pipeline.requests) <= before + AT_ONCE
     wire.resume_reading()
     for _, answer in sent[:30]:
         assert len((await asyncio.wait_for(answer, PATIENCE_S)).messages) == 1
     for _, answer in sent[30:]:
         assert (await asyncio.wait_for(answer, PATIENCE_S)).code == ErrorCode.QUEUE_NOT_EXISTING
-    assert not connection._flow.rests
+    assert not connection.flow.rests
 
 
 async def test_what_waits_goes_with_its_connection(
@@ -263,11 +259,11 @@ async def test_what_waits_goes_with_its_connection(
     connection = connection_of(server, wire)
     connection.data_received(b"".join(packets.GetQueueId("x").encode(number) for number in range(1, 9_000)))
     assert connection.waits
-    assert server._budget.bytes >= connection.buffered > 100_000
+    assert server.budget.bytes >= connection.buffered > 100_000
     connection.abort()
-    await until(lambda: len(server._connections) == 1)
+    await until(lambda: len(server.connections) == 1)
     assert not connection.waits
-    await until(lambda: server._budget.bytes == 0 and len(server._intake) == 0)
+    await until(lambda: server.budget.bytes == 0 and server.counters.gauge("senders_waiting") == 0)
     assert isinstance(await other.ask(packets.Ping()), packets.Pong)
 
 
@@ -289,14 +285,14 @@ async def test_frames_for_which_there_is_no_room_do_not_wait(
     server = await start_middleware(budget_bytes=1 << 18)
     wire = await (await connect(server)).register()
     connection = connection_of(server, wire)
-    server._budget.enter(0, 1 << 18)
+    server.budget.enter(0, 1 << 18)
     sent = [wire.expect() for _ in range(500)]
     connection.data_received(b"".join(packets.GetQueueId("x").encode(packet_id) for packet_id, _ in sent))
     assert not connection.waits
     for _, answer in sent:
         assert (await asyncio.wait_for(answer, PATIENCE_S)).code == ErrorCode.OVERLOADED
-    server._budget.leave(0, 1 << 18)
-    assert server._budget.bytes == 0
+    server.budget.leave(0, 1 << 18)
+    assert server.budget.bytes == 0
 
 
 async def test_pages_of_messages_hold_up_nothing_else(
