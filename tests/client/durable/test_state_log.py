@@ -325,8 +325,8 @@ elif point == "rename":
 elif point == "renamed":
     Path.rename = then_kill(Path.rename)
 elif point == "directory":
-    state_log._flush_directory = kill
-log._replace_at = 0
+    state_log.flush_directory = kill
+log.replace_at = 0
 log.write(put(3))
 """
 
