@@ -128,7 +128,7 @@ class Requests:
         Args:
             name: 1 to 255 characters, unique.
             max_messages: a put that would exceed this number of messages is refused with QueueFullError.
-                It may be set below what the queue holds: then puts are refused until there is room. 1 or
+                It may be set below what the queue holds: then puts are refused until there is space. 1 or
                 more; unless it is given: no limit.
             dedup_window_ms: how long a dedup_key stands for the message that was put first under it.
                 Milliseconds, 1,000 to 604,800,000; unless it is given: 300,000.

@@ -14,7 +14,7 @@ class QueueSettings:
 
     Attributes:
         max_messages: a put that would exceed this number of messages is refused with QueueFullError. It
-            may be set below what the queue holds: then puts are refused until there is room. None: no limit.
+            may be set below what the queue holds: then puts are refused until there is space. None: no limit.
         dedup_window_ms: how long a dedup_key stands for the message that was put first under it.
         lease_ms: how long a consumer may take for a message before that goes to another one.
         max_attempts: a message whose attempts by consumers failed so often goes to the dead letters.

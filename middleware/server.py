@@ -319,7 +319,7 @@ class MiddlewareServer:
             "1 while puts are refused for lack of space.",
             lambda: self.disk.is_full,
         )
-        gauges["disk_room_bytes"] = (
+        gauges["disk_free_bytes"] = (
             "How much more may be stored; NaN when it is not known.",
             lambda: math.nan if self.disk.free is None else self.disk.free,
         )
@@ -328,8 +328,8 @@ class MiddlewareServer:
         gauges["loop_lag_seconds"] = ("How late the loop was last.", lambda: self.counters.loop_lag_s)
         gauges["loop_lag_max_seconds"] = ("How late at most.", lambda: self.counters.loop_lag_max_s)
         for kind, queue in self._dispatcher.fair_queues.items():
-            name = f"lines_{kind.name.lower()}"
-            gauges[name] = (f"Connections whose turn is a {kind.name.lower()}.", queue.__len__)
+            name = f"pipelines_{kind.name.lower()}"
+            gauges[name] = (f"Pipelines whose next request is a {kind.name.lower()}.", queue.__len__)
 
     # --- what happens to the database ----------------------------------------------------------
 

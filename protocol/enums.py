@@ -184,8 +184,8 @@ class ErrorCode(IntEnum):
     SEQUENCE_GAP = 22
 
     #: The middleware has as much under way as it may, or this client more than its share; try again later. As
-    #: FATAL, on its own: the connection keeps what others need, or there is no room for the frame that it has
-    #: begun.
+    #: FATAL, on its own: the connection keeps what others need, or there is no space for the frame that it
+    #: has begun.
     OVERLOADED = 23
 
     #: The database cannot be reached; nothing was sent to it.
@@ -257,7 +257,7 @@ class ErrorCode(IntEnum):
     STANDBY_UNAVAILABLE = 68
 
     #: The database's disk is full, or nearly so: puts are refused, so that reads, acknowledgements and purges
-    #: can go on; nothing was done. It ends by itself when there is room. Another middleware has the same
+    #: can go on; nothing was done. It ends by itself when there is space. Another middleware has the same
     #: database.
     DISK_FULL = 72
 

@@ -199,8 +199,8 @@ class SequenceGapError(RejectedError):
 
 class OverloadedError(RetryableError):
     """The middleware has as much under way as it may, or this client more than its share; try again later.
-    As FATAL, on its own: the connection keeps what others need, or there is no room for the frame that it has
-    begun."""
+    As FATAL, on its own: the connection keeps what others need, or there is no space for the frame that it
+    has begun."""
 
     code = ErrorCode.OVERLOADED
 
@@ -339,7 +339,7 @@ class StandbyUnavailableError(RetryableError):
 
 class DiskFullError(RetryableError):
     """The database's disk is full, or nearly so: puts are refused, so that reads, acknowledgements and
-    purges can go on; nothing was done. It ends by itself when there is room. Another middleware has the same
+    purges can go on; nothing was done. It ends by itself when there is space. Another middleware has the same
     database."""
 
     code = ErrorCode.DISK_FULL
@@ -557,7 +557,7 @@ ERRORS: dict[int, ErrorInfo] = {
         doc=(
             "The middleware has as much under way as it may, or this client more than its share; try "
             "again later. As FATAL, on its own: the connection keeps what others need, or there is no "
-            "room for the frame that it has begun."
+            "space for the frame that it has begun."
         ),
     ),
     24: ErrorInfo(
@@ -755,7 +755,7 @@ ERRORS: dict[int, ErrorInfo] = {
         doc=(
             "The database's disk is full, or nearly so: puts are refused, so that reads, "
             "acknowledgements and purges can go on; nothing was done. It ends by itself when there is "
-            "room. Another middleware has the same database."
+            "space. Another middleware has the same database."
         ),
     ),
     73: ErrorInfo(

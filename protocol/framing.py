@@ -18,9 +18,9 @@ _HEADER_SIZE = 10
 #: Method id and packet id, which the length counts.
 _LENGTH_MIN = _HEADER_SIZE - _LENGTH_SIZE
 
-#: What a frame takes of the room of one call, beside its bytes: it is work also when it is short.
+#: What a frame counts in a call beside its bytes, for a short frame is work, too.
 FRAME_COST: Final = 1024
-#: Room for more than any data.
+#: More than any data.
 UNBOUNDED: Final = 1 << 59
 
 
@@ -36,12 +36,12 @@ class FrameDecoder:
     """Takes bytes as they come and gives frames.
 
     It keeps the beginning of one frame at most: fewer than ``max_frame`` + 4 bytes between two calls; and,
-    where a call had not room for all frames, the rest of its data.
+    where a call could not take all frames, the rest of its data.
 
     Attributes:
         max_frame: the longest frame that is accepted, in bytes after the length field. It may be changed
             between two calls of feed, and then holds for a frame whose beginning is kept, too.
-        waiting: how many bytes the last call had no room for.
+        waiting: how many bytes the last call left.
         error: why the stream cannot be read any further; None as long as it can.
     """
 
@@ -55,7 +55,7 @@ class FrameDecoder:
         self._kept = bytearray()
         #: So many bytes must be there before it is worth looking at them.
         self._needed = _LENGTH_SIZE
-        #: Data that no call had room for, from a place on. Nothing is kept then.
+        #: Data that the last call left, from a place on. Nothing is kept then.
         self._rest = b""
         self._rest_at = self.waiting = 0
 
@@ -64,11 +64,11 @@ class FrameDecoder:
         """How many bytes are kept; at the end of a stream, more than 0 means that it was cut short."""
         return len(self._kept)
 
-    def feed(self, data: bytes | bytearray | memoryview, room: int = UNBOUNDED) -> list[Frame]:
+    def feed(self, data: bytes | bytearray | memoryview, size: int = UNBOUNDED) -> list[Frame]:
         """Takes the next bytes and returns the frames that are complete now.
 
-        Each frame takes its bytes of the room and ``FRAME_COST``; once nothing of it is left, all that
-        follows waits for the next call, which may come without data. Any room is enough for one frame.
+        Each frame counts its bytes and ``FRAME_COST``; once they come to ``size``, all that
+        follows waits for the next call, which may come without data. Any size is enough for one frame.
 
         Raises FrameTooLargeError for a length beyond ``max_frame`` or below that of a header, before
         anything of that frame is kept. If frames before the bad one were completed by the same call, they
@@ -93,9 +93,9 @@ class FrameDecoder:
         if self._kept:
             at = self._complete(data, frames)
             if frames:
-                room -= FRAME_COST + len(frames[0].payload)
+                size -= FRAME_COST + len(frames[0].payload)
         if at < len(data):
-            self._split(data, at, frames, room)
+            self._split(data, at, frames, size)
         if self.error is not None and not frames:
             raise self._copy_of(self.error)
         return frames
@@ -134,14 +134,14 @@ class FrameDecoder:
                 break
         return at
 
-    def _split(self, data: bytes, at: int, frames: list[Frame], room: int) -> None:
-        """Takes the complete frames off the data, as far as there is room, and keeps the rest."""
+    def _split(self, data: bytes, at: int, frames: list[Frame], left: int) -> None:
+        """Takes the complete frames off the data, up to a size, and keeps the rest."""
         new_frame = tuple.__new__  # half the cost of calling Frame
         size = len(data)
         last_header = size - _HEADER_SIZE
         max_frame = self.max_frame
         while at <= last_header:
-            if room <= 0:
+            if left <= 0:
                 self._rest, self._rest_at, self.waiting = data, at, size - at
                 return
             length, method_id, packet_id = _HEADER(data, at)
@@ -152,7 +152,7 @@ class FrameDecoder:
                 break
             frames.append(new_frame(Frame, (method_id, packet_id, data[at + _HEADER_SIZE : end])))
             at = end
-            room -= FRAME_COST + length
+            left -= FRAME_COST + length
         if at < size:
             self._keep(data, at)
 

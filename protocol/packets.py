@@ -283,8 +283,8 @@ class QueueSettings:
 
     Attributes:
         max_messages: A put that would exceed this number of messages is refused with QUEUE_FULL. It may
-            be set below what the queue holds: then puts are refused until there is room. 1 or more; unless it
-            is given: no limit. Tag 1; may be left out.
+            be set below what the queue holds: then puts are refused until there is space. 1 or more; unless
+            it is given: no limit. Tag 1; may be left out.
         dedup_window_ms: How long a dedup_key stands for the message that was put first under it.
             Milliseconds, 1,000 to 604,800,000; unless it is given: 300,000. Tag 2; may be left out.
         lease_ms: How long a consumer may take for a message before that goes to another one.

@@ -73,7 +73,7 @@ def of_release(release: int, debian: Path = DEBIAN) -> Source:
 
 @contextlib.contextmanager
 def scratch_directory() -> Iterator[Path]:
-    """Give a directory that the server's account can reach, in memory where there is room."""
+    """Give a directory that the server's account can reach, in memory where there is space."""
     in_memory = MEMORY_DISK.is_dir() and shutil.disk_usage(MEMORY_DISK).free >= MEMORY_DISK_FREE_MIN
     scratch = Path(tempfile.mkdtemp(prefix="telesto-test-", dir=MEMORY_DISK if in_memory else None))
     scratch.chmod(0o711)

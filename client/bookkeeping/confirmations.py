@@ -92,7 +92,7 @@ class Confirmations:
         """Tells whether anything waits to be carried."""
         return bool(self._taken or self._earlier or self._single)
 
-    def room(self, limit: int) -> bool:
+    def has_space(self, limit: int) -> bool:
         """Tells whether one more numbered request may be sent, which carries what is owed."""
         return self.open - len(self._taken) < limit
 

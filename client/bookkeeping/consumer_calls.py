@@ -158,7 +158,7 @@ class TouchCall(SettleCall, request=packets.Touch):
 class CheckCall(TouchCall, request=packets.Touch):
     """Says that the application's own transactions have acknowledged messages; finds out whether that is so.
 
-    The service gives the consumer room for others instead of those that it has no more.
+    The service gives the consumer others instead of those that it has no more.
     """
 
     @property

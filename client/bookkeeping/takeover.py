@@ -16,13 +16,13 @@ from telesto.protocol.errors import MessageTooLargeError, TelestoError
 class Takeover:
     """Collects the pages of the list.
 
-    Messages that pending calls ask for are all kept; of others as many as there is room for; the rest is only
-    named, to be given back.
+    Messages that pending calls ask for are all kept; of others as many as there is space for. The rest is
+    only named, to be given back.
 
     Attributes:
         operations: the results of each request other than a read.
         hand_overs: the messages of each read.
-        surplus: messages that there was no room for.
+        surplus: messages that there was no space for.
         too_large: messages that fit no frame that this client accepts; they stay with the service, and with
             this client.
     """

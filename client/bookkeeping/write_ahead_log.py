@@ -115,9 +115,9 @@ class WriteAheadLog:
         """When what nothing depends on has to be written, by the session's clock; infinity for never."""
         return self._due if self._writing is None else math.inf
 
-    def has_room(self) -> bool:
+    def has_space(self) -> bool:
         """Tells whether one more request may be noted; drops what the application never asked for."""
-        self._make_room(1)
+        self._make_space(1)
         return self.size < self._options.max_state_bytes
 
     def begin(self) -> StateChanges | None:
@@ -230,7 +230,7 @@ class WriteAheadLog:
         if before is None:
             frame = call.frame(0, [], 0, 0.0)
             method_id, payload = int.from_bytes(frame[4:6], "big"), frame[_FRAME_HEAD:]
-            self._make_room(len(payload))
+            self._make_space(len(payload))
             request = StoredRequest(call.position, self._scope, call.session, number, method_id, payload)
         else:
             self._needed.discard(OperationId(before.session, before.number))
@@ -296,8 +296,8 @@ class WriteAheadLog:
             self._pending.settled.append(operation)
         self._soon()
 
-    def _make_room(self, size: int) -> None:
-        """Drops the oldest of what the application never asked for, when there is no room."""
+    def _make_space(self, size: int) -> None:
+        """Drops the oldest of what the application never asked for, when there is no space."""
         if self.size + size > self._options.max_state_bytes:
             for request in self.settled_requests():
                 self.forget(request.position, confirm=False)

@@ -65,9 +65,9 @@ def deadline_error(
         error_class = ErrorClass.RETRYABLE
         details = f"not done within {options.call_timeout:g} s"
         if isinstance(hindrance, TooManyUnconfirmedError):
-            details += f", for want of room: {hindrance.details}"
+            details += f", for lack of space: {hindrance.details}"
         elif hindrance is not None and not call.tries:
-            details += f", for want of a connection: {hindrance.details}"
+            details += f", for lack of a connection: {hindrance.details}"
         elif call.failure is not None:
             details += f": {call.failure.details}"
     error = DeadlineExceededError(
@@ -77,7 +77,7 @@ def deadline_error(
     return error
 
 
-def no_room(limit: int, waiting: int) -> TooManyUnconfirmedError:
+def too_much_open(limit: int, waiting: int) -> TooManyUnconfirmedError:
     """Makes the error that says why nothing is sent: ``limit`` requests are open; ``waiting`` reads wait."""
     reads = f" ({waiting} of them reads that wait)" if waiting else ""
     return TooManyUnconfirmedError(

@@ -326,9 +326,9 @@ class DurableSession(Session):
         """Tells, while the client closes, whether the connection may be closed now."""
         return super().finished and (self.link is None or self._wal.settled)
 
-    def has_room(self) -> bool:
+    def has_space(self) -> bool:
         """Tells whether one more request may be noted."""
-        return self._wal.has_room()
+        return self._wal.has_space()
 
     def send(self, link: Link, call: Call[Any], number: int, confirmed: list[int], now: float) -> bool:
         """Sends a request, of which the state notes under which number it went."""

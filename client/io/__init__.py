@@ -1,4 +1,4 @@
 """What moves bytes and time for a session: threads, sockets, and who writes its state.
 
-It imports every other room. Begin with `driver`, for threads, or `async_driver`.
+It imports every other subpackage. Begin with `driver`, for threads, or `async_driver`.
 """

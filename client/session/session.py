@@ -168,7 +168,7 @@ class Session(BaseSession):
             raise failures.not_connected(self._ended)
         line = self._waiting_calls
         if len(line.calls) >= self._options.max_waiting_calls:
-            line.make_room(call)
+            line.check_space(call)
         if call.taking:
             call.wait_until = self._clock() + call.wait
             call.on_answer = self._read_answered
@@ -434,7 +434,7 @@ class Session(BaseSession):
             self._joint_limits = ALONE
         super().greeted(response)
 
-    def has_room(self) -> bool:
+    def has_space(self) -> bool:
         """Tells whether the client itself allows one more request under way."""
         return True
 
@@ -472,7 +472,7 @@ class Session(BaseSession):
                     call = join(call, calls, self._joint_limits, self._joint_done)
                 if self.send(link, call, 0, [], now) and isinstance(call, GetCall):
                     self._ledger.subscriptions.sent(call)
-            elif confirmations.room(limit) and self.has_room():
+            elif confirmations.has_space(limit) and self.has_space():
                 calls.popleft()
                 if calls and self._joint_limits is not ALONE and not confirmations.refused:
                     # After a refusal it matters which of the puts were called before it.
@@ -1136,17 +1136,19 @@ class Session(BaseSession):
                 failures.not_connected_in_time(self._options, self._reconnect.failure, self.address),
             )
             return
-        hindrance = self._no_room() or self._reconnect.failure
+        hindrance = self._too_much_open() or self._reconnect.failure
         self._fail_open(call, failures.deadline_error(call, self._options, hindrance, self.address))
 
-    def _no_room(self) -> TelestoError | None:
+    def _too_much_open(self) -> TelestoError | None:
         """What keeps calls in line although there is a connection, if the client has too much open."""
         link, limit = self.link, self.limit
         if link is None or self.phase is not Phase.READY:
             return None
-        if len(link.pending) < limit and self._ledger.confirmations.room(limit):
+        if len(link.pending) < limit and self._ledger.confirmations.has_space(limit):
             return None
-        return failures.no_room(limit, sum(call.taking and _waits(call) for call in link.pending.values()))
+        return failures.too_much_open(
+            limit, sum(call.taking and _waits(call) for call in link.pending.values())
+        )
 
 
 def _waits(call: Call[Any]) -> bool:

@@ -25,8 +25,8 @@ class WaitingCalls:
         self.last_order = 0
         self._max_waiting = max_waiting
 
-    def make_room(self, call: Call[Any]) -> None:
-        """Makes room for one more call. Raises TooManyCallsError."""
+    def check_space(self, call: Call[Any]) -> None:
+        """Raises TooManyCallsError when no more call may wait."""
         self.drop_over()
         if len(self.calls) >= self._max_waiting:
             raise TooManyCallsError(

@@ -1,4 +1,4 @@
-"""What every room uses: settings, failures, logs, deadlines, periodic work.
+"""What every subpackage uses: settings, failures, logs, deadlines, periodic work.
 
-It imports no other room. Begin with `settings` and `failures`.
+It imports no other subpackage. Begin with `settings` and `failures`.
 """

@@ -114,7 +114,7 @@ class BehaviourMonitor:
         if consumer.failing:
             consumer.recover()
             _log.info("consumer_recovered", **_named(consumer))
-            self._consumers.has_room_again(consumer)
+            self._consumers.may_receive_again(consumer)
 
     def _failed(self, consumer: Consumer) -> None:
         """It rests if it fails everything."""
@@ -143,7 +143,7 @@ class BehaviourMonitor:
         else:
             consumer.rests_until = 0.0
             consumer.try_one()
-            self._consumers.has_room_again(consumer)
+            self._consumers.may_receive_again(consumer)
 
     def _found_slow(self, consumer: Consumer) -> None:
         self._counters.slow_consumers_total += 1

@@ -19,7 +19,7 @@ _log = logger("claims")
 class ClaimLoop:
     """Takes all queues that are due, claims from them in one call, pushes the messages, and repeats.
 
-    There is no timer: consumers get room and queues get messages while the call runs. After a claim whose
+    There is no timer: consumers get credit and queues get messages while the call runs. After a claim whose
     outcome is unknown, the database is asked for it before the next claim.
     """
 

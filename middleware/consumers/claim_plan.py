@@ -42,12 +42,12 @@ class Claim:
         self._slots: list[int] = []
         self.begun_at = time.monotonic()
         for at, queue in enumerate(queues):
-            room = most - len(self._slots)
-            if room <= 0:
+            left = most - len(self._slots)
+            if left <= 0:
                 self.left = list(queues[at:])
                 break
             self.queues.append(queue)
-            slots = queue.deal(room if shares is None else min(room, shares[queue.queue_id]))
+            slots = queue.deal(left if shares is None else min(left, shares[queue.queue_id]))
             if slots:
                 # Whatever comes from now on wakes it again; what this claim leaves, the claim itself tells.
                 queue.awake = queue.settling = False
@@ -85,7 +85,7 @@ class Claim:
             client_ids=[consumer.client.client_id for consumer in consumers],
             sessions=[consumer.client.session for consumer in consumers],
             epochs=[consumer.epoch for consumer in consumers],
-            max_bytes=[consumer.room_bytes for consumer in consumers],
+            max_bytes=[consumer.free_bytes for consumer in consumers],
             largest=[_largest(consumer) for consumer in consumers],
             idle=[consumer.held == 0 for consumer in consumers],
             slots=self._slots,

@@ -137,8 +137,8 @@ class ClaimTracker:
     def _note(self, claim: Claim, kind: RowKind, row: Row, counts: dict[int, int]) -> None:
         """Acts on what a claim has told beside messages and refusals.
 
-        What is left for consumers that have room is claimed at once only if this claim has brought something:
-        otherwise it did not fit, and an answer has to make room first.
+        If this claim has brought something, what is left is claimed at once for consumers with credit left.
+        Otherwise it did not fit, and an answer has to free credit first.
         """
         queue = claim.by_id[row["queue_id"]]
         if not queue.keyed and kind is not RowKind.MORE:
@@ -181,9 +181,9 @@ class ClaimTracker:
 
 def _push(consumer: Consumer, rows: Sequence[Row], leased_at: float) -> None:
     """Sends messages to a consumer, in as few frames as they fit."""
-    room = consumer.pipeline.frame_bytes - ANSWER_OVERHEAD_BYTES
+    most = consumer.pipeline.frame_bytes - ANSWER_OVERHEAD_BYTES
     deliveries: list[Delivery] = []
-    left = room
+    left = most
     for row in rows:
         size = len(row["body"])
         consumer.add(LeaseKey(row["lease_id"], row["message_id"]), size, row["claim_id"], leased_at)
@@ -194,7 +194,7 @@ def _push(consumer: Consumer, rows: Sequence[Row], leased_at: float) -> None:
             wire_bytes += KEY_BYTES
         if deliveries and wire_bytes > left:
             consumer.pipeline.send(Deliver(consumer.consumer_id, deliveries).encode(0))
-            deliveries, left = [], room
+            deliveries, left = [], most
         deliveries.append(Delivery(row["lease_id"], message))
         left -= wire_bytes
     consumer.pipeline.send(Deliver(consumer.consumer_id, deliveries).encode(0))

@@ -165,7 +165,7 @@ class Consumer:
         return len(self._held)
 
     @property
-    def room(self) -> int:
+    def free(self) -> int:
         """How many more messages it may be given now."""
         pipeline = self.pipeline
         if self.ended or self.suspended or pipeline.closed or pipeline.held or pipeline.silent:
@@ -175,7 +175,7 @@ class Consumer:
         return max(0, self._limit - len(self._held))
 
     @property
-    def room_bytes(self) -> int:
+    def free_bytes(self) -> int:
         """How many more bytes of bodies."""
         return max(0, self._credit_bytes - self._bytes)
 

@@ -34,26 +34,26 @@ class ConsumedQueue:
     @property
     def is_due(self) -> bool:
         """Tells whether some consumer may be given a message, and there may be one for it."""
-        return any((self.awake or consumer.ready) and consumer.room for consumer in self.consumers.values())
+        return any((self.awake or consumer.ready) and consumer.free for consumer in self.consumers.values())
 
     @property
-    def has_room(self) -> bool:
+    def has_credit(self) -> bool:
         """Tells whether some consumer may be given a message."""
-        return any(consumer.room for consumer in self.consumers.values())
+        return any(consumer.free for consumer in self.consumers.values())
 
     def deal(self, count: int) -> list[Consumer]:
         """The consumers in the order in which they get up to so many messages: who has least comes first."""
-        rooms = [(consumer.held, at, consumer) for at, consumer in enumerate(self.consumers.values())]
-        rooms = [entry for entry in rooms if entry[2].room]
-        if len(rooms) == 1:
-            consumer = rooms[0][2]
-            return [consumer] * min(count, consumer.room)
-        heapify(rooms)
-        limits = {consumer: consumer.held + consumer.room for _, _, consumer in rooms}
+        candidates = [(consumer.held, at, consumer) for at, consumer in enumerate(self.consumers.values())]
+        candidates = [entry for entry in candidates if entry[2].free]
+        if len(candidates) == 1:
+            consumer = candidates[0][2]
+            return [consumer] * min(count, consumer.free)
+        heapify(candidates)
+        limits = {consumer: consumer.held + consumer.free for _, _, consumer in candidates}
         slots: list[Consumer] = []
-        while rooms and len(slots) < count:
-            held, at, consumer = heappop(rooms)
+        while candidates and len(slots) < count:
+            held, at, consumer = heappop(candidates)
             slots.append(consumer)
             if held + 1 < limits[consumer]:
-                heappush(rooms, (held + 1, at, consumer))
+                heappush(candidates, (held + 1, at, consumer))
         return slots

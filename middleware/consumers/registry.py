@@ -24,9 +24,9 @@ from telesto.protocol.packets import LeaseRef
 class ConsumerRegistry:
     """Holds the consumers, and the queues that are due to be claimed from.
 
-    A queue stands in the line when it may hold messages and a consumer has room; ``awake`` falls when a claim
-    found less than it asked for, and rises with every sign that there may be more. The same holds for what
-    waits in the partitions of one consumer, and its ``ready``.
+    A queue waits to be claimed from when it may hold messages and a consumer has credit left. ``awake``
+    becomes false when a claim found less than it asked for, and true with every sign that there may be more.
+    ``ready`` says the same of the partitions of one consumer.
 
     Attributes:
         by_id: the consumers by their ids.
@@ -174,7 +174,7 @@ class ConsumerRegistry:
         found = (self.by_id.get(consumer_id) for consumer_id in {ref.consumer_id for ref in refs})
         return [message_id for consumer in found if consumer is not None for message_id in consumer.begun_ids]
 
-    def has_room_again(self, consumer: Consumer) -> None:
+    def may_receive_again(self, consumer: Consumer) -> None:
         """A consumer that failed everything may be given messages."""
         self._consider(consumer.queue_id)
 
@@ -261,11 +261,11 @@ class ConsumerRegistry:
         return queues
 
     def take_waiting(self, queue_ids: Iterable[int]) -> list[ConsumedQueue]:
-        """Takes those of the queues that stand in no line and whose consumers have room."""
+        """Takes those of the queues that stand in no line and whose consumers have credit left."""
         queues: list[ConsumedQueue] = []
         for queue_id in queue_ids:
             queue = self.queues.get(queue_id)
-            if queue is None or queue.standing or queue.alone or self.draining or not queue.has_room:
+            if queue is None or queue.standing or queue.alone or self.draining or not queue.has_credit:
                 continue
             queue.standing = True
             queues.append(queue)

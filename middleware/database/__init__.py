@@ -1,5 +1,5 @@
 """Connections to the database: opening, finding the primary, calling, its clock and its disk.
 
-It imports `metrics` and the rooms below. Begin with `connection`, which makes calls and says what became
-of them.
+It imports `metrics` and the subpackages below. Begin with `connection`, which makes calls and says
+what became of them.
 """

@@ -20,17 +20,17 @@ PART_OF_DISK = 10
 _SMALL_RESERVE_BYTES = 128 << 20
 #: With so much more than the reserve, in parts of it, puts are taken again.
 _MARGIN = 8
-#: How often the disk is looked at, in seconds; and when there is less room than some seconds may use.
+#: How often the disk is looked at, in seconds; and when less is free than some seconds may use.
 PERIOD_S = 1.0
 _CLOSE_PERIOD_S = 0.1
 _CLOSE_BYTES = 512 << 20
-#: How long reads wait for room to be made at most, in seconds.
+#: How long reads wait for space at most, in seconds.
 _PACE_S = 1.0
 #: After the database itself said that its disk is full, puts are tried again after so long.
 RETRY_S = 5.0
 #: Where nothing can be measured, a disk that stays full is logged every so often.
 _WARN_S = 60.0
-#: When so many parts in so many of what was stored are gone, there is room inside of the tables.
+#: When so many parts in so many of what was stored are gone, there is space inside the tables.
 _DRAINED = (7, 8)
 
 MAX_WAL = "SELECT setting::bigint * 1024 * 1024 FROM pg_settings WHERE name = 'max_wal_size'"
@@ -70,7 +70,7 @@ class Disk:
 
     They are refused when less than the reserve is free, for reads, acknowledgements and purges write, too: to
     their tables and to the log. The space of deleted rows is used again, but the files of the tables do not
-    always shrink. So puts are taken again when there is room on the disk, or when an eighth of what was
+    always shrink. So puts are taken again when there is space on the disk, or when an eighth of what was
     stored is gone and vacuumed; then as long as the free space does not fall further.
 
     Where the disk cannot be seen, the size of the database has a bound, if one is set. In any case puts are
@@ -163,7 +163,7 @@ class Disk:
         _log.warning("disk_full", free=self.free, reserve=self._left, puts="refused")
 
     async def _reconsider(self) -> None:
-        """Takes puts again if there is room."""
+        """Takes puts again if there is space."""
         if self._clock() < self._try_at:
             return
         if self.free is None:

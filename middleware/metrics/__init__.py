@@ -1,4 +1,4 @@
 """What a middleware counts and measures, and its port for /metrics and /healthz.
 
-It imports `scheduling` and the rooms below. Begin with `counters`.
+It imports `scheduling` and the subpackages below. Begin with `counters`.
 """

@@ -59,7 +59,7 @@ async def read_page(
     A hand-over that would not fit a page of its own is only named. The page may be empty with more to come,
     when not even the first of what there is fits this one.
     """
-    room = frame_bytes - besides_bytes
+    space = frame_bytes - besides_bytes
     rows = await call(
         *calls.list_unconfirmed_operations(
             of_client=client.client_id,
@@ -70,23 +70,23 @@ async def read_page(
         )
     )
     _check_session(rows)
-    operations, room = _fitting_operations(rows, room)
+    operations, space = _fitting_operations(rows, space)
     page = Page(operations)
     if len(operations) == len(rows) < settings.max_page_rows:
-        await _add_hand_overs(page, call, client, frame_bytes, room, settings, after_hand_over)
+        await _add_hand_overs(page, call, client, frame_bytes, space, settings, after_hand_over)
     return page
 
 
-def _fitting_operations(rows: list[Row], room: int) -> tuple[list[OperationResult], int]:
+def _fitting_operations(rows: list[Row], space: int) -> tuple[list[OperationResult], int]:
     operations: list[OperationResult] = []
     for row in rows:
         operation = _operation(row)
         size = _OPERATION_BYTES + _RESULT_BYTES * len(operation.results)
-        if size > room:
+        if size > space:
             break
         operations.append(operation)
-        room -= size
-    return operations, room
+        space -= size
+    return operations, space
 
 
 async def _add_hand_overs(
@@ -94,7 +94,7 @@ async def _add_hand_overs(
     call: Call,
     client: Client,
     frame_bytes: int,
-    room: int,
+    space: int,
     settings: ServerSettings,
     after: HandOverRef,
 ) -> None:
@@ -105,8 +105,8 @@ async def _add_hand_overs(
             after_session=after.session,
             after_number=after.number,
             after_message_id=after.message_id,
-            max_rows=max(1, min(settings.max_page_rows, room // _HAND_OVER_BYTES)),
-            max_bytes=max(0, min(room, settings.max_answer_bytes)),
+            max_rows=max(1, min(settings.max_page_rows, space // _HAND_OVER_BYTES)),
+            max_bytes=max(0, min(space, settings.max_answer_bytes)),
         )
     )
     _check_session(rows)
@@ -114,8 +114,8 @@ async def _add_hand_overs(
     for row in rows:
         size = _HAND_OVER_BYTES + len(row["body"])
         too_large = size > frame_bytes - LIST_BYTES
-        room -= _REFERENCE_BYTES if too_large else size
-        if room < 0:
+        space -= _REFERENCE_BYTES if too_large else size
+        if space < 0:
             break
         if too_large:
             page.too_large.append(HandOverRef(row["session"], row["number"], row["message_id"]))

@@ -1,5 +1,5 @@
 """Requests: whose are next, in which batch, and what came of them.
 
-It imports `common` and the rooms below. Begin with `requests`, then `dispatcher`, which says whose requests
-come next.
+It imports `common` and the subpackages below. Begin with `requests`, then `dispatcher`, which says
+whose requests come next.
 """

@@ -257,8 +257,8 @@ class FairQueue:
     def _take_run(self, pipeline: Pipeline, batch: Batch, share: int, weight: int) -> int:
         pipeline.in_flight = True
         batch.pipelines.append(pipeline)
-        room = self._limits.requests - len(batch.requests)
-        taken = pipeline.take_run(batch.requests, self.kind, min(share, room), weight)
+        left = self._limits.requests - len(batch.requests)
+        taken = pipeline.take_run(batch.requests, self.kind, min(share, left), weight)
         if pipeline.drained is not None:
             pipeline.drained()
         return taken
@@ -354,14 +354,14 @@ class BusyFairQueue(FairQueue):
                 head_queue == queue_id != 0
                 and not quarantined
                 and head.weight <= left
-                and self._has_room(batch)
+                and self._has_space(batch)
             ):
                 left -= self._take_same(pipeline, batch, head_queue, self._limits.quantum, left)
             else:
                 self.join(pipeline)
         return batch
 
-    def _has_room(self, batch: Batch) -> bool:
+    def _has_space(self, batch: Batch) -> bool:
         return len(batch.requests) < self._limits.requests
 
     def _take_same(

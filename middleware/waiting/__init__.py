@@ -1,4 +1,4 @@
 """Reads that wait for messages, and what wakes them.
 
-It imports `database` and the rooms below. Begin with `room`.
+It imports `database` and the subpackages below. Begin with `room`.
 """

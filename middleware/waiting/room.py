@@ -43,7 +43,7 @@ class WaitingRoom:
         answer: Callable[[Read, Failure | None], None],
         whose_read_yields: Callable[[Pipeline, int, int], Pipeline | None],
     ) -> None:
-        """Makes an empty room.
+        """Makes an empty waiting room.
 
         Args:
             loop: the event loop.
@@ -85,7 +85,7 @@ class WaitingRoom:
 
         Args:
             read: the read.
-            scanned_at: the room's clock before its scan.
+            scanned_at: the waiting room's clock before its scan.
         """
         wait = read.wait
         assert wait is not None

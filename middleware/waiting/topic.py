@@ -13,7 +13,7 @@ class WaitingTopic:
         interested: other middlewares tell of puts to this topic.
         watcher: always None; only queues are watched.
         idle_since: since when no get is parked, by the loop's clock in seconds.
-        arrived_at: the room's clock at the last arrival; a get whose scan began before must scan again.
+        arrived_at: the waiting room's clock at the last arrival; a get whose scan began before scans again.
         last_number: of the topic at the last look for messages without a notification; None before the first.
     """
 

@@ -158,7 +158,7 @@ class Conversation:
             numbers.see(packet.number)
             check_confirmed(packet.number, packet.confirmed, settings)
         route.check(packet, settings, self._frame_bytes)
-        # To say who one is needs no room: a connection does it once, in a small frame.
+        # A connection identifies itself once, in a small frame, so this needs no space in the budget.
         if overloaded and route.kind is not None and self._pipeline.client is not NOBODY:
             if not (route.numbered and packet.number):
                 raise self._overloaded()

@@ -575,13 +575,13 @@ class FakeConnection:
         most = self.service.page_rows
         operations = self.service.unconfirmed_operations(self.client.client_id, after_operation)
         hand_overs = self.service.unconfirmed_hand_overs(self.client.client_id, after_hand_over)
-        room = most - min(most, len(operations))
-        more = len(operations) > most or len(hand_overs) > room
+        left = most - min(most, len(operations))
+        more = len(operations) > most or len(hand_overs) > left
         held = self.max_frame - LISTED_OVERHEAD
-        fitting = [each for each in hand_overs[:room] if len(each.message.body) <= held]
+        fitting = [each for each in hand_overs[:left] if len(each.message.body) <= held]
         too_large = [
             packets.HandOverRef(each.session, each.number, each.message.message_id)
-            for each in hand_overs[:room]
+            for each in hand_overs[:left]
             if len(each.message.body) > held
         ]
         return operations[:most], fitting, more, too_large or None

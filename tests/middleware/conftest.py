@@ -1,6 +1,6 @@
 """Middlewares in the test's own loop, and clients on raw sockets.
 
-`wire`, `scheduling`, `consumers` and `database` test the rooms of these names. `server` tests whole
+`wire`, `scheduling`, `consumers` and `database` test the subpackages of these names. `server` tests whole
 middlewares: processes, start and stop, jobs, waiting reads and topics, with one and with several. What more
 than one folder uses stands here.
 """

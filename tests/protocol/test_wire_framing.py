@@ -176,17 +176,17 @@ def test_what_is_kept_of_a_frame_can_be_forgotten() -> None:
     st.lists(st.integers(0, 10_000), max_size=6),
     st.lists(st.integers(1, 3 * (FRAME_COST + MAX_FRAME)), min_size=1, max_size=5),
 )
-def test_any_room_gives_the_same_frames(frames: list[Frame], cuts: list[int], rooms: list[int]) -> None:
+def test_any_size_gives_the_same_frames(frames: list[Frame], cuts: list[int], sizes: list[int]) -> None:
     decoder = FrameDecoder(MAX_FRAME)
     got: list[Frame] = []
-    room_of = itertools.cycle(rooms)
+    size_of = itertools.cycle(sizes)
     for piece in divide(b"".join(map(encode, frames)), cuts):
         data = piece
         while data or decoder.waiting:
-            room = next(room_of)
-            came = decoder.feed(data, room)
-            assert len(came) <= max(1, -(-room // FRAME_COST))
-            # What has no room waits whole, and nothing else is kept beside it.
+            size = next(size_of)
+            came = decoder.feed(data, size)
+            assert len(came) <= max(1, -(-size // FRAME_COST))
+            # What is beyond the size waits whole, and nothing else is kept beside it.
             assert not (decoder.waiting and decoder.buffered)
             got += came
             data = b""

@@ -133,7 +133,7 @@ def take_all(url: str, queue_id: int) -> int:
 
 
 def put_at_last(url: str, queue_id: int) -> None:
-    """Puts in a client that waits until there is room."""
+    """Puts in a client that waits until there is space."""
     with connected(url, "late") as client:
         client.put_message(queue_id, BODY)
 
@@ -144,7 +144,7 @@ def test_what_was_stored_is_taken_out_and_puts_are_taken_again(disk: Path) -> No
         queue_id, count = put_until_refused(told["url"], "filler")
         assert count > 0
         assert metric(told, "telesto_disk_full") == 1
-        assert metric(told, "telesto_disk_room_bytes") < 128 * MIB
+        assert metric(told, "telesto_disk_free_bytes") < 128 * MIB
         log = told["errors"].read_text()
         assert "disk_full" in log
         # Whatever else is asked for is done: queues, reads, confirmations, purges.
@@ -159,7 +159,7 @@ def test_what_was_stored_is_taken_out_and_puts_are_taken_again(disk: Path) -> No
         assert "PostgreSQL has ended unexpectedly" not in log
 
 
-def test_when_others_have_filled_the_disk_the_ballast_makes_room(disk: Path) -> None:
+def test_when_others_have_filled_the_disk_the_ballast_makes_space(disk: Path) -> None:
     data_dir = disk / "data"
     ballast = data_dir / "ballast"
     with service(data_dir) as told:

@@ -79,7 +79,7 @@ def left(database: psycopg.Connection) -> int:
     return int(row[0])
 
 
-def test_leaving_the_block_makes_room_for_the_next_message(
+def test_leaving_the_block_frees_credit_for_the_next_message(
     client: Any, queue_id: int, database: psycopg.Connection
 ) -> None:
     put_numbers(client, queue_id, 20)

@@ -245,7 +245,7 @@ def test_a_bounded_queue_refuses_what_is_too_much(client: Any) -> None:
     assert client.queue_statistics(queue.queue_id).max_messages == 1
 
 
-def test_a_full_queue_takes_puts_again_once_it_has_room(client: Any) -> None:
+def test_a_full_queue_takes_puts_again_once_it_has_space(client: Any) -> None:
     queue_id = client.create_queue("small", max_messages=1).queue_id
     for turn in range(3):
         client.put_message(queue_id, b"%d" % turn, dedup_key=f"k{turn}")
@@ -306,7 +306,7 @@ def test_under_one_key_a_queue_stores_one_message(client: Any, queue_id: int) ->
     assert client.retrieve_message(queue_id, timeout=0) is None
 
 
-def test_a_key_belongs_to_its_queue_and_takes_no_room(client: Any, queue_id: int) -> None:
+def test_a_key_belongs_to_its_queue_and_takes_no_space(client: Any, queue_id: int) -> None:
     small = client.create_queue("small", max_messages=1, dedup_window_ms=60_000).queue_id
     assert client.queue_settings(small).dedup_window_ms == 60_000
     both = client.put_messages([queue_id, small], b"x", dedup_key="k")

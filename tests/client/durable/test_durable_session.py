@@ -1123,7 +1123,7 @@ def test_a_full_state_lets_requests_wait(service: FakeService, queue_id: int) ->
     assert len(client.stored()) == 10
 
 
-def test_what_nobody_asks_for_makes_room(service: FakeService, queue_id: int) -> None:
+def test_what_nobody_asks_for_makes_space(service: FakeService, queue_id: int) -> None:
     client = Client(service, ClientOptions(max_state_bytes=1000))
     for number in range(6):
         client.send_only(put(queue_id, b"%d" % number + b"x" * 400))

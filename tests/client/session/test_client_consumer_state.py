@@ -301,7 +301,7 @@ class PacedBench(Bench):
         self.serve()
 
     def serve(self, key: str | None = None, lease: int = LEASE) -> None:
-        """The service gives what the consumer has room for, and takes back what goes back."""
+        """The service gives what the consumer has credit for, and takes back what goes back."""
         for request in self.host.sent:
             if isinstance(request.packet, packets.Credit):
                 self.credit = request.packet.credit_messages

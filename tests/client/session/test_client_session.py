@@ -296,10 +296,10 @@ def test_no_more_is_unconfirmed_than_allowed(clock: Clock, service: FakeService,
 
 
 @pytest.mark.parametrize("reads_wait", [True, False])
-def test_what_has_no_room_says_so(
+def test_what_cannot_be_sent_yet_says_so(
     clock: Clock, service: FakeService, queue_id: int, reads_wait: bool
 ) -> None:
-    """Whether the room is taken by reads that wait or by messages that are not confirmed."""
+    """Whether the limit is reached by reads that wait or by messages that are not confirmed."""
     service.max_unconfirmed = 4
     wire = Wire(clock, service, ClientOptions(auto_confirm=False, call_timeout=3, keep_alive=60))
     wire.connect()
@@ -316,7 +316,7 @@ def test_what_has_no_room_says_so(
     wire.advance(3)
     assert len(held) == 4
     for call in calls:
-        with pytest.raises(DeadlineExceededError, match="for want of room: 4 requests") as raised:
+        with pytest.raises(DeadlineExceededError, match="for lack of space: 4 requests") as raised:
             wire.finish(call)
         assert told in raised.value.details
         assert raised.value.error_class is ErrorClass.RETRYABLE
@@ -871,7 +871,7 @@ def test_what_nobody_asks_for_goes_back_to_its_queue(
     assert service.queues[queue_id].messages[0].redelivered
 
 
-def test_what_there_is_no_room_for_goes_back_at_once(
+def test_what_there_is_no_space_for_goes_back_at_once(
     wire: Wire, clock: Clock, service: FakeService, queue_id: int
 ) -> None:
     for _ in range(3):

@@ -161,7 +161,7 @@ class Model:
         for entry in passed:
             others = [consumer_id for consumer_id in served if consumer_id != entry.failed_by]
             given = sum(lease.consumer.consumer_id in others for lease in leases)
-            assert given == slots * len(others), "another consumer had room for it"
+            assert given == slots * len(others), "another consumer had credit for it"
         left = [entry for entry in left if entry not in passed]
         if plain and left:
             assert max(map(_turn, plain)) < min(map(_turn, left)), "a better one was left behind"

@@ -247,7 +247,7 @@ def test_a_partition_moves_after_three_failures_in_a_row_and_before_the_last_att
 def test_a_partition_moves_whoever_asks_and_however_it_comes_back(
     calls: Calls, consuming: Consuming, client: Client, first: Consumer, second: Consumer
 ) -> None:
-    """The consumer that failed has no room: it is the other's middleware that asks."""
+    """The consumer that failed has no credit left: it is the other's middleware that asks."""
     put_in_partitions(calls, client, first.queue, "a1")
     for _ in range(2):
         fail(consuming, client, first, "a1")

@@ -126,7 +126,9 @@ def test_letters_stay_while_the_dead_letter_queue_is_full(
     assert (letters(calls, queue), calls.statistics(morgue)["depth"]) == ([], 2)
 
 
-def test_letters_of_several_queues_share_the_room(calls: Calls, consuming: Consuming, client: Client) -> None:
+def test_letters_of_several_queues_share_the_space(
+    calls: Calls, consuming: Consuming, client: Client
+) -> None:
     morgue = calls.create_queue(client, max_messages=3)
     queues = [calls.create_queue(client, max_attempts=1, dead_letter_queue=morgue) for _ in range(2)]
     for queue in queues:

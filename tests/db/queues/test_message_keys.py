@@ -87,7 +87,7 @@ def test_a_duplicate_behind_a_put_that_was_refused_is_none(calls: Calls) -> None
     assert again == -stored
 
 
-def test_a_duplicate_takes_no_room(calls: Calls) -> None:
+def test_a_duplicate_takes_no_space(calls: Calls) -> None:
     client = calls.register()
     queue = calls.create_queue(client, max_messages=2)
     elements = [Element(queue, key=key) for key in ("a", "a", "b", "b", "c", "a")]

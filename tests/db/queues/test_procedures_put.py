@@ -151,7 +151,7 @@ def test_a_number_twice_in_a_batch_is_executed_once(calls: Calls) -> None:
     assert record[2] in [answer.message_ids for answer in answers]
 
 
-def test_a_repeated_number_takes_no_room_in_a_bounded_queue(calls: Calls) -> None:
+def test_a_repeated_number_takes_no_space_in_a_bounded_queue(calls: Calls) -> None:
     client, neighbour = calls.register(), calls.register()
     queue = calls.create_queue(client, max_messages=2)
     calls.put([Put(client, [Element(queue)], number=1)])

@@ -108,7 +108,7 @@ def test_what_the_middleware_should_have_refused_is_refused(calls: Calls) -> Non
         update(calls, queue, max_messages="many")
 
 
-def test_a_bound_below_the_depth_refuses_until_there_is_room(calls: Calls) -> None:
+def test_a_bound_below_the_depth_refuses_until_there_is_space(calls: Calls) -> None:
     client = calls.register()
     queue = calls.create_queue(client)
     calls.put_bodies(client, queue, b"1", b"2", b"3")

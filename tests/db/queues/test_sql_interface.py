@@ -225,7 +225,7 @@ class TestPlacing:
         assert user.place() == {(small, 0): 1}
         assert user.waiting(small) == ["s1", "s2"]
 
-    def test_many_full_queues_do_not_hide_one_with_room(self, user: Session) -> None:
+    def test_many_full_queues_do_not_hide_one_with_space(self, user: Session) -> None:
         alice = user.client("alice")
         full = [user.queue(f"full {number}", 1) for number in range(300)]
         for queue in full:

@@ -309,9 +309,9 @@ async def test_one_that_fails_everything_is_slowed_and_recovers(
     assert (consumer.failing, consumer.ended) == (True, False)
     # Now it is given one at a time, and each only after a rest.
     for _ in range(2):
-        assert (consumer.room, consumer.rests_until > 0) == (0, True)
+        assert (consumer.free, consumer.rests_until > 0) == (0, True)
         (message,) = await member.next(1)
-        assert (consumer.held, consumer.room) == (1, 0)
+        assert (consumer.held, consumer.free) == (1, 0)
         await member.nack(message.body, failed=True)
     assert server.counters.gauge("failing_consumers") == server.counters.failing_consumers_total == 1
     # Others get the messages meanwhile.

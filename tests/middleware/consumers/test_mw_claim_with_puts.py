@@ -170,7 +170,7 @@ async def test_more_than_was_put_is_claimed_on() -> None:
     assert bench.consumers.due
 
 
-async def test_a_consumer_without_room_is_not_claimed_for() -> None:
+async def test_a_consumer_without_credit_is_not_claimed_for() -> None:
     bench = Bench()
     bench.join(1, credit=0)
     await bench.put([(None, [5])], messages=[put(1, 1)])
@@ -311,7 +311,7 @@ async def test_partitions_keep_their_order(wire: Wire, queue_id: int, member: Me
         assert [body for body in bodies if body[:1] == key] == [key + b"0", key + b"1", key + b"2"]
 
 
-async def test_what_consumers_have_no_room_for_is_left_to_others(
+async def test_what_consumers_have_no_credit_for_is_left_to_others(
     start_middleware: StartMiddleware, connect: Connect
 ) -> None:
     """A read at another middleware waits, and is told of what the consumer's claim did not take."""

@@ -147,7 +147,7 @@ async def test_a_message_given_back_for_a_time_comes_after_it(
     assert (message.body, message.attempt) == (b"1", 1)
 
 
-async def test_what_has_expired_is_removed_and_its_room_free(
+async def test_what_has_expired_is_removed_and_its_space_free(
     start_middleware: StartMiddleware, connect: Connect
 ) -> None:
     server = await start_middleware(due_sweep_interval_s=0.02)
@@ -379,7 +379,7 @@ async def test_answers_without_messages_are_refused(connect: Connect, packet: An
     assert answer.code == ErrorCode.INVALID_PARAMETER
 
 
-async def test_a_queue_whose_consumers_have_lost_their_room_is_not_forgotten() -> None:
+async def test_a_queue_whose_consumers_have_lost_their_credit_is_not_forgotten() -> None:
     settings = ServerSettings.load()
     room = empty_room()
     announcer = Announcer(room, lambda arrivals: None)
@@ -438,7 +438,7 @@ async def test_a_message_tells_its_partition(connect: Connect) -> None:
     assert message.partition_key == "a"
 
 
-async def test_more_of_a_partition_comes_as_there_is_room(connect: Connect) -> None:
+async def test_more_of_a_partition_comes_as_there_is_credit(connect: Connect) -> None:
     wire = await (await connect()).register()
     queue_id = await wire.create_queue()
     await put_keyed(wire, queue_id, "a1", "a2", "a3", "b1")

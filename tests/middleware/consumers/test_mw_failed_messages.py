@@ -41,7 +41,7 @@ async def fail(member: Member, body: bytes, attempt: int) -> None:
 
 
 async def make_busy(member: Member, queue_id: int) -> None:
-    """Has a consumer with room for one message work on one."""
+    """Has a consumer with credit for one message work on one."""
     await put_all(member.wire, queue_id, b"long")
     assert await member.bodies(1) == [b"long"]
 
@@ -67,7 +67,7 @@ async def test_consumers_take_turns_with_a_message_that_fails(
 
 
 @pytest.mark.parametrize("apart", [False, True], ids=["one middleware", "two middlewares"])
-async def test_a_message_that_failed_holds_nothing_up_and_goes_to_the_other_as_soon_as_it_has_room(
+async def test_a_message_that_failed_holds_nothing_up_and_goes_to_the_other_as_soon_as_it_has_credit(
     start_middleware: StartMiddleware, connect: Connect, apart: bool
 ) -> None:
     wire, other = await wires(start_middleware, connect, apart)

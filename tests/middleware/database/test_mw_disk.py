@@ -102,7 +102,7 @@ async def test_what_the_log_may_still_take_counts_as_used(machine: Machine, tmp_
     assert await machine.look(LEFT + 49)
 
 
-async def test_room_in_the_tables_counts_once_an_eighth_is_gone_and_vacuumed(machine: Machine) -> None:
+async def test_space_in_the_tables_counts_once_an_eighth_is_gone_and_vacuumed(machine: Machine) -> None:
     """The files of the tables do not shrink, so that the disk never tells."""
     assert await machine.look(LEFT - 10)
     machine.rows = 876
@@ -147,7 +147,7 @@ async def test_while_it_is_full_postgresql_is_to_give_back_what_it_need_not_keep
     assert [sql for sql in machine.asked if sql in (VACUUM, CHECKPOINT)] == asked
 
 
-async def test_reads_wait_for_room_only_while_there_is_little(machine: Machine) -> None:
+async def test_reads_wait_for_space_only_while_there_is_little(machine: Machine) -> None:
     await machine.look(LEFT - 1)
     await machine.disk.pace()
     await machine.look(LEFT // 2)

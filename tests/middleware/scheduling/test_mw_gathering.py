@@ -62,7 +62,7 @@ async def test_requests_of_one_connection_keep_their_order_across_kinds() -> Non
         assert sender.order == [1, 2, 3, 4]
 
 
-async def test_a_connection_that_pipelines_leaves_room_for_the_others() -> None:
+async def test_a_connection_that_pipelines_leaves_space_for_the_others() -> None:
     async with workbench(quantum=2, max_batch=6) as bench:
         greedy = bench.sender(1)
         greedy.put(1, body=b"first")

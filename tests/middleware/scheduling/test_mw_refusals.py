@@ -284,7 +284,7 @@ async def test_a_producer_that_always_has_puts_under_way_gets_through(connect: C
         confirmed = numbers[-3:-2]
         outcomes.append(_error_of(await wire.ask(put(numbers[-1], queue_id, confirmed=confirmed))))
     full = ErrorCode.QUEUE_FULL
-    assert outcomes == [full, None, full, full, full, full]  # the queue has room for one
+    assert outcomes == [full, None, full, full, full, full]  # the queue has space for one
 
 
 async def test_a_repetition_is_told_of_the_first_put(connect: Connect) -> None:
@@ -312,7 +312,7 @@ async def test_a_queue_that_is_gone_refuses_nothing_for_being_full(connect: Conn
 
 
 async def test_a_full_queue_holds_also_when_the_batch_is_split() -> None:
-    """The first part of a batch finds the queue full, and the second meets it with room."""
+    """The first part of a batch finds the queue full, and the second meets it with space."""
     room = [0]  # once the sender's first put has been refused
 
     def procedure(*arguments: Any) -> list[Any]:

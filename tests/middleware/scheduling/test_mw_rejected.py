@@ -67,7 +67,7 @@ class World:
             consumer.consumer_id: (
                 consumer.held_ids,
                 consumer.begun_ids,
-                consumer.room,
+                consumer.free,
                 consumer.touched_at,
                 consumer.ended,
             )

@@ -62,7 +62,7 @@ async def test_a_refusal_by_the_rule_is_recorded_and_the_other_queues_take_the_m
     full, free = await wire.create_queue(max_messages=1), await wire.create_queue()  # numbers 1 and 2
     await wire.put_one(full)  # number 3
     assert (await wire.put(full)).results[0].error == ErrorCode.QUEUE_FULL  # number 4
-    assert len(await wire.read_now(full)) == 1  # number 5; there is room now
+    assert len(await wire.read_now(full)) == 1  # number 5; there is space now
     both = await wire.ask(put(wire.number(), free, full))  # number 6
     assert [result.error for result in both.results] == [None, ErrorCode.QUEUE_FULL]
     many = [packets.QueuedMessage(queue, packets.NewMessage(5, 0, b"", None)) for queue in (full, free)]
@@ -78,7 +78,7 @@ async def test_the_rule_of_a_full_queue_ends_when_the_client_knows_the_first(con
     first = await asyncio.wait_for(wire.put(queue_id), PATIENCE_S)  # number 3
     assert first.results[0].error == ErrorCode.QUEUE_FULL
     assert (await wire.put(queue_id)).results[0].error == ErrorCode.QUEUE_FULL  # number 4, by the rule
-    assert len(await wire.read_now(queue_id)) == 1  # number 5; there is room now
+    assert len(await wire.read_now(queue_id)) == 1  # number 5; there is space now
     # The second tells nothing of the first.
     answer = await wire.ask(put(wire.number(), queue_id, confirmed=[4]))  # number 6
     assert answer.results[0].error == ErrorCode.QUEUE_FULL

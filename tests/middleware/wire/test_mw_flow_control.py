@@ -118,7 +118,7 @@ async def test_too_much_under_way_is_refused(connect: Connect, start_middleware:
     assert await wire.put_one(queue_id)
 
 
-async def test_a_large_frame_needs_room(connect: Connect, start_middleware: StartMiddleware) -> None:
+async def test_a_large_frame_needs_space(connect: Connect, start_middleware: StartMiddleware) -> None:
     server = await start_middleware(budget_bytes=1 << 18)
     wire = await connect(server)
     await wire.register()

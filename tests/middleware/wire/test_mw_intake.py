@@ -279,7 +279,7 @@ async def test_a_broken_frame_among_those_that_wait_ends_the_connection(
     assert wire.unasked.get_nowait().code == ErrorCode.FRAME_TOO_LARGE
 
 
-async def test_frames_for_which_there_is_no_room_do_not_wait(
+async def test_frames_for_which_there_is_no_space_do_not_wait(
     connect: Connect, start_middleware: StartMiddleware
 ) -> None:
     server = await start_middleware(budget_bytes=1 << 18)

@@ -46,7 +46,7 @@ async def test_the_1025th_unconfirmed_request_is_refused(connect: Connect) -> No
         assert (await answer).results[0].error is None
     refused = await wire.put(queue_id)
     assert (refused.code, refused.error_class) == (ErrorCode.TOO_MANY_UNCONFIRMED, ErrorClass.RETRYABLE)
-    # Nothing overtakes it, also not what confirms some and would find room.
+    # Nothing overtakes it, also not what confirms some and would find space.
     behind = await wire.ask(put(wire.number(), queue_id, confirmed=[1, 2]))
     assert behind.code == ErrorCode.TOO_MANY_UNCONFIRMED
     wire.resume()
